@@ -1,0 +1,84 @@
+"""Where everything lies on the host. Nothing here is in the checkout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+USER, UID = "ada", 1000
+
+
+def cache_root(environ: Mapping[str, str]) -> Path:
+    """The project's cache folder: RUNNER_CACHE, else below XDG_CACHE_HOME, else below ~/.cache."""
+    if environ.get("RUNNER_CACHE"):
+        return Path(environ["RUNNER_CACHE"]).absolute()
+    base = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base).absolute() / "horovod-runner"
+
+
+@dataclass(frozen=True)
+class State:
+    """One cluster's folders. Two clusters never share a State; they may share the cache."""
+
+    cache: Path
+    root: Path
+
+    @classmethod
+    def locate(cls, folder: str | None = None) -> State:
+        """The state of the cluster at *folder*, or of the cache's own cluster."""
+        cache = cache_root(os.environ)
+        return cls(cache, Path(folder).absolute() if folder else cache / "cluster")
+
+    @property
+    def home(self) -> Path:
+        """/home of every node."""
+        return self.root / "home"
+
+    @property
+    def scratch(self) -> Path:
+        """/scratch of every node."""
+        return self.root / "scratch"
+
+    @property
+    def etc(self) -> Path:
+        """Configuration written by `up`: slurm/, munge/, hosts."""
+        return self.root / "etc"
+
+    @property
+    def namespaces(self) -> Path:
+        """One file per node, on which its network namespace is mounted."""
+        return self.root / "ns"
+
+    @property
+    def mountpoint(self) -> Path:
+        """An empty folder; each node and toolbox mounts its root here in its own namespace."""
+        return self.root / "mnt"
+
+    @property
+    def logs(self) -> Path:
+        """/var/log of each node, kept after `down` for the post-mortem."""
+        return self.root / "log"
+
+    @property
+    def installs(self) -> Path:
+        """/opt/installs of every node: virtual environments by content, and `current`."""
+        return self.root / "installs"
+
+    @property
+    def settings(self) -> Path:
+        """What the running cluster was started with."""
+        return self.root / "settings.json"
+
+    def create_shared(self) -> None:
+        """Make the folders that outlive the cluster; the user's own belong to the user."""
+        shared = (self.home, self.scratch, self.installs)
+        for folder in (*shared, self.logs, self.namespaces, self.mountpoint):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o755)
+        for folder in (self.home / USER, self.scratch / USER):
+            if not folder.exists():
+                folder.mkdir(mode=0o755)
+                os.chown(folder, UID, UID)
