@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
 
-from . import host, rootfs, toolbox
+from . import host, install, lifecycle, nodes, rootfs, slurm, toolbox
 from .namespaces import Bind
 from .shell import ClusterError
 from .state import USER, State
@@ -18,6 +19,17 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python3 -m tests.cluster", description=__doc__)
     top.add_argument("--state", metavar="DIR", help="this cluster's folder (RUNNER_CACHE/cluster)")
     commands = top.add_subparsers(dest="command", required=True)
+    start = commands.add_parser("up", help="start the cluster, install runner in it")
+    start.add_argument("--nodes", type=int, default=2, help="number of compute nodes (2)")
+    commands.add_parser("down", help="end the cluster; nothing of it stays but its files")
+    commands.add_parser("status", help="nodes, addresses, processes, Slurm's view")
+    commands.add_parser("install", help="install this checkout's runner in the running cluster")
+    inside = commands.add_parser("exec", help="run a command on the login node")
+    shell = commands.add_parser("shell", help="an interactive shell on the login node")
+    for command in (inside, shell):
+        command.add_argument("--node", default=slurm.CONTROLLER, help="another node, such as n1")
+        command.add_argument("--as", dest="user", choices=[USER, "root"], default=USER)
+    inside.add_argument("argv", nargs="+", metavar="CMD")
     commands.add_parser("rootfs", help="build the nodes' root file system, print its path")
     box = commands.add_parser("toolbox", help="run in the tree, in the host's network")
     box.add_argument("--bind", action="append", default=[], metavar="SRC[:DST[:rw]]")
@@ -36,12 +48,71 @@ def _toolbox(state: State, options: argparse.Namespace) -> None:
     _become(toolbox.argv(state, options.argv, options.user, binds))
 
 
+def _up(state: State, options: argparse.Namespace) -> None:
+    with lifecycle.locked(state):
+        began = time.monotonic()
+        started = lifecycle.up(state, options.nodes)
+        _report("cluster up" if started else "cluster was up", began)
+        _refresh(state)
+
+
+def _down(state: State, options: argparse.Namespace) -> None:
+    with lifecycle.locked(state):
+        began = time.monotonic()
+        lifecycle.down(state)
+        _report("cluster down", began)
+
+
+def _install(state: State, options: argparse.Namespace) -> None:
+    with lifecycle.locked(state):
+        _refresh(state)
+
+
+def _refresh(state: State) -> None:
+    began = time.monotonic()
+    if install.refresh(state):
+        _report("runner installed at /opt/runner", began)
+
+
+def _report(what: str, began: float) -> None:
+    print(f"{what} ({time.monotonic() - began:.1f} s)", file=sys.stderr)
+
+
+def _status(state: State, options: argparse.Namespace) -> None:
+    rows = lifecycle.status(state)
+    if not rows:
+        raise ClusterError("the cluster is down; start it: python3 -m tests.cluster up")
+    print(f"{'NODE':8} {'ADDRESS':12} {'PID':>8} SLURM")
+    for row in rows:
+        print(f"{row.name:8} {row.address:12} {row.pid or 'dead':>8} {row.slurm}")
+
+
+def _exec(state: State, options: argparse.Namespace) -> None:
+    term = os.environ.get("TERM", "")
+    _become(nodes.enter_argv(state, options.node, options.argv, options.user, term))
+
+
+def _shell(state: State, options: argparse.Namespace) -> None:
+    # script(1) gives the shell a pty of the node, which job control and srun --pty need.
+    options.argv = ["script", "-qec", "bash -l", "/dev/null"]
+    _exec(state, options)
+
+
 def _become(argv: Sequence[str]) -> None:
     sys.stdout.flush()
     os.execvp(argv[0], argv)
 
 
-COMMANDS = {"rootfs": _rootfs, "toolbox": _toolbox}
+COMMANDS = {
+    "up": _up,
+    "down": _down,
+    "status": _status,
+    "shell": _shell,
+    "exec": _exec,
+    "install": _install,
+    "rootfs": _rootfs,
+    "toolbox": _toolbox,
+}
 
 
 def main() -> int:

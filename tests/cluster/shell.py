@@ -30,10 +30,17 @@ def run(argv: Sequence[str], stdin: str | None = None, timeout: float = 600) -> 
             argv, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
         )
     except FileNotFoundError as error:
-        raise ClusterError(f"{argv[0]} is not installed, needed for: {shlex.join(argv)}") from error
+        raise ClusterError(f"{argv[0]} is not installed, needed for: {shown(argv)}") from error
     except subprocess.TimeoutExpired as error:
-        raise ClusterError(f"no answer within {timeout:g} s: {shlex.join(argv)}") from error
+        raise ClusterError(f"no answer within {timeout:g} s: {shown(argv)}") from error
     if done.returncode:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-25:])
-        raise ClusterError(f"exit {done.returncode} from: {shlex.join(argv)}\n{tail}")
+        raise ClusterError(f"exit {done.returncode} from: {shown(argv)}\n{tail}")
     return done.stdout
+
+
+def shown(argv: Sequence[str]) -> str:
+    """*argv* as one line for a message; scripts and long words are cut."""
+    lines = (word.strip().partition("\n") for word in argv)
+    words = [first[:100] + ("..." if rest or first[100:] else "") for first, _, rest in lines]
+    return shlex.join(words)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -82,3 +83,26 @@ class State:
             if not folder.exists():
                 folder.mkdir(mode=0o755)
                 os.chown(folder, UID, UID)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the cluster was last started with; *starts* counts its starts."""
+
+    fingerprint: str = ""
+    starts: int = 0
+    hosts: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, path: Path) -> Settings:
+        """The settings in *path*, or the initial ones when there are none."""
+        if not path.exists():
+            return cls()
+        data = json.loads(path.read_text())
+        return cls(data["fingerprint"], data["starts"], tuple(data["hosts"]))
+
+    def save(self, path: Path) -> None:
+        """Write to *path*, whole or not at all."""
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(asdict(self)))
+        part.replace(path)

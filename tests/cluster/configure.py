@@ -1,0 +1,43 @@
+"""Writes what the nodes find in /etc: Slurm's files, the munge key, the hosts file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import network, slurm
+from .state import State
+
+
+def files(hosts: Sequence[str], first_job: int) -> dict[str, str]:
+    """Path below /etc -> text, for the controller and nodes *hosts*."""
+    return {
+        "slurm/slurm.conf": slurm.slurm_conf(hosts[1:], first_job),
+        "slurm/gres.conf": slurm.gres_conf(),
+        "slurm/cgroup.conf": slurm.cgroup_conf(),
+        "hosts": network.hosts_file(hosts),
+    }
+
+
+def write(state: State, tree: Path, hosts: Sequence[str], first_job: int) -> None:
+    """Replace the configuration of the (stopped) cluster."""
+    shutil.rmtree(state.etc, ignore_errors=True)
+    for name, text in files(hosts, first_job).items():
+        path = state.etc / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    _write_munge_key(state.etc / "munge", tree)
+
+
+def _write_munge_key(folder: Path, tree: Path) -> None:
+    """A new key for each start; munged refuses one that others may read or own."""
+    passwd = (tree / "etc/passwd").read_text().splitlines()
+    uid, gid = next(line.split(":")[2:4] for line in passwd if line.startswith("munge:"))
+    folder.mkdir(mode=0o700)
+    key = folder / "munge.key"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o400)
+    for path in (folder, key):
+        os.chown(path, int(uid), int(gid))

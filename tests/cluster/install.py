@@ -1,0 +1,146 @@
+"""The checkout's `runner` in a virtual environment at /opt/runner of every node.
+
+/opt/runner is a link to /opt/installs/current, and `current` a link to a folder named after the
+content it was made from: a new version is one rename, and nothing is done twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from . import rootfs, toolbox
+from .namespaces import Bind
+from .shell import run
+from .state import CHECKOUT, State
+
+SOURCES = ("runners", "recipes")
+KEPT = 6  # older installs are deleted; programs may still run from the younger ones
+READ_DEPENDENCIES = """\
+import json, tomllib
+with open("/opt/kit/pyproject.toml", "rb") as file:
+    data = tomllib.load(file)
+print(json.dumps(data["project"]["dependencies"] + data["build-system"]["requires"]))
+"""
+# NOTE: venv refuses a link as its folder, so here /opt/runner is the folder itself.
+AT_RUNNER = """\
+set -eu
+rm /opt/runner
+mkdir /opt/runner
+mount --bind /opt/installs/environment /opt/runner
+"""
+MAKE_BASE = f"""\
+{AT_RUNNER}
+python3 -m venv /opt/runner
+/opt/runner/bin/pip install -q --no-index --find-links /mnt -- "$@"
+"""
+ADD_PROJECT = f"""\
+{AT_RUNNER}
+mkdir /tmp/source
+cd /opt/kit
+cp -r pyproject.toml LICENSE runners recipes /tmp/source
+touch /tmp/source/README.md  # setuptools wants it, the installed command does not
+/opt/runner/bin/pip install -q --no-index --no-deps --no-build-isolation /tmp/source
+"""
+
+
+def refresh(state: State) -> bool:
+    """Make /opt/runner hold this checkout; False when it did already.
+
+    Raises ClusterError with pip's message when a dependency or the project cannot be installed.
+    """
+    state.create_shared()
+    wanted = f"runner-{_key(_project_files())}"
+    current = state.installs / "current"
+    if current.is_symlink() and os.readlink(current) == wanted:
+        return False
+    if not (state.installs / wanted).exists():
+        _make(state, wanted, ADD_PROJECT, [], base=_base(state))
+    _point(current, wanted)
+    _prune(state.installs, keep=wanted)
+    return True
+
+
+def _project_files() -> list[Path]:
+    found = [path for folder in SOURCES for path in (CHECKOUT / folder).rglob("*")]
+    sources = [p for p in found if p.is_file() and "__pycache__" not in p.parts]
+    return [CHECKOUT / "pyproject.toml", *sorted(sources)]
+
+
+def _key(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256((rootfs.key() + MAKE_BASE + ADD_PROJECT).encode())
+    for path in files:
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(CHECKOUT)} {content}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _base(state: State) -> Path:
+    """An environment with the dependencies, by the content of pyproject.toml."""
+    name = f"base-{_key([CHECKOUT / 'pyproject.toml'])}"
+    if not (state.installs / name).exists():
+        dependencies = _dependencies(state)
+        wheels = _wheels(state, dependencies)
+        _make(state, name, MAKE_BASE, dependencies, binds=[Bind(wheels, "/mnt")])
+    return state.installs / name
+
+
+def _dependencies(state: State) -> list[str]:
+    # Asked of the tree's Python: the host's may be older than tomllib (3.11).
+    found = run(toolbox.argv(state, ["python3", "-c", READ_DEPENDENCIES], "root"))
+    return [str(item) for item in json.loads(found)]
+
+
+def _wheels(state: State, dependencies: Sequence[str]) -> Path:
+    """A folder of wheels, fetched by the host's pip with the host's own configuration."""
+    name = hashlib.sha256("\n".join(dependencies).encode()).hexdigest()[:16]
+    target = state.cache / "wheels" / f"runner-{name}"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            part = Path(folder, "part")
+            run([sys.executable, "-m", "pip", "wheel", "-q", "-w", str(part), *dependencies])
+            part.rename(target)
+    return target
+
+
+def _make(
+    state: State,
+    name: str,
+    script: str,
+    words: Sequence[str],
+    base: Path | None = None,
+    binds: Sequence[Bind] = (),
+) -> None:
+    """Run *script* with /opt/runner as an empty folder or a copy of *base*; keep it as *name*."""
+    with tempfile.TemporaryDirectory(dir=state.installs, prefix="part-") as folder:
+        part = Path(folder)
+        part.chmod(0o755)
+        if base:
+            shutil.copytree(base, part / "environment", symlinks=True)
+        else:
+            (part / "environment").mkdir()
+        command = ["bash", "-c", script, "bash", *words]
+        all_binds = [Bind(part, "/opt/installs", read_only=False), *binds]
+        run(toolbox.argv(state, command, "root", all_binds))
+        (part / "environment").rename(state.installs / name)
+
+
+def _point(link: Path, target: str) -> None:
+    part = link.with_name("current.part")
+    part.unlink(missing_ok=True)
+    part.symlink_to(target)
+    part.replace(link)
+
+
+def _prune(folder: Path, keep: str) -> None:
+    made = sorted(folder.glob("runner-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in made[KEPT:]:
+        if path.name != keep:
+            shutil.rmtree(path)

@@ -1,0 +1,140 @@
+"""up, down, status: the cluster as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import configure, host, network, nodes, processes, rootfs, slurm
+from .shell import ClusterError, run
+from .state import Settings, State
+
+READY_SECONDS = 60
+MAX_NODES = 64
+JOBS_PER_START = 1000  # job ids go on rising over restarts, so that run folders never collide
+SINFO = ("sinfo", "-h", "-N", "-o", "%N %T")
+
+
+@contextlib.contextmanager
+def locked(state: State) -> Iterator[None]:
+    """Only one up, down or install of this cluster at a time; others wait."""
+    state.root.mkdir(parents=True, exist_ok=True)
+    with open(state.root / "lock", "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def host_names(count: int) -> list[str]:
+    """The controller, then *count* compute nodes."""
+    if not 1 <= count <= MAX_NODES:
+        raise ClusterError(f"--nodes {count}: from 1 to {MAX_NODES}")
+    return [slurm.CONTROLLER, *(f"n{number}" for number in range(1, count + 1))]
+
+
+def up(state: State, count: int) -> bool:
+    """Start the cluster; False when it already ran with the same settings, and was left alone."""
+    hosts = host_names(count)
+    host.require()
+    tree = rootfs.ensure(state)
+    state.create_shared()
+    for name in hosts:
+        (state.logs / name).mkdir(exist_ok=True)
+    old = Settings.load(state.settings)
+    fingerprint = _fingerprint(state, tree, hosts)
+    if old.fingerprint == fingerprint and _healthy(state, hosts):
+        return False
+    down(state)
+    new = Settings(fingerprint, old.starts + 1, tuple(hosts))
+    new.save(state.settings)
+    _start_all(state, tree, new)
+    return True
+
+
+def _start_all(state: State, tree: Path, settings: Settings) -> None:
+    configure.write(state, tree, settings.hosts, settings.starts * JOBS_PER_START)
+    network.create(state.namespaces, settings.hosts)
+    for name in settings.hosts:
+        nodes.start(state, tree, name)
+    _wait_ready(state, settings.hosts)
+
+
+def down(state: State) -> None:
+    """End the cluster, running or half dead; the shared folders and logs stay."""
+    processes.remove(state.namespaces)
+
+
+def _fingerprint(state: State, tree: Path, hosts: Sequence[str]) -> str:
+    """Changes with everything the nodes are made from, the checkout's place included."""
+    texts = [str(tree), *configure.files(hosts, first_job=0).values()]
+    for name in hosts:
+        texts += [slurm.start_script(name), nodes.root_script(state, tree, name)]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _node_states(state: State) -> dict[str, str]:
+    argv = nodes.enter_argv(state, slurm.CONTROLLER, SINFO, "root")
+    return slurm.parse_node_states(run(argv, timeout=15))
+
+
+def _healthy(state: State, hosts: Sequence[str]) -> bool:
+    inits = nodes.inits(state)
+    if not all(inits.get(name) for name in hosts):
+        return False
+    try:
+        return slurm.all_healthy(_node_states(state), hosts[1:])
+    except ClusterError:  # a controller that does not answer is the question asked here
+        return False
+
+
+def _wait_ready(state: State, hosts: Sequence[str]) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while not _healthy(state, hosts):
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"the nodes are not ready after {READY_SECONDS} s\n{_last_logs(state, hosts)}\n"
+                "look further: python3 -m tests.cluster exec --as root -- sinfo -R"
+            )
+        time.sleep(0.1)
+
+
+def _last_logs(state: State, hosts: Sequence[str]) -> str:
+    texts = []
+    for name in hosts:
+        for path in sorted((state.logs / name).rglob("*.log")):
+            tail = path.read_text(errors="replace").splitlines()[-4:]
+            texts += [f"--- {path}", *tail] if tail else []
+    return "\n".join(texts)
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """One line of `status`; *pid* is the host's number of the node's process 1."""
+
+    name: str
+    address: str
+    pid: int | None
+    slurm: str
+
+
+def status(state: State) -> list[NodeStatus]:
+    """Each node of the cluster as last started; empty when the cluster is down."""
+    inits = nodes.inits(state)
+    if not any(inits.values()):
+        return []
+    hosts = Settings.load(state.settings).hosts
+    states = _states_or_reason(state, hosts)
+    addresses = network.addresses(hosts)
+    return [NodeStatus(name, addresses[name], inits.get(name), states[name]) for name in hosts]
+
+
+def _states_or_reason(state: State, hosts: Sequence[str]) -> dict[str, str]:
+    try:
+        found = {slurm.CONTROLLER: "controller", **_node_states(state)}
+    except ClusterError as error:
+        found = {slurm.CONTROLLER: f"no answer: {str(error).splitlines()[-1]}"}
+    return {name: found.get(name, "unknown") for name in hosts}

@@ -1,0 +1,78 @@
+"""One node: its root, its start, and the way in."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import namespaces, processes, slurm, toolbox
+from .namespaces import Bind
+from .shell import ClusterError
+from .state import State
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def root_script(state: State, tree: Path, name: str) -> str:
+    """The text that makes the root of node *name*."""
+    binds = [
+        *toolbox.shared_binds(state),
+        Bind(state.etc / "slurm", "/etc/slurm"),
+        Bind(state.etc / "munge", "/etc/munge"),
+        Bind(state.etc / "hosts", "/etc/hosts"),
+        Bind(state.logs / name, "/var/log", read_only=False),
+    ]
+    return namespaces.root_script(tree, state.mountpoint, binds, hostname=name)
+
+
+def start(state: State, tree: Path, name: str) -> None:
+    """Start node *name*; it lives on without us, in a session of its own."""
+    log = state.logs / name
+    shutil.rmtree(log, ignore_errors=True)
+    log.mkdir()
+    # The binds look at their sources, so the script is made after the folders are there.
+    with open(log / "start.log", "wb") as output:
+        subprocess.Popen(
+            _argv(state, tree, name),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={"PATH": PATH},
+            cwd="/",
+            start_new_session=True,
+        )
+
+
+def _argv(state: State, tree: Path, name: str) -> list[str]:
+    # tini is the node's process 1 and reaps what slurmstepd leaves.
+    init = ["tini", "--", "bash", "-c", slurm.start_script(name)]
+    unshare = ["unshare", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child"]
+    network = ["nsenter", f"--net={state.namespaces / name}"]
+    return [*network, *unshare, "sh", "-c", root_script(state, tree, name), "sh", *init]
+
+
+def inits(state: State) -> dict[str, int | None]:
+    """Name -> host's number of the node's process 1, None when the node has died.
+
+    The switch, which has no processes, is among the names.
+    """
+    found = processes.namespaces_below(state.namespaces)
+    return {name: processes.find_init(inode) for name, inode in found.items()}
+
+
+def enter_argv(
+    state: State, name: str, command: Sequence[str], user: str, term: str = ""
+) -> list[str]:
+    """The host command that runs *command* as *user* on node *name*.
+
+    Raises ClusterError when that node is not running.
+    """
+    pid = inits(state).get(name)
+    if pid is None:
+        raise ClusterError(
+            f"node '{name}' of the cluster is not running; start it: python3 -m tests.cluster up"
+        )
+    enter = ["nsenter", f"--target={pid}", "--mount", "--uts", "--ipc", "--net", "--pid"]
+    return [*enter, *namespaces.login_argv(command, user, term=term)]
