@@ -1,0 +1,77 @@
+"""The command line: flags in, one call, print out."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from .. import __version__
+
+# Command -> module and short help. Kept as data so that `runner --help` imports none of them.
+COMMANDS = {
+    "launch": ("launch", "Run a trainer on N ranks, in a container."),
+    "status": ("jobs", "Show the state of a job."),
+    "list": ("jobs", "List the runs."),
+    "logs": ("jobs", "Show a job's log."),
+    "wait": ("jobs", "Wait for a job's end and take over its exit code."),
+    "cancel": ("jobs", "Cancel a job."),
+    "result": ("jobs", "Show what a run reached."),
+    "recipes": ("info", "List the packaged trainers."),
+    "config": ("info", "Show the settings in force."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports the module of a command only when that command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f".{COMMANDS[cmd_name][0]}", __name__)
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Offer the nearest names for one that does not exist."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from ..errors import nearest
+
+            raise click.UsageError(f"no command {args[0]!r}; {nearest(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of commands from the data above."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: runner launch --image horovod_cpu.sif --nodes 2 torch_mnist -- --epochs 5",
+)
+@click.version_option(__version__, prog_name="runner")
+def cli() -> None:
+    """Run Horovod training in Apptainer images on Slurm clusters."""
+
+
+def main() -> None:
+    """Run the command line; turn our errors into a message and an exit code."""
+    from ..errors import RunnerError
+
+    try:
+        cli.main(prog_name="runner", standalone_mode=True)
+    except RunnerError as error:
+        from . import exits
+
+        click.echo(f"runner: {error}", err=True)
+        sys.exit(exits.of_error(error))

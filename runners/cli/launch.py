@@ -1,0 +1,96 @@
+"""`runner launch`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from .. import config, images, launch, plan, request, site, trainers, watch
+from ..jobs import Job, JobPaths
+from ..model import Plan
+from . import options, show
+
+EXAMPLE = """\b
+Examples:
+  runner launch --image horovod_cpu.sif --nodes 2 torch_mnist -- --epochs 5
+  runner launch --image horovod_cpu.sif -N 2 --controller gloo --follow tf_mnist
+  runner launch --image my.sif --gpus-per-node 4 -t 2:00:00 train.py -- --lr 0.1
+"""
+
+
+@click.command("launch", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("trainer")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@options.setting_options
+@click.option("--dry-run", "--dryrun", is_flag=True, help="print the script and stop")
+@click.option("--wait", is_flag=True, help="wait for the end and take over the exit code")
+@click.option("--follow", is_flag=True, help="the same, showing the log and the result")
+@click.option("--parsable", is_flag=True, help="print the job's number and nothing else")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
+    """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in an image."""
+    made = make_plan(trainer, args, options.flags(values))
+    draft = launch.draft(made)
+    if values["dry_run"]:
+        _print_draft(draft, values["as_json"])
+        return
+    job = launch.submit(draft)
+    _announce(draft, job, values)
+    if values["follow"] or values["wait"] or _stays(made, values):
+        sys.exit(_to_the_end(draft.paths, job, values))
+
+
+def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any]) -> Plan:
+    """Return the plan for what the command line, files and environment ask."""
+    found, preset = trainers.find(trainer, args)
+    settings = config.load(flags, os.environ, preset)
+    image = images.find(settings.get("image"))
+    spec = request.job_spec(settings, image, found)
+    return plan.solve(spec, site.probe(), images.read(image))
+
+
+def _stays(made: Plan, values: dict[str, Any]) -> bool:
+    """A job without a scheduler is followed, as any command would be, unless a program asks."""
+    return made.scheduler == "local" and not (values["parsable"] or values["as_json"])
+
+
+def _print_draft(draft: launch.Draft, as_json: bool) -> None:
+    if as_json:
+        decisions = [vars(decision) for decision in draft.plan.decisions]
+        folder = str(draft.paths.root)
+        show.print_json({"folder": folder, "script": draft.text, "plan": decisions})
+    else:
+        click.echo(draft.text, nl=False)
+
+
+def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
+    if values["parsable"]:
+        click.echo(job.id)
+    elif not values["as_json"]:
+        click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
+        for decision in draft.plan.decisions:
+            click.echo(f"  {decision.what}: {decision.value} ({decision.reason})", err=True)
+        if not (values["follow"] or values["wait"] or draft.plan.scheduler == "local"):
+            click.echo(f"next: runner logs --follow {job.id}", err=True)
+    elif not (values["follow"] or values["wait"]):
+        show.print_json({"id": job.id, "folder": str(draft.paths.root), "log": job.log})
+
+
+def _to_the_end(paths: JobPaths, job: Job, values: dict[str, Any]) -> int:
+    quiet = values["as_json"] or values["parsable"]
+    try:
+        if values["wait"] or quiet:
+            *_, status = watch.until_end(paths, job)
+        else:
+            status = show.follow(paths, job, rank=None)
+    except KeyboardInterrupt:
+        click.echo(
+            f"\nrunner: left job {job.id} running; come back: runner logs --follow {job.id}; "
+            f"end it: runner cancel {job.id}",
+            err=True,
+        )
+        return 130
+    return show.finish(paths, job, status, as_json=values["as_json"], quiet=values["parsable"])

@@ -1,0 +1,51 @@
+"""Makes click options from the table of settings."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import click
+
+from ..settings import SETTINGS, Setting
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def setting_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add an option for each setting; a flag that is not given is None, or empty for a list."""
+    for setting in reversed(SETTINGS.values()):
+        function = _option(setting)(function)
+    return function
+
+
+def _option(setting: Setting) -> Decorator:
+    words = (*setting.words, f"--{setting.name}")
+    if setting.kind == "switch":
+        return click.option(
+            f"--{setting.name}/--no-{setting.name}", default=None, help=setting.help
+        )
+    return click.option(
+        *words,
+        parameter(setting.name),
+        type=_type(setting),
+        multiple=setting.kind == "list",
+        metavar=setting.metavar or None,
+        help=setting.help,
+    )
+
+
+def _type(setting: Setting) -> Any:
+    if setting.choices:
+        return click.Choice(setting.choices)
+    return int if setting.kind == "int" else str
+
+
+def parameter(name: str) -> str:
+    """Return the Python name of a setting's parameter."""
+    return name.replace("-", "_")
+
+
+def flags(values: dict[str, Any]) -> dict[str, Any]:
+    """Return click's parameters as settings by name; lists as lists, what was not given as None."""
+    found = {name: values[parameter(name)] for name in SETTINGS}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}

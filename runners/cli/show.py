@@ -1,0 +1,95 @@
+"""What the commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import jobs, watch
+from ..jobs import Job, JobPaths
+from ..watch import Log, Status, concerns, culprit
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def table(rows: list[list[Any]], headers: list[str]) -> None:
+    """Print rows under headers, without lines, so that awk and eyes both read them."""
+    # tabulate costs 15 ms, which `--help` and `--dry-run` need not pay.
+    from tabulate import tabulate
+
+    click.echo(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True))
+
+
+def result_table(result: dict[str, Any]) -> None:
+    """Print a trainer's result, one fact a line, nested ones with a dot."""
+    table([[name, text] for name, text in _flat(result)], headers=[])
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for name, item in value.items():
+        if isinstance(item, dict):
+            rows += _flat(item, f"{prefix}{name}.")
+        else:
+            rows.append((prefix + name, _text(item)))
+    return rows
+
+
+def _text(item: Any) -> str:
+    if isinstance(item, float):
+        return f"{item:.4g}" if abs(item) < 1000 else f"{item:.1f}"
+    if isinstance(item, list):
+        return ", ".join(_text(part) for part in item)
+    return "-" if item is None else str(item)
+
+
+def follow(paths: JobPaths, job: Job, rank: int | None) -> Status:
+    """Print the log as it grows and the job's state as it changes; return the last status."""
+    log, last = Log(Path(job.log)), None
+    for now in watch.until_end(paths, job):
+        if (now.state, now.reason) != last:
+            click.echo(f"runner: job {job.id}: {describe(now)}", err=True)
+            last = (now.state, now.reason)
+        for line in log.new_lines():
+            if concerns(line, rank):
+                click.echo(line)
+    return now
+
+
+def describe(status: Status) -> str:
+    """Return a status in words."""
+    reason = f" ({status.reason})" if status.reason else ""
+    return f"{status.state.value}{reason}"
+
+
+def ending(paths: JobPaths, job: Job, status: Status) -> int:
+    """Print how a job ended, to stderr, and its result; return the exit code for it."""
+    from . import exits
+
+    failure = jobs.first_failure(paths)
+    code = exits.of_job(status, bool(failure and failure["world_size_mismatch"]))
+    if code:
+        click.echo(f"runner: job {job.id} ended: {describe(status)}, exit code {code}", err=True)
+        who = culprit(paths, job)
+        if who:
+            click.echo(f"  first to fail: {who}", err=True)
+        click.echo(f"  log: {job.log}", err=True)
+    return code
+
+
+def finish(paths: JobPaths, job: Job, status: Status, as_json: bool, quiet: bool) -> int:
+    """Print the ending and the result of a job that was waited for; return the exit code."""
+    code = ending(paths, job, status)
+    result = jobs.read_json(paths.result)
+    if as_json:
+        facts = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
+        print_json({**facts, "exit_code": code, "result": result})
+    elif result is not None and not quiet:
+        result_table(result)
+    return code

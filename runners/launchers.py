@@ -1,0 +1,34 @@
+"""Launchers: Plan -> the tokens that start the ranks, around the container's."""
+
+from __future__ import annotations
+
+from .model import Plan
+
+# A task that fails ends the job at once; one that merely returns early gives the others this long.
+SECONDS_FOR_THE_OTHERS = 600
+
+
+def outside(plan: Plan) -> list[str]:
+    """Return the tokens before `apptainer exec`."""
+    if plan.launcher != "srun":
+        return []
+    argv = ["srun", f"--mpi={plan.mpi}", "--kill-on-bad-exit=1"]
+    argv.append(f"--wait={SECONDS_FOR_THE_OTHERS}")
+    if plan.spec.resources.cpus_per_task:
+        # Since Slurm 22.05 srun does not take it over from the batch job.
+        argv.append(f"--cpus-per-task={plan.spec.resources.cpus_per_task}")
+    return [*argv, *plan.spec.srun_args]
+
+
+def inside(plan: Plan) -> list[str]:
+    """Return the tokens before `python3` in the image."""
+    if plan.launcher != "mpirun":
+        return []
+    return ["mpirun", "-np", str(plan.spec.resources.tasks), "--oversubscribe", "--bind-to", "none"]
+
+
+def shim_options(plan: Plan) -> list[str]:
+    """Return the options that tell the shim which task it is."""
+    if plan.launcher == "local":
+        return ["--tasks", str(plan.spec.resources.tasks)]
+    return ["--launcher", plan.launcher]

@@ -1,0 +1,65 @@
+"""All tasks on this machine, in one container, with no launcher."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Callable
+
+SECONDS_TO_END = 5.0
+
+
+def spawn(count: int, run_dir: str, one_task: Callable[[], int]) -> int:
+    """Fork `count` tasks that run `one_task`; return the first failure's exit code, or 0.
+
+    The first task that fails ends the others: SIGTERM, and SIGKILL after SECONDS_TO_END.
+    """
+    pids = set()
+    for rank in range(count):
+        pid = os.fork()
+        if pid == 0:
+            # A group of its own, so that ending a task also ends its trainer.
+            os.setpgid(0, 0)
+            os.environ.update(
+                RUNNER_TASK_RANK=str(rank), RUNNER_TASK_COUNT=str(count), RUNNER_TASK_JOB=run_dir
+            )
+            return one_task()
+        os.setpgid(pid, pid)
+        pids.add(pid)
+    return _wait(pids)
+
+
+def _wait(pids: set[int]) -> int:
+    def stop(number: int, frame: FrameType | None) -> None:
+        _end(pids)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    while pids:
+        pid, status = os.wait()
+        pids.discard(pid)
+        code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        if code:
+            _end(pids)
+            return code
+    return 0
+
+
+def _end(pids: set[int]) -> None:
+    """End the tasks that still run, gently first."""
+    _signal(pids, signal.SIGTERM)
+    deadline = time.monotonic() + SECONDS_TO_END
+    while pids and time.monotonic() < deadline:
+        pid, _ = os.waitpid(-1, os.WNOHANG)
+        pids.discard(pid)
+        time.sleep(0.05)
+    _signal(pids, signal.SIGKILL)
+
+
+def _signal(pids: set[int], number: int) -> None:
+    for pid in pids:
+        os.killpg(pid, number)  # not yet waited for, so the group still exists

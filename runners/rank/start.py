@@ -1,0 +1,43 @@
+"""The shim's command line: one task (srun, mpirun) or all of them (local)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from . import local, task, trainer
+from .supervise import supervise
+
+EXIT_USAGE = 2
+
+
+def main(argv: list[str]) -> int:
+    """Run the trainer as the task that the environment describes; return its exit code."""
+    options = _parse(argv)
+    if options.tasks:
+        return local.spawn(options.tasks, options.run_dir, lambda: _one(options, "local"))
+    return _one(options, options.launcher)
+
+
+def _one(options: argparse.Namespace, launcher: str) -> int:
+    try:
+        me = task.read(launcher, os.environ)
+    except task.TaskError as error:
+        print(f"runner: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    work = trainer.Work(options.controller, options.interface, options.command)
+    return supervise(me, work, options.run_dir)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    split = argv.index("--")
+    parser = argparse.ArgumentParser(prog="rank", allow_abbrev=False)
+    parser.add_argument("--launcher", choices=sorted(task.READERS), default="srun")
+    parser.add_argument("--tasks", type=int, help="start this many tasks here, with no launcher")
+    parser.add_argument("--controller", choices=["mpi", "gloo"], required=True)
+    parser.add_argument("--interface", help="network interface for Gloo; found if not given")
+    parser.add_argument("--run-dir", required=True)
+    options = parser.parse_args(argv[:split])
+    options.command = argv[split + 1 :]
+    return options

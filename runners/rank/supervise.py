@@ -1,0 +1,123 @@
+"""One small parent per task: it labels the trainer's output, relays signals, and reports the end.
+
+A trainer that is killed cannot say so; its parent can, and names `rank@host`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from types import FrameType
+
+from . import failure, rendezvous
+from .task import Task
+from .trainer import Work, listen, run
+
+RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+EXIT_FAILED = 1
+
+
+def supervise(task: Task, work: Work, run_dir: str) -> int:
+    """Run the trainer in a child; return its exit code, 128 + N when signal N ended it."""
+    try:
+        server = listen(task, work)
+    except rendezvous.RendezvousError as error:
+        failure.record(task, EXIT_FAILED, [f"RendezvousError: {error}"], run_dir)
+        return EXIT_FAILED
+    output, child_output = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        return _trainer(task, work, (output, child_output), server)
+    os.close(child_output)
+    _relay_signals(child)
+    if server is not None:
+        rendezvous.serve(server, task.job)
+    tail = _Labeller(task.name).pump(output, _child_ended())
+    _ignore_signals()
+    code = _exit_code(os.waitpid(child, 0)[1])
+    if code != 0:
+        failure.record(task, code, tail, run_dir)
+    return code
+
+
+def _trainer(task: Task, work: Work, pipe: tuple[int, int], server: object) -> int:
+    """Be the child: returns to the interpreter's normal end, so that atexit functions run."""
+    del server  # the listening socket is the parent's; it is closed here with its last reference
+    output, child_output = pipe
+    os.close(output)
+    for stream in (1, 2):
+        os.dup2(child_output, stream)
+    os.close(child_output)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)
+    return run(task, work)
+
+
+def _relay_signals(child: int) -> None:
+    def relay(number: int, frame: FrameType | None) -> None:
+        os.kill(child, number)
+
+    for number in RELAYED:
+        signal.signal(number, relay)
+
+
+def _ignore_signals() -> None:
+    """Stop relaying before the child is waited for and its number may belong to another."""
+    for number in RELAYED:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _child_ended() -> int:
+    """Return a descriptor that becomes readable when the child has ended.
+
+    The end of output alone is not it: a forgotten grandchild may keep the pipe open.
+    """
+    ended, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+    return ended
+
+
+class _Labeller:
+    """Copies whole lines to stdout as `rank@host | line` and keeps the last ones."""
+
+    def __init__(self, name: str) -> None:
+        self.prefix = f"{name} | ".encode()
+        self.rest = b""
+        self.tail: list[str] = []
+
+    def pump(self, output: int, ended: int) -> list[str]:
+        """Copy until the child has ended and the pipe is empty; return the last lines."""
+        while True:
+            ready, _, _ = select.select([output, ended], [], [])
+            chunk = os.read(output, 65536) if output in ready else b""
+            self.write(chunk)
+            if not chunk and (output in ready or self._has_ended(ended)):
+                break
+        if self.rest:
+            self.write(b"\n")
+        return self.tail
+
+    def _has_ended(self, ended: int) -> bool:
+        """Tell the child's end from the wake-up of a relayed signal."""
+        return signal.SIGCHLD in os.read(ended, 4096)
+
+    def write(self, chunk: bytes) -> None:
+        """Write the complete lines of what has come so far, in one call so that they stay whole."""
+        *lines, self.rest = (self.rest + chunk).split(b"\n")
+        if lines:
+            _write_all(b"".join(self.prefix + line + b"\n" for line in lines))
+            self.tail = (self.tail + [line.decode("utf-8", "replace") for line in lines])[-30:]
+
+
+def _write_all(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def _exit_code(status: int) -> int:
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

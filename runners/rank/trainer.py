@@ -1,0 +1,100 @@
+"""The child's side: set Horovod up, then run the trainer as `python` would, in this process."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import socket
+import sys
+import traceback
+from dataclasses import dataclass
+from types import TracebackType
+
+from . import horovod_env, network, rendezvous
+from .gate import Gate
+from .task import Task
+
+
+@dataclass(frozen=True)
+class Work:
+    """What to run, and how.
+
+    `controller` is mpi or gloo; `interface` the one for Gloo, None to find it; `command` is
+    `-m MODULE` or a file, and the trainer's arguments.
+    """
+
+    controller: str
+    interface: str | None
+    command: list[str]
+
+
+def listen(task: Task, work: Work) -> socket.socket | None:
+    """Open the rendezvous on rank 0 of a Gloo job, before any task can ask for it."""
+    if work.controller != "gloo" or task.rank != 0:
+        return None
+    return rendezvous.listen(network.own_address(task.first_host, task.one_host), task.job)
+
+
+def run(task: Task, work: Work) -> int:
+    """Run the trainer to its end; return an exit code for an exception, after its traceback."""
+    gate = Gate(task, work.controller, prepare=lambda: _meet(task, work))
+    _set_environment(task, work)
+    gate.install()
+    try:
+        _run_python(work.command)
+    except Exception as error:
+        _print_traceback(error)
+        return 1
+    if not gate.passed and task.size > 1 and task.rank == 0:
+        print(
+            f"runner: warning: the trainer ended without hvd.init(): {task.size} copies ran, "
+            "each on its own",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _set_environment(task: Task, work: Work) -> None:
+    # What the user exported wins, except for the place in the world, where a stale value from
+    # another job would be a wrong answer.
+    place = horovod_env.for_gloo(task) if work.controller == "gloo" else horovod_env.for_mpi()
+    for name, value in place.items():
+        if name.endswith(("RANK", "SIZE", "HOSTNAME")):
+            os.environ[name] = value
+        else:
+            os.environ.setdefault(name, value)
+
+
+def _meet(task: Task, work: Work) -> None:
+    """Find rank 0's rendezvous; this comes after the imports, so that it waits for nobody."""
+    if work.controller != "gloo":
+        return
+    host = "127.0.0.1" if task.one_host else task.first_host
+    seconds = horovod_env.meeting_seconds(task.size)
+    address, port = rendezvous.find(host, task.job, seconds)
+    os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = address
+    os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"] = str(port)
+    interface = work.interface or network.interface_towards(address)
+    if interface:
+        os.environ.setdefault("HOROVOD_GLOO_IFACE", interface)
+
+
+def _run_python(command: list[str]) -> None:
+    """Do what `python -m MODULE ...` or `python FILE ...` does, with an import hook in place."""
+    if command[0] == "-m":
+        sys.argv = command[1:]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = command
+        sys.path.insert(0, os.path.dirname(os.path.abspath(command[0])))
+        runpy.run_path(command[0], run_name="__main__")
+
+
+def _print_traceback(error: Exception) -> None:
+    """Print the traceback from the trainer's first line on, without our frames and runpy's."""
+    frame: TracebackType | None = error.__traceback__
+    ours = (os.path.dirname(os.path.abspath(__file__)), runpy.__file__, "<frozen runpy>")
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(ours):
+        frame = frame.tb_next
+    traceback.print_exception(type(error), error, frame or error.__traceback__)

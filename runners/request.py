@@ -1,0 +1,134 @@
+"""Turns merged settings into a JobSpec, refusing what cannot be meant."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from .config import Config
+from .errors import NotFound, UsageError
+from .model import BindMount, JobSpec, Resources, Trainer
+
+# sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
+# days-hours[:minutes[:seconds]]
+TIME = re.compile(r"\d+|\d+:\d+|\d+:\d+:\d+|\d+-\d+(:\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+
+
+def job_spec(config: Config, image: Path, trainer: Trainer) -> JobSpec:
+    """Return the request as one value; raise UsageError for what contradicts itself.
+
+    `image` is the path that `images.find` gave for the setting of the same name.
+    """
+    get = config.get
+    return JobSpec(
+        name=_line("job-name", get("job-name") or trainer.name),
+        image=image,
+        trainer=trainer,
+        resources=_resources(config),
+        runs_dir=Path(get("runs-dir")).absolute(),
+        scheduler=get("scheduler"),
+        controller=get("controller"),
+        mpi=get("mpi"),
+        interface=get("network-interfaces"),
+        nv=get("nv"),
+        data=_folder("data", get("data")),
+        output=get("output"),
+        binds=tuple(parse_bind(text) for text in get("bind") or ()),
+        env=tuple(parse_env(text) for text in get("env") or ()),
+        modules=tuple(get("module") or ()),
+        sbatch_args=tuple(get("sbatch-arg") or ()),
+        srun_args=tuple(get("srun-arg") or ()),
+        apptainer_args=tuple(get("apptainer-arg") or ()),
+    )
+
+
+def _resources(config: Config) -> Resources:
+    values = {f.name: config.get(f.name.replace("_", "-")) for f in fields(Resources)}
+    for name in COUNTS:
+        _positive(name, config.get(name))
+    for name, value in values.items():
+        if isinstance(value, str):
+            _line(name.replace("_", "-"), value)
+    if values["time"] is not None and not TIME.fullmatch(values["time"]):
+        raise UsageError(
+            f"--time {values['time']!r} is not a time that Slurm reads",
+            remedy="--time 30 (minutes), --time 01:30:00 or --time 2-12:00:00 (days-hours)",
+        )
+    values["exclusive"] = bool(values["exclusive"])
+    return _consistent(Resources(**values))
+
+
+def _consistent(asked: Resources) -> Resources:
+    """Check the task counts against each other; without any, each GPU of a node gets a task."""
+    per_node, total = asked.ntasks_per_node, asked.ntasks
+    if per_node is None and total is None and asked.gpus_per_node:
+        return replace(asked, ntasks_per_node=_gpu_count(asked.gpus_per_node))
+    if total is not None and total < asked.nodes:
+        raise UsageError(
+            f"--ntasks {total} leaves some of --nodes {asked.nodes} without a task",
+            remedy=f"--ntasks {asked.nodes} or --nodes {total}",
+        )
+    if total is not None and per_node is not None and total != asked.nodes * per_node:
+        raise UsageError(
+            f"--ntasks {total} is not --nodes {asked.nodes} times --ntasks-per-node {per_node}",
+            remedy=f"leave out --ntasks, or --ntasks {asked.nodes * per_node}",
+        )
+    return asked
+
+
+def _gpu_count(text: str) -> int:
+    """Return N of `[TYPE:]N`."""
+    count = text.rpartition(":")[2]
+    if not count.isdigit() or int(count) == 0:
+        raise UsageError(f"--gpus-per-node {text!r} is not [TYPE:]N", remedy="--gpus-per-node A100:4")
+    return int(count)
+
+
+def _positive(name: str, value: Any) -> None:
+    if value is not None and value < 1:
+        raise UsageError(f"--{name} {value} must be 1 or more")
+
+
+def _line(name: str, text: str) -> str:
+    """Refuse control characters, which cannot stand in a line that starts with #SBATCH."""
+    if not text or any(ord(char) < 32 or ord(char) == 127 for char in text):
+        raise UsageError(f"--{name} {text!r} must be one line of visible characters")
+    return text
+
+
+def _folder(name: str, text: str | None) -> Path | None:
+    if text is None:
+        return None
+    path = Path(text).expanduser().absolute()
+    if not path.is_dir():
+        raise NotFound(f"--{name} {text} is not a folder on this machine")
+    return path
+
+
+def parse_bind(text: str) -> BindMount:
+    """Parse `SRC[:DST[:ro|rw]]`; raise UsageError when malformed or when SRC does not exist."""
+    parts = text.split(":")
+    mode = parts[2] if len(parts) == 3 else "rw"
+    if not 1 <= len(parts) <= 3 or not all(parts) or mode not in ("ro", "rw"):
+        raise UsageError(
+            f"--bind {text!r} is malformed", remedy="--bind SRC, SRC:DST, SRC:DST:ro or SRC:DST:rw"
+        )
+    source = Path(parts[0]).expanduser().absolute()
+    target = parts[1] if len(parts) > 1 else str(source)
+    if not target.startswith("/"):
+        raise UsageError(f"--bind {text!r}: {target} must be an absolute path in the image")
+    if not source.exists():
+        raise NotFound(f"--bind {text}: {source} does not exist on this machine")
+    return BindMount(str(source), target, mode == "ro")
+
+
+def parse_env(text: str) -> tuple[str, str]:
+    """Parse `NAME=VALUE`; raise UsageError when the name is not one."""
+    name, equals, value = text.partition("=")
+    if not equals or not VARIABLE.fullmatch(name):
+        raise UsageError(f"--env {text!r} is not NAME=VALUE")
+    return name, value

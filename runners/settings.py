@@ -1,0 +1,109 @@
+"""Every setting of a launch, once: its name, words and kind.
+
+Flags, keys of files and variables are made from it.
+
+Names are Slurm's, Apptainer's and horovodrun's own long options, without the dashes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    `kind` is int, text, switch (true or false) or list; `words` are extra flag names; `group`
+    orders the help. `sbatch` names Slurm's input variable of sbatch for the same thing.
+    """
+
+    name: str
+    kind: str
+    group: str
+    help: str
+    words: tuple[str, ...] = ()
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    sbatch: str = ""
+
+
+def _slurm(name: str, help: str, kind: str = "text", **more: str) -> Setting:
+    short = more.get("short", "")
+    words = tuple(more.get("words", "").split()) + ((short,) if short else ())
+    return Setting(
+        name, kind, "slurm", help, words, more.get("metavar", ""), sbatch=more.get("sbatch", "")
+    )
+
+
+SLURM = (
+    _slurm("nodes", "number of nodes", "int", short="-N"),
+    _slurm("ntasks", "number of ranks in all", "int", short="-n", words="-np"),
+    _slurm("ntasks-per-node", "ranks on each node", "int", words="--nproc-per-node"),
+    _slurm("cpus-per-task", "CPUs for each rank", "int", short="-c"),
+    _slurm("gpus", "GPUs in all", short="-G", metavar="[TYPE:]N", sbatch="SBATCH_GPUS"),
+    _slurm(
+        "gpus-per-node",
+        "GPUs on each node",
+        metavar="[TYPE:]N",
+        sbatch="SBATCH_GPUS_PER_NODE",
+    ),
+    _slurm("gres", "generic resources on each node", metavar="gpu:N", sbatch="SBATCH_GRES"),
+    _slurm(
+        "time",
+        "time limit",
+        short="-t",
+        metavar="[D-]HH:MM:SS",
+        sbatch="SBATCH_TIMELIMIT",
+    ),
+    _slurm("partition", "partition", short="-p", sbatch="SBATCH_PARTITION"),
+    _slurm("account", "account to charge", short="-A", sbatch="SBATCH_ACCOUNT"),
+    _slurm("qos", "quality of service", short="-q", sbatch="SBATCH_QOS"),
+    _slurm("constraint", "node features", short="-C", sbatch="SBATCH_CONSTRAINT"),
+    _slurm("job-name", "name of the job", short="-J", sbatch="SBATCH_JOB_NAME"),
+    _slurm("output", "file for the job's output", short="-o", sbatch="SBATCH_OUTPUT"),
+    _slurm("mem", "memory on each node", metavar="SIZE[K|M|G|T]", sbatch="SBATCH_MEM_PER_NODE"),
+    _slurm("nodelist", "nodes to use", short="-w"),
+    _slurm("exclude", "nodes not to use", short="-x"),
+    _slurm("exclusive", "whole nodes", "switch", sbatch="SBATCH_EXCLUSIVE"),
+    _slurm("reservation", "reservation", sbatch="SBATCH_RESERVATION"),
+    _slurm("dependency", "jobs to wait for", short="-d"),
+    _slurm("comment", "comment (mandatory on some sites)"),
+)
+CONTAINER = (
+    Setting("image", "text", "container", "image: a .sif file, a sandbox folder, or a name"),
+    Setting("bind", "list", "container", "folder to bind", ("-B",), metavar="SRC[:DST[:ro]]"),
+    Setting("env", "list", "container", "variable for the trainer", metavar="NAME=VALUE"),
+    Setting(
+        "nv", "switch", "container", "NVIDIA driver in the image (default: when GPUs are asked)"
+    ),
+    Setting("data", "text", "container", "dataset folder, read-only at /data", metavar="DIR"),
+    Setting("module", "list", "container", "environment module to load in the job"),
+)
+HOROVOD = (
+    Setting(
+        "controller",
+        "text",
+        "horovod",
+        "who starts and steers Horovod",
+        choices=("auto", "mpi", "gloo"),
+    ),
+    Setting("mpi", "text", "horovod", "type for srun --mpi=", metavar="TYPE"),
+    Setting("network-interfaces", "text", "horovod", "interface for Gloo", metavar="NAME"),
+)
+RUNNER = (
+    Setting(
+        "scheduler",
+        "text",
+        "runner",
+        "where to run",
+        choices=("auto", "slurm", "local"),
+    ),
+    Setting("runs-dir", "text", "runner", "folder for the runs (default: ./runs)", metavar="DIR"),
+    Setting("sbatch-arg", "list", "runner", "any other option for sbatch", metavar="ARG"),
+    Setting("srun-arg", "list", "runner", "any other option for srun", metavar="ARG"),
+    Setting(
+        "apptainer-arg", "list", "runner", "any other option for apptainer exec", metavar="ARG"
+    ),
+)
+SETTINGS = {setting.name: setting for setting in SLURM + CONTAINER + HOROVOD + RUNNER}

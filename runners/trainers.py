@@ -1,0 +1,49 @@
+"""Finds what TRAINER stands for: a packaged recipe, or a file of the user's."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from . import config
+from .errors import NotFound, nearest
+from .model import Trainer
+
+
+def recipes_folder() -> Path:
+    """Return the folder of the packaged recipes, found without importing them."""
+    spec = importlib.util.find_spec("recipes")
+    assert spec is not None  # installed together with this package
+    assert spec.submodule_search_locations is not None  # and a package
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def presets() -> dict[str, dict[str, Any]]:
+    """Return every recipe's preset by name: description, framework and resources."""
+    return {path.stem: config.read_toml(path) for path in sorted(recipes_folder().glob("*.toml"))}
+
+
+def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None]:
+    """Return the trainer and its preset as a layer of settings.
+
+    Raises NotFound, with the nearest names, when there is neither such a recipe nor such a file.
+    """
+    if name.endswith(".py") or "/" in name:
+        return _file(name, args), None
+    path = recipes_folder() / f"{name}.toml"
+    if not path.is_file():
+        hint = f"{name}.py" if Path(f"{name}.py").is_file() else nearest(name, presets())
+        raise NotFound(f"there is no recipe named {name!r}", remedy=hint)
+    preset = config.read_toml(path)
+    layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
+    return Trainer(name, f"recipes.{name}", None, args, preset.get("framework")), layer
+
+
+def _file(name: str, args: tuple[str, ...]) -> Trainer:
+    path = Path(name)
+    if not path.is_file():
+        folder = path.parent if path.parent.is_dir() else Path()
+        near = nearest(path.name, [file.name for file in folder.glob("*.py")])
+        raise NotFound(f"the trainer {name} does not exist", remedy=near)
+    return Trainer(path.stem, None, path.absolute(), args)

@@ -1,0 +1,120 @@
+"""Looks at jobs: state, log as it grows, waiting for the end, how it ended."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import jobs
+from .jobs import Job, JobPaths, JobState
+from .schedulers import SCHEDULERS, slurm
+
+SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_QUESTIONS = 2.0
+LABELLED = re.compile(r"(\d+)@\S+ \| ")
+
+
+@dataclass(frozen=True)
+class Status:
+    """A job's state, the scheduler's reason, and the exit code once there is one."""
+
+    state: JobState
+    reason: str = ""
+    exit_code: int | None = None
+
+
+def statuses(runs: Iterable[tuple[JobPaths, Job]]) -> list[Status]:
+    """Return the status of each run, with one call to each scheduler that has open ones."""
+    runs = list(runs)
+    known: dict[str, tuple[JobState, str]] = {}
+    for name, scheduler in SCHEDULERS.items():
+        ids = [job.id for _, job in runs if job.scheduler == name and not job.state]
+        if ids:
+            known.update(scheduler.states(ids))
+    return [_status(paths, job, known.get(job.id)) for paths, job in runs]
+
+
+def status(paths: JobPaths, job: Job) -> Status:
+    """Return the status of one run."""
+    return statuses([(paths, job)])[0]
+
+
+def _status(paths: JobPaths, job: Job, told: tuple[JobState, str] | None) -> Status:
+    """Combine what was recorded, what the scheduler says, and what the folder shows."""
+    code = jobs.exit_code(paths)
+    if job.state:
+        return Status(JobState[job.state], "", code)
+    if told is None:
+        told = _from_folder(code) or SCHEDULERS[job.scheduler].history(job.id)
+    state, reason = told or (
+        JobState.UNKNOWN,
+        "the scheduler has forgotten it, and it left no record",
+    )
+    if state.ended and state != JobState.UNKNOWN:
+        # Written down, because the scheduler forgets (Slurm: MinJobAge).
+        replace(job, state=state.name).save(paths)
+    return Status(state, reason, code)
+
+
+def _from_folder(code: int | None) -> tuple[JobState, str] | None:
+    if code is None:
+        return None
+    return (JobState.COMPLETED if code == 0 else JobState.FAILED), ""
+
+
+def until_end(paths: JobPaths, job: Job) -> Iterator[Status]:
+    """Yield the status several times a second, the last one being the end's.
+
+    Looking for the exit record costs nothing; the scheduler is asked seldom.
+    """
+    now, asked = status(paths, job), time.monotonic()
+    while not now.state.ended:
+        yield now
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        if paths.exit.exists() or time.monotonic() - asked > SECONDS_BETWEEN_QUESTIONS:
+            now, asked = status(paths, job), time.monotonic()
+    yield now
+
+
+class Log:
+    """The job's log, read from where the last read ended."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.offset, self.rest = path, 0, b""
+
+    def new_lines(self) -> list[str]:
+        """Return the complete lines that have come since the last call; none before it exists."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                chunk = file.read()
+        except FileNotFoundError:
+            return []
+        self.offset += len(chunk)
+        *lines, self.rest = (self.rest + chunk).split(b"\n")
+        return [line.decode("utf-8", "replace") for line in lines]
+
+    def last_line(self) -> list[str]:
+        """Return what stands after the last line end, once nothing more will come."""
+        return [self.rest.decode("utf-8", "replace")] if self.rest else []
+
+
+def concerns(line: str, rank: int | None) -> bool:
+    """Whether a log line is of this rank, or of no rank (Slurm's, the runner's); None is all."""
+    match = LABELLED.match(line)
+    return rank is None or match is None or int(match.group(1)) == rank
+
+
+def culprit(paths: JobPaths, job: Job) -> str | None:
+    """Return what failed first, as `rank R@HOST: how`, None when nobody left a trace."""
+    failure = jobs.first_failure(paths)
+    if failure and not jobs.is_follower(failure):
+        return f"rank {failure['rank']}@{failure['host']}: {failure['message']}"
+    log = Path(job.log)
+    lost = slurm.lost_task(log.read_text(errors="replace")) if log.is_file() else None
+    if lost:
+        return f"rank {lost}"
+    return f"rank {failure['rank']}@{failure['host']}: {failure['message']}" if failure else None
