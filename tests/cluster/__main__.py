@@ -6,12 +6,11 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
 
 from . import host, install, lifecycle, nodes, rootfs, slurm, toolbox
 from .namespaces import Bind
 from .shell import ClusterError
-from .state import USER, State
+from .state import USER, State, locked
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,7 +48,7 @@ def _toolbox(state: State, options: argparse.Namespace) -> None:
 
 
 def _up(state: State, options: argparse.Namespace) -> None:
-    with lifecycle.locked(state):
+    with locked(state.root):
         began = time.monotonic()
         started = lifecycle.up(state, options.nodes)
         _report("cluster up" if started else "cluster was up", began)
@@ -57,14 +56,14 @@ def _up(state: State, options: argparse.Namespace) -> None:
 
 
 def _down(state: State, options: argparse.Namespace) -> None:
-    with lifecycle.locked(state):
+    with locked(state.root):
         began = time.monotonic()
         lifecycle.down(state)
         _report("cluster down", began)
 
 
 def _install(state: State, options: argparse.Namespace) -> None:
-    with lifecycle.locked(state):
+    with locked(state.root):
         _refresh(state)
 
 
@@ -98,7 +97,7 @@ def _shell(state: State, options: argparse.Namespace) -> None:
     _exec(state, options)
 
 
-def _become(argv: Sequence[str]) -> None:
+def _become(argv: list[str]) -> None:
     sys.stdout.flush()
     os.execvp(argv[0], argv)
 
@@ -119,6 +118,7 @@ def main() -> int:
     """Run one command; 1 when it failed, 2 when this machine or the usage does not allow it."""
     options = parser().parse_args()
     try:
+        host.require_root()
         COMMANDS[options.command](State.locate(options.state), options)
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -10,6 +10,13 @@ from pathlib import Path
 
 from .shell import Unsupported, run
 
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, "CAP_MKNOD": 27}
+# sysctl switches of user namespaces for ordinary users -> (closed, open)
+SWITCHES = {
+    "user.max_user_namespaces": ("0", "65536"),
+    "kernel.unprivileged_userns_clone": ("0", "1"),  # Debian's and Arch's kernels
+    "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),  # Ubuntu 23.10 and later
+}
 # command -> the Debian package that brings it
 COMMANDS = {
     "mmdebstrap": "mmdebstrap",
@@ -22,8 +29,15 @@ COMMANDS = {
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
+def require_root() -> None:
+    """Raise Unsupported unless this is root."""
+    if os.geteuid() != 0:
+        raise Unsupported("not root: namespaces, mounts and veth pairs need it; run it with sudo")
+
+
 def require() -> None:
     """Raise Unsupported unless this machine can carry the cluster; install missing packages."""
+    require_root()
     problems = _kernel_problems()
     if problems:
         raise Unsupported("this machine cannot carry the cluster:\n  " + "\n  ".join(problems))
@@ -33,18 +47,32 @@ def require() -> None:
 
 
 def _kernel_problems() -> list[str]:
-    if os.geteuid() != 0:
-        return ["not root: namespaces, mounts and veth pairs need it; run it with sudo"]
-    problems = []
-    limit = Path("/proc/sys/user/max_user_namespaces")
-    if not limit.exists() or limit.read_text().strip() == "0":
-        problems.append("no user namespaces (rootless Apptainer): sysctl user.max_user_namespaces")
+    status = Path("/proc/self/status").read_text()
+    problems = [f"root lacks {name}" for name in missing_capabilities(status)]
+    problems += _closed_switches(Path("/proc/sys"))
+    if not Path("/proc/self/ns/user").exists():
+        problems.append("no user namespaces in this kernel (CONFIG_USER_NS): rootless Apptainer")
     if not _is_device(Path("/dev/fuse")):
         problems.append("no /dev/fuse (Apptainer mounts images with squashfuse): modprobe fuse")
     if not Path("/proc/self/ns/net").exists():
         problems.append("no network namespaces (CONFIG_NET_NS)")
     if "overlay" not in Path("/proc/filesystems").read_text():
         problems.append("no overlay file system: modprobe overlay")
+    return problems
+
+
+def missing_capabilities(status: str) -> list[str]:
+    """Names of needed capabilities that the text of a /proc/PID/status lacks."""
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return [name for name, bit in CAPABILITIES.items() if not int(mask, 16) >> bit & 1]
+
+
+def _closed_switches(folder: Path) -> list[str]:
+    problems = []
+    for name, (closed, opened) in SWITCHES.items():
+        path = folder / name.replace(".", "/")
+        if path.exists() and path.read_text().strip() == closed:
+            problems.append(f"no user namespaces for users: sysctl -w {name}={opened}")
     return problems
 
 

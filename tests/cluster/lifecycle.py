@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +16,6 @@ READY_SECONDS = 60
 MAX_NODES = 64
 JOBS_PER_START = 1000  # job ids go on rising over restarts, so that run folders never collide
 SINFO = ("sinfo", "-h", "-N", "-o", "%N %T")
-
-
-@contextlib.contextmanager
-def locked(state: State) -> Iterator[None]:
-    """Only one up, down or install of this cluster at a time; others wait."""
-    state.root.mkdir(parents=True, exist_ok=True)
-    with open(state.root / "lock", "w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def host_names(count: int) -> list[str]:
@@ -82,9 +71,8 @@ def _node_states(state: State) -> dict[str, str]:
 
 
 def _healthy(state: State, hosts: Sequence[str]) -> bool:
-    inits = nodes.inits(state)
-    if not all(inits.get(name) for name in hosts):
-        return False
+    if not all(nodes.complete(state, name) for name in hosts):
+        return False  # Slurm itself notices a dead slurmd only after SlurmdTimeout
     try:
         return slurm.all_healthy(_node_states(state), hosts[1:])
     except ClusterError:  # a controller that does not answer is the question asked here

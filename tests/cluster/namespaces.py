@@ -127,14 +127,19 @@ def login_argv(
     """
     home, uid = ("/root", 0) if user == "root" else (f"/home/{user}", UID)
     environment = {
-        **{"HOME": home, "USER": user, "LOGNAME": user, "SHELL": "/bin/bash", "LANG": "C.UTF-8"},
+        "HOME": home,
+        "USER": user,
+        "LOGNAME": user,
+        "SHELL": "/bin/bash",
+        "LANG": "C.UTF-8",
         "TERM": term or "dumb",
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         **(extra or {}),
     }
     folder = home if user == "root" else f"/scratch/{user}"
     return [
-        *("setpriv", f"--reuid={uid}", f"--regid={uid}", "--init-groups"),
+        # pdeathsig: a command whose caller was killed does not live on.
+        *("setpriv", f"--reuid={uid}", f"--regid={uid}", "--init-groups", "--pdeathsig=KILL"),
         *("env", "-i", *(f"{name}={value}" for name, value in environment.items())),
         *("bash", "-lc", 'cd -- "$0" && exec "$@"', folder, *command),
     ]

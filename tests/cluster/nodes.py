@@ -62,6 +62,13 @@ def inits(state: State) -> dict[str, int | None]:
     return {name: processes.find_init(inode) for name, inode in found.items()}
 
 
+def complete(state: State, name: str) -> bool:
+    """Whether the daemons of node *name* are alive."""
+    inode = processes.namespaces_below(state.namespaces).get(name)
+    wanted = {"tini", "munged", slurm.daemon(name)}
+    return inode is not None and wanted <= processes.commands(inode)
+
+
 def enter_argv(
     state: State, name: str, command: Sequence[str], user: str, term: str = ""
 ) -> list[str]:

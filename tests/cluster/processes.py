@@ -48,6 +48,18 @@ def _inode(pid: int, kind: str) -> int:
         return 0
 
 
+def commands(net_inode: int) -> set[str]:
+    """Names (at most 15 characters) of the programs in one network namespace."""
+    return {_read(pid, "comm").strip() for pid in members("net", [net_inode])}
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text()
+    except OSError:  # the process has ended
+        return ""
+
+
 def find_init(net_inode: int) -> int | None:
     """The process that is number 1 of the node whose network namespace is *net_inode*."""
     found = []
@@ -60,12 +72,8 @@ def find_init(net_inode: int) -> int | None:
 
 def _numbers(pid: int) -> list[int]:
     """The process's number in each PID namespace, outermost first."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return []
-    line = next(line for line in text.splitlines() if line.startswith("NSpid:"))
-    return [int(word) for word in line.split()[1:]]
+    lines = _read(pid, "status").splitlines()
+    return [int(w) for line in lines if line.startswith("NSpid:") for w in line.split()[1:]]
 
 
 def mount_namespaces(net_inodes: Iterable[int]) -> set[int]:
@@ -105,14 +113,8 @@ def _kill(net: set[int], mnt: set[int]) -> None:
 
 
 def _verify(folder: Path, net: set[int], mnt: set[int]) -> None:
-    left = [f"process {pid}: {_command(pid)}" for pid in _alive(net, mnt)]
+    alive = {pid: _read(pid, "cmdline").replace("\0", " ")[:120] for pid in _alive(net, mnt)}
+    left = [f"process {pid}: {command}" for pid, command in alive.items()]
     left += [f"mount {point}" for point in mounts_below(folder)]
     if left:
         raise ClusterError("the cluster is not completely down; left over:\n  " + "\n  ".join(left))
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()[:120]
-    except OSError:
-        return "(just ended)"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import apt, host
 from .shell import ClusterError, run
-from .state import UID, USER, State
+from .state import UID, USER, State, locked
 
 RELEASE = "trixie"
 SLURM_SERIES, APPTAINER_SERIES = "24.11", "1.4"
@@ -20,8 +20,9 @@ PACKAGES = (
     # cluster
     *("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge"),
     *("openmpi-bin", "libopenmpi40", "libpmix2t64", "tini"),
-    # containers; slirp, network and overlay helpers of rootless Apptainer
+    # containers
     *("apptainer", "squashfs-tools", "squashfuse", "fuse-overlayfs", "fuse3", "uidmap"),
+    *("fuse2fs", "gocryptfs"),  # Apptainer says at each start that they are missing
     # building base images inside
     *("mmdebstrap", "debian-archive-keyring", "ca-certificates", "fakeroot", "xz-utils", "zstd"),
     # python and everyday tools
@@ -42,8 +43,10 @@ SECONDS_TO_BUILD = 900
 
 
 def key() -> str:
-    """Content of everything that decides what is in the tree."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+    """Content of everything of ours that decides what is in the tree."""
+    argv = mmdebstrap_argv("", Path("tree"), Path("preferences"), Path("customize"))
+    inputs = "\0".join([*argv, PREFERENCES, customize_script()])
+    return hashlib.sha256(inputs.encode()).hexdigest()[:16]
 
 
 def ensure(state: State) -> Path:
@@ -51,21 +54,21 @@ def ensure(state: State) -> Path:
     target = state.cache / "rootfs" / key()
     if not target.exists():
         host.require()
-        _build(target)
+        with locked(target.parent):
+            if not target.exists():
+                _build(target)
     return target
 
 
 def _build(target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    for stale in target.parent.glob(f"{target.name}.*"):
+        shutil.rmtree(stale)  # of a build that was killed; we hold the lock
     print(f"building the nodes' root file system (about a minute): {target}", file=sys.stderr)
     began = time.monotonic()
     work = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     try:
         _bootstrap(work)
-        os.rename(work, target)
-    except OSError:
-        if not target.exists():  # another process may have finished the same tree first
-            raise
+        work.rename(target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print(f"root file system built in {time.monotonic() - began:.0f} s", file=sys.stderr)

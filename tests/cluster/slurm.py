@@ -68,9 +68,13 @@ def cgroup_conf() -> str:
     return "CgroupPlugin=disabled\n"
 
 
+def daemon(name: str) -> str:
+    """The Slurm daemon of node *name*."""
+    return "slurmctld" if name == CONTROLLER else "slurmd"
+
+
 def start_script(name: str) -> str:
     """Shell text that starts the daemons of node *name* and then sleeps for ever."""
-    daemon = "slurmctld" if name == CONTROLLER else "slurmd"
     return f"""\
 set -eu
 install -d -o munge -g munge -m 755 /run/munge
@@ -79,7 +83,7 @@ install -d -o slurm -g slurm -m 755 /var/log/slurm /var/spool/slurmctld
 install -d /var/spool/slurmd
 for number in $(seq 0 {GPUS - 1}); do mknod -m 666 "/dev/gpu$number" c 1 3; done
 setpriv --reuid=munge --regid=munge --init-groups munged
-{daemon}
+{daemon(name)}
 exec sleep infinity
 """
 

@@ -50,9 +50,7 @@ def network_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {**proxies, **{name: str(CA_BUNDLE) for name in CA_VARIABLES if name in environ}}
 
 
-def argv(
-    state: State, command: Sequence[str], user: str, binds: Iterable[Bind] = ()
-) -> list[str]:
+def argv(state: State, command: Sequence[str], user: str, binds: Iterable[Bind] = ()) -> list[str]:
     """The host command that runs *command* in the toolbox; the tree and folders are made first."""
     tree = rootfs.ensure(state)
     state.create_shared()

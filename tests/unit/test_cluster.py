@@ -1,0 +1,223 @@
+"""The pure parts of tests/cluster: no root, no namespaces, no network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import apt, host, lifecycle, namespaces, network, processes, rootfs, slurm
+from tests.cluster.namespaces import Bind
+from tests.cluster.shell import ClusterError, Unsupported, run, shown
+from tests.cluster.state import Settings, State, cache_root
+
+DEB822 = """\
+# a comment
+Types: deb deb-src
+URIs: http://archive.example/debian/
+Suites: bookworm bookworm-updates
+Components: main
+Signed-By:
+ -----BEGIN PGP-----
+ .
+
+Types: deb
+URIs: http://off.example/debian
+Suites: bookworm
+Enabled: no
+
+Types: deb-src
+URIs: http://source.example/debian
+Suites: bookworm
+"""
+
+
+def test_deb822_gives_enabled_binary_sources_only() -> None:
+    expected = apt.Source("http://archive.example/debian", ("bookworm", "bookworm-updates"))
+    assert apt.parse_deb822(DEB822) == [expected]
+
+
+def test_one_line_sources_with_and_without_options() -> None:
+    text = (
+        "# deb http://old.example sid main\n"
+        "deb [arch=amd64 signed-by=/k.gpg] http://one.example/debian/ bookworm main\n"
+        "deb-src http://two.example bookworm main\n"
+        "deb http://three.example/debian trixie main contrib\n"
+    )
+    assert apt.parse_one_line(text) == [
+        apt.Source("http://one.example/debian", ("bookworm",)),
+        apt.Source("http://three.example/debian", ("trixie",)),
+    ]
+
+
+def test_sources_are_read_from_both_kinds_of_file(tmp_path: Path) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list").write_text("deb http://a.example x main\n")
+    (tmp_path / "sources.list.d/b.list").write_text("deb http://b.example y main\n")
+    (tmp_path / "sources.list.d/c.sources").write_text(DEB822)
+    uris = [source.uri for source in apt.read_sources(tmp_path)]
+    assert uris == ["http://a.example", "http://b.example", "http://archive.example/debian"]
+
+
+def test_the_mirror_is_the_one_of_the_hosts_release() -> None:
+    sources = [apt.Source("http://tools.example", ("stable",)), apt.Source("http://m", ("bookworm",))]
+    assert apt.debian_mirror(sources, "bookworm", {}) == "http://m"
+    assert apt.debian_mirror(sources, "bookworm", {"RUNNER_DEBIAN_MIRROR": "http://x/"}) == "http://x"
+
+
+def test_no_mirror_names_the_variable_to_set() -> None:
+    with pytest.raises(Unsupported, match="RUNNER_DEBIAN_MIRROR=") as caught:
+        apt.debian_mirror([], "noble", {})
+    assert caught.value.exit_code == 2
+
+
+def test_missing_capabilities_are_named() -> None:
+    assert host.missing_capabilities("CapEff:\t000001ffffffffff\n") == []
+    without = 0x1FFFFFFFFFF & ~(1 << 21)
+    assert host.missing_capabilities(f"CapEff:\t{without:016x}\n") == ["CAP_SYS_ADMIN"]
+
+
+def test_rootfs_takes_only_apptainer_from_unstable() -> None:
+    argv = rootfs.mmdebstrap_argv("http://m", Path("/t"), Path("/p"), Path("/c"))
+    assert [word.split()[-2:] for word in argv[-2:]] == [["trixie", "main"], ["unstable", "main"]]
+    assert "Pin-Priority: 90" in rootfs.PREFERENCES
+    assert "--aptopt=Acquire::Check-Valid-Until false" in argv
+
+
+def test_rootfs_key_does_not_depend_on_the_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rootfs.key()
+    monkeypatch.setenv("RUNNER_DEBIAN_MIRROR", "http://elsewhere")
+    assert rootfs.key() == before
+    monkeypatch.setattr(rootfs, "PACKAGES", ("nothing",))
+    assert rootfs.key() != before
+
+
+def test_slurm_conf_names_each_node_and_types_the_gpus() -> None:
+    text = slurm.slurm_conf(["n1", "n2", "n3"], first_job=7000)
+    assert "NodeName=n1,n2,n3 CPUs=8 CoresPerSocket=8 RealMemory=8192 Gres=gpu:A100:4" in text
+    assert "FirstJobId=7000\n" in text
+    assert "AccountingStorage" not in text
+    assert slurm.gres_conf().endswith("Name=gpu Type=A100 File=/dev/gpu[0-3]\n")
+
+
+def test_each_node_starts_its_own_daemon() -> None:
+    assert "\nslurmctld\n" in slurm.start_script("login")
+    assert "\nslurmd\n" in slurm.start_script("n1")
+
+
+@pytest.mark.parametrize(
+    ("text", "healthy"),
+    [
+        ("n1 idle\nn1 idle\nn2 mixed\n", True),
+        ("n1 idle\nn2 idle*\n", False),
+        ("n1 idle\nn2 inval\n", False),
+        ("n1 idle\n", False),
+        ("", False),
+    ],
+)
+def test_node_states(text: str, healthy: bool) -> None:
+    assert slurm.all_healthy(slurm.parse_node_states(text), ["n1", "n2"]) is healthy
+
+
+def test_addresses_are_distinct_and_in_the_hosts_file() -> None:
+    hosts = lifecycle.host_names(3)
+    assert hosts == ["login", "n1", "n2", "n3"]
+    assert len(set(network.addresses(hosts).values())) == 4
+    assert network.hosts_file(hosts).splitlines()[:3] == [
+        "127.0.0.1 localhost",
+        "10.77.0.1 login",
+        "10.77.0.2 n1",
+    ]
+
+
+@pytest.mark.parametrize("count", [0, -1, 65])
+def test_number_of_nodes_is_checked(count: int) -> None:
+    with pytest.raises(ClusterError, match=f"--nodes {count}: from 1 to 64"):
+        lifecycle.host_names(count)
+
+
+def test_bind_is_read_only_unless_told(tmp_path: Path) -> None:
+    assert Bind.parse(f"{tmp_path}:/mnt") == Bind(tmp_path, "/mnt", read_only=True)
+    assert Bind.parse(f"{tmp_path}:/mnt:rw") == Bind(tmp_path, "/mnt", read_only=False)
+    assert Bind.parse(str(tmp_path)) == Bind(tmp_path, str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["/:/mnt:rx", ":/mnt", "/no/such/folder:/mnt"])
+def test_bad_bind(text: str) -> None:
+    with pytest.raises(ClusterError, match="--bind"):
+        Bind.parse(text)
+
+
+def test_root_script_quotes_every_path(tmp_path: Path) -> None:
+    odd = tmp_path / "a 0'; echo foo, b:c"
+    odd.mkdir()
+    text = namespaces.root_script(odd, odd, [Bind(odd, "/mnt/$x y")], hostname="n1")
+    assert run(["sh", "-n"], stdin=text) == ""
+    assert "lowerdir=lower,upperdir=upper" in text
+    assert "'./mnt/$x y'" in text
+
+
+def test_root_script_is_the_same_twice(tmp_path: Path) -> None:
+    binds = [Bind(tmp_path, "/x")]
+    assert namespaces.root_script(tmp_path, tmp_path, binds) == namespaces.root_script(
+        tmp_path, tmp_path, binds
+    )
+
+
+def test_login_starts_from_an_empty_environment() -> None:
+    argv = namespaces.login_argv(["echo", "a b"], term="xterm")
+    assert argv[argv.index("env") + 1] == "-i"
+    assert "HOME=/home/ada" in argv
+    assert argv[-3:] == ["/scratch/ada", "echo", "a b"]
+    assert "HOME=/root" in namespaces.login_argv(["true"], user="root")
+
+
+def test_mounts_below_a_folder_deepest_first() -> None:
+    info = (
+        "1 0 0:1 / / rw - ext4 a rw\n"
+        "2 1 0:2 / /state/ns/n1 rw - nsfs nsfs rw\n"
+        "3 1 0:3 / /state/ns/a\\040b rw - nsfs nsfs rw\n"
+        "4 1 0:4 / /state/nsx rw - nsfs nsfs rw\n"
+    )
+    assert processes.mounts_below(Path("/state/ns"), info) == [
+        Path("/state/ns/n1"),
+        Path("/state/ns/a b"),
+    ]
+
+
+def test_own_process_is_found_by_its_namespace() -> None:
+    inode = os.stat("/proc/self/ns/net").st_ino
+    assert os.getpid() in processes.members("net", [inode])
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"RUNNER_CACHE": "/c", "XDG_CACHE_HOME": "/x"}, "/c"),
+        ({"XDG_CACHE_HOME": "/x"}, "/x/horovod-runner"),
+    ],
+)
+def test_cache_root(environ: dict[str, str], expected: str) -> None:
+    assert cache_root(environ) == Path(expected)
+
+
+def test_two_states_share_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNNER_CACHE", "/c")
+    assert State.locate().root == Path("/c/cluster")
+    assert State.locate("/other") == State(Path("/c"), Path("/other"))
+
+
+def test_settings_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    assert Settings.load(path) == Settings()
+    Settings("f", 3, ("login", "n1")).save(path)
+    assert Settings.load(path) == Settings("f", 3, ("login", "n1"))
+
+
+def test_a_failed_command_shows_its_evidence() -> None:
+    with pytest.raises(ClusterError, match=r"exit 3 from: sh -c .*\nbad news"):
+        run(["sh", "-c", "echo bad news >&2; exit 3"])
+    with pytest.raises(ClusterError, match="is not installed"):
+        run(["no-such-command-here"])
+    assert shown(["sh", "-c", "one\ntwo"]) == "sh -c one..."
