@@ -155,9 +155,11 @@ def first_failure(paths: JobPaths) -> dict[str, Any] | None:
 
 
 def is_follower(record: dict[str, Any]) -> bool:
-    """Whether a rank failed because another had: Horovod says so, or the launcher ended it."""
-    ended = record["exit_code"] in (128 + 15, 128 + 9)
-    return ended or "HorovodInternalError" in record["message"]
+    """Whether a rank failed because another had: Horovod says so, or the launcher ended it.
+
+    A rank that srun ends with SIGKILL leaves no record, so one that tells of SIGKILL is a cause.
+    """
+    return record["exit_code"] == 128 + 15 or "HorovodInternalError" in record["message"]
 
 
 def read_json(path: Path) -> Any:

@@ -12,6 +12,7 @@ from .gate import EXIT_WORLD_SIZE
 from .task import Task
 
 # The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so.
+LONGEST = 300  # characters of an error that are repeated; all of it is in the log
 ERROR_LINE = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt)\b|runner: |error: )", re.IGNORECASE
 )
@@ -43,7 +44,7 @@ def describe(code: int, tail: list[str]) -> str:
         return f"killed by signal {code - 128} ({_signal_name(code - 128)})"
     for line in reversed(tail):
         if ERROR_LINE.match(line):
-            return f"exit code {code}: {line.strip()}"
+            return f"exit code {code}: {line.strip()[:LONGEST]}"
     return f"exit code {code}"
 
 

@@ -1,0 +1,75 @@
+"""Reading a SIF's own table, on files made here byte by byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from runners import images, sif
+from runners.errors import NotFound, Refused, UsageError
+
+
+def make_sif(path: Path, labels: dict[str, str] | None, cut: int = 0) -> Path:
+    """Write a SIF with a partition of 4096 bytes and, if given, the metadata of its labels."""
+    content = [(sif.PARTITION, b"FS", b"\x00" * 4096)]
+    if labels is not None:
+        metadata = json.dumps({"data": {"attributes": {"labels": labels}}}).encode()
+        content.insert(0, (sif.GENERIC_JSON, sif.METADATA.encode(), metadata))
+    table = sif.HEADER.size
+    offset = table + sif.DESCRIPTOR.size * len(content)
+    head = (b"#!run", sif.MAGIC, b"01", b"02", b"", 0, 0, 0, len(content), table, 0, offset, 0)
+    blob, data = sif.HEADER.pack(*head), b""
+    for number, name, body in content:
+        place = (offset + len(data), len(body), len(body))
+        blob += sif.DESCRIPTOR.pack(number, True, 1, 1, 0, *place, 0, 0, 0, 0, name, b"")
+        data += body
+    whole = blob + data
+    path.write_bytes(whole[: len(whole) - cut])
+    return path
+
+
+def test_labels_are_read(tmp_path: Path) -> None:
+    image = make_sif(tmp_path / "a.sif", {"horovod.version": "0.28.1"})
+    assert images.read(image).labels == {"horovod.version": "0.28.1"}
+
+
+@pytest.mark.parametrize(
+    ("cut", "words"), [(100, "cut short"), (5000, "cut short within"), (5500, "")]
+)
+def test_a_cut_image_is_refused(tmp_path: Path, cut: int, words: str) -> None:
+    image = make_sif(tmp_path / "a.sif", {}, cut=cut)
+    with pytest.raises(Refused, match="cannot be used as an image") as error:
+        images.read(image)
+    assert words in error.value.evidence
+
+
+@pytest.mark.parametrize("content", [b"", b"#!/bin/sh\necho hello\n" * 100])
+def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "b.sif").write_bytes(content)
+    with pytest.raises(Refused) as error:
+        images.read(tmp_path / "b.sif")
+    assert "does not start like a SIF" in error.value.evidence
+
+
+def test_a_missing_image_offers_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
+    (tmp_path / "images").mkdir()
+    make_sif(tmp_path / "images" / "horovod_cpu.sif", {})
+    assert images.find("horovod_cpu.sif") == tmp_path / "images" / "horovod_cpu.sif"
+    with pytest.raises(NotFound) as error:
+        images.find("horovod-cpu.sif")
+    assert "did you mean horovod_cpu.sif?" in error.value.remedy
+
+
+def test_a_uri_is_not_taken() -> None:
+    with pytest.raises(UsageError, match="pull it once"):
+        images.find("docker://debian")
+
+
+def test_a_folder_that_is_no_sandbox_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="not a sandbox image"):
+        images.read(tmp_path)
