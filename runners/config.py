@@ -112,7 +112,7 @@ def check_table(origin: str, table: Mapping[str, Any]) -> Layer:
 def _checked(origin: str, key: str, value: Any) -> Any:
     setting = SETTINGS.get(key)
     if setting is None:
-        raise UsageError(f"{origin} has the unknown key {key!r}", remedy=nearest(key, SETTINGS))
+        raise UsageError(f"{origin} has the unknown key {key!r}", nearest(key, SETTINGS))
     if setting.kind == "list":
         return _checked_list(origin, setting, value)
     # In Python, and not in TOML, true is an int.

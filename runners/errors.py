@@ -41,7 +41,7 @@ class NotFound(UsageError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return "did you mean ...", or the list of what there is, as a remedy."""
+    """Return "did you mean ...", or the list of what there is."""
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
     if close:

@@ -36,7 +36,9 @@ def _missing(name: str) -> Path:
     near = nearest(Path(name).name, [Path(file).name for file in there])
     looked = ", ".join(sorted(str(folder) for folder in folders))
     raise NotFound(
-        f"the image {name} does not exist", f"looked in {looked}", near or "make build-cpu"
+        f"the image {name} does not exist",
+        f"looked in {looked}\n{near}",
+        "" if near else "make build-cpu",
     )
 
 

@@ -84,7 +84,9 @@ def _gpu_count(text: str) -> int:
     """Return N of `[TYPE:]N`."""
     count = text.rpartition(":")[2]
     if not count.isdigit() or int(count) == 0:
-        raise UsageError(f"--gpus-per-node {text!r} is not [TYPE:]N", remedy="--gpus-per-node A100:4")
+        raise UsageError(
+            f"--gpus-per-node {text!r} is not [TYPE:]N", remedy="--gpus-per-node A100:4"
+        )
     return int(count)
 
 

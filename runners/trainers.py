@@ -33,8 +33,8 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None
         return _file(name, args), None
     path = recipes_folder() / f"{name}.toml"
     if not path.is_file():
-        hint = f"{name}.py" if Path(f"{name}.py").is_file() else nearest(name, presets())
-        raise NotFound(f"there is no recipe named {name!r}", remedy=hint)
+        file = f"{name}.py" if Path(f"{name}.py").is_file() else ""
+        raise NotFound(f"there is no recipe named {name!r}", nearest(name, presets()), file)
     preset = config.read_toml(path)
     layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
     return Trainer(name, f"recipes.{name}", None, args, preset.get("framework")), layer
@@ -45,5 +45,5 @@ def _file(name: str, args: tuple[str, ...]) -> Trainer:
     if not path.is_file():
         folder = path.parent if path.parent.is_dir() else Path()
         near = nearest(path.name, [file.name for file in folder.glob("*.py")])
-        raise NotFound(f"the trainer {name} does not exist", remedy=near)
+        raise NotFound(f"the trainer {name} does not exist", near)
     return Trainer(path.stem, None, path.absolute(), args)

@@ -62,7 +62,7 @@ def test_a_missing_image_offers_the_nearest(
     assert images.find("horovod_cpu.sif") == tmp_path / "images" / "horovod_cpu.sif"
     with pytest.raises(NotFound) as error:
         images.find("horovod-cpu.sif")
-    assert "did you mean horovod_cpu.sif?" in error.value.remedy
+    assert "did you mean horovod_cpu.sif?" in error.value.evidence
 
 
 def test_a_uri_is_not_taken() -> None:

@@ -1,0 +1,87 @@
+"""Sources of settings: their order, their origins, and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners import config
+from runners.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+def load(flags: dict[str, object] | None = None, **env: str) -> config.Config:
+    return config.load(flags or {}, {"XDG_CONFIG_HOME": "config", **env})
+
+
+def write(path: str, text: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+
+
+def test_each_source_wins_over_the_one_before() -> None:
+    assert load().get("nodes") == 1
+    preset = config.check_table("recipe x", {"nodes": 2})
+    assert config.load({}, {}, preset).get("nodes") == 2
+    write("config/runner/runner.toml", "[launch]\nnodes = 3\n")
+    assert config.load({}, {"XDG_CONFIG_HOME": "config"}, preset).get("nodes") == 3
+    write("runner.toml", "[launch]\nnodes = 4\n")
+    assert load().get("nodes") == 4
+    assert load(RUNNER_NODES="5").get("nodes") == 5
+    assert load({"nodes": 6}, RUNNER_NODES="5").get("nodes") == 6
+
+
+def test_origins_name_the_source() -> None:
+    write("runner.toml", '[launch]\npartition = "gpu"\n')
+    origins = load({"account": "p1"}, RUNNER_QOS="high", SBATCH_TIMELIMIT="10").origins
+    assert origins["partition"] == "runner.toml"
+    assert origins["qos"] == "RUNNER_QOS"
+    assert origins["time"] == "SBATCH_TIMELIMIT"
+    assert origins["account"] == "command line"
+    assert origins["scheduler"] == "default"
+
+
+def test_lists_add_up_in_order() -> None:
+    write("runner.toml", '[launch]\nbind = ["/a"]\nenv = { A = "1,2" }\n')
+    merged = load({"bind": ["/b"], "env": ["B=2"]})
+    assert merged.get("bind") == ["/a", "/b"]
+    assert merged.get("env") == ["A=1,2", "B=2"]
+    assert merged.origins["bind"] == "runner.toml, command line"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[launch]\npartitoin = 'x'\n", "did you mean partition"),
+        ("[lunch]\n", "table [launch]"),
+        ("nodes = 2\n", "table [launch]"),
+        ("[launch]\nnodes = '2'\n", "nodes must be a whole number"),
+        ("[launch]\nnodes = true\n", "nodes must be a whole number"),
+        ("[launch]\nexclusive = 1\n", "exclusive must be true or false"),
+        ("[launch]\nbind = '/a'\n", "bind must be a list of strings"),
+        ("[launch]\ncontroller = 'mpich'\n", "not one of auto, mpi, gloo"),
+        ("[launch\n", "not valid TOML"),
+    ],
+)
+def test_a_faulty_file_is_refused(text: str, words: str) -> None:
+    write("runner.toml", text)
+    with pytest.raises(UsageError) as error:
+        load()
+    assert words in str(error.value)
+    assert "runner.toml" in str(error.value)
+
+
+def test_a_faulty_variable_is_refused_by_its_name() -> None:
+    with pytest.raises(UsageError, match="RUNNER_NODES: nodes must be a whole number"):
+        load(RUNNER_NODES="two")
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    assert "temp" not in load(RUNNER_TEMP="/x", RUNNER_OS="Linux").values

@@ -1,0 +1,192 @@
+"""Runs on disk, and what the schedulers' answers mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from runners import jobs, shell, watch
+from runners.errors import NotFound, Refused, SystemFault
+from runners.jobs import Job, JobPaths, JobState
+from runners.schedulers import local, slurm
+from runners.shell import Result
+from runners.site import parse_mpi_list
+
+
+def make_run(folder: Path, id: str, state: str = "", submitted: float = 1.0) -> JobPaths:
+    folder.mkdir(parents=True)
+    paths = JobPaths(folder)
+    Job(id, "job", "local", str(paths.log), submitted, state).save(paths)
+    return paths
+
+
+def fail(paths: JobPaths, rank: int, when: float, code: int, message: str) -> None:
+    paths.failures.mkdir(exist_ok=True)
+    record = {"rank": rank, "host": f"n{rank}", "time": when, "exit_code": code, "message": message}
+    text = json.dumps({**record, "world_size_mismatch": code == 82})
+    (paths.failures / f"rank-{rank}.json").write_text(text)
+
+
+def test_folders_are_numbered(tmp_path: Path) -> None:
+    assert jobs.next_folder(tmp_path, "a/b") == tmp_path / "a_b-1"
+    (tmp_path / "a_b-9").mkdir()
+    (tmp_path / "a_b-10").mkdir()
+    (tmp_path / "a_bc-70").mkdir()
+    assert jobs.next_folder(tmp_path, "a/b") == tmp_path / "a_b-11"
+
+
+def test_a_job_is_found_by_number_name_folder_or_as_the_last(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "job-1", "41", submitted=1)
+    second = make_run(tmp_path / "job-2", "42", submitted=2)
+    for word in ("41", "job-1", str(first.root)):
+        assert jobs.find(word, tmp_path)[0] == first
+    assert jobs.find(None, tmp_path)[0] == second
+    with pytest.raises(NotFound, match="'43'"):
+        jobs.find("43", tmp_path)
+
+
+def test_a_cut_record_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "41")
+    paths.job.write_text('{"id": ')
+    with pytest.raises(SystemFault, match=r"job\.json"):
+        jobs.all_runs(tmp_path)
+
+
+def test_blame_goes_to_the_first_that_did_not_merely_follow(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "41")
+    assert jobs.first_failure(paths) is None
+    fail(paths, 0, 10.0, 1, "exit code 1: HorovodInternalError: Connection reset by peer")
+    fail(paths, 1, 10.1, 1, "exit code 1: ValueError: boom")
+    fail(paths, 2, 9.0, 143, "killed by signal 15 (SIGTERM)")
+    assert watch.culprit(paths, jobs.load(paths)) == "rank 1@n1: exit code 1: ValueError: boom"
+
+
+def test_blame_from_srun_when_no_rank_could_write(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "41")
+    paths.log.parent.mkdir()
+    paths.log.write_text("0@n1 | hello\nsrun: error: n2: task 3: Out Of Memory\n")
+    assert watch.culprit(paths, jobs.load(paths)) == "rank 3@n2: Out Of Memory"
+
+
+def test_status_of_a_job_that_its_scheduler_has_forgotten(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", f"local-{2**22 + 1}-1")
+    job = jobs.load(paths)
+    assert watch.status(paths, job).state == JobState.UNKNOWN
+    paths.exit.write_text('{"exit_code": 3}')
+    assert watch.status(paths, job) == watch.Status(JobState.FAILED, "", 3)
+    assert jobs.load(paths).state == "FAILED"  # written down
+
+
+def test_a_recorded_state_wins(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "local-1-1", state="CANCELLED")
+    assert watch.status(paths, jobs.load(paths)).state == JobState.CANCELLED
+
+
+def test_local_jobs_are_told_apart_by_their_start(tmp_path: Path) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    id = f"local-{process.pid}-{local._start_time(process.pid)}"
+    assert local.states([id, f"local-{process.pid}-0"]) == {id: (JobState.RUNNING, "")}
+    process.kill()
+    process.wait()
+    assert local.states([id]) == {}
+    with pytest.raises(SystemFault, match="does not run any more"):
+        local.cancel(id)
+
+
+def test_a_thousand_runs_are_listed_within_a_second(tmp_path: Path) -> None:
+    for number in range(1000):
+        make_run(tmp_path / f"job-{number}", str(number), "COMPLETED")
+    start = time.monotonic()
+    assert len(watch.statuses(jobs.all_runs(tmp_path))) == 1000
+    assert time.monotonic() - start < 1
+
+
+def test_log_lines_are_whole_and_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    log = watch.Log(path)
+    assert log.new_lines() == []
+    path.write_bytes("0@n1 | é".encode()[:-1])
+    assert log.new_lines() == []
+    with path.open("ab") as file:
+        file.write("é".encode()[-1:] + b"\nrest")
+    assert log.new_lines() == ["0@n1 | é"]
+    assert log.last_line() == ["rest"]
+
+
+@pytest.mark.parametrize(
+    ("line", "rank", "shown"),
+    [
+        ("3@n2 | x", 3, True),
+        ("3@n2 | x", 0, False),
+        ("srun: error", 0, True),
+        ("3@n2 | x", None, True),
+    ],
+)
+def test_lines_of_a_rank(line: str, rank: int | None, shown: bool) -> None:
+    assert watch.concerns(line, rank) is shown
+
+
+def test_submit_answers() -> None:
+    assert slurm.parse_submit(Result(0, "42\n", "")) == "42"
+    assert slurm.parse_submit(Result(0, "42;cluster\n", "")) == "42"
+    with pytest.raises(Refused) as error:
+        slurm.parse_submit(Result(1, "", "sbatch: error: invalid partition specified: x\n"))
+    assert "invalid partition specified: x" in str(error.value)
+
+
+def test_a_silent_controller() -> None:
+    up = Result(0, "Slurmctld(primary) at login is UP\n", "")
+    slurm.check_controller(up)
+    with pytest.raises(SystemFault, match="nothing was submitted"):
+        slurm.check_controller(Result(1, "Slurmctld(primary) at login is DOWN\n", ""))
+
+
+def test_inherited_variables_do_not_reach_sbatch() -> None:
+    env = {"SLURM_JOB_ID": "1", "SBATCH_PARTITION": "x", "SLURM_CONF": "/c", "PATH": "/bin"}
+    assert slurm.scrubbed(env) == {"SLURM_CONF": "/c", "PATH": "/bin"}
+
+
+def test_squeue_and_sacct_answers() -> None:
+    assert slurm.parse_squeue("42|PENDING|Resources\n43|NEW_STATE|None\n") == {
+        "42": (JobState.PENDING, "Resources"),
+        "43": (JobState.UNKNOWN, ""),
+    }
+    assert slurm.parse_sacct("CANCELLED by 1000\n") == (JobState.CANCELLED, "by 1000")
+    assert slurm.parse_sacct("") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "who"),
+    [
+        ("srun: error: n2: task 3: Killed", "3@n2: Killed"),
+        ("srun: error: n1: tasks 0-1: Exited with exit code 1", "0-1@n1: Exited with exit code 1"),
+        ("srun: job 42 queued", None),
+    ],
+)
+def test_srun_names_the_lost_task(line: str, who: str | None) -> None:
+    assert slurm.lost_task(f"x\n{line}\ny") == who
+
+
+def test_mpi_types_of_three_generations() -> None:
+    text = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n"
+    text += "specific pmix plugin versions available: pmix_v4,pmix_v5\n"
+    assert parse_mpi_list(Result(0, text, "")) == ("none", "pmi2", "pmix", "pmix_v4", "pmix_v5")
+    assert parse_mpi_list(Result(0, "", text.replace("\t", "  ")))[:3] == ("none", "pmi2", "pmix")
+
+
+def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def run(argv: list[str]) -> Result:
+        asked.append(argv)
+        return Result(0, "", "")
+
+    monkeypatch.setattr(shell, "run", run)
+    assert slurm.states(["1", "2"]) == {}
+    assert len(asked) == 1  # one call for any number of jobs
+    assert f"--user={os.getuid()}" in asked[0]

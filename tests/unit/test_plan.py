@@ -1,0 +1,123 @@
+"""The solver as a table: what is asked and offered, what is chosen or refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners import plan
+from runners.errors import RunnerError
+from runners.model import BindMount, ImageInfo, JobSpec, Resources, Site, Trainer
+
+RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
+SPEC = JobSpec("job", Path("/i/a.sif"), RECIPE, Resources(), Path("/runs"))
+SLURM = Site(True, ("none", "pmi2", "pmix", "pmix_v5"), "apptainer")
+LAPTOP = Site(False, (), "apptainer")
+OURS = ImageInfo(
+    Path("/i/a.sif"),
+    {
+        "horovod.controllers": "mpi,gloo",
+        "horovod.frameworks": "pytorch,tensorflow",
+        "mpi.flavour": "openmpi",
+        "pmix.version": "4.2.2",
+        "recipes": "torch_mnist",
+    },
+)
+FOREIGN = ImageInfo(Path("/i/a.sif"))
+
+
+def labels(**changes: str) -> ImageInfo:
+    return replace(
+        OURS, labels={**OURS.labels, **{k.replace("_", "."): v for k, v in changes.items()}}
+    )
+
+
+NO_PMIX = replace(SLURM, mpi_types=("none", "pmi2"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "site", "image", "expected"),
+    [
+        ({}, SLURM, OURS, ("slurm", "srun", "mpi", "pmix")),
+        ({"controller": "gloo"}, SLURM, OURS, ("slurm", "srun", "gloo", "none")),
+        ({}, NO_PMIX, OURS, ("slurm", "srun", "gloo", "none")),
+        ({}, SLURM, labels(pmix_version="none"), ("slurm", "srun", "gloo", "none")),
+        ({}, SLURM, labels(horovod_controllers="gloo"), ("slurm", "srun", "gloo", "none")),
+        ({}, SLURM, labels(horovod_controllers="mpi"), ("slurm", "srun", "mpi", "pmix")),
+        ({}, SLURM, FOREIGN, ("slurm", "srun", "gloo", "none")),
+        ({"controller": "mpi"}, SLURM, FOREIGN, ("slurm", "srun", "mpi", "pmix")),
+        ({"controller": "mpi", "mpi": "pmi2"}, SLURM, FOREIGN, ("slurm", "srun", "mpi", "pmi2")),
+        (
+            {"controller": "mpi"},
+            SLURM,
+            labels(mpi_flavour="mpich"),
+            ("slurm", "srun", "mpi", "pmi2"),
+        ),
+        ({}, LAPTOP, OURS, ("local", "local", "gloo", None)),
+        ({"scheduler": "local"}, SLURM, OURS, ("local", "local", "gloo", None)),
+        ({"controller": "mpi"}, LAPTOP, OURS, ("local", "mpirun", "mpi", None)),
+    ],
+)
+def test_choices(
+    spec: dict[str, Any], site: Site, image: ImageInfo, expected: tuple[str, ...]
+) -> None:
+    made = plan.solve(replace(SPEC, **spec), site, image)
+    assert (made.scheduler, made.launcher, made.controller, made.mpi) == expected
+    assert all(decision.reason for decision in made.decisions)
+
+
+@pytest.mark.parametrize(
+    ("spec", "site", "image", "words"),
+    [
+        ({"scheduler": "slurm"}, LAPTOP, OURS, "no Slurm on this machine"),
+        ({"resources": Resources(nodes=2)}, LAPTOP, OURS, "--nodes 2 needs a scheduler"),
+        ({}, replace(LAPTOP, runtime=None), OURS, "no container runtime"),
+        ({"controller": "mpi"}, SLURM, labels(horovod_controllers="gloo"), "--controller gloo"),
+        ({"controller": "mpi"}, NO_PMIX, OURS, "srun --mpi=list: none, pmi2"),
+        ({"mpi": "pmix_v9"}, SLURM, OURS, "no --mpi=pmix_v9"),
+        ({"controller": "mpi", "mpi": "pmi2"}, SLURM, OURS, "every rank would be alone"),
+        ({}, SLURM, labels(horovod_frameworks="tensorflow"), "needs pytorch"),
+    ],
+)
+def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str) -> None:
+    with pytest.raises(RunnerError) as error:
+        plan.solve(replace(SPEC, **spec), site, image)
+    assert words in str(error.value)
+
+
+def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:
+    made = plan.solve(SPEC, replace(SLURM, runtime=None), OURS)
+    assert made.runtime == "apptainer"
+    assert any("assumed" in decision.reason for decision in made.decisions)
+
+
+@pytest.mark.parametrize(
+    ("resources", "nv", "expected"),
+    [
+        (Resources(), None, False),
+        (Resources(gpus="2"), None, True),
+        (Resources(gres="gpu:1"), None, True),
+        (Resources(gres="craynetwork:1"), None, False),
+        (Resources(gpus_per_node="4"), False, False),
+        (Resources(), True, True),
+    ],
+)
+def test_nv_follows_the_gpus(resources: Resources, nv: bool | None, expected: bool) -> None:
+    assert plan.solve(replace(SPEC, resources=resources, nv=nv), SLURM, OURS).nv is expected
+
+
+def test_binds_of_data_and_of_the_users_own_file() -> None:
+    trainer = Trainer("t", None, Path("/home/ada/t.py"))
+    spec = replace(SPEC, data=Path("/scratch/mnist"), trainer=trainer)
+    assert plan.solve(spec, SLURM, OURS).binds == (
+        BindMount("/scratch/mnist", "/data", True),
+        BindMount("/home/ada", "/home/ada"),
+    )
+
+
+def test_a_recipe_that_the_image_lacks_is_brought_along() -> None:
+    assert not plan.solve(SPEC, SLURM, OURS).brings_recipe
+    assert plan.solve(SPEC, SLURM, FOREIGN).brings_recipe

@@ -1,0 +1,88 @@
+"""What a request may say, and what it may not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners import config, request
+from runners.errors import UsageError
+from runners.model import BindMount, JobSpec, Trainer
+
+TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None)
+
+
+def spec(**settings: Any) -> JobSpec:
+    flags = {name.replace("_", "-"): value for name, value in settings.items()}
+    merged = config.merge(
+        [config.Layer("default", config.DEFAULTS), config.Layer("command line", flags)]
+    )
+    return request.job_spec(merged, Path("/images/a.sif"), TRAINER)
+
+
+@pytest.mark.parametrize(
+    ("asked", "tasks"),
+    [
+        ({}, 1),
+        ({"nodes": 2}, 2),
+        ({"nodes": 2, "ntasks-per-node": 4}, 8),
+        ({"nodes": 2, "ntasks": 3}, 3),
+        ({"nodes": 2, "ntasks": 8, "ntasks-per-node": 4}, 8),
+        ({"nodes": 3, "gpus-per-node": "A100:4"}, 12),
+        ({"gpus-per-node": "2", "ntasks": 1}, 1),
+    ],
+)
+def test_number_of_ranks(asked: dict[str, Any], tasks: int) -> None:
+    assert spec(**asked).resources.tasks == tasks
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"nodes": 0}, "--nodes 0 must be 1 or more"),
+        ({"ntasks": -1}, "--ntasks -1 must be 1 or more"),
+        ({"cpus-per-task": 0}, "--cpus-per-task 0"),
+        ({"nodes": 4, "ntasks": 2}, "without a task"),
+        ({"nodes": 2, "ntasks": 3, "ntasks-per-node": 2}, "--ntasks 4"),
+        ({"gpus-per-node": "A100"}, "not [TYPE:]N"),
+        ({"gpus-per-node": "A100:0"}, "not [TYPE:]N"),
+        ({"time": "1h"}, "not a time"),
+        ({"time": "1:2:3:4"}, "not a time"),
+        ({"job-name": "a\nb"}, "one line"),
+        ({"partition": ""}, "one line"),
+        ({"env": ["1A=2"]}, "not NAME=VALUE"),
+        ({"env": ["A"]}, "not NAME=VALUE"),
+        ({"bind": ["/no/such/folder"]}, "does not exist"),
+        ({"bind": ["/tmp:relative"]}, "absolute path"),
+        ({"bind": ["/tmp:/a:rx"]}, "malformed"),
+        ({"bind": [":/a"]}, "malformed"),
+        ({"bind": ["/tmp:/a:ro:x"]}, "malformed"),
+        ({"data": "/no/such/folder"}, "not a folder"),
+    ],
+)
+def test_bad_requests(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as error:
+        spec(**asked)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("time", ["30", "30:00", "01:30:00", "2-12", "2-12:30", "2-12:30:15"])
+def test_slurms_forms_of_time(time: str) -> None:
+    assert spec(time=time).resources.time == time
+
+
+def test_binds() -> None:
+    assert request.parse_bind("/tmp") == BindMount("/tmp", "/tmp")
+    assert request.parse_bind("/tmp:/data:ro") == BindMount("/tmp", "/data", True)
+
+
+def test_env_keeps_everything_after_the_first_equals() -> None:
+    assert request.parse_env("A=b=c, d\n$e") == ("A", "b=c, d\n$e")
+
+
+def test_a_request_is_a_value() -> None:
+    assert spec(nodes=2) == spec(nodes=2)
+    assert replace(spec(), name="x") != spec()

@@ -1,0 +1,205 @@
+"""The batch script: its text, and what bash and the trainer make of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners import plan, runtimes, script
+from runners.jobs import JobPaths
+from runners.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+
+SITE = Site(True, ("none", "pmix"), "apptainer")
+IMAGE = ImageInfo(Path("/images/a.sif"), {"horovod.controllers": "gloo", "recipes": "torch_mnist"})
+SPEC = JobSpec(
+    name="torch_mnist",
+    image=IMAGE.path,
+    trainer=Trainer("torch_mnist", "recipes.torch_mnist", None, ("--epochs", "5")),
+    resources=Resources(nodes=2, cpus_per_task=2, time="00:10:00", comment="pytorch tests"),
+    runs_dir=Path("/runs"),
+)
+PATHS = JobPaths(Path("/runs/torch_mnist-1"))
+
+EXPECTED = """\
+#!/bin/bash
+#SBATCH --job-name=torch_mnist
+#SBATCH --output=/runs/torch_mnist-1/logs/job.log
+#SBATCH --chdir=/home/ada
+#SBATCH --nodes=2
+#SBATCH --cpus-per-task=2
+#SBATCH --time=00:10:00
+#SBATCH "--comment=pytorch tests"
+
+# Written by runner 0.1.0.
+# Submit it again by hand: sbatch /runs/torch_mnist-1/job.sbatch
+# scheduler: slurm (sbatch is on this machine)
+# runtime: apptainer (found on this machine)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
+# controller: gloo (the only one in the image)
+# srun --mpi: none (Gloo needs no PMI)
+# --nv: no (the job asks for no GPU)
+# recipe: from the image (its label recipes names it)
+run=/runs/torch_mnist-1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  printf '{"exit_code": %d, "time": %d}\\n' "$?" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json"
+trap finish EXIT
+
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
+export APPTAINERENV_PYTHONNOUSERSITE=1
+export APPTAINERENV_OUTPUT_DIR="$run"
+
+srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 \\
+  apptainer exec --bind /runs/torch_mnist-1:/runs/torch_mnist-1 /images/a.sif \\
+  python3 /runs/torch_mnist-1/code/rank --launcher srun --controller gloo \
+--run-dir /runs/torch_mnist-1 -- \\
+  -m recipes.torch_mnist --epochs 5
+"""
+
+
+def made(**changes: object) -> Plan:
+    return plan.solve(replace(SPEC, **changes), SITE, IMAGE)  # type: ignore[arg-type]
+
+
+def test_whole_text() -> None:
+    assert script.render(made(), PATHS, "/home/ada") == EXPECTED
+
+
+def test_rendering_twice_gives_the_same() -> None:
+    one = made()
+    assert script.render(one, PATHS, "/w") == script.render(one, PATHS, "/w")
+
+
+@pytest.mark.parametrize(
+    ("option", "line"),
+    [
+        ("--qos=high", "--qos=high"),
+        ("--comment=a b", '"--comment=a b"'),
+        ('--comment=say "hi"', '"--comment=say \\"hi\\""'),
+        ("--comment=a\\b", '"--comment=a\\\\b"'),
+        ("--comment=#1", '"--comment=#1"'),
+    ],
+)
+def test_directives_are_quoted(option: str, line: str) -> None:
+    assert script.directive(option) == line
+
+
+@pytest.mark.parametrize(
+    ("bind", "argv"),
+    [
+        (BindMount("/a b", "/c", True), ["--bind", "/a b:/c:ro"]),
+        (
+            BindMount("/a,b", "/c", True),
+            ["--mount", 'type=bind,"source=/a,b",destination=/c,ro'],
+        ),
+        (BindMount("/a:b", "/c"), ["--mount", "type=bind,source=/a:b,destination=/c"]),
+    ],
+)
+def test_binds_with_odd_characters_become_mounts(bind: BindMount, argv: list[str]) -> None:
+    assert runtimes.bind_argv(bind) == argv
+
+
+HOSTILE = [
+    "a b",
+    "it's",
+    '"q"',
+    "$HOME",
+    "`id`",
+    "x;y",
+    "1,2",
+    "a:b",
+    "new\nline",
+    "é☃",
+    "*",
+    "",
+    "\\",
+]
+
+# Stands in for srun and apptainer: writes what it was called with, and the environment.
+FAKE = """#!{python}
+import json, os, sys
+json.dump([sys.argv, dict(os.environ)], open({out!r}, "w"))
+"""
+
+
+def run_script(
+    tmp_path: Path, text: str, env: dict[str, str] | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """Run the script under bash with a stand-in for srun; return its arguments and environment."""
+    out = tmp_path / "called.json"
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "srun"
+    fake.write_text(FAKE.format(python=sys.executable, out=str(out)))
+    fake.chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-c", text], env={"PATH": path, **(env or {})}, check=True, timeout=20)
+    argv, seen = json.loads(out.read_text())
+    return argv[1:], seen
+
+
+def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path) -> None:
+    folder = tmp_path / "a 0; $(touch x) é"
+    folder.mkdir()
+    trainer = Trainer("t", None, folder / "it's.py", tuple(HOSTILE))
+    env = tuple((f"V{number}", text) for number, text in enumerate(HOSTILE))
+    text = script.render(made(trainer=trainer, env=env), JobPaths(folder), str(folder))
+    argv, seen = run_script(tmp_path, text)
+    assert argv[argv.index("--") + 1 :] == [str(folder / "it's.py"), *HOSTILE]
+    assert [seen[f"APPTAINERENV_V{number}"] for number in range(len(HOSTILE))] == HOSTILE
+    assert argv[argv.index("--run-dir") + 1] == str(folder)
+    assert json.loads((folder / "exit.json").read_text())["exit_code"] == 0
+
+
+def test_the_hosts_python_does_not_leak_in_and_slurms_variables_stay(tmp_path: Path) -> None:
+    text = script.render(made(), JobPaths(tmp_path), str(tmp_path))
+    # LD_PRELOAD is unset by the same line; setting it here would disturb bash itself.
+    leaking = {"PYTHONPATH": "/host", "PYTHONHOME": "/host", "OMP_NUM_THREADS": "7"}
+    kept = {"SLURM_PROCID": "0", "PMIX_RANK": "0", "NCCL_DEBUG": "INFO"}
+    _, seen = run_script(tmp_path, text, {**leaking, **kept})
+    assert "PYTHONPATH" not in seen
+    assert "PYTHONHOME" not in seen
+    assert seen["APPTAINERENV_PYTHONNOUSERSITE"] == "1"
+    assert seen["OMP_NUM_THREADS"] == "7"  # the user's own wins
+    assert {name: seen[name] for name in kept} == kept
+
+
+def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
+    text = script.render(made(), JobPaths(tmp_path), str(tmp_path))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "srun").write_text("#!/bin/sh\nexit 82\n")
+    (tmp_path / "bin" / "srun").chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    assert subprocess.run(["bash", "-c", text], env={"PATH": path}).returncode == 82
+    assert json.loads((tmp_path / "exit.json").read_text())["exit_code"] == 82
+
+
+def test_mpi_and_gpu_show_in_the_command() -> None:
+    image = ImageInfo(IMAGE.path, {"horovod.controllers": "mpi", "pmix.version": "4.2.2"})
+    spec = replace(SPEC, resources=Resources(nodes=2, gpus_per_node="4", ntasks_per_node=4))
+    text = script.render(plan.solve(spec, SITE, image), PATHS, "/w")
+    assert "srun --mpi=pmix " in text
+    assert "apptainer exec --nv " in text
+    assert "#SBATCH --gpus-per-node=4" in text
+    assert 'export OMPI_MCA_btl_vader_single_copy_mechanism="${' in text
+
+
+def test_valves_land_where_they_belong() -> None:
+    text = script.render(
+        made(sbatch_args=("--hold",), srun_args=("--label",), apptainer_args=("--no-home",)),
+        PATHS,
+        "/w",
+    )
+    assert "#SBATCH --hold\n" in text
+    assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 --label" in text
+    assert "--no-home /images/a.sif" in text
