@@ -31,8 +31,6 @@ def up(state: State, count: int) -> bool:
     host.require()
     tree = rootfs.ensure(state)
     state.create_shared()
-    for name in hosts:
-        (state.logs / name).mkdir(exist_ok=True)
     old = Settings.load(state.settings)
     fingerprint = _fingerprint(state, tree, hosts)
     if old.fingerprint == fingerprint and _healthy(state, hosts):

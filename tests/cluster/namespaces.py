@@ -108,14 +108,13 @@ def _devices() -> list[str]:
 
 
 def _bind(bind: Bind) -> list[str]:
-    target = f".{bind.target}"
-    parent = str(Path(target).parent)
-    if bind.source.is_dir():
-        make = _join("mkdir", "-p", "--", target)
-    else:
-        make = f"{_join('mkdir', '-p', '--', parent)} && {_join('touch', '--', target)}"
-    options = ["-o", "bind,ro" if bind.read_only else "bind"]
-    return [make, _join("mount", *options, "--", str(bind.source), target)]
+    source, target = shlex.quote(str(bind.source)), shlex.quote(f".{bind.target}")
+    options = "bind,ro" if bind.read_only else "bind"
+    return [
+        f"if [ -d {source} ]; then mkdir -p -- {target}",
+        f'else mkdir -p -- "$(dirname -- {target})"; touch -- {target}; fi',
+        f"mount -o {options} -- {source} {target}",
+    ]
 
 
 def login_argv(

@@ -32,7 +32,6 @@ def start(state: State, tree: Path, name: str) -> None:
     log = state.logs / name
     shutil.rmtree(log, ignore_errors=True)
     log.mkdir()
-    # The binds look at their sources, so the script is made after the folders are there.
     with open(log / "start.log", "wb") as output:
         subprocess.Popen(
             _argv(state, tree, name),
