@@ -1,20 +1,21 @@
 """Exit codes, and the only place where errors become them.
 
 0 success, 2 wrong usage, 130 interrupted; a job's own code is passed through when waiting.
-Ours start at 80, which the shell, `timeout` and signals leave free.
+Ours start at 80, which the shell, `timeout` and signals leave free; 82 is the shim's, when
+Horovod's world is not the launcher's (rank/gate.py).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..errors import Refused, RunnerError, UsageError
 from ..jobs import JobState
-from ..rank.gate import EXIT_WORLD_SIZE
 from ..watch import Status
 
 FAULT = 1
 USAGE = 2
 REFUSED = 80
-WORLD_SIZE = EXIT_WORLD_SIZE
 BY_STATE = {
     JobState.TIMEOUT: 83,
     JobState.PREEMPTED: 84,
@@ -32,12 +33,15 @@ def of_error(error: RunnerError) -> int:
     return REFUSED if isinstance(error, Refused) else FAULT
 
 
-def of_job(status: Status, world_size_mismatch: bool) -> int:
-    """Return the exit code for a job that has ended."""
-    if world_size_mismatch:
-        return WORLD_SIZE
+def of_job(status: Status, failure: dict[str, Any] | None) -> int:
+    """Return the exit code for a job that has ended; `failure` is the record of its first rank.
+
+    That rank's own code comes before the job's: srun reports how it ended the others.
+    """
     if status.state in BY_STATE:
         return BY_STATE[status.state]
     if status.state == JobState.COMPLETED:
         return 0
+    if failure is not None:
+        return int(failure["exit_code"])
     return status.exit_code or FAULT

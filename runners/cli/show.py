@@ -72,8 +72,7 @@ def ending(paths: JobPaths, job: Job, status: Status) -> int:
     """Print how a job ended, to stderr, and its result; return the exit code for it."""
     from . import exits
 
-    failure = jobs.first_failure(paths)
-    code = exits.of_job(status, bool(failure and failure["world_size_mismatch"]))
+    code = exits.of_job(status, jobs.first_failure(paths))
     if code:
         click.echo(f"runner: job {job.id} ended: {describe(status)}, exit code {code}", err=True)
         who = culprit(paths, job)

@@ -8,7 +8,6 @@ import re
 import signal
 import time
 
-from .gate import EXIT_WORLD_SIZE
 from .task import Task
 
 # The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so.
@@ -28,7 +27,6 @@ def record(task: Task, code: int, tail: list[str], run_dir: str) -> None:
         "time": time.time(),
         "exit_code": code,
         "message": message,
-        "world_size_mismatch": code == EXIT_WORLD_SIZE,
     }
     folder = os.path.join(run_dir, "failures")
     os.makedirs(folder, exist_ok=True)

@@ -61,9 +61,14 @@ def test_sources_are_read_from_both_kinds_of_file(tmp_path: Path) -> None:
 
 
 def test_the_mirror_is_the_one_of_the_hosts_release() -> None:
-    sources = [apt.Source("http://tools.example", ("stable",)), apt.Source("http://m", ("bookworm",))]
+    sources = [
+        apt.Source("http://tools.example", ("stable",)),
+        apt.Source("http://m", ("bookworm",)),
+    ]
     assert apt.debian_mirror(sources, "bookworm", {}) == "http://m"
-    assert apt.debian_mirror(sources, "bookworm", {"RUNNER_DEBIAN_MIRROR": "http://x/"}) == "http://x"
+    assert (
+        apt.debian_mirror(sources, "bookworm", {"RUNNER_DEBIAN_MIRROR": "http://x/"}) == "http://x"
+    )
 
 
 def test_no_mirror_names_the_variable_to_set() -> None:

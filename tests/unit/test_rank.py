@@ -206,7 +206,7 @@ def test_shim_stops_a_world_of_the_wrong_size(tmp_path: Path) -> None:
     assert "world-size mismatch" in out
     assert "trained alone" not in out
     record = json.loads(next((tmp_path / "failures").glob("rank-*.json")).read_text())
-    assert record["world_size_mismatch"] is True
+    assert record["exit_code"] == gate.EXIT_WORLD_SIZE
 
 
 def test_shim_shows_the_trainers_traceback_and_no_other(tmp_path: Path) -> None:

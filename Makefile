@@ -1,0 +1,73 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+# Slow things live outside the checkout, each under a key made of its inputs.
+export RUNNER_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/horovod-runner
+VENV := $(RUNNER_CACHE)/venv-$(shell $(PYTHON) -V 2>&1 | cat - pyproject.toml | sha256sum | cut -c1-12)
+IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONDONTWRITEBYTECODE=1
+CLUSTER := $(PYTHON) -m tests.cluster
+NODES ?= 2
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build-cpu cluster-up ## build the CPU image, start a cluster, train on two nodes with Gloo and with MPI
+	$(CLUSTER) exec -- runner launch --image horovod_cpu.sif --nodes 2 --controller gloo --follow torch_mnist
+	$(CLUSTER) exec -- runner launch --image horovod_cpu.sif --nodes 2 --controller mpi --follow tf_mnist
+	@echo "The cluster is up: make cluster-shell. To end it: make cluster-down."
+
+.PHONY: build-cpu
+build-cpu: ## build the CPU image, without root; nothing when nothing changed
+	$(PYTHON) -m containers.build cpu
+
+.PHONY: lock
+lock: ## renew the locks of the images' packages
+	$(PYTHON) -m containers.lock
+
+.PHONY: cluster-up cluster-down cluster-status cluster-shell
+cluster-up: ## start the test cluster (NODES=2)
+	$(CLUSTER) up --nodes $(NODES)
+cluster-down: ## end the test cluster
+	$(CLUSTER) down
+cluster-status: ## show the test cluster
+	$(CLUSTER) status
+cluster-shell: ## a shell on the cluster's login node
+	$(CLUSTER) shell
+
+.PHONY: test
+test: lint unit real ## all tests: lint, the fast ones, then those on the cluster
+
+.PHONY: lint
+lint: $(VENV)/.ready ## ruff and mypy --strict
+	$(IN_VENV) ruff check .
+	$(IN_VENV) ruff format --check .
+	$(IN_VENV) mypy
+
+.PHONY: unit
+unit: $(VENV)/.ready ## the fast tests
+	$(IN_VENV) pytest -q tests/unit
+
+.PHONY: real
+real: $(VENV)/.ready build-cpu ## the tests on a real cluster
+	trap '[ -n "$${KEEP_CLUSTER:-}" ] || $(CLUSTER) down' EXIT; \
+	$(CLUSTER) up --nodes 2; $(IN_VENV) pytest tests/real
+
+.PHONY: bench
+bench: $(VENV)/.ready build-cpu cluster-up ## measure, as ratios within one run
+	$(IN_VENV) python -m tests.bench
+
+.PHONY: clean
+clean: cluster-down ## end the cluster; remove the build and test leftovers of this checkout
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.ready:
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet -e '.[dev]'
+	touch $@

@@ -1,0 +1,78 @@
+"""The real thing: commands as user ada on the cluster's login node, and the built image."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+IMAGE = "/scratch/ada/images/horovod_cpu.sif"
+Done = subprocess.CompletedProcess[str]
+
+
+def on_cluster(argv: list[str], *options: str, timeout: float = 300) -> Done:
+    """Run a command on the login node; stdout and stderr come apart."""
+    command = [sys.executable, "-m", "tests.cluster", "exec", *options, "--", *argv]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=CHECKOUT, timeout=timeout, check=False
+    )
+
+
+@dataclass(frozen=True)
+class Login:
+    """A folder of ada's on the shared scratch, in which commands run."""
+
+    folder: str
+
+    def run(self, *argv: str, env: Mapping[str, str] | None = None, timeout: float = 300) -> Done:
+        """Run a command in the folder."""
+        settings = [f"{name}={value}" for name, value in (env or {}).items()]
+        return on_cluster(["env", "-C", self.folder, *settings, *argv], timeout=timeout)
+
+    def runner(self, *words: str, env: Mapping[str, str] | None = None) -> Done:
+        """Run `runner` in the folder."""
+        return self.run("runner", *words, env=env)
+
+    def launch(self, *words: str, env: Mapping[str, str] | None = None) -> Done:
+        """Run `runner launch` with the image."""
+        return self.runner("launch", "--image", IMAGE, *words, env=env)
+
+    def sh(self, script: str) -> str:
+        """Return the output of a shell script that must succeed."""
+        done = self.run("bash", "-ec", script)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def write(self, name: str, text: str) -> str:
+        """Write a file in the folder; return its path."""
+        path = f"{self.folder}/{name}"
+        self.sh(f"cat > {shlex.quote(path)} <<'THE END'\n{text}\nTHE END")
+        return path
+
+    def runs(self) -> list[str]:
+        """Return the names of the runs' folders."""
+        return self.sh("[ ! -d runs ] || ls runs").split()
+
+    def result(self) -> dict[str, Any]:
+        """Return the last run's result."""
+        done = self.runner("result", "--json")
+        assert done.returncode == 0, done.stderr
+        value: dict[str, Any] = json.loads(done.stdout)
+        return value
+
+
+@pytest.fixture
+def login() -> Iterator[Login]:
+    """An empty folder of ada's; removed afterwards."""
+    folder = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip()
+    assert folder, "the cluster is down; start it: make cluster-up"
+    yield Login(folder)
+    on_cluster(["rm", "-rf", folder])

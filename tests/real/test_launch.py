@@ -1,0 +1,229 @@
+"""`runner launch` on two nodes with the built image: the main job."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+
+from .conftest import IMAGE, Login
+
+HELLO = """
+import sys
+import horovod.torch as hvd
+import torch
+hvd.init()
+total = hvd.allreduce(torch.ones(1) * (hvd.rank() + 1), op=hvd.Sum).item()
+print("rank", hvd.rank(), "of", hvd.size(), "local", hvd.local_rank(), hvd.local_size(),
+      "cross", hvd.cross_rank(), hvd.cross_size(), "total", total, "args", sys.argv[1:])
+hvd.shutdown()
+"""
+SHORT = ["--", "--epochs", "1"]
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+@pytest.mark.parametrize("trainer", ["torch_mnist", "tf_mnist"])
+def test_recipes_form_one_world_over_two_nodes(login: Login, trainer: str, controller: str) -> None:
+    done = login.launch(
+        "--nodes",
+        "2",
+        "--ntasks-per-node",
+        "2",
+        "--controller",
+        controller,
+        "--wait",
+        trainer,
+        *SHORT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = login.result()
+    assert result["world_size"] == 4
+    assert sorted(result["hosts"]) == ["n1", "n1", "n2", "n2"]
+
+
+def test_language_model(login: Login) -> None:
+    done = login.launch(
+        "--nodes", "2", "--wait", "torch_lm", "--", "--epochs", "1", "--max-steps", "4"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert login.result()["world_size"] == 2
+
+
+def test_auto_takes_mpi_where_image_and_slurm_speak_pmix(login: Login) -> None:
+    plan = json.loads(login.launch("--nodes", "2", "--dry-run", "--json", "torch_mnist").stdout)[
+        "plan"
+    ]
+    chosen = {decision["what"]: decision for decision in plan}
+    assert chosen["controller"]["value"] == "mpi"
+    assert "PMIx" in chosen["controller"]["reason"]
+    assert chosen["srun --mpi"]["value"] == "pmix"
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_uneven_tasks(login: Login, controller: str) -> None:
+    trainer = login.write("hello.py", HELLO)
+    shape = [
+        "--nodes",
+        "2",
+        "--ntasks",
+        "4",
+        "--srun-arg=--distribution=pack",
+        "--sbatch-arg=--overcommit",
+    ]
+    done = login.launch(*shape, "--controller", controller, "--follow", trainer)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = sorted(line for line in done.stdout.splitlines() if "| rank" in line)
+    assert len(lines) == 4
+    assert all("of 4" in line and "total 10.0" in line for line in lines)
+    places = {re.search(r"local (\d+) \d+ cross (\d+) \d+", line).groups() for line in lines}  # type: ignore[union-attr]
+    assert len(places) == 4
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_no_scheduler(login: Login, controller: str) -> None:
+    trainer = login.write("hello.py", HELLO)
+    done = login.launch(
+        "--scheduler", "local", "--ntasks", "2", "--controller", controller, trainer
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("of 2 local") == 2
+    assert done.stdout.count("total 3.0") == 2
+
+
+def test_arguments_and_variables_reach_the_trainer_unchanged(login: Login) -> None:
+    hostile = ["a b", "it's", '"', "$HOME", "`id`", "x;y", "1,2", "a:b", "new\nline", "é☃", "*", ""]
+    name = "train $(touch bad) it's, a:b.py"
+    trainer = login.write(
+        name, "import json, os, sys; print('ARGS', json.dumps([sys.argv[1:], os.environ['ODD']]))"
+    )
+    done = login.launch(
+        "--follow",
+        "--job-name",
+        'odd "$name"; #1',
+        "--env",
+        "ODD=" + "|".join(hostile),
+        trainer,
+        "--",
+        *hostile,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    line = next(line for line in done.stdout.splitlines() if "ARGS" in line)
+    assert json.loads(line.split("ARGS ")[1]) == [hostile, "|".join(hostile)]
+    assert "bad" not in login.sh("ls").split()
+
+
+def test_nothing_of_the_host_leaks_in(login: Login) -> None:
+    login.sh("mkdir host; echo 'raise SystemExit(\"host file imported\")' > host/sitecustomize.py")
+    trainer = login.write(
+        "env.py",
+        "import json, os, site; print('ENV', json.dumps([dict(os.environ), site.ENABLE_USER_SITE]))",
+    )
+    leaks = {"PYTHONPATH": f"{login.folder}/host", "LD_LIBRARY_PATH": "/host", "NCCL_DEBUG": "INFO"}
+    done = login.launch("--follow", trainer, env=leaks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    line = next(line for line in done.stdout.splitlines() if "ENV" in line)
+    env, user_site = json.loads(line.split("ENV ")[1])
+    assert "PYTHONPATH" not in env
+    assert "/host" not in env.get("LD_LIBRARY_PATH", "")
+    assert user_site is False
+    assert env["NCCL_DEBUG"] == "INFO"
+    assert env["SLURM_JOB_ID"]
+
+
+def test_dry_run_is_what_is_submitted_and_it_runs_by_hand(login: Login) -> None:
+    trainer = login.write("hello.py", HELLO)
+    words = ["--nodes", "2", trainer]
+    script = login.launch("--dry-run", *words).stdout
+    assert login.runs() == []
+    assert login.launch("--wait", *words).returncode == 0
+    assert login.sh("cat runs/hello-1/job.sbatch") == script
+    login.sh("cd /; sbatch --wait " + f"{login.folder}/runs/hello-1/job.sbatch")
+    assert login.sh("cat runs/hello-1/logs/job.log").count("of 2") == 2
+
+
+def test_data_is_bound_read_only(login: Login) -> None:
+    login.sh("mkdir 'my data'; echo hello > 'my data/x'")
+    trainer = login.write(
+        "data.py",
+        "import os; d = os.environ['DATA_DIR']; print('SAW', open(d + '/x').read().strip())\n"
+        "try: open(d + '/y', 'w')\nexcept OSError as e: print('DENIED', e)",
+    )
+    done = login.launch("--data", "my data", "--follow", trainer)
+    assert "SAW hello" in done.stdout
+    assert "DENIED" in done.stdout
+
+
+def test_gpu_jobs_ask_slurm_for_gpus(login: Login) -> None:
+    trainer = login.write("gpu.py", "import os; print('SEES', os.environ['CUDA_VISIBLE_DEVICES'])")
+    done = login.launch("-p", "gpu", "--gpus-per-node", "A100:2", "--follow", trainer)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("SEES 0,1") == 2  # one rank for each GPU, and each sees both
+
+
+class TestWorldSizeGate:
+    """Ranks that would train alone must not."""
+
+    def test_mpi_without_pmi(self, login: Login) -> None:
+        trainer = login.write("hello.py", HELLO + "print('TRAINED')")
+        start = time.monotonic()
+        done = login.launch("-N", "2", "--controller", "mpi", "--mpi", "none", "--follow", trainer)
+        assert done.returncode == 82, done.stdout + done.stderr
+        assert "world-size mismatch on rank" in done.stdout
+        assert "2 tasks were started, but Horovod sees a world of 1" in done.stdout
+        assert "runner launch --mpi pmix" in done.stdout
+        assert "TRAINED" not in done.stdout
+        assert time.monotonic() - start < 60
+
+    def test_wait_passes_the_code_on(self, login: Login) -> None:
+        trainer = login.write("hello.py", HELLO)
+        id = login.launch("-N", "2", "--controller", "mpi", "--mpi", "none", "--parsable", trainer)
+        assert login.runner("wait", id.stdout.strip()).returncode == 82
+
+
+DYING = """
+import os, sys, time
+import horovod.torch as hvd
+import torch
+hvd.init()
+hvd.allreduce(torch.ones(1))
+print("DYING AT", time.time(), flush=True) if hvd.rank() == 1 else None
+if hvd.rank() == 1:
+    {how}
+while True:
+    hvd.allreduce(torch.ones(1)); time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+@pytest.mark.parametrize(
+    ("how", "code", "words"),
+    [
+        ("raise ValueError('boom')", 1, "rank 1@n2: exit code 1: ValueError: boom"),
+        ("sys.exit(7)", 7, "rank 1@n2: exit code 7"),
+        ("os.kill(os.getpid(), 9)", 137, "rank 1@n2: killed by signal 9 (SIGKILL)"),
+    ],
+)
+def test_a_rank_that_dies_ends_the_job(
+    login: Login, controller: str, how: str, code: int, words: str
+) -> None:
+    trainer = login.write("die.py", DYING.format(how=how))
+    done = login.launch("-N", "2", "--controller", controller, "--follow", trainer)
+    ended = time.time()
+    assert done.returncode == code, done.stdout + done.stderr
+    assert words in done.stderr
+    died = float(re.search(r"DYING AT ([\d.]+)", done.stdout).group(1))  # type: ignore[union-attr]
+    assert ended - died < 10
+
+
+def test_image_of_others_gets_the_recipe_and_the_gate(login: Login) -> None:
+    """A sandbox without our labels: the recipe is brought along, Gloo is chosen, and it trains."""
+    login.sh(
+        f"apptainer build --sandbox --fakeroot box {IMAGE} >/dev/null 2>&1; rm box/.singularity.d/labels.json"
+    )
+    login.sh("rm -rf box/opt/horovod/lib/python3*/site-packages/recipes")
+    done = login.runner("launch", "--image", "box", "-N", "2", "--follow", "torch_mnist", *SHORT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "controller: gloo (the image does not say" in done.stderr
+    assert login.result()["world_size"] == 2
