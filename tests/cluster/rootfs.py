@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from . import apt, host
+from .processes import mounts_below
 from .shell import ClusterError, run
 from .state import UID, USER, State, locked
 
@@ -62,7 +63,7 @@ def ensure(state: State) -> Path:
 
 def _build(target: Path) -> None:
     for stale in target.parent.glob(f"{target.name}.*"):
-        shutil.rmtree(stale)  # of a build that was killed; we hold the lock
+        _discard(stale)  # of a build that was killed; we hold the lock
     print(f"building the nodes' root file system (about a minute): {target}", file=sys.stderr)
     began = time.monotonic()
     work = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
@@ -70,8 +71,16 @@ def _build(target: Path) -> None:
         _bootstrap(work)
         work.rename(target)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if work.exists():
+            _discard(work)
     print(f"root file system built in {time.monotonic() - began:.0f} s", file=sys.stderr)
+
+
+def _discard(tree: Path) -> None:
+    """Delete half a tree, but never what the host has mounted in it."""
+    if mounts := mounts_below(tree):
+        raise ClusterError(f"still mounted, umount it first: {', '.join(map(str, mounts))}")
+    shutil.rmtree(tree)
 
 
 def _bootstrap(tree: Path) -> None:
