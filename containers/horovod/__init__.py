@@ -1,0 +1,1 @@
+"""The Horovod build: our edits of the released source archive."""

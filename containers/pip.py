@@ -1,0 +1,72 @@
+"""The host's pip, told to fetch for the image's Python instead of its own."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import BuildError, Refused
+
+NEWEST_GLIBC = 36  # of Debian 12, the oldest base an image has
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where wheels come from; with nothing given, pip's own configuration decides."""
+
+    wheelhouse: Path | None = None  # a folder to use alone
+    index_url: str = ""
+    extra_index_url: str = ""
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Source:
+        """What the options of `add_options` say; Refused when the wheel folder is not there."""
+        folder = Path(options.wheelhouse).resolve() if options.wheelhouse else None
+        if folder and not folder.is_dir():
+            raise Refused(f"--wheelhouse {options.wheelhouse}: no such folder")
+        return cls(folder, options.index_url, options.extra_index_url)
+
+    def options(self) -> list[str]:
+        """The options of pip that say so."""
+        if self.wheelhouse:
+            return ["--no-index", f"--find-links={self.wheelhouse}"]
+        given = {"index-url": self.index_url, "extra-index-url": self.extra_index_url}
+        return [f"--{name}={url}" for name, url in given.items() if url]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where wheels come from."""
+    parser.add_argument("--wheelhouse", metavar="DIR", help="take wheels from this folder only")
+    parser.add_argument("--index-url", metavar="URL", default="", help="package index to use")
+    parser.add_argument("--extra-index-url", metavar="URL", default="", help="a second index")
+
+
+def target(python: str, architecture: str = "x86_64") -> list[str]:
+    """Options that choose wheels for CPython `python` on Linux, whatever runs pip."""
+    newer = [f"manylinux_2_{minor}_{architecture}" for minor in range(NEWEST_GLIBC, 4, -1)]
+    older = [f"manylinux{year}_{architecture}" for year in ("2014", "2010", "1")]
+    platforms = [f"--platform={tag}" for tag in [*newer, *older]]
+    return [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", *platforms]
+
+
+def run(arguments: Sequence[str]) -> str:
+    """Run pip and return what it printed; BuildError with its last lines when it fails."""
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode:
+        raise Refused(
+            f"{sys.executable} has no pip, which fetches the wheels of the image.\n"
+            "Install it (Debian: python3-pip) or try: python3 -m ensurepip --user"
+        )
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise BuildError(f"pip {arguments[0]} failed:\n{_last_errors(done.stderr)}")
+    return done.stdout
+
+
+def _last_errors(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip() and "WARNING" not in line]
+    return "\n".join(lines[-12:])

@@ -1,0 +1,97 @@
+"""Fetch everything an image's locks name: python3 -m containers.wheels cpu --into DIR
+
+The host's pip does it, with its own configuration (index, find-links, certificate), so that
+nothing of that configuration has to enter the image.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from . import catalogue, lockfile, pip
+from .errors import BuildError
+from .lockfile import Pin
+
+SOURCES = frozenset({"horovod"})  # taken as source archives; everything else as wheels
+NO_SOURCE = """\
+no file for {pin} where this machine's pip looks (see: python3 -m pip config list).
+{hint}
+Name an index with --extra-index-url URL or --index-url URL, or a folder with --wheelhouse DIR.
+
+{evidence}"""
+CPU_BUILD = """\
+The CPU build of PyTorch (+cpu) is not on the common package index: add PyTorch's own CPU index
+(its address: pytorch.org, Get Started, pip, Linux, CPU)."""
+
+
+def fetch(image: catalogue.Image, source: pip.Source, folder: Path) -> None:
+    """Fill `folder`, which appears only when complete. Raises BuildError."""
+    pins = [pin for lock in image.locks() for pin in lockfile.read(lock)]
+    wheels = [pin for pin in pins if pin.name not in SOURCES]
+    archives = [pin for pin in pins if pin.name in SOURCES]
+    with appearing(folder) as part:
+        _download(wheels, pip.target(image.python), source, part)
+        _download(archives, [f"--no-binary={pin.name}" for pin in archives], source, part)
+
+
+@contextlib.contextmanager
+def appearing(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder` that takes its name when the block ends without an error."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        yield part
+        part.chmod(0o755)
+        os.rename(part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _download(pins: Sequence[Pin], kind: Sequence[str], source: pip.Source, into: Path) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        lock = Path(scratch, "requirements.txt")
+        lock.write_text(lockfile.render(pins, ""))
+        fixed = ["download", "--no-deps", "--require-hashes", "--progress-bar=off"]
+        where = [f"--requirement={lock}", f"--dest={into}"]
+        try:
+            pip.run([*fixed, *where, *kind, *source.options()])
+        except BuildError as error:
+            raise _explained(error, pins) from error
+
+
+def _explained(error: BuildError, pins: Sequence[Pin]) -> BuildError:
+    """Pip's failure with the remedy, when it is that one package was not found."""
+    evidence = str(error)
+    missing = [pin for pin in pins if f"for {pin.name}=={pin.version}" in evidence]
+    if "No matching distribution found" not in evidence or not missing:
+        return error
+    pin = missing[0]
+    hint = CPU_BUILD if "+cpu" in pin.version else ""
+    name = f"{pin.name}=={pin.version}"
+    return BuildError(NO_SOURCE.format(pin=name, hint=hint, evidence=evidence))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python3 -m containers.wheels", description=__doc__)
+    parser.add_argument("image", choices=sorted(catalogue.IMAGES))
+    parser.add_argument("--into", metavar="DIR", required=True, type=Path, help="a new folder")
+    pip.add_options(parser)
+    options = parser.parse_args(argv)
+    try:
+        fetch(catalogue.image(options.image), pip.Source.of(options), options.into.absolute())
+    except BuildError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
