@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 # Slow things live outside the checkout, each under a key made of its inputs.
 export RUNNER_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/horovod-runner
-VENV := $(RUNNER_CACHE)/venv-$(shell $(PYTHON) -V 2>&1 | cat - pyproject.toml | sha256sum | cut -c1-12)
+VENV := $(RUNNER_CACHE)/venv-$(shell $(PYTHON) -V 2>&1 | cat - tests/requirements.txt | sha256sum | cut -c1-12)
 IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONDONTWRITEBYTECODE=1
 CLUSTER := $(PYTHON) -m tests.cluster
 NODES ?= 2
@@ -51,12 +51,12 @@ lint: $(VENV)/.ready ## ruff and mypy --strict
 
 .PHONY: unit
 unit: $(VENV)/.ready ## the fast tests
-	$(IN_VENV) pytest -q tests/unit
+	$(IN_VENV) python -m pytest -q tests/unit
 
 .PHONY: real
 real: $(VENV)/.ready build-cpu ## the tests on a real cluster
 	trap '[ -n "$${KEEP_CLUSTER:-}" ] || $(CLUSTER) down' EXIT; \
-	$(CLUSTER) up --nodes 2; $(IN_VENV) pytest tests/real
+	$(CLUSTER) up --nodes 2; $(IN_VENV) python -m pytest tests/real
 
 .PHONY: bench
 bench: $(VENV)/.ready build-cpu cluster-up ## measure, as ratios within one run
@@ -69,5 +69,5 @@ clean: cluster-down ## end the cluster; remove the build and test leftovers of t
 
 $(VENV)/.ready:
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet -e '.[dev]'
+	$(VENV)/bin/pip install --quiet -r tests/requirements.txt
 	touch $@

@@ -1,0 +1,112 @@
+"""Bad input: one clear message, the documented exit code, no traceback, nothing left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .conftest import IMAGE, Login, on_cluster
+
+USAGE, REFUSED, FAULT = 2, 80, 1
+
+
+def assert_refused(login: Login, words: list[str], code: int, expected: str) -> None:
+    """Launch with `words` and see that it is refused without a trace."""
+    done = login.runner("launch", *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert login.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "expected"),
+    [
+        (["torch_mnist"], USAGE, "no image was given"),
+        (["--image", "horovod-cpu.sif", "torch_mnist"], USAGE, "did you mean horovod_cpu.sif"),
+        (["--image", "oras://x/y", "torch_mnist"], USAGE, "pull it once"),
+        (["--image", "/etc/passwd", "torch_mnist"], REFUSED, "does not start like a SIF"),
+        (["--image", "cut.sif", "torch_mnist"], REFUSED, "cut short"),
+        (["--image", IMAGE, "torch_mnst"], USAGE, "did you mean torch_mnist"),
+        (["--image", IMAGE, "trian.py"], USAGE, "did you mean train.py"),
+        (["--image", IMAGE, "--nodes", "0", "train.py"], USAGE, "--nodes 0 must be 1 or more"),
+        (["--image", IMAGE, "--nodes", "two", "train.py"], USAGE, "not a valid integer"),
+        (["--image", IMAGE, "-N", "2", "-n", "1", "train.py"], USAGE, "without a task"),
+        (["--image", IMAGE, "-t", "1h", "train.py"], USAGE, "not a time that Slurm reads"),
+        (["--image", IMAGE, "-B", "a:b:c:d", "train.py"], USAGE, "malformed"),
+        (["--image", IMAGE, "-B", "/nope:/data", "train.py"], USAGE, "/nope does not exist"),
+        (["--image", IMAGE, "--nodse", "2", "train.py"], USAGE, "No such option"),
+        (["--image", IMAGE, "-p", "nope", "train.py"], REFUSED, "invalid partition specified"),
+        (["--image", IMAGE, "-N", "99", "train.py"], REFUSED, "Node count specification invalid"),
+        (["--image", IMAGE, "--output", "no/x.log", "train.py"], USAGE, "no does not exist"),
+    ],
+)
+def test_refused(login: Login, words: list[str], code: int, expected: str) -> None:
+    login.write("train.py", "print('hello')")
+    login.sh(f"head -c 1000000 {IMAGE} > cut.sif")
+    assert_refused(login, words, code, expected)
+
+
+def test_unknown_key_in_the_projects_file(login: Login) -> None:
+    login.write("runner.toml", "[launch]\npartitoin = 'gpu'")
+    words = ["--image", IMAGE, "torch_mnist"]
+    assert_refused(login, words, USAGE, "unknown key 'partitoin'\n  did you mean partition")
+
+
+def test_no_slurm(login: Login) -> None:
+    login.write("train.py", "")
+    no_slurm = f"{login.folder}/bin"
+    login.sh("mkdir bin; ln -s /opt/runner/bin/runner /usr/bin/env /usr/bin/python3 bin/")
+    words = ["launch", "--image", IMAGE, "--scheduler", "slurm", "train.py"]
+    done = login.runner(*words, env={"PATH": no_slurm})
+    assert (done.returncode, login.runs()) == (REFUSED, [])
+    assert "no Slurm on this machine" in done.stderr
+    assert "--scheduler local" in done.stderr
+
+
+@pytest.fixture
+def silent_controller() -> Iterator[None]:
+    """Slurm's controller does not answer."""
+    on_cluster(["pkill", "-STOP", "-x", "slurmctld"], "--as", "root")
+    yield
+    on_cluster(["pkill", "-CONT", "-x", "slurmctld"], "--as", "root")
+
+
+@pytest.mark.usefixtures("silent_controller")
+def test_the_controller_does_not_answer(login: Login) -> None:
+    login.write("train.py", "")
+    words = ["--image", IMAGE, "train.py"]
+    assert_refused(login, words, FAULT, "controller does not answer; nothing was submitted")
+
+
+@pytest.fixture
+def small_disk(login: Login) -> Iterator[None]:
+    """The folder `full` in ada's folder is a file system of 1 MiB."""
+    folder = f"{login.folder}/full"
+    login.sh("mkdir full")
+    on_cluster(["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "tmpfs", folder], "--as", "root")
+    yield
+    on_cluster(["umount", folder], "--as", "root")
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_no_space(login: Login) -> None:
+    login.write("train.py", "")
+    words = ["--image", IMAGE, "--runs-dir", "full/runs", "train.py"]
+    assert_refused(login, words, REFUSED, "no space for the run: 1 MiB free")
+    assert login.sh("ls full") == ""
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "wait", "cancel", "result"])
+def test_a_job_that_does_not_exist(login: Login, command: str) -> None:
+    done = login.runner(command, "987654")
+    assert done.returncode == USAGE
+    assert "no run or job '987654'" in done.stderr
+
+
+def test_a_command_that_does_not_exist(login: Login) -> None:
+    done = login.runner("lanch")
+    assert done.returncode == USAGE
+    assert "did you mean launch" in done.stderr

@@ -1,0 +1,122 @@
+"""Looking at jobs: state, log, waiting, cancelling, results; the cluster has no sacct."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from .conftest import IMAGE, Login
+
+WAITING = "import time; print('started', flush=True); time.sleep({seconds})"
+
+
+def start(login: Login, seconds: int, *words: str) -> str:
+    """Start a job that waits; return its number."""
+    trainer = login.write("wait.py", WAITING.format(seconds=seconds))
+    done = login.launch("--parsable", *words, trainer)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def facts(login: Login, id: str) -> dict[str, object]:
+    """Return what `runner status` says."""
+    value: dict[str, object] = json.loads(login.runner("status", "--json", id).stdout)
+    return value
+
+
+def test_a_life_in_states(login: Login) -> None:
+    id = start(login, 3, "--sbatch-arg=--begin=now+2")
+    assert facts(login, id)["state"] == "PENDING"
+    assert login.runner("logs", id).returncode == 2  # there is none yet
+    done = login.runner("wait", id)
+    assert done.returncode == 0, done.stderr
+    assert facts(login, id)["state"] == "COMPLETED"
+    assert "started" in login.runner("logs", id).stdout
+
+
+def test_cancel(login: Login) -> None:
+    id = start(login, 60)
+    assert login.runner("cancel", id).returncode == 0
+    assert facts(login, id)["state"] == "CANCELLED"
+    assert login.runner("wait", id).returncode == 86
+    again = login.runner("cancel", id)
+    assert again.returncode == 2
+    assert "ended already" in again.stderr
+    deadline = time.monotonic() + 30
+    while login.sh(f"squeue -h -j {id} -t R,PD || true").strip():
+        assert time.monotonic() < deadline
+
+
+def test_cancel_without_scheduler(login: Login) -> None:
+    id = start(login, 60, "--scheduler", "local")
+    assert facts(login, id)["state"] == "RUNNING"
+    assert login.runner("cancel", id).returncode == 0
+    deadline = time.monotonic() + 20
+    while "wait.py" in login.sh("ps -u ada -o args || true"):
+        assert time.monotonic() < deadline
+
+
+def test_list_shows_every_run_and_its_end(login: Login) -> None:
+    good = start(login, 0)
+    trainer = login.write("bad.py", "raise SystemExit(3)")
+    bad = login.launch("--parsable", trainer).stdout.strip()
+    assert [login.runner("wait", id).returncode for id in (good, bad)] == [0, 3]
+    rows = {row["id"]: row for row in json.loads(login.runner("list", "--json").stdout)}
+    assert rows[good]["state"] == "COMPLETED"
+    assert (rows[bad]["state"], rows[bad]["exit_code"]) == ("FAILED", 3)
+    shown = login.runner("list").stdout
+    assert good in shown
+    assert bad in shown
+
+
+def test_logs_of_one_rank_and_follow(login: Login) -> None:
+    id = start(login, 2, "-N", "2")
+    followed = login.runner("logs", "--follow", "--rank", "1", id)
+    assert followed.returncode == 0
+    assert "1@n2 | started" in followed.stdout
+    assert "0@n1 | started" not in followed.stdout
+    assert login.runner("logs", id).stdout.count("| started") == 2
+
+
+def test_output_goes_where_the_user_says(login: Login) -> None:
+    id = start(login, 0, "--output", "my-%x-%j.log")
+    login.runner("wait", id)
+    assert "started" in login.sh(f"cat my-wait-{id}.log")
+    assert "started" in login.runner("logs", id).stdout
+
+
+def test_time_limit_and_a_job_that_slurm_has_forgotten(login: Login) -> None:
+    """Slurm's shortest limit is a minute, and so is MinJobAge here, after which it forgets."""
+    late = start(login, 300, "--time", "1")
+    early = start(login, 0)
+    assert login.runner("wait", late).returncode == 83
+    deadline = time.monotonic() + 150
+    while early in login.sh("squeue -h --states=all -o %i"):
+        assert time.monotonic() < deadline
+        time.sleep(5)
+    login.sh("! sacct 2>/dev/null")
+    assert facts(login, early)["state"] == "COMPLETED"
+    assert facts(login, late)["state"] == "TIMEOUT"
+
+
+def test_a_job_that_left_no_record_is_not_called_well(login: Login) -> None:
+    id = start(login, 0)
+    login.runner("wait", id)
+    login.sh(
+        f'rm runs/*/exit.json; sed -i \'s/"id": "{id}"/"id": "1"/; s/COMPLETED//\' runs/*/job.json'
+    )
+    assert facts(login, "1")["state"] == "UNKNOWN"
+    assert login.runner("wait", "1").returncode == 88
+
+
+def test_settings_show_their_origin(login: Login) -> None:
+    login.write("runner.toml", f"[launch]\nimage = '{IMAGE}'\npartition = 'cpu'")
+    shown = login.runner("config", "show", "--origin", env={"RUNNER_QOS": "high"}).stdout
+    lines = {line.split()[0]: line for line in shown.splitlines()}
+    assert lines["partition"].split() == ["partition", "cpu", "runner.toml"]
+    assert lines["qos"].split() == ["qos", "high", "RUNNER_QOS"]
+
+
+def test_recipes_are_listed(login: Login) -> None:
+    names = set(json.loads(login.runner("recipes", "--json").stdout))
+    assert {"torch_mnist", "tf_mnist", "torch_lm"} <= names
