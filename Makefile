@@ -71,3 +71,7 @@ $(VENV)/.ready:
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet -r tests/requirements.txt
 	touch $@
+
+.PHONY: reference
+reference: $(VENV)/.ready ## renew the command reference in README.md
+	$(IN_VENV) python -m tests.reference

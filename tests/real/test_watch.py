@@ -7,13 +7,13 @@ import time
 
 from .conftest import IMAGE, Login
 
-WAITING = "import time; print('started', flush=True); time.sleep({seconds})"
+WAITING = "import sys, time; print('started', flush=True); time.sleep(int(sys.argv[1]))"
 
 
 def start(login: Login, seconds: int, *words: str) -> str:
     """Start a job that waits; return its number."""
-    trainer = login.write("wait.py", WAITING.format(seconds=seconds))
-    done = login.launch("--parsable", *words, trainer)
+    trainer = login.write("wait.py", WAITING)
+    done = login.launch("--parsable", *words, trainer, "--", str(seconds))
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

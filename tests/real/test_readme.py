@@ -1,0 +1,37 @@
+"""The README's tasks, each command as it stands there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from tests.reference import README
+
+from .conftest import Login
+
+TRAINER = "import horovod.torch as hvd; hvd.init(); print('world of', hvd.size()); hvd.shutdown()"
+NPZ = (
+    "import numpy as n; r = n.random.default_rng(0); i = r.integers; np = n.savez; "
+    "np('mnist/mnist.npz', x_train=i(0, 255, (256, 28, 28), 'uint8'), y_train=i(0, 10, 256, 'uint8'), "
+    "x_test=i(0, 255, (64, 28, 28), 'uint8'), y_test=i(0, 10, 64, 'uint8'))"
+)
+
+
+def tasks() -> str:
+    """Return the README's section of tasks."""
+    return README.read_text().split("\n## Tasks\n")[1].split("\n## ")[0]
+
+
+def test_every_command_of_the_tasks(login: Login) -> None:
+    login.write("train.py", TRAINER)
+    image = "/scratch/ada/images/horovod_cpu.sif"
+    login.sh(f"mkdir mnist; apptainer exec {image} python -c {shlex.quote(NPZ)}")
+    toml = re.search(r"```toml\n(.*?)```", tasks(), re.DOTALL)
+    assert toml is not None
+    commands = re.findall(r"^\$ (runner .*)$", tasks(), re.MULTILINE)
+    assert len(commands) >= 15
+    for command in commands:
+        if command.startswith("runner config"):
+            login.write("runner.toml", toml.group(1))
+        done = login.run(*shlex.split(command))
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
