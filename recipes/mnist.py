@@ -1,0 +1,196 @@
+"""Handwritten digits: those that scikit-learn ships, or MNIST from a folder of the user's.
+
+MNIST comes in IDX form (http://yann.lecun.com/exdb/mnist: four files, plain or .gz) or as Keras's
+`mnist.npz`. Nothing is downloaded and nothing is written. What is read is checked first, so a file
+that is cut short or is not what its name says is a `UserError`, whatever its bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recipes.common import UserError
+
+#: Parts of the data set and the IDX files they come in; some sites write `.idx` for `-idx`.
+IDX_NAMES = {
+    "x_train": "train-images-idx3-ubyte",
+    "y_train": "train-labels-idx1-ubyte",
+    "x_test": "t10k-images-idx3-ubyte",
+    "y_test": "t10k-labels-idx1-ubyte",
+}
+#: Magic number of an IDX file of unsigned bytes: 0x0800 plus the number of dimensions.
+IDX_UBYTE = 0x0800
+SPLIT_SEED = 20  # fixed: a result must not change because another test set was drawn
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images as float32 (count, height, width) in 0 to 1, and their labels as int64."""
+
+    name: str
+    x_train: NDArray[np.float32]
+    y_train: NDArray[np.int64]
+    x_test: NDArray[np.float32]
+    y_test: NDArray[np.int64]
+
+    @property
+    def classes(self) -> int:
+        """Number of classes: 10, or more for a data set in the same form, such as EMNIST."""
+        return int(max(self.y_train.max(), self.y_test.max())) + 1
+
+    @property
+    def height(self) -> int:
+        """Height of an image in pixels."""
+        return int(self.x_train.shape[1])
+
+    @property
+    def width(self) -> int:
+        """Width of an image in pixels."""
+        return int(self.x_train.shape[2])
+
+    def describe(self) -> str:
+        """Say in a few words what this is."""
+        return f"{self.name}, {len(self.y_train)} to learn from, {len(self.y_test)} to test with"
+
+
+def load(folder: str | None) -> Digits:
+    """Load MNIST from `folder`, or scikit-learn's digits if there is none.
+
+    Raises `UserError` naming what was looked for if the folder has no data set, and naming the
+    file and its fault if it has a bad one.
+    """
+    if not folder:
+        return load_digits()
+    root = Path(folder)
+    try:
+        parts = _read_folder(root)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot read the data in {root}: {error}") from error
+    _check(parts, root)
+    x_train, x_test = (_scaled(parts[key], 255) for key in ("x_train", "x_test"))
+    y_train, y_test = (parts[key].astype(np.int64) for key in ("y_train", "y_test"))
+    return Digits(str(root), x_train, y_train, x_test, y_test)
+
+
+def load_digits() -> Digits:
+    """Load the 1,797 handwritten digits of 8 x 8 pixels that scikit-learn ships."""
+    from sklearn.datasets import load_digits as sklearn_digits
+
+    bunch = sklearn_digits()
+    x, y = _scaled(bunch.images, 16), bunch.target.astype(np.int64)
+    train, test = stratified_split(y, test_fraction=0.2, seed=SPLIT_SEED)
+    return Digits("scikit-learn digits", x[train], y[train], x[test], y[test])
+
+
+def stratified_split(
+    labels: NDArray[np.int64], test_fraction: float, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return indices of a training and a test set, with the same share of every class in both."""
+    generator = np.random.default_rng(seed)
+    test = []
+    for label in np.unique(labels):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        test.append(members[: round(len(members) * test_fraction)])
+    chosen = np.sort(np.concatenate(test))
+    return np.setdiff1d(np.arange(len(labels)), chosen), chosen
+
+
+def _scaled(images: NDArray[Any], white: int) -> NDArray[np.float32]:
+    scaled: NDArray[np.float32] = images.astype(np.float32) / np.float32(white)
+    return scaled
+
+
+def _read_folder(root: Path) -> dict[str, NDArray[Any]]:
+    if not root.is_dir():
+        raise UserError(f"the data folder {root} does not exist or is not a folder.")
+    for folder in (root, root / "MNIST" / "raw"):  # the second is where torchvision puts it
+        if (folder / "mnist.npz").is_file():
+            return read_npz(folder / "mnist.npz")
+        found = {part: _find(folder, name) for part, name in IDX_NAMES.items()}
+        if any(found.values()):
+            return {part: read_idx(_there(found[part], part, folder)) for part in found}
+    wanted = "\n  ".join(["mnist.npz", *(f"{name}[.gz]" for name in IDX_NAMES.values())])
+    raise UserError(f"no MNIST in {root}. Looked there and in MNIST/raw for\n  {wanted}")
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    for stem in (name, name.replace("-idx", ".idx")):
+        for path in (folder / stem, folder / f"{stem}.gz"):
+            if path.is_file():
+                return path
+    return None
+
+
+def _there(path: Path | None, part: str, folder: Path) -> Path:
+    if path is None:
+        raise UserError(f"incomplete MNIST: {IDX_NAMES[part]}[.gz] is missing in {folder}")
+    return path
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """Read one IDX file of unsigned bytes, plain or gzipped (told by its first two bytes).
+
+    Raises `UserError` for a wrong magic number or length; gzip's own errors pass through.
+    """
+    with path.open("rb") as plain:
+        packed = plain.read(2) == b"\x1f\x8b"
+        plain.seek(0)
+        if not packed:
+            return _read_idx(plain, path)
+        with gzip.open(plain) as stream:
+            return _read_idx(cast(BinaryIO, stream), path)
+
+
+def _read_idx(stream: BinaryIO, path: Path) -> NDArray[np.uint8]:
+    dimensions = 3 if "idx3" in path.name else 1
+    header = stream.read(4 * (1 + dimensions))
+    numbers = [int.from_bytes(header[i : i + 4], "big") for i in range(0, len(header), 4)]
+    magic = IDX_UBYTE + dimensions
+    if not numbers or numbers[0] != magic:
+        found = header[:4].hex() or "an empty file"
+        raise UserError(f"{path} is no IDX file: it starts with {found}, not with {magic:08x}")
+    shape = tuple(numbers[1:])
+    body = stream.read()
+    # Compared before numpy sees it: the header of a bad file may claim 2^96 bytes.
+    if len(shape) != dimensions or len(body) != math.prod(shape):
+        raise UserError(
+            f"{path} is damaged: its header promises {' x '.join(map(str, shape))} bytes, "
+            f"{len(body)} follow. Copy it again."
+        )
+    return np.frombuffer(body, np.uint8).reshape(shape)
+
+
+def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """Read Keras's `mnist.npz`. Raises `UserError` if it is damaged or lacks an array."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:  # a pickle could run anything
+            return {part: archive[part] for part in IDX_NAMES}
+    except KeyError as error:
+        raise UserError(f"{path}: {error.args[0]}; needed: {', '.join(IDX_NAMES)}") from None
+    except (ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} is no npz file of plain arrays, or is damaged: {error}") from error
+
+
+def _check(parts: dict[str, NDArray[Any]], root: Path) -> None:
+    """Raise `UserError` unless the four arrays fit together as images with labels."""
+    for split in ("train", "test"):
+        images, labels = parts[f"x_{split}"], parts[f"y_{split}"]
+        fits = images.ndim == 3 and labels.shape == images.shape[:1] and images.size > 0
+        if not fits or images.dtype != np.uint8 or labels.dtype.kind not in "ui":
+            raise UserError(
+                f"the {split} part in {root} is no set of labelled images: images "
+                f"{images.shape} {images.dtype}, labels {labels.shape} {labels.dtype}"
+            )
+        if labels.min() < 0 or labels.max() > 255:
+            raise UserError(f"the {split} labels in {root} are outside 0 to 255")
+    if parts["x_train"].shape[1:] != parts["x_test"].shape[1:]:
+        raise UserError(f"training and test images in {root} differ in size")
