@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from . import script
-from .errors import NotFound, Refused, RunnerError, SystemFault
+from .errors import NotFound, Refused, RunnerError, SystemFault, UsageError
 from .jobs import Job, JobPaths, next_folder, write_json
 from .model import Plan
 from .schedulers import SCHEDULERS
@@ -36,7 +36,7 @@ def draft(plan: Plan) -> Draft:
 
 def submit(draft: Draft) -> Job:
     """Write the run's folder and submit; when that fails, remove the folder and raise."""
-    _check_output(draft.plan.spec.output)
+    _check_output(draft.plan)
     _check_space(draft.plan.spec.runs_dir)
     try:
         draft.paths.root.mkdir(parents=True)
@@ -81,9 +81,12 @@ def _expand(pattern: str, id: str, name: str) -> str:
     return pattern
 
 
-def _check_output(output: str | None) -> None:
+def _check_output(plan: Plan) -> None:
     """Slurm drops a job's output without a word when the folder does not exist."""
-    folder = os.path.dirname(output or "")
+    output = plan.spec.output or ""
+    if plan.scheduler == "local" and "%" in output:
+        raise UsageError(f"--output {output}: patterns with % need Slurm, which fills them in")
+    folder = os.path.dirname(output)
     if folder and "%" not in folder and not os.path.isdir(folder):
         raise NotFound(f"--output {output}: the folder {folder} does not exist")
 

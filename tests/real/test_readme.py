@@ -11,9 +11,9 @@ from .conftest import Login
 
 TRAINER = "import horovod.torch as hvd; hvd.init(); print('world of', hvd.size()); hvd.shutdown()"
 NPZ = (
-    "import numpy as n; r = n.random.default_rng(0); i = r.integers; np = n.savez; "
-    "np('mnist/mnist.npz', x_train=i(0, 255, (256, 28, 28), 'uint8'), y_train=i(0, 10, 256, 'uint8'), "
-    "x_test=i(0, 255, (64, 28, 28), 'uint8'), y_test=i(0, 10, 64, 'uint8'))"
+    "import numpy; i = numpy.random.default_rng(0).integers; u = 'uint8'; numpy.savez("
+    "'mnist/mnist.npz', x_train=i(0, 255, (256, 28, 28), u), y_train=i(0, 10, 256, u), "
+    "x_test=i(0, 255, (64, 28, 28), u), y_test=i(0, 10, 64, u))"
 )
 
 

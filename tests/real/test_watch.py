@@ -120,3 +120,12 @@ def test_settings_show_their_origin(login: Login) -> None:
 def test_recipes_are_listed(login: Login) -> None:
     names = set(json.loads(login.runner("recipes", "--json").stdout))
     assert {"torch_mnist", "tf_mnist", "torch_lm"} <= names
+
+
+def test_ctrl_c_leaves_the_job_running(login: Login) -> None:
+    id = start(login, 20)
+    done = login.run("timeout", "--signal=INT", "2", "runner", "logs", "--follow", id)
+    assert done.returncode in (124, 130)
+    assert "a job that was submitted goes on" in done.stderr
+    assert facts(login, id)["state"] == "RUNNING"
+    login.runner("cancel", id)
