@@ -1,0 +1,99 @@
+"""A base image made on the spot from Debian packages: for networks that reach no image registry."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import shutil
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .errors import Refused
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+# Lines of sources.list(5) and URIs of DEB822-STYLE; options in [brackets] are not the address.
+ARCHIVE = re.compile(r"^(?:deb\s+(?:\[[^\]]*\]\s+)?|URIs:\s*)((?:https?|file):\S+)", re.MULTILINE)
+NO_ARCHIVE = """\
+no Debian archive in this machine's apt sources (/etc/apt), to make the base image from.
+Name one:          RUNNER_DEBIAN_MIRROR=<archive address> make build-cpu
+or use a registry: python3 -m containers.build cpu --base docker"""
+NO_TOOL = """\
+a base image from Debian packages needs mmdebstrap and debian-archive-keyring, which are not here.
+Install both, or use a registry: python3 -m containers.build cpu --base docker"""
+# No trace of the archive: the image's own sources list stays empty.
+CLEAN = 'rm -f "$1"/etc/apt/sources.list "$1"/etc/resolv.conf "$1"/etc/hostname'
+
+
+def available() -> bool:
+    """Whether this machine has the tools."""
+    return shutil.which("mmdebstrap") is not None and Path(KEYRING).exists()
+
+
+def find_archive(environ: Mapping[str, str], sources: Sequence[str]) -> str:
+    """RUNNER_DEBIAN_MIRROR, else the first Debian archive in texts of apt sources. Refused."""
+    if environ.get("RUNNER_DEBIAN_MIRROR"):
+        return environ["RUNNER_DEBIAN_MIRROR"].rstrip("/")
+    for address in (found for text in sources for found in ARCHIVE.findall(text)):
+        if address.rstrip("/").endswith("/debian"):
+            return str(address).rstrip("/")
+    raise Refused(NO_ARCHIVE)
+
+
+def apt_sources(etc_apt: Path = Path("/etc/apt")) -> list[str]:
+    """The texts of this machine's apt sources."""
+    parts = etc_apt / "sources.list.d"
+    files = [etc_apt / "sources.list", *sorted(parts.glob("*.list")), *parts.glob("*.sources")]
+    return [file.read_text(encoding="utf-8") for file in files if file.is_file()]
+
+
+def argv(archive: str, codename: str, packages: Sequence[str], output: Path) -> list[str]:
+    """The command that writes the base's file system to `output`, a .tar, as an ordinary user."""
+    signed = f"[signed-by={KEYRING}]"
+    return [
+        *("mmdebstrap", "--mode=unshare", "--variant=minbase", "--format=tar", "--quiet"),
+        f"--include={','.join(packages)}",
+        # /dev/* cannot be unpacked without privilege, and every container mounts its own.
+        "--skip=output/dev",
+        "--aptopt=APT::Install-Recommends false",
+        "--aptopt=Acquire::Check-Valid-Until false",
+        "--aptopt=Acquire::Languages none",
+        "--dpkgopt=force-unsafe-io",
+        "--dpkgopt=path-exclude=/usr/share/doc/*",
+        "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+        "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--dpkgopt=path-exclude=/usr/share/locale/*",
+        f"--customize-hook={CLEAN}",
+        *(codename, str(output)),
+        *(f"deb {signed} {archive} {suite} main" for suite in (codename, f"{codename}-updates")),
+    ]
+
+
+def sha256(file: Path) -> str:
+    """The digest of a large file (hashlib.file_digest needs Python 3.11)."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def docker_archive(layer: Path, output: Path) -> None:
+    """Wrap a file system archive as `docker save` would: what a registry gives, in one file."""
+    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Env": [f"PATH={path}"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{sha256(layer)}"]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": None, "Layers": ["layer.tar"]}]
+    with tarfile.open(output, "w") as archive:
+        for name, content in (("config.json", config), ("manifest.json", manifest)):
+            data = json.dumps(content).encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+        archive.add(layer, "layer.tar")

@@ -1,0 +1,72 @@
+"""Run one long command with its output in a log; stop it decently when we are stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from .errors import BuildError
+
+LAST_LINES = 25
+SECONDS_TO_STOP = 30
+
+
+def run(command: Sequence[str], log: Path, environ: Mapping[str, str]) -> None:
+    """Run `command`, appending to `log`. BuildError with the log's last lines when it fails."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        # A session of its own: Ctrl-C reaches it once, from us, not twice.
+        process = subprocess.Popen(
+            command, env=environ, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            code = process.wait()
+        except BaseException:
+            _stop(process)
+            raise
+    if code:
+        raise BuildError(
+            f"{command[0]} {command[1]} failed (exit code {code}):\n{last_lines(log)}\n"
+            f"The whole log: {log}"
+        )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Let the command clean up after itself, then end what is left of it."""
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(SECONDS_TO_STOP)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def last_lines(log: Path) -> str:
+    """The end of a log, where the reason usually is."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(f"  | {line}" for line in lines[-LAST_LINES:])
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Make SIGTERM (scancel, CI) end the block as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def empty(folder: Path) -> None:
+    """Remove what an interrupted build left, files of its subordinate users included."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists() and shutil.which("unshare"):
+        mapped = ["unshare", "--user", "--map-root-user", "--map-auto"]
+        subprocess.run([*mapped, "rm", "-rf", "--", str(folder)], capture_output=True)
+    folder.mkdir(parents=True, exist_ok=True)

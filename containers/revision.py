@@ -1,0 +1,33 @@
+"""The project's version, and the commit that last changed what an image is made of."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def version(checkout: Path) -> str:
+    """The version in pyproject.toml, read without a TOML parser (Python 3.9 has none)."""
+    text = (checkout / "pyproject.toml").read_text(encoding="utf-8")
+    match = re.search(r'^version\s*=\s*"([^"]+)"', text, re.MULTILINE)
+    return match[1] if match else "unknown"
+
+
+def revision(checkout: Path, paths: Sequence[str]) -> str:
+    """Short commit of the last change to `paths`, `-dirty` when they differ now."""
+    commit = _git(checkout, "log", "-1", "--format=%h", "--", *paths)
+    if not commit:
+        return "unknown"
+    return commit + ("-dirty" if _git(checkout, "status", "--porcelain", "--", *paths) else "")
+
+
+def _git(checkout: Path, *arguments: str) -> str:
+    """Output of git; empty where there is no git or no repository (a release archive)."""
+    command = ["git", "-C", str(checkout), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip()

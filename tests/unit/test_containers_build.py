@@ -1,0 +1,199 @@
+"""The parts of a build that run something, on small commands; and what is pure in the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from containers import build, debian, process, revision, steps
+from containers.errors import BuildError, Refused
+from containers.horovod_image import selftest
+from containers.plan import COMPRESSION
+
+CHECK_BUILD = """\
+Horovod v0.28.1:
+
+Available Frameworks:
+    [X] TensorFlow
+    [X] PyTorch
+    [ ] MXNet
+
+Available Controllers:
+    [X] MPI
+    [ ] Gloo
+
+Available Tensor Operations:
+    [ ] NCCL
+    [X] MPI
+"""
+
+
+def test_the_output_of_check_build_is_read() -> None:
+    assert selftest.parse_build(CHECK_BUILD) == {
+        "frameworks": ["TensorFlow", "PyTorch"],
+        "controllers": ["MPI"],
+        "operations": ["MPI"],
+    }
+
+
+def test_a_missing_controller_fails_the_selftest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(selftest, "check_build", lambda: selftest.parse_build(CHECK_BUILD))
+    assert selftest.main() == 1
+    assert "Horovod was built without Gloo (controllers)" in capsys.readouterr().err
+
+
+def answer(text: str, code: int = 0) -> object:
+    return lambda command: subprocess.CompletedProcess(command, code, stdout=text)
+
+
+@pytest.mark.parametrize("ranks", ["sum=[1.0] size=1 controller=mpi \n" * 2, "", "segfault"])
+def test_ranks_that_are_alone_fail_the_selftest(
+    ranks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selftest, "run", answer(ranks))
+    with pytest.raises(selftest.Failed, match="torch over mpi, 2 ranks: wrong result"):
+        selftest.prove("torch", "mpi")
+
+
+def test_two_right_ranks_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selftest, "run", answer("sum=[3.0] size=2 controller=mpi \n" * 2))
+    selftest.prove("torch", "mpi")
+    monkeypatch.setattr(selftest, "run", answer("sum=[3.0] size=2 controller=mpi \n" * 2, 1))
+    with pytest.raises(selftest.Failed):
+        selftest.prove("torch", "mpi")
+
+
+def test_the_selftest_does_not_see_the_job_it_runs_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    monkeypatch.setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none")
+    seen = selftest.run(["/usr/bin/env"]).stdout
+    assert "SLURM_JOB_ID" not in seen
+    assert "OMPI_MCA_btl_vader_single_copy_mechanism=none" in seen
+
+
+ONE_LINE = "deb [signed-by=/k.gpg] http://mirror.example/debian trixie main\n"
+DEB822 = "Types: deb\nURIs: https://mirror.example/debian/\nSuites: bookworm\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (ONE_LINE, "http://mirror.example/debian"),
+        (DEB822, "https://mirror.example/debian"),
+        ("deb https://other.example/apt x main\n" + ONE_LINE, "http://mirror.example/debian"),
+        ("deb file:///srv/debian bookworm main\n", "file:///srv/debian"),
+    ],
+)
+def test_the_archive_comes_from_apts_own_sources(text: str, found: str) -> None:
+    assert debian.find_archive({}, ["", text]) == found
+
+
+def test_the_archive_may_be_named_and_must_be_known() -> None:
+    named = {"RUNNER_DEBIAN_MIRROR": "http://m.example/d/"}
+    assert debian.find_archive(named, [ONE_LINE]) == "http://m.example/d"
+    with pytest.raises(Refused, match="RUNNER_DEBIAN_MIRROR="):
+        debian.find_archive({}, ["# deb http://mirror.example/debian trixie main\n"])
+
+
+def test_the_base_is_made_without_privilege_and_without_a_trace_of_the_archive() -> None:
+    command = debian.argv("http://m.example/d", "bookworm", ["python3", "g++"], Path("o.tar"))
+    assert command[:2] == ["mmdebstrap", "--mode=unshare"]
+    assert "--include=python3,g++" in command
+    assert any("sources.list" in word for word in command if word.startswith("--customize-hook"))
+    assert command[-1].endswith("http://m.example/d bookworm-updates main")
+
+
+def test_a_base_looks_like_a_saved_image(tmp_path: Path) -> None:
+    layer, output = tmp_path / "layer", tmp_path / "base.tar"
+    layer.write_bytes(b"file system")
+    debian.docker_archive(layer, output)
+    with tarfile.open(output) as archive:
+        names = archive.getnames()
+        member = archive.extractfile("config.json")
+        assert member is not None
+        config = json.load(member)
+    assert names == ["config.json", "manifest.json", "layer.tar"]
+    assert config["rootfs"]["diff_ids"] == [f"sha256:{debian.sha256(layer)}"]
+
+
+def test_a_failure_shows_the_end_of_its_log_and_where_it_is(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "x.log"
+    with pytest.raises(BuildError) as caught:
+        process.run(["sh", "-c", "seq 100; exit 3"], log, os.environ)
+    assert "exit code 3" in str(caught.value)
+    assert "| 100\n" in str(caught.value)
+    assert "| 75\n" not in str(caught.value)
+    assert str(caught.value).endswith(f"The whole log: {log}")
+
+
+def test_sigterm_reaches_the_command_as_an_interrupt(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    script = "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: print('cleaned up')"
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), process.stoppable():
+        process.run([sys.executable, "-c", script], log, os.environ)
+    assert time.monotonic() - began < 20
+    assert log.read_text() == "cleaned up\n"
+
+
+def test_the_machines_own_settings_stay_outside() -> None:
+    given = {"PIP_INDEX_URL": "x", "PYTHONPATH": "x", "APPTAINER_BIND": "x", "PATH": "/bin"}
+    arguments = build.parser().parse_args(["cpu", "--base=docker"])
+    found = steps.environment(build.make_plan(arguments), given)
+    assert not {"PIP_INDEX_URL", "PYTHONPATH", "APPTAINER_BIND"} & set(found)
+    assert found["PATH"] == "/bin"
+    assert found["APPTAINER_TMPDIR"].endswith("horovod-runner/tmp")
+
+
+def test_the_users_own_apptainer_folders_stay() -> None:
+    arguments = build.parser().parse_args(["cpu", "--base=docker"])
+    found = steps.environment(build.make_plan(arguments), {"APPTAINER_TMPDIR": "/mine"})
+    assert found["APPTAINER_TMPDIR"] == "/mine"
+
+
+def test_an_image_is_built_without_root_and_never_by_sudo() -> None:
+    command = steps.build_argv(Path("x.def"), Path("x.sif"), "/w:/mnt:ro", {"from": "a b"})
+    assert command[:3] == ["apptainer", "build", "--fakeroot"]
+    assert command[command.index("--mksquashfs-args") + 1] == COMPRESSION
+    assert command[-4:] == ["--build-arg", "from=a b", "x.sif", "x.def"]
+
+
+def test_an_unknown_image_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert build.main(["tpu"]) == 2
+    assert "no image named 'tpu'; there is: cpu" in capsys.readouterr().err
+
+
+def git(folder: Path, *arguments: str) -> None:
+    settings = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", "-C", str(folder), *settings, *arguments], check=True)
+
+
+def test_the_revision_is_the_last_change_of_the_inputs(tmp_path: Path) -> None:
+    assert revision.revision(tmp_path, ["in"]) == "unknown"
+    git(tmp_path, "init", "--quiet")
+    for name in ("in", "out"):
+        (tmp_path / name).write_text("1")
+        git(tmp_path, "add", name)
+        git(tmp_path, "commit", "--quiet", "-m", name)
+        if name == "in":
+            commit = revision.revision(tmp_path, ["in"])
+    assert revision.revision(tmp_path, ["in"]) == commit
+    (tmp_path / "in").write_text("2")
+    assert revision.revision(tmp_path, ["in"]) == f"{commit}-dirty"
+
+
+def test_the_version_is_read_from_the_project_file(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1.2.3"\n')
+    assert revision.version(tmp_path) == "1.2.3"

@@ -1,0 +1,74 @@
+"""The edits of Horovod's source, on small trees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from containers.horovod import edits
+from containers.horovod.edits import Edit, EditError
+
+TWICE = Edit("a/one.txt", "old", "new", "because", count=2)
+ONCE = Edit("two.txt", "left", "right", "because")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one.txt").write_text("old and old\n")
+    (tmp_path / "two.txt").write_text("left\n")
+    return tmp_path
+
+
+def released(tree: Path) -> None:
+    """A tree in which the project's own edits all match."""
+    for edit in edits.EDITS:
+        path = tree / edit.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(f"{edit.old.rstrip()}\n" * edit.count)
+
+
+def test_edits_are_made(tree: Path) -> None:
+    assert edits.apply(tree, (TWICE, ONCE)) == ["a/one.txt", "two.txt"]
+    assert (tree / "a" / "one.txt").read_text() == "new and new\n"
+    assert (tree / "two.txt").read_text() == "right\n"
+
+
+def test_two_edits_of_one_file_add_up(tree: Path) -> None:
+    edits.apply(tree, (TWICE, Edit("a/one.txt", "and", "or", "because")))
+    assert (tree / "a" / "one.txt").read_text() == "new or new\n"
+
+
+def test_a_wrong_count_names_file_text_and_counts_and_writes_nothing(tree: Path) -> None:
+    wrong = Edit("two.txt", "left", "right", "because", count=3)
+    with pytest.raises(EditError, match=r"two.txt: expected 3 time\(s\), found 1: 'left'"):
+        edits.apply(tree, (TWICE, wrong))
+    assert (tree / "a" / "one.txt").read_text() == "old and old\n"
+
+
+def test_a_missing_file_is_named(tree: Path) -> None:
+    with pytest.raises(EditError, match=r"three.txt: no such file in .*; is it horovod-0.28.1\?"):
+        edits.apply(tree, (Edit("three.txt", "x", "y", "because"),))
+
+
+def test_our_own_edits_apply_once_and_not_twice(tmp_path: Path) -> None:
+    released(tmp_path)
+    edits.apply(tmp_path)
+    with pytest.raises(EditError, match="freshly unpacked"):
+        edits.apply(tmp_path)
+
+
+def test_every_edit_says_why_and_changes_something() -> None:
+    for edit in edits.EDITS:
+        assert edit.why
+        assert edit.old != edit.new
+
+
+def test_the_program_reports_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    released(tmp_path)
+    assert edits.main([str(tmp_path)]) == 0
+    assert f"made {len(edits.EDITS)} edits" in capsys.readouterr().out
+    assert edits.main([str(tmp_path)]) == 1
+    assert edits.main([]) == 2

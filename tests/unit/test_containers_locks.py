@@ -1,0 +1,127 @@
+"""Lock files, and fetching what they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from containers import catalogue, lock, lockfile, pip, wheels
+from containers.errors import BuildError, Refused
+from containers.lockfile import Pin
+
+SHA = "0123456789abcdef" * 4
+TORCH = Pin("torch", "2.13.0+cpu", SHA)
+
+
+def test_a_lock_is_read_back_as_written() -> None:
+    pins = [TORCH, Pin("absl-py", "2.5.1", SHA)]
+    text = lockfile.render(pins, "a header\nof two lines")
+    assert text.startswith("# a header\n# of two lines\nabsl-py==2.5.1 --hash=sha256:0123")
+    assert lockfile.parse(text, "x.lock") == [pins[1], pins[0]]
+
+
+def test_names_are_compared_as_indexes_do() -> None:
+    assert lockfile.parse(f"Google_Pasta==1 --hash=sha256:{SHA}", "x")[0].name == "google-pasta"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch==2.13.0",
+        f"torch>=2.13.0 --hash=sha256:{SHA}",
+        f"torch==2.13.0 --hash=sha256:{SHA[:-1]}",
+        f"torch==2.13.0 --hash=sha256:{SHA} --hash=sha256:{SHA}",
+        "-r other.lock",
+    ],
+)
+def test_a_line_that_is_not_pinned_is_refused(line: str) -> None:
+    with pytest.raises(Refused, match=r"cpu.lock, line 2: .*\n.*containers.lock"):
+        lockfile.parse(f"# header\n{line}\n", "cpu.lock")
+
+
+def test_our_locks_agree_with_each_other() -> None:
+    runtime, build = (lockfile.read(path) for path in catalogue.image("cpu").locks())
+    names = [pin.name for pin in [*runtime, *build]]
+    assert len(names) == len(set(names))
+    assert {"torch", "tensorflow-cpu", "tf-keras", "numpy", "scikit-learn"} <= set(names)
+    assert "tensorflow" not in names
+    assert {"horovod", "cmake"} <= {pin.name for pin in build}
+    assert next(pin for pin in runtime if pin.name == "torch").version.endswith("+cpu")
+
+
+def entry(name: str, version: str) -> dict[str, Any]:
+    archive = {"archive_info": {"hashes": {"sha256": SHA}}}
+    return {"metadata": {"name": name, "version": version}, "download_info": archive}
+
+
+def test_pins_come_from_pips_report_without_the_package_that_another_provides() -> None:
+    report = {"install": [entry("Torch", "2.13.0+cpu"), entry("tensorflow", "2.21.0")]}
+    assert lock.pins_of(report) == [TORCH]
+
+
+def test_a_lock_is_renewed_only_by_the_images_own_python() -> None:
+    with pytest.raises(Refused, match=r"python2\.7 -m containers.lock"):
+        lock.require_same_python("2.7")
+
+
+def test_pip_chooses_files_for_the_image_not_for_the_host() -> None:
+    options = pip.target("3.11")
+    assert options[:2] == ["--python-version=3.11", "--implementation=cp"]
+    assert "--platform=manylinux_2_36_x86_64" in options
+    assert "--platform=manylinux_2_37_x86_64" not in options  # newer than Debian 12's glibc
+
+
+def test_the_source_of_wheels(tmp_path: Path) -> None:
+    assert pip.Source().options() == []
+    assert pip.Source(tmp_path).options() == ["--no-index", f"--find-links={tmp_path}"]
+    both = pip.Source(index_url="https://a.example", extra_index_url="https://b.example")
+    expected = ["--index-url=https://a.example", "--extra-index-url=https://b.example"]
+    assert both.options() == expected
+
+
+def failing(text: str) -> Any:
+    def run(arguments: list[str]) -> str:
+        raise BuildError(text)
+
+    return run
+
+
+def test_a_missing_cpu_build_of_torch_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evidence = "ERROR: No matching distribution found for torch==2.13.0+cpu"
+    monkeypatch.setattr(pip, "run", failing(evidence))
+    with pytest.raises(BuildError) as caught:
+        wheels.fetch(catalogue.image("cpu"), pip.Source(), tmp_path / "wheels")
+    assert "no file for torch==2.13.0+cpu" in str(caught.value)
+    assert "PyTorch's own CPU index" in str(caught.value)
+    assert "--wheelhouse DIR" in str(caught.value)
+    assert evidence in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_failure_of_pip_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pip, "run", failing("connection refused"))
+    with pytest.raises(BuildError, match=r"^connection refused$"):
+        wheels.fetch(catalogue.image("cpu"), pip.Source(), tmp_path / "wheels")
+
+
+def test_wheels_and_source_archives_are_asked_for_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[list[str]] = []
+
+    def run(arguments: list[str]) -> str:
+        calls.append(arguments)
+        return ""
+
+    monkeypatch.setattr(pip, "run", run)
+    wheels.fetch(catalogue.image("cpu"), pip.Source(tmp_path), tmp_path / "wheels")
+    assert (tmp_path / "wheels").is_dir()
+    assert ["--only-binary=:all:" in call for call in calls] == [True, False]
+    assert "--no-binary=horovod" in calls[1]
+    assert all("--require-hashes" in call and "--no-index" in call for call in calls)
