@@ -31,7 +31,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 # Before the import, which reads them: this file is written for Keras 3 on TensorFlow, whatever
-# the user's ~/.keras/keras.json says; and TensorFlow's greetings would drown rank 0's lines.
+# the user's ~/.keras/keras.json says; and TensorFlow's notes would drown rank 0's lines (oneDNN's
+# greeting heeds no level in 2.21).
 os.environ.update(KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -134,6 +135,7 @@ def training_step(
     args: Namespace, model: tf.keras.Model, optimizer: tf.keras.Optimizer, data: mnist.Digits
 ) -> Callable[[Any, Any], Any]:
     """Compile one step of training: a batch and its labels in, its mean loss out."""
+    # Horovod: what the ranks exchange may be made smaller on the way.
     compression = hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none
 
     def step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:

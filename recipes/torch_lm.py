@@ -48,7 +48,7 @@ def settings(argv: Sequence[str] | None) -> Namespace:
     """Read the command line: every setting there is, its default and what it does."""
     parser = common.Parser("torch_lm", "Train a small language model on synthetic tokens.")
     add = parser.add_argument
-    add("--epochs", type=common.positive_int, default=4, help="passes over the training set")
+    add("--epochs", type=common.positive_int, default=3, help="passes over the training set")
     add("--batch-size", type=common.positive_int, default=16, help="sequences per step and rank")
     # One rank's rate: with N ranks a step sees N times the tokens, and the rate grows to N times.
     add("--base-lr", type=common.positive_float, default=0.001, help="learning rate for one rank")

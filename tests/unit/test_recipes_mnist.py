@@ -1,0 +1,208 @@
+"""Reading MNIST, good and bad, and splitting digits."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from recipes import mnist
+from recipes.common import UserError
+
+GENERATOR = np.random.default_rng(1)
+PARTS = {
+    "x_train": GENERATOR.integers(0, 256, (12, 5, 4), np.uint8),
+    "y_train": GENERATOR.integers(0, 10, 12, np.uint8),
+    "x_test": GENERATOR.integers(0, 256, (6, 5, 4), np.uint8),
+    "y_test": GENERATOR.integers(0, 10, 6, np.uint8),
+}
+
+
+def idx(array: NDArray[Any]) -> bytes:
+    numbers = [mnist.IDX_UBYTE + array.ndim, *array.shape]
+    return b"".join(number.to_bytes(4, "big") for number in numbers) + array.tobytes()
+
+
+def write_idx(folder: Path, rename: Any = lambda name: name, pack: Any = lambda raw: raw) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, name in mnist.IDX_NAMES.items():
+        (folder / rename(name)).write_bytes(pack(idx(PARTS[part])))
+
+
+def message(folder: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        mnist.load(str(folder))
+    return str(caught.value)
+
+
+def assert_is_the_data(data: mnist.Digits) -> None:
+    assert data.x_train.dtype == np.float32
+    assert np.array_equal(np.rint(data.x_train * 255), PARTS["x_train"])
+    assert np.array_equal(np.rint(data.x_test * 255), PARTS["x_test"])
+    assert np.array_equal(data.y_train, PARTS["y_train"])
+    assert np.array_equal(data.y_test, PARTS["y_test"])
+    assert (data.height, data.width) == (5, 4)
+    assert data.classes == 1 + max(PARTS["y_train"].max(), PARTS["y_test"].max())
+
+
+# Good folders
+
+
+def test_plain_idx(tmp_path: Path) -> None:
+    write_idx(tmp_path)
+    assert_is_the_data(mnist.load(str(tmp_path)))
+
+
+def test_gzipped_idx(tmp_path: Path) -> None:
+    write_idx(tmp_path, lambda name: f"{name}.gz", gzip.compress)
+    assert_is_the_data(mnist.load(str(tmp_path)))
+
+
+def test_idx_with_dots(tmp_path: Path) -> None:
+    write_idx(tmp_path, lambda name: name.replace("-idx", ".idx"))
+    assert_is_the_data(mnist.load(str(tmp_path)))
+
+
+def test_unpacked_files_that_kept_the_ending(tmp_path: Path) -> None:
+    write_idx(tmp_path, lambda name: f"{name}.gz")
+    assert_is_the_data(mnist.load(str(tmp_path)))
+
+
+def test_where_torchvision_puts_it(tmp_path: Path) -> None:
+    write_idx(tmp_path / "MNIST" / "raw")
+    assert_is_the_data(mnist.load(str(tmp_path)))
+
+
+def test_keras_npz(tmp_path: Path) -> None:
+    (tmp_path / "mnist.npz").write_bytes(npz())
+    assert_is_the_data(mnist.load(str(tmp_path)))
+
+
+def test_reading_changes_nothing(tmp_path: Path) -> None:
+    write_idx(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    mnist.load(str(tmp_path))
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+
+
+# Bad folders
+
+
+def test_folder_that_does_not_exist(tmp_path: Path) -> None:
+    assert "no does not exist or is not a folder" in message(tmp_path / "no")
+
+
+def test_folder_without_data_lists_what_was_looked_for(tmp_path: Path) -> None:
+    text = message(tmp_path)
+    assert text.startswith(f"no MNIST in {tmp_path}. Looked there and in MNIST/raw for\n")
+    assert all(name in text for name in ["mnist.npz", *mnist.IDX_NAMES.values()])
+
+
+def test_one_file_missing(tmp_path: Path) -> None:
+    write_idx(tmp_path)
+    (tmp_path / "t10k-labels-idx1-ubyte").unlink()
+    assert message(tmp_path).startswith("incomplete MNIST: t10k-labels-idx1-ubyte[.gz] is missing")
+
+
+IMAGES = idx(PARTS["x_train"])
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (IMAGES[:-1], "its header promises 12 x 5 x 4 bytes, 239 follow"),
+        (IMAGES + b"x", "its header promises 12 x 5 x 4 bytes, 241 follow"),
+        (IMAGES[:10], "is damaged"),
+        (IMAGES[:3], "it starts with 000008, not with 00000803"),
+        (b"", "it starts with an empty file"),
+        (idx(PARTS["y_train"]), "it starts with 00000801, not with 00000803"),
+        (b"<!DOCTYPE html><html>Sign in</html>", "it starts with 3c21444f"),
+        (IMAGES[:4] + b"\xff" * 12, "promises 4294967295 x 4294967295 x 4294967295 bytes, 0"),
+        (gzip.compress(IMAGES)[:-9], "cannot read the data"),
+        (gzip.compress(IMAGES)[:40], "cannot read the data"),
+        (b"\x1f\x8b" + b"\x00" * 40, "cannot read the data"),
+        (gzip.compress(IMAGES)[:12] + b"\xff" * 90, "cannot read the data"),
+        (idx(PARTS["x_train"][:11]), "the train part in"),
+        (idx(PARTS["x_train"][:, :4]), "differ in size"),
+        (idx(PARTS["x_train"][:0]), "the train part in"),
+    ],
+)
+def test_bad_idx_file(tmp_path: Path, content: bytes, fault: str) -> None:
+    write_idx(tmp_path)
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(content)
+    text = message(tmp_path)
+    assert fault in text
+    assert str(tmp_path) in text
+
+
+def test_idx_folder_in_place_of_a_file(tmp_path: Path) -> None:
+    write_idx(tmp_path)
+    (tmp_path / "train-images-idx3-ubyte").unlink()
+    (tmp_path / "train-images-idx3-ubyte").mkdir()
+    assert "incomplete MNIST" in message(tmp_path)
+
+
+def npz(**changes: Any) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, **{**PARTS, **changes})
+    return stream.getvalue()
+
+
+def zipped(name: str, content: bytes) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr(name, content)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (npz()[:300], "is no npz file of plain arrays, or is damaged"),
+        (npz()[:-1], "is no npz file of plain arrays, or is damaged"),
+        (b"", "or is damaged"),
+        (b"not a zip", "or is damaged"),
+        (zipped("x_train.npy", b"no array"), "y_train is not a file in the archive"),
+        (npz(y_train=np.array(b"text")), "labels () |S4"),
+        (zipped("other.npy", b""), "x_train is not a file in the archive; needed: x_train, y_tr"),
+        (npz(y_test=np.array([object()] * 6)), "or is damaged"),  # would be a pickle
+        (npz(x_train=PARTS["x_train"].astype(np.float64)), "images (12, 5, 4) float64"),
+        (npz(y_train=PARTS["y_train"].astype(np.float32)), "labels (12,) float32"),
+        (npz(y_train=PARTS["y_train"][:5]), "labels (5,) uint8"),
+        (npz(x_test=PARTS["x_test"][0]), "the test part in"),
+        (npz(y_test=np.full(6, -1)), "labels in"),
+        (npz(y_test=np.full(6, 10**9)), "labels in"),
+    ],
+)
+def test_bad_npz(tmp_path: Path, content: bytes, fault: str) -> None:
+    (tmp_path / "mnist.npz").write_bytes(content)
+    text = message(tmp_path)
+    assert fault in text
+    assert str(tmp_path) in text
+
+
+@pytest.mark.parametrize("place", range(0, 1200, 37))
+def test_npz_with_a_flipped_byte_is_read_or_refused(tmp_path: Path, place: int) -> None:
+    content = bytearray(npz())
+    content[place % len(content)] ^= 0x5A
+    (tmp_path / "mnist.npz").write_bytes(content)
+    with contextlib.suppress(UserError):  # any other error fails the test
+        assert mnist.load(str(tmp_path)).x_train.shape == (12, 5, 4)
+
+
+# The split of scikit-learn's digits
+
+
+def test_split_is_fixed_stratified_and_complete() -> None:
+    labels = np.repeat(np.arange(10), np.arange(20, 120, 10))
+    train, test = mnist.stratified_split(labels, 0.2, seed=1)
+    assert sorted([*train, *test]) == list(range(len(labels)))
+    assert np.array_equal(np.bincount(labels[test]), np.bincount(labels) // 5)
+    assert np.array_equal(test, mnist.stratified_split(labels, 0.2, seed=1)[1])
