@@ -18,8 +18,8 @@ help: ## this list
 
 .PHONY: demo
 demo: build-cpu cluster-up ## build the CPU image, start a cluster, train on two nodes with Gloo and with MPI
-	$(CLUSTER) exec -- runner launch --image horovod_cpu.sif --nodes 2 --controller gloo --follow torch_mnist
-	$(CLUSTER) exec -- runner launch --image horovod_cpu.sif --nodes 2 --controller mpi --follow tf_mnist
+	$(CLUSTER) exec -- runner launch --image horovod_cpu.sif --nodes 2 --cpus-per-task 1 --controller gloo --follow torch_mnist
+	$(CLUSTER) exec -- runner launch --image horovod_cpu.sif --nodes 2 --cpus-per-task 1 --controller mpi --follow tf_mnist
 	@echo "The cluster is up: make cluster-shell. To end it: make cluster-down."
 
 .PHONY: build-cpu

@@ -26,17 +26,8 @@ SHORT = ["--", "--epochs", "1"]
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 @pytest.mark.parametrize("trainer", ["torch_mnist", "tf_mnist"])
 def test_recipes_form_one_world_over_two_nodes(login: Login, trainer: str, controller: str) -> None:
-    done = login.launch(
-        "--nodes",
-        "2",
-        "--ntasks-per-node",
-        "2",
-        "--controller",
-        controller,
-        "--wait",
-        trainer,
-        *SHORT,
-    )
+    shape = ["--nodes", "2", "--ntasks-per-node", "2", "--controller", controller]
+    done = login.launch(*shape, "--wait", trainer, *SHORT)
     assert done.returncode == 0, done.stdout + done.stderr
     result = login.result()
     assert result["world_size"] == 4
@@ -52,10 +43,8 @@ def test_language_model(login: Login) -> None:
 
 
 def test_auto_takes_mpi_where_image_and_slurm_speak_pmix(login: Login) -> None:
-    plan = json.loads(login.launch("--nodes", "2", "--dry-run", "--json", "torch_mnist").stdout)[
-        "plan"
-    ]
-    chosen = {decision["what"]: decision for decision in plan}
+    printed = login.launch("--nodes", "2", "--dry-run", "--json", "torch_mnist").stdout
+    chosen = {decision["what"]: decision for decision in json.loads(printed)["plan"]}
     assert chosen["controller"]["value"] == "mpi"
     assert "PMIx" in chosen["controller"]["reason"]
     assert chosen["srun --mpi"]["value"] == "pmix"
