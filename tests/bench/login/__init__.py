@@ -1,0 +1,1 @@
+"""Programs that run on the cluster's login node, as its user. Standard library only."""

@@ -1,0 +1,78 @@
+"""A plain virtual environment on the host, with the very packages of the image."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from containers import build, wheels
+from containers.keys import key
+from containers.plan import Plan
+
+from .errors import BenchError, Skipped
+
+LIBRARIES = "Debian's libopenmpi3 and openmpi-bin (the image's Open MPI 4.1)"
+LOADS = "import horovod.torch, sklearn"
+
+
+def environment(plan: Plan) -> Path:
+    """The folder of the environment, made when it is not there yet; a minute, once.
+
+    Raises Skipped when the host lacks what it takes, BenchError when pip fails.
+    """
+    python = _interpreter(plan.image.python)
+    if shutil.which("mpirun") is None:
+        raise Skipped(f"mpirun is not on this machine: install {LIBRARIES}")
+    name = key(python=python, wheels=plan.wheels.name, horovod=plan.horovod.name)
+    folder = plan.places.cache / "builds" / f"plain-{name}"
+    if not folder.exists():
+        _make(plan, python, folder)
+    _check(folder)
+    return folder
+
+
+def image_plan() -> Plan:
+    """What `make build-cpu` built."""
+    return build.make_plan(build.parser().parse_args(["cpu"]))
+
+
+def _interpreter(version: str) -> str:
+    """The distribution's own Python of the image's version, rather than one built elsewhere."""
+    name = f"python{version}"
+    found = shutil.which(name, path=os.defpath) or shutil.which(name)
+    if found is None:
+        raise Skipped(f"{name}, for which the image's wheels are made, is not on this machine")
+    return found
+
+
+def _make(plan: Plan, python: str, folder: Path) -> None:
+    if not plan.wheels.is_dir() or not plan.horovod.is_dir():
+        raise Skipped(f"the image's wheels are not in {plan.places.cache}: make build-cpu")
+    print("bench: making the plain environment, once ...", file=sys.stderr)
+    with wheels.appearing(folder) as part:
+        _run([python, "-m", "venv", "--without-pip", str(part)])
+        pip = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check"]
+        install = [*pip, f"--python={part}/bin/python", "install", "--quiet", "--no-deps"]
+        lock = f"--requirement={plan.image.locks()[0]}"
+        _run([*install, "--no-index", f"--find-links={plan.wheels}", "--require-hashes", lock])
+        _run([*install, "--no-index", f"--find-links={plan.horovod}", "horovod"])
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        tail = "\n".join(done.stderr.strip().splitlines()[-10:])
+        raise BenchError(f"exit code {done.returncode} from: {' '.join(command)}\n{tail}")
+
+
+def _check(folder: Path) -> None:
+    """Load what the trainer will load: the wheel needs the host's Open MPI and a glibc of 2.36."""
+    command = [str(folder / "bin" / "python"), "-c", LOADS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:]
+        raise Skipped(f"the image's packages do not load here; needed: {LIBRARIES}; {last}")
