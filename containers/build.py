@@ -89,8 +89,9 @@ def choose_base(asked: str) -> str:
 
 def up_to_date(plan: Plan) -> bool:
     """Whether the image is there, built from exactly these inputs."""
+    wanted = plan.key  # read now, so that an edit during the build counts as one after it
     present = record.read(plan.output)
-    return present is not None and present.key == plan.key
+    return present is not None and present.key == wanted
 
 
 def build(plan: Plan, options: argparse.Namespace) -> None:

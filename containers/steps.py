@@ -59,7 +59,7 @@ class Builder:
         archive = debian.find_archive(self.environ, debian.apt_sources())
         target = self.plan.base_archive(definition)
         layer = self.plan.places.temporary / "base.tar"
-        log = self.log("base")
+        log = self.log(f"base-for-{definition.stem}")
         self.run(debian.argv(archive, self.plan.image.codename, packages, layer), log)
         part = target.with_suffix(".part")
         target.parent.mkdir(parents=True, exist_ok=True)
