@@ -16,6 +16,9 @@ from .plan import COMPRESSION, Plan
 
 # Settings of the building machine that must not decide what is in an image.
 FOREIGN = ("PIP_", "PYTHON", "APPTAINER_BIND", "SINGULARITY_BIND")
+# Names of a build's inputs in its folder; the definitions name their files relative to it.
+BASE, EARLIER = "base.tar", "earlier.sif"
+SOURCES = {"containers": CHECKOUT / "containers", "recipes": CHECKOUT / "recipes"}
 NO_APPTAINER = """\
 apptainer is not on PATH, and images are built with it. On a cluster try 'module load apptainer'
 (or 'module avail'); elsewhere see apptainer.org, Install. Version 1.2 or newer."""
@@ -47,8 +50,20 @@ class Builder:
         return path
 
     def run(self, command: list[str], log: Path) -> None:
-        """Run in the checkout, where the definitions find their files."""
-        process.run(["env", "-C", str(CHECKOUT), *command], log, self.environ)
+        """Run a command with the environment for Apptainer."""
+        process.run(command, log, self.environ)
+
+    def build(self, command: list[str], files: Mapping[str, Path], log: Path) -> None:
+        """Run an `apptainer build` in a folder of links to its inputs.
+
+        An image keeps its definition with all arguments: links have names, not this machine's
+        paths. Raises BuildError.
+        """
+        folder = self.plan.places.temporary / "inputs"
+        process.empty(folder)
+        for name, path in {**SOURCES, **files}.items():
+            (folder / name).symlink_to(path)
+        self.run(["env", "-C", str(folder), *command], log)
 
     def fetch_wheels(self, source: pip.Source) -> None:
         """All locked wheels, with the host's pip."""
@@ -76,9 +91,10 @@ class Builder:
         with wheels.appearing(plan.horovod) as part:
             waste = plan.places.temporary / "horovod_wheel.sif"
             binds = f"{plan.wheels}:/mnt:ro,{part}:/srv"
-            given = {**self.base_arguments(plan.wheel_definition), "lock": plan.image.lock}
+            given = {**self.base_arguments(), "lock": plan.image.lock}
             command = build_argv(plan.wheel_definition, waste, binds, given)
-            self.run(command, self.log("horovod"))
+            files = {BASE: plan.base_archive(plan.wheel_definition)}
+            self.build(command, files, self.log("horovod"))
             waste.unlink()
 
     def make_image(self) -> None:
@@ -88,7 +104,7 @@ class Builder:
         part = plan.output.with_name(f".{plan.output.name}.part")
         log = self.log("image")
         try:
-            self.run(self.image_argv(part), log)
+            self.build(self.image_argv(part), self.image_files(), log)
             self.run(["apptainer", "test", "--cleanenv", str(part)], log)
             os.replace(part, plan.output)
         finally:
@@ -98,24 +114,28 @@ class Builder:
     def image_argv(self, part: Path) -> list[str]:
         """The command that builds the image into `part`."""
         plan = self.plan
-        base = self.base_arguments(plan.definition)
+        base = self.base_arguments()
         if self.only_trainers_changed():
-            base = {"bootstrap": "localimage", "from": str(plan.output)}
-        given = {**base, "version": plan.version, "revision": plan.revision}
-        given["horovod"] = str(next(iter(plan.horovod.glob("*.whl")), plan.horovod / "*.whl"))
-        return build_argv(plan.definition, part, f"{plan.wheels}:/mnt:ro", given)
+            base = {"bootstrap": "localimage", "from": EARLIER}
+        own = {"version": plan.version, "revision": plan.revision, "horovod": "horovod/*.whl"}
+        return build_argv(plan.definition, part, f"{plan.wheels}:/mnt:ro", {**base, **own})
+
+    def image_files(self) -> dict[str, Path]:
+        """The inputs of that command, by the names it uses."""
+        plan = self.plan
+        base = plan.base_archive(plan.definition)
+        return {BASE: base, EARLIER: plan.output, "horovod": plan.horovod}
 
     def only_trainers_changed(self) -> bool:
         """Whether the present image differs from the wanted one in our own files alone."""
         present = record.read(self.plan.output)
         return present is not None and present.environment == self.plan.environment
 
-    def base_arguments(self, definition: Path) -> dict[str, str]:
+    def base_arguments(self) -> dict[str, str]:
         """The build arguments that name the base."""
         if self.plan.base.kind == "docker":
             return {"bootstrap": "docker", "from": self.plan.base.reference}
-        archive = self.plan.base_archive(definition)
-        return {"bootstrap": "docker-archive", "from": str(archive)}
+        return {"bootstrap": "docker-archive", "from": BASE}
 
 
 def build_argv(definition: Path, output: Path, binds: str, given: Mapping[str, str]) -> list[str]:

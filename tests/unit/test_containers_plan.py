@@ -153,7 +153,15 @@ def test_an_edited_trainer_renews_the_image_alone(tmp_path: Path) -> None:
     assert needed(made) == ["image, with its test"]
     command = steps.Builder(made, {}).image_argv(tmp_path / "part")
     assert "bootstrap=localimage" in command
-    assert f"from={made.output}" in command
+    assert "from=earlier.sif" in command
+    assert steps.Builder(made, {}).image_files()["earlier.sif"] == made.output
+
+
+def test_no_path_of_the_building_machine_is_kept_in_the_image(tmp_path: Path) -> None:
+    command = steps.Builder(make(tmp_path), {}).image_argv(tmp_path / "part")
+    given = [after for word, after in zip(command, command[1:]) if word == "--build-arg"]
+    assert "from=base.tar" in given
+    assert str(tmp_path) not in " ".join(given)
 
 
 def test_places_of_an_ordinary_user(tmp_path: Path) -> None:
