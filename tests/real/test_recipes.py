@@ -1,0 +1,105 @@
+"""The trainers in the image, with real frameworks, real ranks and real digits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from .conftest import IMAGE, Done, Login
+
+MNIST_TRAINERS = ["torch_mnist", "tf_mnist"]
+
+# Writes scikit-learn's digits as the four files that MNIST comes in.
+WRITE_IDX = """
+import gzip, sys
+from pathlib import Path
+import numpy as np
+from recipes import mnist
+digits, folder = mnist.load(None), Path(sys.argv[1])
+folder.mkdir()
+for part, name in mnist.IDX_NAMES.items():
+    array = getattr(digits, part)
+    array = (array * 255 if part.startswith("x") else array).astype(np.uint8)
+    numbers = [mnist.IDX_UBYTE + array.ndim, *array.shape]
+    head = b"".join(number.to_bytes(4, "big") for number in numbers)
+    folder.joinpath(name + ".gz").write_bytes(gzip.compress(head + array.tobytes()))
+"""
+
+# Runs a trainer whose broadcast does nothing.
+WITHOUT_BROADCAST = {
+    "torch_mnist": "import horovod.torch as hvd; hvd.broadcast_parameters = lambda *a, **k: None",
+    "tf_mnist": "import horovod.tensorflow as hvd; hvd.broadcast_variables = lambda *a, **k: None",
+}
+
+
+def ranks(login: Login, count: int, *argv: str) -> Done:
+    """Run `python argv...` as `count` ranks in the image, on the login node."""
+    mpirun = ["mpirun", "--oversubscribe", "-np", str(count), "python", *argv]
+    return login.run("apptainer", "exec", IMAGE, *mpirun, env={"OMP_NUM_THREADS": "1"})
+
+
+def train(login: Login, count: int, trainer: str, *words: str) -> dict[str, Any]:
+    """Train, and return result.json."""
+    done = ranks(login, count, "-m", f"recipes.{trainer}", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result: dict[str, Any] = json.loads(login.sh(f"cat {login.folder}/out/result.json"))
+    return result
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("trainer", MNIST_TRAINERS)
+def test_digits_are_learned_with_any_number_of_ranks(
+    login: Login, trainer: str, count: int
+) -> None:
+    result = train(login, count, trainer)
+    assert result["accuracy"] >= 0.97
+    assert result["world_size"] == len(result["hosts"]) == count
+    assert result["controller"] == "mpi"
+    assert result["samples_per_s"] > 0
+    assert result["first_step_unix_time"] > 0
+    lines = login.sh(f"wc -l < {login.folder}/out/metrics.jsonl")
+    assert int(lines) == result["epochs"]
+
+
+def test_language_model_comes_near_the_entropy_of_its_language(login: Login) -> None:
+    result = train(login, 2, "torch_lm")
+    assert result["loss_floor"] < result["loss"] < result["loss_floor"] + 0.15
+    assert result["tokens_per_s"] > 0
+
+
+@pytest.mark.parametrize("trainer", MNIST_TRAINERS)
+def test_mnist_in_idx_form_and_uneven_shards(login: Login, trainer: str) -> None:
+    data = f"{login.folder}/mnist"
+    written = ranks(login, 1, "-c", WRITE_IDX, data)
+    assert written.returncode == 0, written.stderr
+    # Three ranks divide neither the 1,438 training nor the 359 test samples.
+    result = train(login, 3, trainer, "--data", data, "--epochs", "6", "--fp16-allreduce")
+    assert result["accuracy"] > 0.9
+    assert round(result["accuracy"] * 359) / 359 == pytest.approx(result["accuracy"], abs=1e-12)
+
+
+@pytest.mark.parametrize("trainer", MNIST_TRAINERS)
+def test_different_weights_are_found_and_named(login: Login, trainer: str) -> None:
+    program = f"{WITHOUT_BROADCAST[trainer]}; from recipes.{trainer} import main; main()"
+    done = ranks(login, 2, "-c", program, "--max-steps", "3")
+    assert done.returncode == 1
+    assert "the weights of rank 1 differ from those of rank 0 (of 2 ranks)" in done.stderr
+    assert login.sh(f"ls {login.folder}/out").split() == ["checkpoints", "metrics.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epochs", "0"], "error: argument --epochs: must be at least 1, not 0"),
+        (["--base-lr", "-0.1"], "error: argument --base-lr: must be at least 0, not -0.1"),
+        (["--data", "/nowhere"], "error: the data folder /nowhere does not exist"),
+    ],
+)
+def test_a_users_mistake_is_told_once(login: Login, words: list[str], message: str) -> None:
+    done = ranks(login, 2, "-m", "recipes.torch_mnist", *words)
+    assert done.returncode == 2
+    assert done.stderr.count(message) == 1
+    assert "Traceback" not in done.stderr
+    assert login.sh(f"ls {login.folder}") == ""
