@@ -96,25 +96,33 @@ def up_to_date(plan: Plan) -> bool:
 
 def build(plan: Plan, options: argparse.Namespace) -> None:
     """Make the image as an ordinary user. Raises BuildError."""
-    builder = steps.Builder(plan, steps.environment(plan, os.environ))
-    todo = chain.steps(plan, builder, pip.Source.of(options))
-    if options.dry_run:
-        for step in todo:
-            print(f"{step.name}: {'to be made' if step.needed else 'nothing to do'}")
-        return
     steps.require_apptainer()
     with chain.only_build(plan.places.work):
-        chain.carry_out(todo, plan)
+        if not up_to_date(plan):  # another build may just have made it
+            chain.carry_out(steps_of(plan, options), plan)
+
+
+def steps_of(plan: Plan, options: argparse.Namespace) -> list[chain.Step]:
+    """All steps of the plan, needed or not. Raises Refused."""
+    builder = steps.Builder(plan, steps.environment(plan, os.environ))
+    return chain.steps(plan, builder, pip.Source.of(options))
+
+
+def describe(plan: Plan, options: argparse.Namespace) -> None:
+    """Say what a build would make."""
+    for step in steps_of(plan, options):
+        print(f"{step.name}: {'to be made' if step.needed else 'nothing to do'}")
 
 
 def delegate(plan: Plan, options: argparse.Namespace) -> None:
     """As root: fetch the wheels here, then go on in the toolbox. Raises BuildError."""
-    if not plan.wheels.exists() and not options.dry_run:
+    if not plan.wheels.exists():
         say("wheels, with this machine's pip ...")
         steps.Builder(plan, os.environ).fetch_wheels(pip.Source.of(options))
     passed = [options.image, f"--base={plan.base.kind}", f"--from={plan.base.reference}"]
-    passed += [f"--revision={plan.revision}", *(["--dry-run"] * options.dry_run)]
+    passed += [f"--revision={plan.revision}"]
     passed += [f"--output={options.output}"] if options.output else []
+    say(f"in the cluster's toolbox, whose /scratch is {plan.places.images.parents[1]}")
     toolbox.become(plan.places, passed)
 
 
@@ -126,11 +134,13 @@ def main(argv: Sequence[str]) -> int:
             plan = make_plan(options)
             if up_to_date(plan):
                 say("nothing changed")
+            elif options.dry_run:
+                describe(plan, options)
             elif is_root():
                 delegate(plan, options)
             else:
                 build(plan, options)
-            print(plan.output)
+            print(toolbox.inside(plan.output, os.environ) if is_root() else plan.output)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

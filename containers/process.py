@@ -16,15 +16,22 @@ LAST_LINES = 25
 SECONDS_TO_STOP = 30
 
 
-def run(command: Sequence[str], log: Path, environ: Mapping[str, str]) -> None:
-    """Run `command`, appending to `log`. BuildError with the log's last lines when it fails."""
+def run(
+    command: Sequence[str], log: Path, environ: Mapping[str, str], folder: Path | None = None
+) -> None:
+    """Run `command` in `folder`, appending to `log`. BuildError with the log's end if it fails."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         # A session of its own: Ctrl-C reaches it once, from us, not twice.
         process = subprocess.Popen(
-            command, env=environ, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+            command,
+            cwd=folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
-        )  # fmt: skip
+        )
         try:
             code = process.wait()
         except BaseException:

@@ -63,7 +63,7 @@ class Builder:
         process.empty(folder)
         for name, path in {**SOURCES, **files}.items():
             (folder / name).symlink_to(path)
-        self.run(["env", "-C", str(folder), *command], log)
+        process.run(command, log, self.environ, folder)
 
     def fetch_wheels(self, source: pip.Source) -> None:
         """All locked wheels, with the host's pip."""

@@ -40,6 +40,11 @@ def on_host(path: Path, environ: Mapping[str, str]) -> Path:
     return user_cache(environ) / "cluster" / "scratch" / below
 
 
+def inside(path: Path, environ: Mapping[str, str]) -> Path:
+    """The reverse of `on_host`: what a file on scratch is called in the cluster."""
+    return Path("/scratch", path.relative_to(user_cache(environ) / "cluster" / "scratch"))
+
+
 def prepare(host: Places) -> None:
     """Make the folders that the toolbox's user fills."""
     host.wheels.mkdir(parents=True, exist_ok=True)
