@@ -20,15 +20,8 @@ def outside(plan: Plan) -> list[str]:
     return [*argv, *plan.spec.srun_args]
 
 
-def inside(plan: Plan) -> list[str]:
-    """Return the tokens before `python3` in the image."""
-    if plan.launcher != "mpirun":
-        return []
-    return ["mpirun", "-np", str(plan.spec.resources.tasks), "--oversubscribe", "--bind-to", "none"]
-
-
 def shim_options(plan: Plan) -> list[str]:
-    """Return the options that tell the shim which task it is."""
+    """Return the options by which the shim starts the ranks itself, where nobody else does."""
     if plan.launcher == "local":
         return ["--tasks", str(plan.spec.resources.tasks)]
-    return ["--launcher", plan.launcher]
+    return []

@@ -157,7 +157,7 @@ def _launcher(scheduler: str, controller: str) -> Decision:
     if scheduler == "slurm":
         return Decision("launcher", "srun", "Slurm starts, counts and ends the ranks itself")
     if controller == "mpi":
-        return Decision("launcher", "mpirun", "the image's own starts the ranks on this machine")
+        return Decision("launcher", "local", "one container, in which its mpirun starts the ranks")
     return Decision("launcher", "local", "one container, one process for each rank")
 
 

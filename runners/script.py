@@ -88,6 +88,8 @@ def _environment(plan: Plan) -> list[str]:
         name = "OMPI_MCA_btl_vader_single_copy_mechanism"
         lines.append(f'export {name}="${{{name}:-none}}"')
     prefix = runtimes.ENV_PREFIX[plan.runtime]
+    # Otherwise apptainer has a shell expand each value (singularity understands it from 3.10).
+    lines.append(f"export {prefix.removesuffix('ENV_')}_NO_EVAL=1")
     lines += [f"export {prefix}PYTHONNOUSERSITE=1", f'export {prefix}OUTPUT_DIR="$run"']
     if plan.spec.data:
         lines.append(f"export {prefix}DATA_DIR={DATA_TARGET}")
@@ -96,8 +98,8 @@ def _environment(plan: Plan) -> list[str]:
 
 def command(plan: Plan, paths: JobPaths) -> str:
     """Return the line that starts the ranks, one group of tokens to a line for the reader."""
-    shim = [*launchers.inside(plan), "python3", str(paths.code / "rank")]
-    shim += [*launchers.shim_options(plan), "--controller", plan.controller]
+    shim = ["python3", str(paths.code / "rank"), *launchers.shim_options(plan)]
+    shim += ["--controller", plan.controller]
     if plan.spec.interface:
         shim += ["--interface", plan.spec.interface]
     shim += ["--run-dir", str(paths.root), "--"]

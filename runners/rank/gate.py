@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import mmap
 import os
 import sys
 from collections.abc import Sequence
@@ -22,15 +23,34 @@ BASICS = "horovod.common.basics"
 EXIT_WORLD_SIZE = 82
 
 
+class Progress:
+    """How far a trainer has come with hvd.init(), shared with its parent over fork."""
+
+    NOT_CALLED, CALLED, RETURNED = b"\0", b"\1", b"\2"
+
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, 1)
+
+    def set(self, state: bytes) -> None:
+        """Note a state."""
+        self.memory[0:1] = state
+
+    def get(self) -> bytes:
+        """Return the last state noted."""
+        return self.memory[0:1]
+
+
 class Gate(importlib.abc.MetaPathFinder):
     """Waits for Horovod to be imported, then wraps its init.
 
     `prepare` runs just before the first init, when the trainer has done its slow imports.
     """
 
-    def __init__(self, task: Task, controller: str, prepare: Callable[[], None]) -> None:
-        self.task, self.controller, self.prepare = task, controller, prepare
-        self.passed = False
+    def __init__(
+        self, task: Task, controller: str, progress: Progress, prepare: Callable[[], None]
+    ) -> None:
+        self.task, self.controller, self.progress = task, controller, progress
+        self.prepare = prepare
 
     def install(self) -> None:
         """Start to watch imports."""
@@ -61,8 +81,10 @@ class Gate(importlib.abc.MetaPathFinder):
         init = basics.init
 
         def checked_init(this: Any, *args: Any, **kwargs: Any) -> Any:
+            self.progress.set(Progress.CALLED)
             self.prepare()
             result = init(this, *args, **kwargs)
+            self.progress.set(Progress.RETURNED)
             # A caller that names a communicator wants a part of the world on purpose.
             if not args and kwargs.get("comm") is None:
                 self.check(this.size(), this.rank())
@@ -72,40 +94,63 @@ class Gate(importlib.abc.MetaPathFinder):
 
     def check(self, size: int, rank: int) -> None:
         """End this process with EXIT_WORLD_SIZE unless Horovod's world is the launcher's."""
-        self.passed = True
         if size == self.task.size:
             return
-        print(explain(self.task, self.controller, size, rank), file=sys.stderr, flush=True)
+        print(mismatch(self.task, self.controller, size, rank), file=sys.stderr, flush=True)
         sys.stdout.flush()
         # Not sys.exit: a trainer's `except` must not carry on in a world that is not one.
         os._exit(EXIT_WORLD_SIZE)
 
 
-def explain(task: Task, controller: str, size: int, rank: int) -> str:
-    """Return the message: what happened, the evidence, the cause and what to type instead."""
-    first = (
+def mismatch(task: Task, controller: str, size: int, rank: int) -> str:
+    """Return the message for a world of another size."""
+    return _explained(
         f"runner: world-size mismatch on rank {task.name}: {task.size} tasks were started, "
-        f"but Horovod sees a world of {size} (it calls this rank {rank})."
+        f"but Horovod sees a world of {size} (it calls this rank {rank}).",
+        task,
+        _why_alone(controller),
     )
-    if task.rank != 0:
-        return first
-    cause, remedy = _cause(controller, os.environ.get("SLURM_MPI_TYPE", ""))
-    return f"{first}\n  likely cause: {cause}\n  try: {remedy}"
 
 
-def _cause(controller: str, mpi_type: str) -> tuple[str, str]:
-    if controller == "mpi" and mpi_type in ("", "none"):
+def no_world(task: Task, controller: str) -> str:
+    """Return the message for a process that ended within hvd.init(), as MPI_Init does."""
+    return _explained(
+        f"runner: no world on rank {task.name}: it ended within hvd.init(), which should have "
+        f"joined it to the {task.size} tasks that were started.",
+        task,
+        _why_alone(controller) if controller == "mpi" else WHY_NO_MEETING,
+    )
+
+
+def _explained(what: str, task: Task, why: tuple[str, str]) -> str:
+    """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
+    if task.local_rank != 0:
+        return what
+    cause, remedy = why
+    return f"{what}\n  likely cause: {cause}\n  try: {remedy}"
+
+
+WHY_NO_MEETING = (
+    "a rank did not come to the Gloo rendezvous, or the interface leads nowhere (the lines above)",
+    "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
+)
+
+
+def _why_alone(controller: str) -> tuple[str, str]:
+    """Return cause and remedy; srun leaves its --mpi= in SLURM_MPI_TYPE."""
+    if controller == "gloo":
         return (
-            "the MPI in the image found no PMI, since srun ran with --mpi=none",
+            "the Horovod in the image did not use the Gloo rendezvous: it was built without Gloo, "
+            "or the trainer changed HOROVOD_* before hvd.init()",
+            "apptainer exec IMAGE horovodrun --check-build, or runner launch --controller mpi ...",
+        )
+    mpi_type = os.environ.get("SLURM_MPI_TYPE", "none")
+    if mpi_type == "none":
+        return (
+            "the MPI in the image found no PMI (srun ran with --mpi=none)",
             "runner launch --mpi pmix ..., or runner launch --controller gloo ...",
         )
-    if controller == "mpi":
-        return (
-            f"the MPI in the image does not speak srun's --mpi={mpi_type}",
-            "runner launch --controller gloo ..., or another type from: srun --mpi=list",
-        )
     return (
-        "the Horovod in the image did not use the Gloo rendezvous: it was built without Gloo, "
-        "or the trainer changed HOROVOD_* before hvd.init()",
-        "apptainer exec IMAGE horovodrun --check-build, then runner launch --controller mpi ...",
+        f"the MPI in the image does not speak srun's --mpi={mpi_type}",
+        "runner launch --controller gloo ..., or another type from: srun --mpi=list",
     )

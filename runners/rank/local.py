@@ -7,9 +7,21 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import Callable
+from typing import Callable, NoReturn
 
 SECONDS_TO_END = 5.0
+
+
+def become_mpirun(count: int, argv: list[str]) -> NoReturn:
+    """Let the image's mpirun start `count` of this program, each as one task of its world.
+
+    This Python by its full path, because Open MPI puts its own folder first on the PATH.
+    """
+    options = ["-np", str(count), "--oversubscribe", "--bind-to", "none"]
+    shim = [sys.executable, os.path.dirname(os.path.abspath(__file__))]
+    split = argv.index("--")
+    one_task = [*argv[:split], "--tasks", "0", "--launcher", "mpirun", *argv[split:]]
+    os.execvp("mpirun", ["mpirun", *options, *shim, *one_task])
 
 
 def spawn(count: int, run_dir: str, one_task: Callable[[], int]) -> int:

@@ -15,6 +15,8 @@ EXIT_USAGE = 2
 def main(argv: list[str]) -> int:
     """Run the trainer as the task that the environment describes; return its exit code."""
     options = _parse(argv)
+    if options.tasks and options.controller == "mpi":
+        local.become_mpirun(options.tasks, argv)
     if options.tasks:
         return local.spawn(options.tasks, options.run_dir, lambda: _one(options, "local"))
     return _one(options, options.launcher)
@@ -34,6 +36,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     split = argv.index("--")
     parser = argparse.ArgumentParser(prog="rank", allow_abbrev=False)
     parser.add_argument("--launcher", choices=sorted(task.READERS), default="srun")
+    # argparse takes the last of repeated options, which is how `become_mpirun` sets these two.
     parser.add_argument("--tasks", type=int, help="start this many tasks here, with no launcher")
     parser.add_argument("--controller", choices=["mpi", "gloo"], required=True)
     parser.add_argument("--interface", help="network interface for Gloo; found if not given")

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import sys
 from types import FrameType
 
 from . import failure, rendezvous
+from .gate import EXIT_WORLD_SIZE, Progress, no_world
 from .task import Task
 from .trainer import Work, listen, run
 
@@ -27,10 +29,12 @@ def supervise(task: Task, work: Work, run_dir: str) -> int:
         failure.record(task, EXIT_FAILED, [f"RendezvousError: {error}"], run_dir)
         return EXIT_FAILED
     output, child_output = os.pipe()
+    progress = Progress()
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        return _trainer(task, work, (output, child_output), server)
+        _become_child((output, child_output), server)
+        return run(task, work, progress)
     os.close(child_output)
     _relay_signals(child)
     if server is not None:
@@ -38,14 +42,26 @@ def supervise(task: Task, work: Work, run_dir: str) -> int:
     tail = _Labeller(task.name).pump(output, _child_ended())
     _ignore_signals()
     code = _exit_code(os.waitpid(child, 0)[1])
+    if _ended_in_init(progress, code):
+        message = no_world(task, work.controller)
+        print(message, flush=True)
+        tail, code = message.splitlines()[:1], EXIT_WORLD_SIZE
     if code != 0:
         failure.record(task, code, tail, run_dir)
     return code
 
 
-def _trainer(task: Task, work: Work, pipe: tuple[int, int], server: object) -> int:
-    """Be the child: returns to the interpreter's normal end, so that atexit functions run."""
-    del server  # the listening socket is the parent's; it is closed here with its last reference
+def _ended_in_init(progress: Progress, code: int) -> bool:
+    """Whether hvd.init() never returned, for another reason than somebody's signal."""
+    ended = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
+    other = (0, EXIT_WORLD_SIZE, *(128 + number for number in ended))
+    return progress.get() == Progress.CALLED and code not in other
+
+
+def _become_child(pipe: tuple[int, int], server: socket.socket | None) -> None:
+    """Write into the pipe from now on, and leave the rendezvous to the parent."""
+    if server is not None:
+        server.close()
     output, child_output = pipe
     os.close(output)
     for stream in (1, 2):
@@ -53,7 +69,6 @@ def _trainer(task: Task, work: Work, pipe: tuple[int, int], server: object) -> i
     os.close(child_output)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)
-    return run(task, work)
 
 
 def _relay_signals(child: int) -> None:

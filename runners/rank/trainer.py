@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from . import horovod_env, network, rendezvous
-from .gate import Gate
+from .gate import Gate, Progress
 from .task import Task
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,9 @@ def listen(task: Task, work: Work) -> socket.socket | None:
     return rendezvous.listen(network.own_address(task.first_host, task.one_host), task.job)
 
 
-def run(task: Task, work: Work) -> int:
+def run(task: Task, work: Work, progress: Progress) -> int:
     """Run the trainer to its end; return an exit code for an exception, after its traceback."""
-    gate = Gate(task, work.controller, prepare=lambda: _meet(task, work))
+    gate = Gate(task, work.controller, progress, prepare=lambda: _meet(task, work))
     _set_environment(task, work)
     gate.install()
     try:
@@ -45,7 +47,7 @@ def run(task: Task, work: Work) -> int:
     except Exception as error:
         _print_traceback(error)
         return 1
-    if not gate.passed and task.size > 1 and task.rank == 0:
+    if progress.get() == Progress.NOT_CALLED and task.size > 1 and task.rank == 0:
         print(
             f"runner: warning: the trainer ended without hvd.init(): {task.size} copies ran, "
             "each on its own",
@@ -80,10 +82,12 @@ def _meet(task: Task, work: Work) -> None:
 
 
 def _run_python(command: list[str]) -> None:
-    """Do what `python -m MODULE ...` or `python FILE ...` does, with an import hook in place."""
+    """Do what `python -m MODULE` or `python FILE` does, with an import hook in place."""
     if command[0] == "-m":
         sys.argv = command[1:]
-        sys.path.insert(0, os.getcwd())
+        # Not the current folder, as Python would: a `recipes` there is not the one that was asked
+        # for. A recipe that the image lacks lies beside this package.
+        sys.path.insert(0, os.path.dirname(HERE))
         runpy.run_module(command[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = command
@@ -94,7 +98,7 @@ def _run_python(command: list[str]) -> None:
 def _print_traceback(error: Exception) -> None:
     """Print the traceback from the trainer's first line on, without our frames and runpy's."""
     frame: TracebackType | None = error.__traceback__
-    ours = (os.path.dirname(os.path.abspath(__file__)), runpy.__file__, "<frozen runpy>")
+    ours = (HERE, runpy.__file__, "<frozen runpy>")
     while frame is not None and frame.tb_frame.f_code.co_filename.startswith(ours):
         frame = frame.tb_next
     traceback.print_exception(type(error), error, frame or error.__traceback__)

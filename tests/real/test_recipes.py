@@ -64,7 +64,7 @@ def test_digits_are_learned_with_any_number_of_ranks(
 
 
 def test_language_model_comes_near_the_entropy_of_its_language(login: Login) -> None:
-    result = train(login, 2, "torch_lm")
+    result = train(login, 2, "torch_lm", "--epochs", "2")
     assert result["loss_floor"] < result["loss"] < result["loss_floor"] + 0.15
     assert result["tokens_per_s"] > 0
 
@@ -93,7 +93,6 @@ def test_different_weights_are_found_and_named(login: Login, trainer: str) -> No
     ("words", "message"),
     [
         (["--epochs", "0"], "error: argument --epochs: must be at least 1, not 0"),
-        (["--base-lr", "-0.1"], "error: argument --base-lr: must be at least 0, not -0.1"),
         (["--data", "/nowhere"], "error: the data folder /nowhere does not exist"),
     ],
 )

@@ -58,7 +58,7 @@ NO_PMIX = replace(SLURM, mpi_types=("none", "pmi2"))
         ),
         ({}, LAPTOP, OURS, ("local", "local", "gloo", None)),
         ({"scheduler": "local"}, SLURM, OURS, ("local", "local", "gloo", None)),
-        ({"controller": "mpi"}, LAPTOP, OURS, ("local", "mpirun", "mpi", None)),
+        ({"controller": "mpi"}, LAPTOP, OURS, ("local", "local", "mpi", None)),
     ],
 )
 def test_choices(

@@ -143,7 +143,7 @@ def test_gate_message(
 ) -> None:
     monkeypatch.setenv("SLURM_MPI_TYPE", mpi)
     me = task.read("srun", {**SRUN, "SLURM_PROCID": "0"})
-    text = gate.explain(me, controller, size=1, rank=0)
+    text = gate.mismatch(me, controller, size=1, rank=0)
     assert "rank 0@n2" in text
     assert "4 tasks were started" in text
     assert "world of 1" in text
@@ -159,7 +159,8 @@ def test_failure_names_the_error_and_the_signal() -> None:
 
 HOROVOD = """
 class HorovodBasics:
-    def init(self, comm=None): pass
+    def init(self, comm=None):
+        if comm: import os; os._exit(1)
     def size(self): return {size}
     def rank(self): return 0
 """
@@ -239,3 +240,12 @@ def test_shim_says_when_nobody_formed_a_world(tmp_path: Path) -> None:
 
 def test_shim_keeps_the_trainers_exit_code(tmp_path: Path) -> None:
     assert run_shim(tmp_path, "import sys; sys.exit(7)", tasks=1)[0] == 7
+
+
+def test_shim_explains_an_end_within_init(tmp_path: Path) -> None:
+    """MPI_Init ends the process by itself, so nothing in it can say why."""
+    trainer = INIT.replace("HorovodBasics().init()", "HorovodBasics().init(comm='die')")
+    code, out = run_shim(tmp_path, trainer, tasks=1, size=1)
+    assert code == gate.EXIT_WORLD_SIZE
+    assert "no world on rank 0@" in out
+    assert "likely cause:" in out

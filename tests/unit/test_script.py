@@ -57,12 +57,13 @@ trap finish EXIT
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
+export APPTAINER_NO_EVAL=1
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR="$run"
 
 srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 \\
   apptainer exec --bind /runs/torch_mnist-1:/runs/torch_mnist-1 /images/a.sif \\
-  python3 /runs/torch_mnist-1/code/rank --launcher srun --controller gloo \
+  python3 /runs/torch_mnist-1/code/rank --controller gloo \
 --run-dir /runs/torch_mnist-1 -- \\
   -m recipes.torch_mnist --epochs 5
 """
