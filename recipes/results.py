@@ -14,15 +14,13 @@ import statistics
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from recipes import IMPORTED_UNIX_TIME
+from recipes import IMPORTED_UNIX_TIME, __version__
 from recipes.common import UserError, check_finite, means, together
 
 
@@ -167,10 +165,11 @@ def controller(hvd: Any) -> str:
 
 
 def _base_versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "numpy": np.__version__}
-    with suppress(PackageNotFoundError):  # run from a checkout that nobody installed
-        found["recipes"] = version("horovod-runner")
-    return found
+    return {
+        "recipes": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
 
 
 def _now() -> str:

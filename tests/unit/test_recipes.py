@@ -120,6 +120,11 @@ def test_options_have_the_same_names_everywhere() -> None:
     assert options["torch_lm"] == options["tf_mnist"] - {"--data"}
 
 
+def test_version_is_the_projects() -> None:
+    project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]
+    assert recipes.__version__ == project["version"]
+
+
 # Settings
 
 
@@ -319,7 +324,7 @@ def test_result_keeps_the_first_epoch_out_of_the_speed(tmp_path: Path) -> None:
     assert (result["accuracy"], result["loss"], result["steps"]) == (0.9, 0.4, 15)
     assert (result["world_size"], result["hosts"], result["controller"]) == (1, ["n1"], "gloo")
     assert result["startup_seconds"] > 0
-    assert {"python", "numpy", "torch"} <= set(result["versions"])
+    assert {"recipes", "python", "numpy", "torch"} == set(result["versions"])
     assert (result["arguments"]["base_lr"], result["extra"]) == (0.1, 7)
 
 
