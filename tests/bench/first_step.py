@@ -10,7 +10,7 @@ from . import cluster
 from .report import Part, Row, compared, row
 
 TITLE = "From submit to the end of the first training step: torch_mnist on two nodes"
-ROUNDS = 7
+ROUNDS = 6
 HAND = "sbatch, srun --mpi=pmix apptainer exec"
 AIM = "<= 1.02"
 FOLDER = f"/scratch/{USER}"

@@ -23,10 +23,11 @@ TRAINING = ["--epochs", "1", "--max-steps", "1"]
 PATIENCE = 180  # seconds for one job
 BY_HAND = """\
 #!/bin/bash
-#SBATCH --nodes=2 --ntasks-per-node=1 --job-name=by_hand --output={folder}/log.txt
+#SBATCH --job-name=by_hand --output={folder}/log.txt
+#SBATCH --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 --time=10
 export OMP_NUM_THREADS=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
-srun --mpi=pmix apptainer exec --bind {folder} {image} \\
+srun --mpi=pmix --cpus-per-task=1 apptainer exec --bind {folder} {image} \\
   python3 -m recipes.torch_mnist {arguments} --output {folder}
 """
 
@@ -45,7 +46,8 @@ def by_hand(image: str, root: Path) -> dict[str, float]:
 def by_runner(controller: str, image: str, root: Path) -> dict[str, float]:
     """One repetition with `runner launch`."""
     folder = Path(tempfile.mkdtemp(dir=root))
-    options = ["--json", "--image", image, "--nodes", "2", "--controller", controller]
+    options = ["--json", "--image", image, "--controller", controller]
+    options += ["--nodes", "2", "--ntasks-per-node", "1", "--cpus-per-task", "1", "--time", "10"]
     began = time.time()
     words = ["runner", "launch", *options, "torch_mnist", "--", *TRAINING]
     job = json.loads(_output(words, folder))
