@@ -129,3 +129,11 @@ def test_ctrl_c_leaves_the_job_running(login: Login) -> None:
     assert "a job that was submitted goes on" in done.stderr
     assert facts(login, id)["state"] == "RUNNING"
     login.runner("cancel", id)
+
+
+def test_launch_for_programs(login: Login) -> None:
+    trainer = login.write("wait.py", WAITING)
+    done = login.launch("--json", "--wait", trainer, "--", "0")
+    answer = json.loads(done.stdout)
+    assert (answer["state"], answer["exit_code"], answer["result"]) == ("COMPLETED", 0, None)
+    assert login.sh(f"ls {answer['folder']}/job.sbatch")
