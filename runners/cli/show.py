@@ -90,5 +90,6 @@ def finish(paths: JobPaths, job: Job, status: Status, as_json: bool, quiet: bool
         facts = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
         print_json({**facts, "exit_code": code, "result": result})
     elif result is not None and not quiet:
-        result_table(result)
+        # What was asked for is known to who is looking; `runner result` shows that too.
+        result_table({name: item for name, item in result.items() if name != "arguments"})
     return code
