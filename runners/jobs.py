@@ -159,7 +159,8 @@ def is_follower(record: dict[str, Any]) -> bool:
 
     A rank that srun ends with SIGKILL leaves no record, so one that tells of SIGKILL is a cause.
     """
-    return record["exit_code"] == 128 + 15 or "HorovodInternalError" in record["message"]
+    told = ("HorovodInternalError", "Horovod has been shut down")
+    return record["exit_code"] == 128 + 15 or any(words in record["message"] for words in told)
 
 
 def read_json(path: Path) -> Any:

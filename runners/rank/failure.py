@@ -17,33 +17,43 @@ ERROR_LINE = re.compile(
 )
 
 
-def record(task: Task, code: int, tail: list[str], run_dir: str) -> None:
+def recorded(task: Task, run_dir: str) -> bool:
+    """Whether this task's failure is on disk already."""
+    return os.path.exists(_path(task, run_dir))
+
+
+def record(task: Task, code: int, message: str, run_dir: str) -> None:
     """Say on stdout, and write to the run's folder, how this task failed."""
-    message = describe(code, tail)
     print(f"runner: rank {task.name} failed: {message}", flush=True)
-    facts = {
-        "rank": task.rank,
-        "host": task.host,
-        "time": time.time(),
-        "exit_code": code,
-        "message": message,
-    }
-    folder = os.path.join(run_dir, "failures")
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"rank-{task.rank}.json")
+    facts = {"rank": task.rank, "host": task.host, "exit_code": code, "message": message}
+    path = _path(task, run_dir)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(facts, file)
+        json.dump({**facts, "time": time.time()}, file)
     os.replace(path + ".part", path)
 
 
+def _path(task: Task, run_dir: str) -> str:
+    return os.path.join(run_dir, "failures", f"rank-{task.rank}.json")
+
+
 def describe(code: int, tail: list[str]) -> str:
-    """Return the end in words: the signal's name, or the exit code with the error's own line."""
+    """Return the end of a process in words, from its exit code and the last lines it wrote.
+
+    The signal's name, or the code with the line that looks like an error.
+    """
     if code > 128:
         return f"killed by signal {code - 128} ({_signal_name(code - 128)})"
     for line in reversed(tail):
         if ERROR_LINE.match(line):
-            return f"exit code {code}: {line.strip()[:LONGEST]}"
-    return f"exit code {code}"
+            return in_words(code, line)
+    return in_words(code)
+
+
+def in_words(code: int, error: str = "") -> str:
+    """Return an exit code and the first line of an error in one line."""
+    line = error.strip().partition("\n")[0][:LONGEST]
+    return f"exit code {code}: {line}" if line else f"exit code {code}"
 
 
 def _signal_name(number: int) -> str:

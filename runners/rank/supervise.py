@@ -26,7 +26,7 @@ def supervise(task: Task, work: Work, run_dir: str) -> int:
     try:
         server = listen(task, work)
     except rendezvous.RendezvousError as error:
-        failure.record(task, EXIT_FAILED, [f"RendezvousError: {error}"], run_dir)
+        failure.record(task, EXIT_FAILED, str(error), run_dir)
         return EXIT_FAILED
     output, child_output = os.pipe()
     progress = Progress()
@@ -34,7 +34,7 @@ def supervise(task: Task, work: Work, run_dir: str) -> int:
     child = os.fork()
     if child == 0:
         _become_child((output, child_output), server)
-        return run(task, work, progress)
+        return run(task, work, progress, run_dir)
     os.close(child_output)
     _relay_signals(child)
     if server is not None:
@@ -46,8 +46,8 @@ def supervise(task: Task, work: Work, run_dir: str) -> int:
         message = no_world(task, work.controller)
         print(message, flush=True)
         tail, code = message.splitlines()[:1], EXIT_WORLD_SIZE
-    if code != 0:
-        failure.record(task, code, tail, run_dir)
+    if code != 0 and not failure.recorded(task, run_dir):
+        failure.record(task, code, failure.describe(code, tail), run_dir)
     return code
 
 

@@ -10,7 +10,7 @@ import traceback
 from dataclasses import dataclass
 from types import TracebackType
 
-from . import horovod_env, network, rendezvous
+from . import failure, horovod_env, network, rendezvous
 from .gate import Gate, Progress
 from .task import Task
 
@@ -37,15 +37,27 @@ def listen(task: Task, work: Work) -> socket.socket | None:
     return rendezvous.listen(network.own_address(task.first_host, task.one_host), task.job)
 
 
-def run(task: Task, work: Work, progress: Progress) -> int:
-    """Run the trainer to its end; return an exit code for an exception, after its traceback."""
+def run(task: Task, work: Work, progress: Progress, run_dir: str) -> int:
+    """Run the trainer to its end; return an exit code for an exception, after its traceback.
+
+    A failure is recorded here and now: on the way out Horovod tells the other ranks, who fail and
+    make the launcher end this one before it has ended by itself.
+    """
     gate = Gate(task, work.controller, progress, prepare=lambda: _meet(task, work))
     _set_environment(task, work)
     gate.install()
     try:
         _run_python(work.command)
+    except SystemExit as leaving:
+        if _code(leaving) != 0:
+            said = leaving.code if isinstance(leaving.code, str) else ""
+            failure.record(task, _code(leaving), failure.in_words(_code(leaving), said), run_dir)
+        raise
     except Exception as error:
         _print_traceback(error)
+        if progress.get() != Progress.CALLED:  # else the parent explains it
+            words = failure.in_words(1, f"{type(error).__name__}: {error}")
+            failure.record(task, 1, words, run_dir)
         return 1
     if progress.get() == Progress.NOT_CALLED and task.size > 1 and task.rank == 0:
         print(
@@ -54,6 +66,13 @@ def run(task: Task, work: Work, progress: Progress) -> int:
             file=sys.stderr,
         )
     return 0
+
+
+def _code(leaving: SystemExit) -> int:
+    """Return the exit code that Python makes of sys.exit(...): a text is printed, and 1."""
+    if leaving.code is None or isinstance(leaving.code, int):
+        return leaving.code or 0
+    return 1
 
 
 def _set_environment(task: Task, work: Work) -> None:

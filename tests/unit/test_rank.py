@@ -9,6 +9,7 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -249,3 +250,27 @@ def test_shim_explains_an_end_within_init(tmp_path: Path) -> None:
     assert code == gate.EXIT_WORLD_SIZE
     assert "no world on rank 0@" in out
     assert "likely cause:" in out
+
+
+def read_failure(tmp_path: Path, rank: int = 0) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((tmp_path / "failures" / f"rank-{rank}.json").read_text())
+    return record
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "message"),
+    [
+        ("sys.exit(7)", 7, "exit code 7"),
+        ("sys.exit('no data')", 1, "exit code 1: no data"),
+        ("raise ValueError('a\\nb')", 1, "exit code 1: ValueError: a"),
+        ("raise StopIteration", 1, "exit code 1: StopIteration:"),
+    ],
+)
+def test_a_failure_is_recorded_before_the_others_can_react(
+    tmp_path: Path, end: str, code: int, message: str
+) -> None:
+    """On the way out Horovod tells the other ranks, and the launcher then ends this one."""
+    react = "import atexit, os, sys; atexit.register(os.kill, os.getpid(), 15)\n"
+    run_shim(tmp_path, INIT + react + end, tasks=1, size=1)
+    record = read_failure(tmp_path)
+    assert (record["exit_code"], record["message"].strip()) == (code, message)
