@@ -43,9 +43,8 @@ def supervise(task: Task, work: Work, run_dir: str) -> int:
     _ignore_signals()
     code = _exit_code(os.waitpid(child, 0)[1])
     if _ended_in_init(progress, code):
-        message = no_world(task, work.controller)
-        print(message, flush=True)
-        tail, code = message.splitlines()[:1], EXIT_WORLD_SIZE
+        print(no_world(task, work.controller), flush=True)
+        tail, code = ["error: no world, it ended within hvd.init()"], EXIT_WORLD_SIZE
     if code != 0 and not failure.recorded(task, run_dir):
         failure.record(task, code, failure.describe(code, tail), run_dir)
     return code
