@@ -5,8 +5,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
-# Slow things live outside the checkout, each under a key made of its inputs.
-export RUNNER_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/horovod-runner
+# Slow things live outside the checkout, each under a key made of its inputs. Not exported: an
+# ordinary user's builds belong on scratch unless RUNNER_CACHE was really set.
+RUNNER_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/horovod-runner
 VENV := $(RUNNER_CACHE)/venv-$(shell $(PYTHON) -V 2>&1 | cat - tests/requirements.txt | sha256sum | cut -c1-12)
 IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONDONTWRITEBYTECODE=1
 CLUSTER := $(PYTHON) -m tests.cluster

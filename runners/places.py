@@ -15,6 +15,8 @@ def scratch() -> Path:
     shared = Path("/scratch", getpass.getuser())
     if shared.is_dir():
         return shared
+    if os.environ.get("RUNNER_CACHE"):
+        return Path(os.environ["RUNNER_CACHE"])
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base, "horovod-runner")
 
