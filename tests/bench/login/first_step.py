@@ -1,8 +1,9 @@
 """Submits the same training by runner and by hand, in turns; prints {case: [times]} as JSON.
 
 `total` is from just before the submitting command starts to the end of the first training step,
-`submit` the part until that command has ended, `trainer` the part from the trainer's own start on.
-All in seconds of one clock: the nodes are one machine.
+`submit` the part until that command has ended, `wait` from then until Slurm starts the script,
+`trainer` the part from the trainer's own start on. All in seconds of one clock: the nodes are one
+machine.
 """
 
 from __future__ import annotations
@@ -64,8 +65,17 @@ def _times(began: float, submitted: float, id: str, folder: Path, log: Path) -> 
     return {
         "total": result["first_step_unix_time"] - began,
         "submit": submitted - began,
+        "wait": _born(log) - submitted,
         "trainer": result["startup_seconds"],
     }
+
+
+def _born(log: Path) -> float:
+    """When Slurm made the job's log, which it does just before it starts the script."""
+    text = _output(["stat", "--format=%.6W", str(log)], log.parent)
+    if float(text) == 0:
+        sys.exit(f"the file system of {log} keeps no times of birth")
+    return float(text)
 
 
 def _result(id: str, path: Path, log: Path) -> dict[str, Any]:
