@@ -32,7 +32,7 @@ def measure() -> Part:
 
 
 def by_part(runs: list[dict[str, float]]) -> Times:
-    """The seconds of all runs of a case; `before` is what comes before the trainer, less the wait."""
+    """The seconds of all runs of a case; `before` is the part before the trainer, less the wait."""
     return {
         "total": [run["total"] for run in runs],
         "active": [run["total"] - run["wait"] for run in runs],
