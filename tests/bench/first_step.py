@@ -53,7 +53,10 @@ def rows(hand: Times, mpi: Times, gloo: Times) -> tuple[Row, ...]:
 
 
 def added(hand: Times, mpi: Times) -> str:
-    """What runner itself costs; the trainer is the same, so its share can be left out."""
+    """What runner itself costs at most: what its shim imports, the trainer finds imported."""
     more = median(mpi["before"]) - median(hand["before"])
     share = more / median(hand["active"])
-    return f"Until the trainer starts, runner takes {more:+.2f} s: {share:+.1%} of the way by hand."
+    return (
+        f"Until the trainer starts, runner takes {more:+.2f} s: {share:+.1%} of the way by hand, "
+        "less what the trainer need not import any more."
+    )
