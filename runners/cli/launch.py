@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from .. import config, images, launch, plan, request, site, trainers, watch
+from .. import config, launch, plan, request, site, trainers, watch
+from ..images import local
 from ..jobs import Job, JobPaths
 from ..model import Plan
 from . import options, show
@@ -47,9 +48,9 @@ def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any]) -> Pla
     """Return the plan for what the command line, files and environment ask."""
     found, preset = trainers.find(trainer, args)
     settings = config.load(flags, os.environ, preset)
-    image = images.find(settings.get("image"))
+    image = local.find(settings.get("image"))
     spec = request.job_spec(settings, image, found)
-    return plan.solve(spec, site.probe(), images.read(image))
+    return plan.solve(spec, site.probe(), local.read(image))
 
 
 def _stays(made: Plan, values: dict[str, Any]) -> bool:

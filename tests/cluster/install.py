@@ -20,7 +20,7 @@ from .namespaces import Bind
 from .shell import run
 from .state import CHECKOUT, State
 
-SOURCES = ("runners", "recipes")
+SOURCES = ("containers", "runners", "recipes")
 KEPT = 6  # older installs are deleted; programs may still run from the younger ones
 READ_DEPENDENCIES = """\
 import json, tomllib
@@ -44,7 +44,7 @@ ADD_PROJECT = f"""\
 {AT_RUNNER}
 mkdir /tmp/source
 cd /opt/kit
-cp -r pyproject.toml LICENSE runners recipes /tmp/source
+cp -r pyproject.toml LICENSE containers runners recipes /tmp/source
 touch /tmp/source/README.md  # setuptools wants it, the installed command does not
 /opt/runner/bin/pip install -q --no-index --no-deps --no-build-isolation /tmp/source
 """

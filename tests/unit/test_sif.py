@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import images, sif
+from containers import sif
 from runners.errors import NotFound, Refused, UsageError
+from runners.images import local
 
 
 def make_sif(path: Path, labels: dict[str, str] | None, cut: int = 0) -> Path:
@@ -32,7 +33,7 @@ def make_sif(path: Path, labels: dict[str, str] | None, cut: int = 0) -> Path:
 
 def test_labels_are_read(tmp_path: Path) -> None:
     image = make_sif(tmp_path / "a.sif", {"horovod.version": "0.28.1"})
-    assert images.read(image).labels == {"horovod.version": "0.28.1"}
+    assert local.read(image).labels == {"horovod.version": "0.28.1"}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_labels_are_read(tmp_path: Path) -> None:
 def test_a_cut_image_is_refused(tmp_path: Path, cut: int, words: str) -> None:
     image = make_sif(tmp_path / "a.sif", {}, cut=cut)
     with pytest.raises(Refused, match="cannot be used as an image") as error:
-        images.read(image)
+        local.read(image)
     assert words in error.value.evidence
 
 
@@ -49,7 +50,7 @@ def test_a_cut_image_is_refused(tmp_path: Path, cut: int, words: str) -> None:
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "b.sif").write_bytes(content)
     with pytest.raises(Refused) as error:
-        images.read(tmp_path / "b.sif")
+        local.read(tmp_path / "b.sif")
     assert "does not start like a SIF" in error.value.evidence
 
 
@@ -59,17 +60,17 @@ def test_a_missing_image_offers_the_nearest(
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
     (tmp_path / "images").mkdir()
     make_sif(tmp_path / "images" / "horovod_cpu.sif", {})
-    assert images.find("horovod_cpu.sif") == tmp_path / "images" / "horovod_cpu.sif"
+    assert local.find("horovod_cpu.sif") == tmp_path / "images" / "horovod_cpu.sif"
     with pytest.raises(NotFound) as error:
-        images.find("horovod-cpu.sif")
+        local.find("horovod-cpu.sif")
     assert "did you mean horovod_cpu.sif?" in error.value.evidence
 
 
 def test_a_uri_is_not_taken() -> None:
     with pytest.raises(UsageError, match="pull it once"):
-        images.find("docker://debian")
+        local.find("docker://debian")
 
 
 def test_a_folder_that_is_no_sandbox_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="not a sandbox image"):
-        images.read(tmp_path)
+        local.read(tmp_path)

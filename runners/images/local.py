@@ -1,15 +1,16 @@
-"""Finds an image and reads what it says of itself. The only importer of spython."""
+"""Finds an image on this machine and reads what it says of itself."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
-from typing import Any
 
-from . import places, sif
-from .errors import NotFound, Refused, SystemFault, UsageError, nearest
-from .model import ImageInfo
+from containers import sif
+
+from .. import places
+from ..errors import NotFound, Refused, UsageError, nearest
+from ..model import ImageInfo
+from . import client
 
 
 def find(name: str | None) -> Path:
@@ -52,7 +53,7 @@ def read(path: Path) -> ImageInfo:
         raise Refused(
             f"{path} cannot be used as an image", str(error), "copy or build it again"
         ) from None
-    return ImageInfo(path, labels if labels is not None else _ask_runtime(path))
+    return ImageInfo(path, labels if labels is not None else client.labels(path))
 
 
 def _sandbox_labels(path: Path) -> dict[str, str]:
@@ -60,19 +61,3 @@ def _sandbox_labels(path: Path) -> dict[str, str]:
     if not (path / ".singularity.d").is_dir():
         raise Refused(f"{path} is a folder, but not a sandbox image", f"{file.parent} is missing")
     return dict(json.loads(file.read_text())) if file.is_file() else {}
-
-
-def _ask_runtime(path: Path) -> dict[str, str]:
-    """Let the container runtime read an image that is too old for its own table of labels."""
-    from spython.main import get_client
-
-    runtime = shutil.which("apptainer") or shutil.which("singularity")
-    if runtime is None:
-        return {}  # unknown, which the plan says, since the runtime may exist on the nodes only
-    client = get_client(quiet=True)
-    # spython 0.3.14 always calls `singularity`, which is absent where only apptainer is.
-    client._init_command = lambda action, flags=None: [runtime, *(flags or []), action]
-    answer: Any = client.inspect(str(path))
-    if "attributes" not in answer:
-        raise SystemFault(f"{runtime} inspect {path} failed", str(answer.get("message", "")))
-    return dict(answer["attributes"].get("labels") or {})

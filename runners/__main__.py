@@ -1,0 +1,5 @@
+"""`python -m runners` is `runner`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Images: found, read, built, proven, pulled and pushed. One module for each verb."""
