@@ -19,7 +19,22 @@ MAGIC = b"SIF_MAGIC\x00"
 HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
 # type, used, id, group, link, offset, size, padded size, created, modified, uid, gid, name, extra
 DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
-GENERIC_JSON, PARTITION = 0x4006, 0x4004
+GENERIC_JSON, PARTITION, SIGNATURE = 0x4006, 0x4004, 0x4005
+GROUP_LINK = 0xF0000000  # marks a group's number, in an object's own field as in a link
+# pkg/sif/descriptor.go: file system, kind and machine of a partition; hash and key of a signature
+PARTITION_EXTRA, PRIMARY_SYSTEM = struct.Struct("<ii3s"), 2
+SIGNATURE_EXTRA = struct.Struct("<i20s")
+# pkg/sif/arch.go
+ARCHITECTURES = {
+    "01": "386",
+    "02": "amd64",
+    "03": "arm",
+    "04": "arm64",
+    "05": "ppc64",
+    "06": "ppc64le",
+    "11": "s390x",
+    "12": "riscv64",
+}
 METADATA = "inspect-metadata.json"
 
 
@@ -29,12 +44,20 @@ class SifError(Exception):
 
 @dataclass(frozen=True)
 class DataObject:
-    """One object of the file: SIF's type number, name, and place in bytes."""
+    """One object of the file: SIF's type number, name, and place in bytes.
+
+    `group` is 0 for none; the `link` of a signature is what it signs: an object's id, or a group's
+    with GROUP_LINK set. `extra` depends on the type.
+    """
 
     type: int
     name: str
     offset: int
     size: int
+    id: int = 0
+    group: int = 0
+    link: int = 0
+    extra: bytes = b""
 
 
 def objects(path: Path) -> list[DataObject]:
@@ -63,6 +86,25 @@ def labels(path: Path) -> dict[str, str] | None:
     return None
 
 
+def architecture(found: list[DataObject]) -> str | None:
+    """Return the machine that the image's file system is for, in Go's words, such as amd64."""
+    for item in found:
+        if item.type == PARTITION:
+            _, kind, code = PARTITION_EXTRA.unpack_from(item.extra)
+            if kind == PRIMARY_SYSTEM:
+                return ARCHITECTURES.get(code[:2].decode("ascii", "replace"))
+    return None
+
+
+def signed_by(item: DataObject) -> str:
+    """Return the fingerprint that a signature object names, in capital hexadecimal digits.
+
+    It is a claim: only the check of the signature proves it. Empty for signatures without PGP.
+    """
+    _, entity = SIGNATURE_EXTRA.unpack_from(item.extra)
+    return "" if not any(entity) else str(entity.hex().upper())
+
+
 def _read_table(file: BinaryIO) -> list[DataObject]:
     raw = file.read(HEADER.size)
     if len(raw) < HEADER.size or HEADER.unpack(raw)[1] != MAGIC:
@@ -77,7 +119,8 @@ def _read_table(file: BinaryIO) -> list[DataObject]:
 
 def _object(values: tuple[Any, ...]) -> DataObject:
     name = values[12].split(b"\x00")[0].decode("utf-8", "replace")
-    return DataObject(type=values[0], name=name, offset=values[5], size=values[6])
+    kind, _, id, group, link, offset, size = values[:7]
+    return DataObject(kind, name, offset, size, id, group & ~GROUP_LINK, link, values[13])
 
 
 def _labels_of(metadata: dict[str, Any]) -> dict[str, str]:

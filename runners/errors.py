@@ -36,6 +36,10 @@ class SystemFault(RunnerError):
     """Something outside failed: the scheduler, a disk, a program that is not there."""
 
 
+class NotVerified(RunnerError):
+    """An image is not what it should be: its signature, its digest or what it does is wrong."""
+
+
 class NotFound(UsageError):
     """A name that stands for nothing."""
 

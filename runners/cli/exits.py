@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import Refused, RunnerError, UsageError
+from ..errors import NotVerified, Refused, RunnerError, UsageError
 from ..jobs import JobState
 from ..watch import Status
 
 FAULT = 1
 USAGE = 2
 REFUSED = 80
+NOT_VERIFIED = 81
 BY_STATE = {
     JobState.TIMEOUT: 83,
     JobState.PREEMPTED: 84,
@@ -30,6 +31,8 @@ def of_error(error: RunnerError) -> int:
     """Return the exit code of an error."""
     if isinstance(error, UsageError):
         return USAGE
+    if isinstance(error, NotVerified):
+        return NOT_VERIFIED
     return REFUSED if isinstance(error, Refused) else FAULT
 
 

@@ -41,6 +41,7 @@ def test_exit_codes_are_all_documented() -> None:
         exits.FAULT,
         exits.USAGE,
         exits.REFUSED,
+        exits.NOT_VERIFIED,
         EXIT_WORLD_SIZE,
         *exits.BY_STATE.values(),
     ):
