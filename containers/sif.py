@@ -63,8 +63,13 @@ class DataObject:
 def objects(path: Path) -> list[DataObject]:
     """Return the objects in the file; raise SifError when it is no SIF or is cut short."""
     with path.open("rb") as file:
-        found = _read_table(file)
-        length = file.seek(0, 2)
+        return objects_in(file)
+
+
+def objects_in(file: BinaryIO) -> list[DataObject]:
+    """The same of an open file, which may lie elsewhere: only its table is read."""
+    found = _read_table(file)
+    length = file.seek(0, 2)
     if not any(item.type == PARTITION for item in found):
         raise SifError("it holds no file system")
     end = max(item.offset + item.size for item in found)
@@ -78,11 +83,16 @@ def labels(path: Path) -> dict[str, str] | None:
 
     Raises SifError as `objects` does.
     """
-    for item in objects(path):
+    with path.open("rb") as file:
+        return labels_in(file)
+
+
+def labels_in(file: BinaryIO) -> dict[str, str] | None:
+    """The same of an open file, of which the table and the labels are read."""
+    for item in objects_in(file):
         if item.type == GENERIC_JSON and item.name == METADATA:
-            with path.open("rb") as file:
-                file.seek(item.offset)
-                return _labels_of(json.loads(file.read(item.size)))
+            file.seek(item.offset)
+            return _labels_of(json.loads(file.read(item.size)))
     return None
 
 

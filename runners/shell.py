@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Callable
 
 from .errors import SystemFault
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+SECONDS_TO_END = 10.0
 
 
 @dataclass(frozen=True)
@@ -18,11 +25,25 @@ class Result:
     err: str
 
 
-def run(argv: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = 60) -> Result:
-    """Run `argv`, for `timeout` seconds at most; raise SystemFault if it is absent or hangs."""
+def run(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    timeout: float = 60,
+    stdin: str | None = None,
+) -> Result:
+    """Run `argv`, for `timeout` seconds at most; raise SystemFault if it is absent or hangs.
+
+    What must not be seen in a process list, such as a password, goes through `stdin`.
+    """
     try:
         done = subprocess.run(
-            argv, env=env, timeout=timeout, capture_output=True, text=True, errors="replace"
+            argv,
+            env=env,
+            timeout=timeout,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
         )
     except FileNotFoundError:
         raise SystemFault(f"the command {argv[0]} is not on this machine") from None
@@ -42,3 +63,45 @@ def start(argv: Sequence[str], log: str) -> int:
             start_new_session=True,
         )
     return process.pid
+
+
+def watch(
+    argv: Sequence[str], tick: Callable[[], None], env: Mapping[str, str] | None = None
+) -> Result:
+    """Run `argv` for as long as it takes, calling `tick` several times a second.
+
+    Its output, both kinds together, is the result's `out`. It ends when we do, be it by an
+    exception or by SIGKILL. Raises SystemFault if it is absent.
+    """
+    libc = ctypes.CDLL(None)
+    with tempfile.TemporaryFile() as log:
+        try:
+            process = subprocess.Popen(
+                argv,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+            )
+        except FileNotFoundError:
+            raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+        code = _until_end(process, tick)
+        log.seek(0)
+        return Result(code, log.read().decode("utf-8", "replace"), "")
+
+
+def _until_end(process: subprocess.Popen[bytes], tick: Callable[[], None]) -> int:
+    try:
+        while True:
+            try:
+                return process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                tick()
+    except BaseException:
+        process.terminate()
+        try:
+            process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise

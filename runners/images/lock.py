@@ -19,6 +19,7 @@ from .. import config
 from ..errors import SystemFault, UsageError
 
 FILE = "images.lock"
+OPTIONAL = "manifest"
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 HEADING = "# Written by `runner pull`: each image, where it came from, and what it was.\n"
 # TOML 1.0, basic strings: the quote, the backslash and control characters need an escape.
@@ -30,7 +31,8 @@ class Entry:
     """One image.
 
     `source` is the URI as asked, `digest` "sha256:..." of the SIF file, `size` in bytes, `pulled`
-    a UTC time such as 2026-11-21T10:00:00Z.
+    a UTC time such as 2026-11-21T10:00:00Z. `manifest` is the registry's own digest, not written
+    where there is none: an image made from docker:// comes out different each time it is made.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Entry:
     digest: str
     size: int
     pulled: str
+    manifest: str = ""
 
 
 def read(path: Path) -> tuple[Entry, ...]:
@@ -53,7 +56,7 @@ def read(path: Path) -> tuple[Entry, ...]:
 
 def _entry(path: Path, table: Any) -> Entry:
     names = [field.name for field in fields(Entry)]
-    if not isinstance(table, dict) or set(table) != set(names):
+    if not isinstance(table, dict) or {*table, OPTIONAL} != set(names):
         raise UsageError(f"{path}: each [[image]] has the keys {', '.join(names)}", str(table))
     for name, value in table.items():
         wanted = int if name == "size" else str
@@ -90,7 +93,8 @@ def text(entries: Iterable[Entry]) -> str:
 
 
 def _table(entry: Entry) -> str:
-    return "".join(f"{key} = {_value(value)}\n" for key, value in asdict(entry).items())
+    values = {key: value for key, value in asdict(entry).items() if value or key != OPTIONAL}
+    return "".join(f"{key} = {_value(value)}\n" for key, value in values.items())
 
 
 def _value(value: int | str) -> str:

@@ -1,0 +1,125 @@
+"""Who we are to a registry: as users of Apptainer and Docker have it already.
+
+Looked at in this order: the variables of Apptainer and of Singularity, then the files in which
+`apptainer registry login` and `docker login` keep it (Apptainer 1.4 writes Docker's own file, older
+versions ~/.apptainer/docker-config.json), there also Docker's credential helpers.
+A password is never an argument, never in a message, and written by the runtime alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import shell
+from ..errors import Refused, SystemFault, UsageError
+from . import runtime
+from .reference import HUB, HUB_SERVER
+
+HUB_KEYS = (f"https://index.{HUB}/v1/", f"index.{HUB}", HUB_SERVER)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """A user's name and password or token, and where they were found."""
+
+    user: str
+    password: str = field(repr=False)
+    origin: str
+
+    @property
+    def basic(self) -> str:
+        """The value of an Authorization header."""
+        pair = f"{self.user}:{self.password}".encode()
+        return "Basic " + base64.b64encode(pair).decode("ascii")
+
+
+def find(host: str) -> Credentials | None:
+    """Return the credentials for a registry, None where there are none: then we are anonymous."""
+    for prefix in ("APPTAINER", "SINGULARITY"):
+        user = os.environ.get(f"{prefix}_DOCKER_USERNAME")
+        password = os.environ.get(f"{prefix}_DOCKER_PASSWORD")
+        if user and password:
+            return Credentials(user, password, f"{prefix}_DOCKER_USERNAME")
+    for path in _files():
+        found = _of_file(path, host)
+        if found:
+            return found
+    return None
+
+
+def _files() -> Iterator[Path]:
+    if os.environ.get("APPTAINER_AUTHFILE"):
+        yield Path(os.environ["APPTAINER_AUTHFILE"])
+    yield Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
+    for folder in (".apptainer", ".singularity"):
+        yield Path.home() / folder / "docker-config.json"
+
+
+def _of_file(path: Path, host: str) -> Credentials | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        keys = (host, f"https://{host}", *(HUB_KEYS if host == HUB else ()))
+        for key in keys:
+            found = _of_entry(content.get("auths", {}).get(key) or {}, path)
+            if found:
+                return found
+        return _of_helper(content, keys)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError) as error:
+        # The text of the file stays out of the message, since a password may stand in it.
+        raise UsageError(f"{path} is not readable as JSON", type(error).__name__) from None
+
+
+def _of_entry(entry: dict[str, Any], path: Path) -> Credentials | None:
+    if entry.get("username") and entry.get("password"):
+        return Credentials(entry["username"], entry["password"], str(path))
+    try:
+        pair = base64.b64decode(entry.get("auth", ""), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise UsageError(f"{path}: an `auth` there is not base64", remedy="log in again") from None
+    user, colon, password = pair.partition(":")
+    return Credentials(user, password, str(path)) if colon else None
+
+
+def _of_helper(content: dict[str, Any], keys: tuple[str, ...]) -> Credentials | None:
+    """Ask the program that Docker's file names; it knows nothing where it says so by failing."""
+    for key in keys:
+        name = content.get("credHelpers", {}).get(key) or content.get("credsStore")
+        if not name:
+            continue
+        program = f"docker-credential-{name}"
+        answer = shell.run([program, "get"], stdin=key)
+        if answer.code == 0:
+            told = json.loads(answer.out)
+            return Credentials(told["Username"], told["Secret"], program)
+    return None
+
+
+def login(host: str, user: str, password: str) -> None:
+    """Let the runtime keep the password where it and `find` look for it."""
+    argv = [runtime.command(), "registry", "login", "--username", user, "--password-stdin"]
+    answer = shell.run([*argv, f"docker://{host}"], stdin=password)
+    if answer.code:
+        raise _refusal(argv[0], "login", answer.err)
+
+
+def logout(host: str) -> None:
+    """Let the runtime forget the password; raise Refused when there was none."""
+    argv = [runtime.command(), "registry", "logout", f"docker://{host}"]
+    answer = shell.run(argv)
+    if answer.code:
+        raise _refusal(argv[0], "logout", answer.err)
+    if "no existing login" in answer.err:
+        raise Refused(f"there was no login for {host} to forget", remedy=f"{argv[0]} registry list")
+
+
+def _refusal(program: str, verb: str, err: str) -> SystemFault:
+    return SystemFault(f"{program} registry {verb} failed", err, "Apptainer 1.3 or newer has it")

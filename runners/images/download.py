@@ -1,0 +1,69 @@
+"""Bytes from anywhere into a new file, counted and hashed on the way."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from http.client import HTTPException
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import SystemFault
+from . import space
+from .progress import Progress
+
+CHUNK = 1 << 20
+
+
+def save(
+    source: BinaryIO, origin: str, target: Path, expected: int | None, progress: Progress
+) -> str:
+    """Write all of `source` to the new file `target`; return its digest, "sha256:...".
+
+    Raises SystemFault when fewer bytes come than `expected`, when they cannot be read, and when
+    the disk is full.
+    """
+    digest, size = hashlib.sha256(), 0
+    try:
+        with target.open("xb") as file:
+            while chunk := _read(source, origin, size, expected):
+                file.write(chunk)
+                digest.update(chunk)
+                size += len(chunk)
+                progress.at(size)
+            file.flush()
+            os.fsync(file.fileno())  # a full disk or quota may show only now
+    except OSError as error:
+        raise space.fault(target, error) from None
+    if expected is not None and size != expected:
+        raise _cut(origin, size, expected, "the connection ended")
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _read(source: BinaryIO, origin: str, size: int, expected: int | None) -> bytes:
+    try:
+        return source.read(CHUNK)
+    except (OSError, HTTPException) as error:
+        raise _cut(origin, size, expected, str(error) or type(error).__name__) from None
+
+
+def _cut(origin: str, size: int, expected: int | None, why: str) -> SystemFault:
+    of = f" of {space.shown(expected)}" if expected is not None else ""
+    return SystemFault(
+        f"{origin} stopped in the middle", f"after {space.shown(size)}{of}: {why}", "run it again"
+    )
+
+
+def digest_of(path: Path, progress: Progress) -> str:
+    """Return the digest of a file, "sha256:..."; raise SystemFault when it cannot be read."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        progress.begin(f"reading {path.name}", path.stat().st_size)
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+                progress.at(size)
+    except OSError as error:
+        raise SystemFault(f"cannot read {path}", str(error)) from None
+    return f"sha256:{digest.hexdigest()}"

@@ -1,0 +1,18 @@
+"""How long work tells what it is doing; the command line decides how that looks."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Told of each step; `total` and `done` are bytes, `total` None where nobody knows."""
+
+    def say(self, text: str) -> None:
+        """Tell one thing that stays to be read."""
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        """A step begins; it ends with the next one."""
+
+    def at(self, done: int) -> None:
+        """So much of the step is done."""

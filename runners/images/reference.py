@@ -1,0 +1,195 @@
+"""What an image is called: URIs of registries, libraries and the web, archives and files.
+
+The grammar of registry names is the OCI distribution specification's ("Pulling manifests"), the
+short names of `docker://` are Docker's: no registry means Docker Hub, one word its `library/`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ..errors import NotFound, UsageError, nearest
+
+HUB, HUB_SERVER = "docker.io", "registry-1.docker.io"
+HOST = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::\d{1,5})?")
+REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
+TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
+ARCHIVES = ("docker-archive", "oci-archive")
+SCHEMES = ("oras", "docker", "library", "https", "http")
+FORMS = "oras://, docker://, library://, https://, docker-archive:, oci-archive: or a .sif file"
+LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One image somewhere.
+
+    `kind` is the scheme, or "file"; `text` what the runtime takes; `source` the same for people
+    and files, without what may be secret (a query). Registries have `registry` (host and port),
+    `repository` and `tag` or `digest` (of the manifest); archives and files have `path`.
+    """
+
+    kind: str
+    text: str
+    source: str
+    registry: str = ""
+    repository: str = ""
+    tag: str = ""
+    digest: str = ""
+    path: Path = Path()
+
+    @property
+    def place(self) -> str:
+        """What the registry's API calls it: the digest, else the tag."""
+        return self.digest or self.tag
+
+    @property
+    def server(self) -> str:
+        """The host and port that answer; Docker Hub's differ from its name."""
+        return HUB_SERVER if self.registry == HUB else self.registry
+
+    @property
+    def name(self) -> str:
+        """A file name for it, as `apptainer pull` makes one: repository_tag.sif."""
+        if self.repository:
+            last = self.repository.rpartition("/")[2]
+            label = self.tag or self.digest.replace(":", "-")[: len("sha256-") + 12]
+            return f"{last}_{label}.sif"
+        base = self.path.name if self.path.name else urlsplit(self.text).path.rpartition("/")[2]
+        return image_name(re.sub(r"\.(sif|tar)$", "", base) or "image")
+
+    def at(self, digest: str) -> Reference:
+        """Return the same repository at a manifest's digest."""
+        text = f"{self.kind}://{self.registry}/{self.repository}@{digest}"
+        return replace(self, text=text, digest=digest)
+
+
+def is_remote(text: str) -> bool:
+    """Whether `text` is a URI or an archive's name, and so nothing to be found as a file."""
+    return "://" in text or text.startswith(tuple(f"{kind}:" for kind in ARCHIVES))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, with or without a port, is this machine itself."""
+    bare = urlsplit(f"//{host}").hostname or ""
+    return LOOPBACK.fullmatch(bare) is not None
+
+
+def image_name(text: str) -> str:
+    """Return a name with its ending .sif; raise UsageError for one that cannot be a file's."""
+    name = text if text.endswith(".sif") else f"{text}.sif"
+    if not NAME.fullmatch(name) or name.startswith("sha256-"):
+        raise UsageError(
+            f"{text!r} cannot be an image's name",
+            "letters, digits and . _ + - only; `sha256-` starts the names of the stored files",
+        )
+    return name
+
+
+def checked_digest(text: str) -> str:
+    """Return `text`; raise UsageError when it is not sha256: and 64 hexadecimal digits."""
+    if not DIGEST.fullmatch(text):
+        raise UsageError(f"{text!r} is not a digest: sha256: and 64 hexadecimal digits")
+    return text
+
+
+def parse(text: str) -> Reference:
+    """Return the reference; raise UsageError when it is malformed, NotFound for an absent file."""
+    if any(ord(char) < 33 or ord(char) == 127 for char in text):
+        raise UsageError(f"{text!r} is not an address: it holds a space or a control character")
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme in ARCHIVES:
+        return _local(scheme, rest[2:] if rest.startswith("//") else rest)
+    if not rest.startswith("//"):
+        return _local("file", text)
+    if scheme not in SCHEMES:
+        hint = nearest(scheme, SCHEMES) if scheme != "shub" else "Singularity Hub closed in 2021"
+        raise UsageError(f"{scheme}:// is no kind of address that can be pulled", hint, FORMS)
+    _refuse_credentials(scheme, rest[2:])
+    if scheme in ("https", "http"):
+        return _web(scheme, text)
+    if scheme == "library":
+        return _library(text, rest[2:])
+    return _registry(scheme, rest[2:])
+
+
+def _refuse_credentials(scheme: str, rest: str) -> None:
+    """A password in an address would be seen in process lists and files; do not repeat it."""
+    where = rest.partition("/")[0] if scheme in ("https", "http") else rest
+    _, at, after = where.rpartition("@")
+    if at and not after.startswith("sha256:"):
+        raise UsageError(
+            f"this {scheme}:// address holds a name or password before the @",
+            "it would be seen in the process list",
+            f"runner registry login -u NAME {after}",
+        )
+
+
+def _local(kind: str, name: str) -> Reference:
+    path = Path(name).expanduser().absolute()
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "not there"
+        raise NotFound(f"{name} cannot be pulled: it is {what}", f"an image may be {FORMS}")
+    text = str(path) if kind == "file" else f"{kind}:{path}"
+    return Reference(kind, text, text, path=path)
+
+
+def _web(scheme: str, text: str) -> Reference:
+    parts = urlsplit(text)
+    if not HOST.fullmatch(parts.netloc) or not parts.path.strip("/"):
+        raise UsageError(f"{scheme}://{parts.netloc}{parts.path} names no file")
+    if scheme == "http" and not is_loopback(parts.netloc):
+        raise UsageError(
+            f"{scheme}://{parts.netloc} is not encrypted: anybody on the way could alter the image",
+            remedy=f"https://{parts.netloc}{parts.path}",
+        )
+    plain = f"{scheme}://{parts.netloc}{parts.path}"
+    # A query may be a signature that opens the file to whoever has it: told apart, not written.
+    secret = hashlib.sha256(parts.query.encode()).hexdigest()[:12]
+    source = f"{plain}?({secret})" if parts.query else plain
+    return Reference(scheme, text.partition("#")[0], source, registry=parts.netloc)
+
+
+def _library(text: str, rest: str) -> Reference:
+    name, _, tag = rest.partition(":")
+    if not name.strip("/"):
+        raise UsageError(f"{text!r} names no image", remedy="library://USER/COLLECTION/IMAGE:TAG")
+    return Reference("library", text, text, repository=name.strip("/"), tag=tag or "latest")
+
+
+def _registry(kind: str, rest: str) -> Reference:
+    host, repository = _host(kind, rest)
+    repository, _, digest = repository.partition("@")
+    repository, colon, tag = repository.partition(":")
+    if host == HUB and "/" not in repository:
+        repository = f"library/{repository}"
+    if not REPOSITORY.fullmatch(repository) or (colon and not TAG.fullmatch(tag)):
+        raise UsageError(
+            f"{kind}://{rest} is malformed",
+            "names are lower case; a tag is one word",
+            f"{kind}://REGISTRY/REPOSITORY:TAG",
+        )
+    if digest:
+        checked_digest(digest)
+    elif not tag:
+        tag = "latest"
+    found = Reference(kind, "", f"{kind}://{rest}", host, repository, tag, digest)
+    ending = f"@{digest}" if digest else f":{tag}"
+    return replace(found, text=f"{kind}://{host}/{repository}{ending}")
+
+
+def _host(kind: str, rest: str) -> tuple[str, str]:
+    first, slash, after = rest.partition("/")
+    is_host = bool(slash) and (any(mark in first for mark in ".:[") or first == "localhost")
+    if is_host and HOST.fullmatch(first):
+        known = first in (HUB, HUB_SERVER, f"index.{HUB}")
+        return (HUB if known else first), after
+    if kind == "docker" and not is_host:
+        return HUB, rest
+    raise UsageError(f"{kind}://{rest} names no registry", remedy=f"{kind}://REGISTRY/IMAGE:TAG")

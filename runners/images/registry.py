@@ -1,0 +1,205 @@
+"""A registry's API: which digest a tag has now, and the bytes of a blob.
+
+The protocol is the OCI distribution specification 1.1; the token that a registry may want first is
+Docker's ("Token authentication", also nvcr.io's, ghcr.io's and Docker Hub's). The runtime could be
+asked instead, but tells neither the digest before a download nor why it failed, and takes an image
+for another architecture without a word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from http.client import HTTPResponse
+from typing import Any
+from urllib.error import HTTPError
+
+from ..errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
+from . import auth, credentials, web
+from .reference import Reference
+
+OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"
+INDEXES = (f"{OCI}.index.v1+json", f"{DOCKER}.manifest.list.v2+json")
+MANIFESTS = (f"{OCI}.manifest.v1+json", f"{DOCKER}.manifest.v2+json")
+SIF_LAYER = re.compile(r"application/vnd\.(sylabs|apptainer)\.sif\.layer\.v1\.sif")
+LARGEST_DOCUMENT = 8 << 20
+OTHER_ARCH = "--arch ARCH, if the nodes are of another kind than this machine"
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A part of an image: its digest, its size in bytes and its media type."""
+
+    digest: str
+    size: int
+    type: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a tag stands for: the manifest's own digest, its configuration and its layers."""
+
+    digest: str
+    config: Blob
+    layers: tuple[Blob, ...]
+
+
+class Registry:
+    """One repository of a registry; a token lives as long as this object."""
+
+    def __init__(self, reference: Reference, plain: bool) -> None:
+        self.reference = reference
+        self.base = f"{'http' if plain else 'https'}://{reference.server}/v2/"
+        self.secret = ""
+        self.action = "pull"
+
+    def get(
+        self, path: str, accept: str = "", bytes_range: str = "", method: str = "GET"
+    ) -> HTTPResponse:
+        """Return the open answer, after logging in if asked to; raise HTTPError or a RunnerError.
+
+        `path` is below /v2/; `bytes_range` such as "0-127".
+        """
+        headers = {"Accept": accept} if accept else {}
+        if bytes_range:
+            headers["Range"] = f"bytes={bytes_range}"
+        try:
+            return web.send(self.base + path, headers, self.secret, method)
+        except HTTPError as error:
+            if error.code != 401 or self.secret:
+                raise
+            self.secret = auth.secret(
+                error.headers.get("WWW-Authenticate", ""),
+                self.base,
+                f"repository:{self.reference.repository}:{self.action}",
+                credentials.find(self.reference.registry),
+            )
+            if not self.secret:
+                raise
+        return web.send(self.base + path, headers, self.secret, method)
+
+    def manifest(self, arch: str) -> Manifest:
+        """Return the manifest of the reference for an architecture in Go's words (amd64).
+
+        Raises NotFound, Refused for no access and for another architecture, NotVerified for a
+        manifest that is not the one asked for, and SystemFault.
+        """
+        place = self.reference.place
+        digest, document = self._document(f"manifests/{place}", INDEXES + MANIFESTS)
+        if self.reference.digest and digest != self.reference.digest:
+            raise NotVerified(f"{self._host} answers {digest} for {self.reference.digest}")
+        if "manifests" in document:
+            digest = self._choose(document["manifests"], arch)
+            found, document = self._document(f"manifests/{digest}", MANIFESTS)
+            if found != digest:
+                raise NotVerified(f"{self._host} answers {found} for {digest}")
+        return self._parse(digest, document)
+
+    @property
+    def _host(self) -> str:
+        return self.reference.registry
+
+    def _document(self, path: str, accept: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+        try:
+            path = f"{self.reference.repository}/{path}"
+            raw = self.get(path, ", ".join(accept)).read(LARGEST_DOCUMENT)
+            document = json.loads(raw)
+        except HTTPError as error:
+            raise self.fault(error) from None
+        except (OSError, ValueError) as error:
+            raise SystemFault(f"{self._host} does not answer as a registry", str(error)) from None
+        if not isinstance(document, dict):
+            raise SystemFault(f"{self._host} does not answer as a registry", str(document)[:200])
+        return f"sha256:{hashlib.sha256(raw).hexdigest()}", document
+
+    def _choose(self, entries: list[dict[str, Any]], arch: str) -> str:
+        there = {}
+        for entry in entries:
+            platform = entry.get("platform") or {}
+            if platform.get("os", "linux") == "linux":
+                there.setdefault(platform.get("architecture", arch), entry["digest"])
+        if arch not in there:
+            raise self.other_architecture(arch, ", ".join(sorted(there)))
+        return str(there[arch])
+
+    def other_architecture(self, wanted: str, there: str) -> Refused:
+        """Return the error for an image that this machine cannot run."""
+        return Refused(f"{self.reference.source} is not for {wanted}", f"for {there}", OTHER_ARCH)
+
+    def _parse(self, digest: str, document: dict[str, Any]) -> Manifest:
+        try:
+            layers = tuple(_blob(layer) for layer in document["layers"])
+            return Manifest(digest, _blob(document["config"]), layers)
+        except (KeyError, TypeError):
+            raise Refused(
+                f"{self.reference.source} is of a kind that cannot be pulled",
+                f"its manifest is {document.get('mediaType', 'of schema 1')}",
+            ) from None
+
+    def blob(self, blob: Blob, bytes_range: str = "") -> HTTPResponse:
+        """Return the open answer with a blob's bytes; raise a RunnerError."""
+        try:
+            path = f"{self.reference.repository}/blobs/{blob.digest}"
+            return self.get(path, bytes_range=bytes_range)
+        except HTTPError as error:
+            raise self.fault(error) from None
+
+    def config(self, manifest: Manifest) -> dict[str, Any]:
+        """Return an image's configuration: architecture, labels; raise a RunnerError."""
+        try:
+            return dict(json.loads(self.blob(manifest.config).read(LARGEST_DOCUMENT)))
+        except (OSError, ValueError) as error:
+            raise SystemFault(f"{self._host} does not answer as a registry", str(error)) from None
+
+    def tags(self) -> list[str]:
+        """Return the tags of the repository, none where the registry does not tell."""
+        try:
+            answer = self.get(f"{self.reference.repository}/tags/list").read(LARGEST_DOCUMENT)
+            return [str(tag) for tag in json.loads(answer).get("tags") or []]
+        except (HTTPError, OSError, ValueError, AttributeError):
+            return []  # only a hint within another error hangs on this
+
+    def fault(self, error: HTTPError) -> RunnerError:
+        """Return the error for a registry's refusal."""
+        told = told_by(error)
+        if error.code in (401, 403):
+            return self._no_access(told)
+        if error.code == 404 and "MANIFEST" in told:
+            tags = self.tags()
+            hint = nearest(self.reference.place, tags) if tags else "it has no tags"
+            return NotFound(f"{self.reference.source} is not there", f"{told}\n{hint}")
+        if error.code == 404:
+            return NotFound(f"{self._host} has no {self.reference.repository}", told)
+        if error.code == 429:
+            wait = error.headers.get("Retry-After")
+            when = f"in {wait} s" if wait else "later, or logged in"
+            return SystemFault(f"{self._host} wants fewer requests", told, f"again {when}")
+        if error.code == 400 and "HTTPS server" in told:
+            return Refused(f"{self._host} speaks https", told, "leave out --no-https")
+        return SystemFault(f"{self._host} failed: HTTP {error.code}", told)
+
+    def _no_access(self, told: str) -> Refused:
+        who = credentials.find(self.reference.registry)
+        us = f"as {who.user} (of {who.origin})" if who else "without a login"
+        return Refused(
+            f"{self._host} refuses access to {self.reference.repository or 'itself'}, {us}",
+            f"{told}\nsome registries say so too when there is no such image",
+            f"runner registry login -u NAME {self._host}",
+        )
+
+
+def _blob(entry: dict[str, Any]) -> Blob:
+    return Blob(str(entry["digest"]), int(entry["size"]), str(entry.get("mediaType", "")))
+
+
+def told_by(error: HTTPError) -> str:
+    """Return what a registry says: `CODE: message` of its JSON, else the start of its text."""
+    raw = error.read(LARGEST_DOCUMENT) if error.fp else b""
+    try:
+        first = json.loads(raw)["errors"][0]
+        return f"{first.get('code', '')}: {first.get('message', '')}"
+    except (ValueError, LookupError, TypeError, AttributeError):
+        text = raw.decode("utf-8", "replace").strip()[:300]
+        return text or f"HTTP {error.code} {error.reason}"

@@ -1,0 +1,138 @@
+"""The images folder: files named after their content, and names that point to them.
+
+`sha256-<64 digits>.sif` is an image, `.sha256-<64 digits>.json` beside it says where it came from,
+`NAME.sif` is a relative link to it. A file gets its digest's name by one rename, whole and checked,
+so what has such a name is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from containers import sif
+
+from .. import jobs, places
+from ..errors import Refused, SystemFault
+from . import space
+
+FILE = re.compile(r"sha256-([0-9a-f]{64})\.sif")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An image of the store: "sha256:..." of the file, its size in bytes, its origin.
+
+    `manifest` is the registry's digest that it was made from, "" without one; `pulled` a UTC time.
+    """
+
+    digest: str
+    size: int
+    source: str = ""
+    manifest: str = ""
+    pulled: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return path_of(self.digest)
+
+
+def path_of(digest: str) -> Path:
+    """Return the path that an image of this digest has, be it there or not."""
+    return places.images() / f"{digest.replace(':', '-')}.sif"
+
+
+def _record_of(digest: str) -> Path:
+    return places.images() / f".{digest.replace(':', '-')}.json"
+
+
+def digest_named(path: Path) -> str:
+    """Return the digest that a path of the store is named after, "" for any other path."""
+    found = FILE.fullmatch(path.name)
+    return f"sha256:{found.group(1)}" if found else ""
+
+
+def find(digest: str) -> Stored | None:
+    """Return the stored image; None when there is none, or only a damaged one."""
+    path = path_of(digest)
+    try:
+        sif.objects(path)
+        size = path.stat().st_size
+    except (OSError, sif.SifError):
+        return None
+    record = jobs.read_json(_record_of(digest)) or {"size": size}
+    return Stored(digest, **record) if record["size"] == size else None
+
+
+def of_manifest(manifest: str) -> Stored | None:
+    """Return the newest stored image that was made from a registry's manifest."""
+    made = [stored for stored in everything() if stored.manifest == manifest]
+    return max(made, key=lambda stored: stored.pulled, default=None)
+
+
+def everything() -> list[Stored]:
+    """Return all stored images."""
+    folder = places.images()
+    digests = [digest_named(path) for path in folder.iterdir()] if folder.is_dir() else []
+    found = [find(digest) for digest in sorted(digests) if digest]
+    return [stored for stored in found if stored]
+
+
+def keep(part: Path, digest: str, source: str, manifest: str) -> Stored:
+    """Give a whole, checked file its name; raise SystemFault when that cannot be written."""
+    size = part.stat().st_size
+    stored = Stored(digest, size, source, manifest, now())
+    record = asdict(stored)
+    del record["digest"]
+    try:
+        part.chmod(0o755)  # as the runtime does: an image can be run as a program
+        jobs.write_json(_record_of(digest), record)
+        part.replace(stored.path)
+    except OSError as error:
+        raise space.fault(stored.path, error) from None
+    return stored
+
+
+def now() -> str:
+    """Return the time, UTC, such as 2026-11-21T10:00:00Z."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def remove(digest: str) -> None:
+    """Remove an image and its record."""
+    path_of(digest).unlink(missing_ok=True)
+    _record_of(digest).unlink(missing_ok=True)
+
+
+def names() -> dict[str, str]:
+    """Return the digest that each name of the store points to."""
+    folder = places.images()
+    links = [path for path in folder.iterdir() if path.is_symlink()] if folder.is_dir() else []
+    found = {link.name: digest_named(Path(os.readlink(link))) for link in sorted(links)}
+    return {name: digest for name, digest in found.items() if digest}
+
+
+def check_name(name: str) -> None:
+    """Raise Refused when the name is that of a file or link which is not of the store."""
+    path = places.images() / name
+    if os.path.lexists(path) and name not in names():
+        raise Refused(f"{path} is there already, and not from a pull", remedy="--name OTHER")
+
+
+def point(name: str, digest: str) -> str:
+    """Let a name point to an image; return the digest that it had, "" for a new name."""
+    check_name(name)
+    before = names().get(name, "")
+    link = places.images() / name
+    part = link.with_name(f".{name}.{os.getpid()}.part")
+    try:
+        part.unlink(missing_ok=True)
+        part.symlink_to(path_of(digest).name)
+        part.replace(link)
+    except OSError as error:
+        raise SystemFault(f"cannot write {link}", str(error.strerror)) from None
+    return before
