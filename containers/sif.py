@@ -96,6 +96,12 @@ def labels_in(file: BinaryIO) -> dict[str, str] | None:
     return None
 
 
+def created(path: Path) -> int:
+    """Return when the image was made, in seconds since 1970, 0 where it does not say."""
+    with path.open("rb") as file:
+        return int(_read_header(file)[5])
+
+
 def architecture(found: list[DataObject]) -> str | None:
     """Return the machine that the image's file system is for, in Go's words, such as amd64."""
     for item in found:
@@ -115,11 +121,15 @@ def signed_by(item: DataObject) -> str:
     return "" if not any(entity) else str(entity.hex().upper())
 
 
-def _read_table(file: BinaryIO) -> list[DataObject]:
+def _read_header(file: BinaryIO) -> tuple[Any, ...]:
     raw = file.read(HEADER.size)
     if len(raw) < HEADER.size or HEADER.unpack(raw)[1] != MAGIC:
         raise SifError("it does not start like a SIF")
-    total, offset = HEADER.unpack(raw)[8:10]
+    return HEADER.unpack(raw)
+
+
+def _read_table(file: BinaryIO) -> list[DataObject]:
+    total, offset = _read_header(file)[8:10]
     file.seek(offset)
     table = file.read(DESCRIPTOR.size * total)
     if len(table) < DESCRIPTOR.size * total:

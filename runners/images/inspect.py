@@ -1,0 +1,117 @@
+"""The facts of an image that matter to who runs it, each with where it comes from."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from containers import sif
+
+from ..errors import RunnerError
+from . import local, memory, probe, signature
+
+# Names are those of our labels; `containers/horovod_image/labels.py` writes them.
+SOFTWARE = (
+    "horovod.version",
+    "horovod.frameworks",
+    "horovod.controllers",
+    "horovod.operations",
+    "torch.version",
+    "tensorflow.version",
+    "python.version",
+    "mpi.flavour",
+    "mpi.version",
+    "pmix.version",
+    "cuda.version",
+    "nccl.version",
+    "glibc.version",
+    "recipes",
+    "architecture",
+)
+OURS = "horovod.version"
+CREATED = "org.opencontainers.image.created"
+LABELS = ("org.opencontainers.image.version", "org.opencontainers.image.revision", "content.digest")
+LABEL, PROBED, FILE, UNKNOWN = "label", "probed", "file", "unknown"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A value, and where it comes from: label, probed, file; or unknown, which is both."""
+
+    value: str | int
+    source: str
+
+
+NOT_KNOWN = Fact(UNKNOWN, UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The facts by name; `problem` says why the image could not be looked into."""
+
+    facts: dict[str, Fact]
+    problem: RunnerError | None = None
+
+
+def inspect(path: Path) -> Inspection:
+    """Return the facts of an image or sandbox folder, looking into it when it is not ours.
+
+    Raises Refused for a file that is no whole SIF, SystemFault when it cannot be read.
+    """
+    labels = local.read(path).labels
+    facts = {**_of_file(path), **_created(path, labels)}
+    facts.update({name: Fact(labels[name], LABEL) for name in LABELS if name in labels})
+    inside, problem = ({}, None) if OURS in labels else _look(path)
+    for name in SOFTWARE:
+        facts[name] = _known(name, labels, inside)
+    return Inspection(facts, problem)
+
+
+def _known(name: str, labels: dict[str, str], inside: dict[str, str]) -> Fact:
+    if name in labels:
+        return Fact(labels[name], LABEL)
+    return Fact(inside[name], PROBED) if name in inside else NOT_KNOWN
+
+
+def _look(path: Path) -> tuple[dict[str, str], RunnerError | None]:
+    try:
+        return look(path), None
+    except RunnerError as error:
+        return {}, error
+
+
+def look(path: Path) -> dict[str, str]:
+    """Return what is inside, remembered by the file's digest; a folder is looked into each time.
+
+    Raises as `probe.run` does.
+    """
+    if path.is_dir():
+        return probe.run(path)
+    digest = memory.digest(path)
+    found = memory.recall_content(digest)
+    if not found:
+        found = probe.run(path)
+        memory.remember_content(digest, found)
+    return found
+
+
+def _of_file(path: Path) -> dict[str, Fact]:
+    if path.is_dir():
+        return {"format": Fact("folder", FILE), "signer": Fact("none", FILE)}
+    keys = [signature.named(key) for key in signature.claimed(path)]
+    return {
+        "format": Fact("SIF", FILE),
+        "size": Fact(path.stat().st_size, FILE),
+        "digest": Fact(memory.digest(path), FILE),
+        "signer": Fact(", ".join(keys) or "none", FILE),
+    }
+
+
+def _created(path: Path, labels: dict[str, str]) -> dict[str, Fact]:
+    if CREATED in labels:
+        return {"created": Fact(labels[CREATED], LABEL)}
+    seconds = 0 if path.is_dir() else sif.created(path)
+    if not seconds:
+        return {"created": NOT_KNOWN}
+    return {"created": Fact(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)), FILE)}
