@@ -27,6 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "runs-dir": "runs",
 }
 PROJECT_FILE = "runner.toml"
+TABLES = ("launch", "policy")
 TYPES: dict[str, type] = {"int": int, "text": str, "switch": bool}
 
 
@@ -69,7 +70,7 @@ def load(flags: Mapping[str, Any], env: Mapping[str, str], preset: Layer | None 
     layers = [Layer("default", DEFAULTS)]
     if preset:
         layers.append(preset)
-    layers += [from_file(path) for path in (user_file(env), Path(PROJECT_FILE)) if path.is_file()]
+    layers += [check_table(*found) for found in tables(env, "launch")]
     layers += from_environment(env)
     layers.append(Layer("command line", {k: v for k, v in flags.items() if v not in (None, ())}))
     return merge(layers)
@@ -92,16 +93,25 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"cannot read {path}", str(error)) from None
 
 
-def from_file(path: Path) -> Layer:
-    """Return the settings of a runner.toml; they stand in its table [launch]."""
+def tables(env: Mapping[str, str], name: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return a table of the user's file and of the project's, each with the file's name.
+
+    Raises UsageError for a file with anything beside TABLES.
+    """
+    files = [path for path in (user_file(env), Path(PROJECT_FILE)) if path.is_file()]
+    found = [(str(path), _tables_of(path).get(name)) for path in files]
+    return [(path, table) for path, table in found if table is not None]
+
+
+def _tables_of(path: Path) -> dict[str, dict[str, Any]]:
     content = read_toml(path)
-    for key in content:
-        if key != "launch":
+    for key, table in content.items():
+        if key not in TABLES or not isinstance(table, dict):
             raise UsageError(
-                f"{path} has the unknown key {key!r}", "settings stand in the table [launch]"
+                f"{path} has the unknown key {key!r}",
+                "settings stand in the table [launch], rules for images in [policy]",
             )
-    table = content.get("launch", {})
-    return Layer(str(path), {key: _checked(str(path), key, value) for key, value in table.items()})
+    return content
 
 
 def check_table(origin: str, table: Mapping[str, Any]) -> Layer:
