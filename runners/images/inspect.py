@@ -84,14 +84,14 @@ def _look(path: Path) -> tuple[dict[str, str], RunnerError | None]:
 def look(path: Path) -> dict[str, str]:
     """Return what is inside, remembered by the file's digest; a folder is looked into each time.
 
-    Raises as `probe.run` does.
+    Raises as `probe.versions` does.
     """
     if path.is_dir():
-        return probe.run(path)
+        return probe.everything(path)
     digest = memory.digest(path)
     found = memory.recall_content(digest)
     if not found:
-        found = probe.run(path)
+        found = probe.everything(path)
         memory.remember_content(digest, found)
     return found
 

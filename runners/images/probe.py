@@ -11,7 +11,7 @@ from containers.horovod_image import selftest
 from ..errors import SystemFault
 from . import box
 
-SECONDS = 300  # check-build alone imports each framework six times
+SECONDS = 300  # check-build imports each framework six times, from a cold file system perhaps
 # $1 is the program for Python. Each part may fail: then its answer has no version in it.
 SCRIPT = """\
 part() { printf '\\n== %s\\n' "$1"; }
@@ -24,7 +24,6 @@ part python
 for python in python python3; do
     command -v "$python" > /dev/null && { "$python" -c "$1"; break; }
 done
-part build; command -v horovodrun > /dev/null && horovodrun --check-build
 part end
 """
 VERSION = r"(\d+(?:\.\d+)+\w*)"
@@ -37,14 +36,19 @@ PATTERNS = (
     ("mpiexec", rf"HYDRA[\s\S]*Version:\s+{VERSION}", "mpi.version", "mpich"),
     ("pmix_info", rf"PMIx\D.*?{VERSION}", "pmix.version", ""),
 )
-WORDS = {"frameworks": "horovod.frameworks", "controllers": "horovod.controllers"}
-WORDS["operations"] = "horovod.operations"
+WORDS = {kind: f"horovod.{kind}" for kind in selftest.NEEDED}
 
 
-def run(image: Path) -> dict[str, str]:
-    """Return the facts found inside the image, named as our labels; "none" is "not in it".
+def everything(image: Path) -> dict[str, str]:
+    """Return the facts of `versions` and of `check_build`; raise as they do."""
+    found = versions(image)
+    return {**found, **check_build(image)} if found.get("horovod.version") != "none" else found
 
-    A fact that could not be found out is absent. Raises SystemFault when nothing runs in it.
+
+def versions(image: Path) -> dict[str, str]:
+    """Return the versions found inside the image, named as our labels; "none" is "not in it".
+
+    What could not be found out is absent. Raises SystemFault when nothing runs in it.
     """
     code = Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
     done = box.run(image, ["/bin/sh", "-c", SCRIPT, "sh", code], SECONDS)
@@ -53,11 +57,24 @@ def run(image: Path) -> dict[str, str]:
     return parse(done.out)
 
 
+def check_build(image: Path) -> dict[str, str]:
+    """Return what Horovod was built with by its own words, nothing where it does not answer."""
+    return parse_build(box.run(image, ["horovodrun", "--check-build"], SECONDS).out)
+
+
+def parse_build(text: str) -> dict[str, str]:
+    """Return the facts in the output of check-build."""
+    if "Available" not in text:
+        return {}
+    built = selftest.parse_build(text)
+    return {fact: ",".join(built[kind]).lower() or "none" for kind, fact in WORDS.items()}
+
+
 def parse(text: str) -> dict[str, str]:
     """Return the facts in the script's output."""
     pieces = re.split(r"^== (\w+)$", text, flags=re.MULTILINE)
     parts = dict(zip(pieces[1::2], pieces[2::2]))
-    return {**_from_tools(parts), **_from_python(parts["python"]), **_from_horovod(parts["build"])}
+    return {**_from_tools(parts), **_from_python(parts["python"])}
 
 
 def _from_tools(parts: dict[str, str]) -> dict[str, str]:
@@ -80,10 +97,3 @@ def _from_python(text: str) -> dict[str, str]:
     packages = ("torch.version", "tensorflow.version", "horovod.version")
     missing = {name: "none" for name in packages if facts[name] is None}
     return {**{name: value for name, value in facts.items() if value is not None}, **missing}
-
-
-def _from_horovod(text: str) -> dict[str, str]:
-    if "Available" not in text:
-        return {}
-    built = selftest.parse_build(text)
-    return {fact: ",".join(built[kind]).lower() or "none" for kind, fact in WORDS.items()}

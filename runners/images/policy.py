@@ -1,0 +1,126 @@
+"""The rules of `[policy]` in runner.toml: which images may be launched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import config
+from ..errors import NotVerified, UsageError, nearest
+from ..model import Decision
+from . import lock, memory, signature
+
+# A key's fingerprint: SHA-1 in OpenPGP version 4, SHA-256 in version 6.
+FINGERPRINT = re.compile(r"[0-9A-F]{40}|[0-9A-F]{64}")
+KEYS = ("require-signature", "signers", "known-digests-only")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The rules of one file, `origin`. Each file's own have to be met: none weakens another's.
+
+    `signers` are fingerprints, of which one must have signed; empty lets any known key do.
+    """
+
+    origin: str
+    require_signature: bool = False
+    signers: tuple[str, ...] = ()
+    known_digests_only: bool = False
+
+    def words(self) -> str:
+        """Return the rules in words."""
+        rules = []
+        if self.signers:
+            rules.append("signed by " + " or ".join(self.signers))
+        elif self.require_signature:
+            rules.append("signed by a known key")
+        if self.known_digests_only:
+            rules.append(f"in {lock.FILE}")
+        return ", ".join(rules) or "no rules"
+
+
+def load(env: Mapping[str, str]) -> tuple[Policy, ...]:
+    """Return the policies in force here; raise UsageError for unknown keys and wrong values."""
+    return tuple(parse(origin, table) for origin, table in config.tables(env, "policy"))
+
+
+def parse(origin: str, table: Mapping[str, Any]) -> Policy:
+    """Return the policy of a file's table."""
+    for key, value in table.items():
+        if key not in KEYS:
+            raise UsageError(f"{origin} has the unknown key {key!r}", nearest(key, KEYS))
+        if key != "signers" and not isinstance(value, bool):
+            raise UsageError(f"{origin}: {key} must be true or false, not {value!r}")
+    signers = _signers(origin, table.get("signers", []))
+    signed, known = (bool(table.get(key)) for key in ("require-signature", "known-digests-only"))
+    return Policy(origin, signed or bool(signers), signers, known)
+
+
+def _signers(origin: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f"{origin}: signers must be a list of strings, not {value!r}")
+    found = tuple(item.replace(" ", "").upper() for item in value)
+    for text in found:
+        if not FINGERPRINT.fullmatch(text):
+            raise UsageError(
+                f"{origin}: the signer {text!r} is not a whole fingerprint",
+                "40 hexadecimal digits; shorter key ids can be forged",
+                "apptainer key list",
+            )
+    return found
+
+
+def decide(policies: Iterable[Policy], image: Path) -> tuple[Decision, ...]:
+    """Return one decision for each policy that the image meets; raise NotVerified for the first
+    that it does not."""
+    lockfile = Path(lock.FILE)
+    return tuple(
+        Decision("policy", enforce(rules, image, lockfile), rules.origin) for rules in policies
+    )
+
+
+def enforce(rules: Policy, image: Path, lockfile: Path) -> str:
+    """Return how the image meets the rules; raise NotVerified when it does not."""
+    found = []
+    if rules.require_signature:
+        found.append(_signature(rules, image))
+    if rules.known_digests_only:
+        found.append(_known(rules, image, lockfile))
+    return ", ".join(found) or "no rules"
+
+
+def _signature(rules: Policy, image: Path) -> str:
+    if image.is_dir():
+        raise _refused(
+            rules, image, "a folder cannot be signed", f"apptainer build NEW.sif {image}"
+        )
+    found = signature.remembered(image)
+    if found.state == signature.UNSIGNED:
+        raise _refused(rules, image, "it is not signed", f"runner sign {image}")
+    if found.state == signature.BAD:
+        raise _refused(rules, image, f"{found.message}\n{found.evidence}", found.remedy)
+    # An object of the file that others signed is theirs, whoever signed the rest.
+    if rules.signers and not all(set(group) & set(rules.signers) for group in found.groups):
+        by = ", ".join(signature.named(key) for key in found.signers)
+        allowed = "\n".join(f"allowed: {signature.named(key)}" for key in rules.signers)
+        raise _refused(rules, image, f"signed by {by}\n{allowed}", f"runner sign {image} --key FPR")
+    return "signed by " + ", ".join(found.signers)
+
+
+def _known(rules: Policy, image: Path, lockfile: Path) -> str:
+    if image.is_dir():
+        raise _refused(rules, image, "a folder has no digest", "runner pull IMAGE")
+    digest = memory.digest(image)
+    for entry in lock.read(lockfile):
+        if entry.digest == digest:
+            return f"in {lockfile} as {entry.name}"
+    evidence = f"{digest} is not in {lockfile.absolute()}"
+    raise _refused(rules, image, evidence, "runner pull IMAGE, which records it there")
+
+
+def _refused(rules: Policy, image: Path, evidence: str, remedy: str) -> NotVerified:
+    message = f"the policy refuses {image}; nothing was submitted"
+    return NotVerified(message, f"{rules.origin} wants: {rules.words()}\n{evidence}", remedy)

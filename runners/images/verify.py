@@ -1,0 +1,162 @@
+"""Is an image what it says, and does it work? One line for each question, with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from containers import sif
+
+from ..errors import RunnerError
+from . import inspect, local, lock, machine, memory, policy, probe, proof, signature
+
+PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line: the question, its state, what that rests on, and the next command."""
+
+    name: str
+    state: str
+    evidence: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to verify: the image, the digest it should have, and how far to go.
+
+    `lockfile` is the project's images.lock; `quick` leaves out whatever runs in the image;
+    `online` lets the runtime ask a key server.
+    """
+
+    image: Path
+    lockfile: Path
+    digest: str = ""
+    quick: bool = False
+    online: bool = False
+    policies: tuple[policy.Policy, ...] = ()
+
+
+def verify(request: Request) -> Iterator[Check]:
+    """Yield each line as soon as it is known; the last ones take half a minute.
+
+    After a file that is not whole, or not for this machine, nothing more can be asked.
+    """
+    whole = _whole(request.image)
+    yield whole
+    if whole.state == FAIL:
+        return
+    fits = _architecture(request.image)
+    yield fits
+    yield _digest(request)
+    yield from _signature(request)
+    if fits.state != FAIL and not request.quick:
+        yield from _inside(request.image)
+
+
+def _failed(name: str, error: RunnerError) -> Check:
+    evidence = f"{error.message}\n{error.evidence}".strip()
+    return Check(name, FAIL, evidence, error.remedy)
+
+
+def _whole(image: Path) -> Check:
+    try:
+        local.read(image)
+    except RunnerError as error:
+        return _failed("whole", error)
+    if image.is_dir():
+        return Check("whole", PASS, "a sandbox folder; nothing says what should be in it")
+    size = image.stat().st_size
+    return Check("whole", PASS, f"{len(sif.objects(image))} objects in {size} bytes")
+
+
+def _architecture(image: Path) -> Check:
+    here = machine.architecture()
+    there = None if image.is_dir() else sif.architecture(sif.objects(image))
+    if there is None:
+        return Check("architecture", OPEN, f"the image does not say; this machine is {here}")
+    if there != here:
+        remedy = f"build or pull it for {here}, or verify on {there}"
+        return Check("architecture", FAIL, f"it is for {there}, this machine is {here}", remedy)
+    return Check("architecture", PASS, there)
+
+
+def _digest(request: Request) -> Check:
+    """Compare the file's digest with those that are wanted; it is computed anew each time."""
+    if request.image.is_dir():
+        return Check("digest", FAIL if request.digest else OPEN, "a folder has no digest")
+    found = memory.compute_digest(request.image)
+    wanted = [("--digest", request.digest)] if request.digest else []
+    entry = lock.find(request.lockfile, request.image.name)
+    if entry:
+        wanted.append((f"{request.lockfile.name}, {entry.name}", entry.digest))
+    if not wanted:
+        return Check("digest", OPEN, f"{found}; no --digest, and not in {request.lockfile.name}")
+    for origin, digest in wanted:
+        if digest != found:
+            return Check("digest", FAIL, f"{found}\nnot {digest} ({origin})", signature.AGAIN)
+    return Check("digest", PASS, f"{found} ({', '.join(origin for origin, _ in wanted)})")
+
+
+def _signature(request: Request) -> Iterator[Check]:
+    if request.image.is_dir():
+        yield Check("signature", UNSIGNED, "a folder cannot be signed")
+    else:
+        try:
+            yield _signed(signature.check(request.image, request.online))
+        except RunnerError as error:
+            yield _failed("signature", error)
+    for rules in request.policies:
+        try:
+            policy.enforce(rules, request.image, request.lockfile)
+            yield Check("policy", PASS, f"{rules.origin}: {rules.words()}")
+        except RunnerError as error:
+            yield _failed("policy", error)
+
+
+def _signed(found: signature.Signature) -> Check:
+    if found.state == signature.UNSIGNED:
+        return Check("signature", UNSIGNED, "", "runner sign IMG")
+    if found.state == signature.BAD:
+        return Check("signature", FAIL, f"{found.message}\n{found.evidence}", found.remedy)
+    return Check("signature", PASS, ", ".join(signature.named(key) for key in found.signers))
+
+
+def _inside(image: Path) -> Iterator[Check]:
+    try:
+        found = probe.versions(image)
+        yield _labels(local.read(image).labels, found)
+        proven = proof.own(image) if "selftest" in found else proof.foreign(image)
+        yield _build(proven.built)
+        yield Check("self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed)
+    except RunnerError as error:
+        yield _failed("runs", error)
+
+
+def _labels(labels: dict[str, str], found: dict[str, str]) -> Check:
+    """Compare each label with what is inside, where that could be found out."""
+    both = [name for name in inspect.SOFTWARE if name in labels and name in found]
+    wrong = [name for name in both if _parts(labels[name]) != _parts(found[name])]
+    if wrong:
+        lines = [
+            f"{name}: the label says {labels[name]}, inside is {found[name]}" for name in wrong
+        ]
+        return Check("labels", FAIL, "\n".join(lines), "build it again")
+    if not both:
+        return Check("labels", OPEN, "it has no labels of ours")
+    return Check("labels", PASS, f"{len(both)} agree with what is inside")
+
+
+def _parts(text: str) -> set[str]:
+    return set(text.split(","))
+
+
+def _build(found: dict[str, str]) -> Check:
+    built = [f"{name} {found[fact]}" for name, fact in probe.WORDS.items() if fact in found]
+    if not built:
+        return Check("check-build", FAIL, "horovodrun --check-build gave no answer in it")
+    lacking = [fact for fact in probe.WORDS.values() if found.get(fact, "none") == "none"]
+    return Check("check-build", FAIL if lacking else PASS, "; ".join(built))
