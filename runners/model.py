@@ -101,10 +101,15 @@ class Site:
 
 @dataclass(frozen=True)
 class ImageInfo:
-    """What an image says of itself; without labels of ours, `labels` has no key of ours."""
+    """What an image says of itself; without labels of ours, `labels` has no key of ours.
+
+    A pulled image has the `source` that it came from and the `digest` of its file.
+    """
 
     path: Path
     labels: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    digest: str = ""
 
     def listed(self, label: str) -> tuple[str, ...]:
         """Return a comma-separated label as a tuple, empty when absent."""
@@ -134,3 +139,4 @@ class Plan:
     brings_recipe: bool
     binds: tuple[BindMount, ...]
     decisions: tuple[Decision, ...]
+    image_digest: str = ""

@@ -21,7 +21,7 @@ def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
     launcher = _launcher(scheduler.value, controller.value)
     nv = _nv(spec)
     recipe = _recipe(spec, image)
-    decisions = [scheduler, runtime, launcher, controller, mpi, nv, recipe]
+    decisions = [_image(image), scheduler, runtime, launcher, controller, mpi, nv, recipe]
     return Plan(
         spec=spec,
         scheduler=scheduler.value,
@@ -32,8 +32,15 @@ def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
         nv=nv.value == "yes",
         brings_recipe=recipe is not None and recipe.value == "from this machine",
         binds=_binds(spec),
+        image_digest=image.digest,
         decisions=tuple(decision for decision in decisions if decision),
     )
+
+
+def _image(image: ImageInfo) -> Decision | None:
+    if not image.source:
+        return None
+    return Decision("image", image.digest or image.path.name, f"from {image.source}")
 
 
 def _check_framework(spec: JobSpec, image: ImageInfo) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Callable
@@ -73,6 +71,9 @@ def watch(
     Its output, both kinds together, is the result's `out`. It ends when we do, be it by an
     exception or by SIGKILL. Raises SystemFault if it is absent.
     """
+    import ctypes
+    import tempfile  # both cost what a dry run need not pay
+
     libc = ctypes.CDLL(None)
     with tempfile.TemporaryFile() as log:
         try:

@@ -19,10 +19,10 @@ def commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, c
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
+        if command is not None and getattr(command, "invoke_without_command", True):
+            yield " ".join((*path, name)), command
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))
-        elif command is not None:
-            yield " ".join((*path, name)), command
 
 
 def reference() -> str:

@@ -20,6 +20,10 @@ COMMANDS = {
     "cancel": ("jobs", "Cancel a job."),
     "result": ("jobs", "Show what a run reached."),
     "recipes": ("info", "List the packaged trainers."),
+    "pull": ("registry", "Pull an image, once, by its digest."),
+    "push": ("registry", "Push an image to a registry."),
+    "registry": ("registry", "Log in to a registry and out of it."),
+    "images": ("images", "List the images; remove those that nothing needs."),
     "config": ("info", "Show the settings in force."),
 }
 

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from .. import config, launch, plan, request, site, trainers, watch
-from ..images import local
+from ..images import choose, reference, roots
 from ..jobs import Job, JobPaths
-from ..model import Plan
+from ..model import ImageInfo, Plan
 from . import options, show
 
 EXAMPLE = """\b
@@ -33,24 +33,37 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in an image."""
-    made = make_plan(trainer, args, options.flags(values))
+    made = make_plan(trainer, args, options.flags(values), values["dry_run"])
     draft = launch.draft(made)
     if values["dry_run"]:
         _print_draft(draft, values["as_json"])
         return
     job = launch.submit(draft)
+    if made.image_digest:
+        roots.hold_run(draft.paths.root, made.image_digest)
     _announce(draft, job, values)
     if values["follow"] or values["wait"] or _stays(made, values):
         sys.exit(_to_the_end(draft.paths, job, values))
 
 
-def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any]) -> Plan:
+def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
     """Return the plan for what the command line, files and environment ask."""
     found, preset = trainers.find(trainer, args)
     settings = config.load(flags, os.environ, preset)
-    image = local.find(settings.get("image"))
-    spec = request.job_spec(settings, image, found)
-    return plan.solve(spec, site.probe(), local.read(image))
+    image = _image(settings.get("image"), dry_run)
+    spec = request.job_spec(settings, image.path, found)
+    return plan.solve(spec, site.probe(), image)
+
+
+def _image(name: str | None, dry_run: bool) -> ImageInfo:
+    """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
+    if not name or not reference.is_remote(name):
+        return choose.on_disk(name)
+    from ..images import bring
+    from . import progress
+
+    with progress.display() as display:
+        return bring.image(name, dry_run, display)
 
 
 def _stays(made: Plan, values: dict[str, Any]) -> bool:

@@ -22,8 +22,8 @@ def find(name: str | None) -> Path:
         raise UsageError("no image was given", remedy="--image horovod_cpu.sif")
     if "://" in name:
         raise UsageError(
-            f"--image {name}: pull it once, so that not every rank does",
-            remedy=f"apptainer pull my_image.sif {name}",
+            f"{name} is not on this machine",
+            remedy=f"runner pull {name}",
         )
     for path in (Path(name).expanduser(), places.images() / name):
         if path.exists():

@@ -43,6 +43,11 @@ class Entry:
     manifest: str = ""
 
 
+def here() -> Path:
+    """Return the path of this folder's images.lock, be it there or not."""
+    return Path.cwd() / FILE
+
+
 def read(path: Path) -> tuple[Entry, ...]:
     """Return the entries, none where there is no file; raise UsageError for a malformed one."""
     if not path.exists():

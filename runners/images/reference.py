@@ -7,6 +7,7 @@ short names of `docker://` are Docker's: no registry means Docker Hub, one word 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 from ..errors import NotFound, UsageError, nearest
 
 HUB, HUB_SERVER = "docker.io", "registry-1.docker.io"
+HUB_NAMES = (HUB, HUB_SERVER, f"index.{HUB}")
 HOST = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::\d{1,5})?")
 REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
 TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -92,6 +94,14 @@ def image_name(text: str) -> str:
     return name
 
 
+def registry_name(text: str) -> str:
+    """Return the registry that a user means: its host, or any address there."""
+    host = (text.partition("://")[2] or text).partition("/")[0]
+    if not HOST.fullmatch(host):
+        raise UsageError(f"{text!r} names no registry", remedy="a host, such as ghcr.io")
+    return HUB if host in HUB_NAMES else host
+
+
 def checked_digest(text: str) -> str:
     """Return `text`; raise UsageError when it is not sha256: and 64 hexadecimal digits."""
     if not DIGEST.fullmatch(text):
@@ -132,7 +142,7 @@ def _refuse_credentials(scheme: str, rest: str) -> None:
 
 
 def _local(kind: str, name: str) -> Reference:
-    path = Path(name).expanduser().absolute()
+    path = Path(os.path.abspath(os.path.expanduser(name)))
     if not path.is_file():
         what = "a folder" if path.is_dir() else "not there"
         raise NotFound(f"{name} cannot be pulled: it is {what}", f"an image may be {FORMS}")
@@ -188,8 +198,7 @@ def _host(kind: str, rest: str) -> tuple[str, str]:
     first, slash, after = rest.partition("/")
     is_host = bool(slash) and (any(mark in first for mark in ".:[") or first == "localhost")
     if is_host and HOST.fullmatch(first):
-        known = first in (HUB, HUB_SERVER, f"index.{HUB}")
-        return (HUB if known else first), after
+        return (HUB if first in HUB_NAMES else first), after
     if kind == "docker" and not is_host:
         return HUB, rest
     raise UsageError(f"{kind}://{rest} names no registry", remedy=f"{kind}://REGISTRY/IMAGE:TAG")

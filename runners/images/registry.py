@@ -47,13 +47,16 @@ class Manifest:
 
 
 class Registry:
-    """One repository of a registry; a token lives as long as this object."""
+    """One repository of a registry; a token lives as long as this object.
 
-    def __init__(self, reference: Reference, plain: bool) -> None:
+    `plain` is http instead of https, `action` what the token shall allow.
+    """
+
+    def __init__(self, reference: Reference, plain: bool, action: str = "pull") -> None:
         self.reference = reference
         self.base = f"{'http' if plain else 'https'}://{reference.server}/v2/"
+        self.action = action
         self.secret = ""
-        self.action = "pull"
 
     def get(
         self, path: str, accept: str = "", bytes_range: str = "", method: str = "GET"
@@ -115,7 +118,7 @@ class Registry:
         return f"sha256:{hashlib.sha256(raw).hexdigest()}", document
 
     def _choose(self, entries: list[dict[str, Any]], arch: str) -> str:
-        there = {}
+        there: dict[str, Any] = {}
         for entry in entries:
             platform = entry.get("platform") or {}
             if platform.get("os", "linux") == "linux":
@@ -188,6 +191,17 @@ class Registry:
             f"{told}\nsome registries say so too when there is no such image",
             f"runner registry login -u NAME {self._host}",
         )
+
+
+def check(host: str, plain: bool, user: str, password: str) -> None:
+    """Raise Refused when the registry does not take this password, else a RunnerError."""
+    server = Registry(Reference("docker", "", "", host), plain)
+    try:
+        auth.check(server.base, credentials.Credentials(user, password, "the login"))
+    except HTTPError as error:
+        if error.code in (401, 403):
+            raise Refused(f"{host} does not know {user} with this password") from None
+        raise server.fault(error) from None
 
 
 def _blob(entry: dict[str, Any]) -> Blob:

@@ -51,14 +51,20 @@ def command() -> str:
     return found
 
 
-def pull(text: str, part: Path, arch: str, plain: bool, progress: Progress) -> None:
+def plain() -> bool:
+    """Whether the user's environment allows http, in the words of the runtime's --no-https."""
+    names = ("APPTAINER_NOHTTPS", "SINGULARITY_NOHTTPS")
+    return any(os.environ.get(name, "").lower() in ("1", "true", "yes") for name in names)
+
+
+def pull(text: str, name: str, part: Path, arch: str, plain: bool, progress: Progress) -> None:
     """Let the runtime make the SIF `part` of `text`, with its temporary files beside it.
 
-    Nothing goes through its cache: the stored file is the cache.
+    `name` is what people call it. Nothing goes through its cache: the stored file is the cache.
     """
     program = command()
     argv = [program, "pull", "--disable-cache", "--arch", arch, str(part), text]
-    _run(argv, plain, part.parent, f"pulling {text}", part, progress)
+    _run(argv, plain, part.parent, f"pulling {name}", part, progress)
 
 
 def push(image: Path, text: str, plain: bool, unsigned: bool, progress: Progress) -> None:

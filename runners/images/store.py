@@ -74,12 +74,23 @@ def of_manifest(manifest: str) -> Stored | None:
     return max(made, key=lambda stored: stored.pulled, default=None)
 
 
+def digests() -> list[str]:
+    """Return the digests after which files are named, damaged ones too."""
+    folder = places.images()
+    named = [digest_named(path) for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted(digest for digest in named if digest)
+
+
 def everything() -> list[Stored]:
     """Return all stored images."""
-    folder = places.images()
-    digests = [digest_named(path) for path in folder.iterdir()] if folder.is_dir() else []
-    found = [find(digest) for digest in sorted(digests) if digest]
-    return [stored for stored in found if stored]
+    return [stored for stored in map(find, digests()) if stored]
+
+
+def others() -> list[Path]:
+    """Return the images in the folder that are not of the store: built or copied there."""
+    ours = names()
+    files = sorted(places.images().glob("*.sif"))
+    return [path for path in files if path.name not in ours and not digest_named(path)]
 
 
 def keep(part: Path, digest: str, source: str, manifest: str) -> Stored:

@@ -44,19 +44,19 @@ def send(
     request = Request(url, headers={"User-Agent": AGENT, **(headers or {})}, method=method)
     if secret:
         request.add_unredirected_header("Authorization", secret)
-    host = urlsplit(url).netloc
     try:
         return cast(HTTPResponse, build_opener(_Redirects).open(request, timeout=SECONDS))
     except HTTPError:
         raise
     except URLError as error:
-        raise unreachable(host, error.reason) from None
+        raise unreachable(url, error.reason) from None
     except (OSError, HTTPException) as error:
-        raise unreachable(host, error) from None
+        raise unreachable(url, error) from None
 
 
-def unreachable(host: str, why: object) -> RunnerError:
+def unreachable(url: str, why: object) -> RunnerError:
     """Return the error for a server that cannot be talked to."""
+    scheme, host = urlsplit(url)[:2]
     if isinstance(why, ssl.SSLCertVerificationError):
         return NotVerified(
             f"{host} cannot prove who it is",
@@ -72,7 +72,7 @@ def unreachable(host: str, why: object) -> RunnerError:
     return SystemFault(
         f"{host} does not answer",
         f"{_words(why)}\n{_proxies()}",
-        f"curl -I https://{host}/ to see the same without runner",
+        f"curl -I {scheme}://{host}/, to see the same without runner",
     )
 
 

@@ -26,7 +26,7 @@ def assert_refused(login: Login, words: list[str], code: int, expected: str) -> 
     [
         (["torch_mnist"], USAGE, "no image was given"),
         (["--image", "horovod-cpu.sif", "torch_mnist"], USAGE, "did you mean horovod_cpu.sif"),
-        (["--image", "oras://x/y", "torch_mnist"], USAGE, "pull it once"),
+        (["--image", "oras://x/y", "torch_mnist"], USAGE, "names no registry"),
         (["--image", "/etc/passwd", "torch_mnist"], REFUSED, "does not start like a SIF"),
         (["--image", "cut.sif", "torch_mnist"], REFUSED, "cut short"),
         (["--image", IMAGE, "torch_mnst"], USAGE, "did you mean torch_mnist"),

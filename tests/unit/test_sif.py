@@ -67,7 +67,7 @@ def test_a_missing_image_offers_the_nearest(
 
 
 def test_a_uri_is_not_taken() -> None:
-    with pytest.raises(UsageError, match="pull it once"):
+    with pytest.raises(UsageError, match="is not on this machine"):
         local.find("docker://debian")
 
 

@@ -1,0 +1,83 @@
+"""Commands about the images folder."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..images import roots, store
+from ..images.space import shown
+from . import show
+
+HELP = {"help_option_names": ["-h", "--help"]}
+
+
+@click.group(
+    "images",
+    invoke_without_command=True,
+    context_settings=HELP,
+    epilog="Example: runner images --json",
+)
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@click.pass_context
+def images_command(ctx: click.Context, as_json: bool) -> None:
+    """List the images on scratch: pulled ones with their digest, built ones by name."""
+    if ctx.invoked_subcommand is not None:
+        return
+    rows = [*_pulled(), *map(_built, store.others())]
+    if as_json:
+        show.print_json(rows)
+        return
+    headers = ["name", "digest", "size", "pulled", "used by", "source"]
+    show.table([_row(facts) for facts in rows], headers)
+
+
+def _pulled() -> list[dict[str, Any]]:
+    """Return the facts of each stored image, once for each of its names."""
+    names, users = defaultdict(list), defaultdict(list)
+    for name, digest in store.names().items():
+        names[digest].append(name)
+    for digest, holder in roots.holders(ask=False):
+        users[digest].append(str(holder))
+    return [
+        {"name": name, **vars(stored), "path": str(stored.path), "used_by": users[stored.digest]}
+        for stored in store.everything()
+        for name in names[stored.digest] or [""]
+    ]
+
+
+def _built(path: Path) -> dict[str, Any]:
+    size = path.stat().st_size
+    return {"name": path.name, "digest": "", "size": size, "source": "", "path": str(path)}
+
+
+def _row(facts: dict[str, Any]) -> list[str]:
+    digest = facts["digest"].partition(":")[2][:12]
+    users = ", ".join(_short(user) for user in dict.fromkeys(facts.get("used_by", ())))
+    columns = [facts["name"], digest, shown(facts["size"]), facts.get("pulled", ""), users]
+    return [text or "-" for text in (*columns, facts["source"])]
+
+
+def _short(path: str) -> str:
+    return os.path.relpath(path) if path.startswith(os.getcwd()) else path
+
+
+@images_command.command(
+    "prune", context_settings=HELP, epilog="Example: runner images prune --dry-run"
+)
+@click.option("--dry-run", "--dryrun", is_flag=True, help="only say what would be removed")
+def prune_command(dry_run: bool) -> None:
+    """Remove the pulled images that no name, no images.lock and no run points to."""
+    from ..images import prune
+
+    done = prune.prune(dry_run)
+    would = "would remove" if dry_run else "removed"
+    for digest in done.digests:
+        click.echo(f"{would} {digest}")
+    click.echo(f"{'would free' if dry_run else 'freed'} {shown(done.size)}", err=True)
+    if done.leftovers:
+        click.echo(f"removed what {done.leftovers} killed pulls had left", err=True)

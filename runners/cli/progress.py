@@ -1,0 +1,86 @@
+"""How long work looks: a bar on a terminal, plain lines elsewhere. All of it on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from ..images.progress import Progress
+from ..images.space import shown
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+@contextmanager
+def display() -> Iterator[Progress]:
+    """Yield what long work reports to."""
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    # rich costs 60 ms, which only who waits for something pays.
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        progress.TimeElapsedColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield Bar(bars)
+
+
+class Lines:
+    """One line for each step, and one every ten seconds of a long one."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self.began = self.told = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print it."""
+        click.echo(text, err=True)
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        """Print the step."""
+        self.total, self.began, self.told = total, time.monotonic(), time.monotonic()
+        self.say(f"{what} ({shown(total)})" if total else what)
+
+    def at(self, done: int) -> None:
+        """Print bytes and rate, seldom."""
+        now = time.monotonic()
+        if now - self.told > SECONDS_BETWEEN_LINES:
+            self.told = now
+            of = f" of {shown(self.total)}" if self.total else ""
+            self.say(f"  {shown(done)}{of}, {shown(done / (now - self.began))}/s")
+
+
+class Bar:
+    """A bar with bytes, rate and time; without a total it only moves."""
+
+    def __init__(self, bars: Bars) -> None:
+        self.bars = bars
+        self.task = bars.add_task("", total=None)
+
+    def say(self, text: str) -> None:
+        """Print it above the bar."""
+        self.bars.console.print(text, markup=False, highlight=False)
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        """Start a new bar."""
+        self.bars.remove_task(self.task)
+        self.task = self.bars.add_task(what.replace("[", "\\["), total=total)
+
+    def at(self, done: int) -> None:
+        """Move the bar."""
+        self.bars.update(self.task, completed=done)

@@ -1,0 +1,139 @@
+"""Commands that bring images here and there: pull, push, registry, images."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import Any, Callable
+
+import click
+
+from ..errors import UsageError
+from ..images import local, machine, pull, push, reference, runtime, store
+from ..images.space import shown
+from . import progress, show
+
+HELP = {"help_option_names": ["-h", "--help"]}
+PULL_EXAMPLE = """\b
+Examples:
+  runner pull oras://registry.example.org/team/train:v1
+  runner pull docker://nvcr.io/nvidia/pytorch:24.12-py3 --name pytorch
+  runner pull https://example.org/train.sif --digest sha256:2c26b46b68ffc68f...
+"""
+
+
+def _json(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--json", "as_json", is_flag=True, help="print JSON")(function)
+
+
+def _no_https(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--no-https", "plain", is_flag=True, help="http instead of https (APPTAINER_NOHTTPS)"
+    )(function)
+
+
+@click.command("pull", context_settings=HELP, epilog=PULL_EXAMPLE)
+@click.argument("uri")
+@click.option("--name", help="name in the images folder (default: IMAGE_TAG.sif)")
+@click.option("--digest", default="", help="what it must be; for docker:// the manifest's")
+@click.option("--update", is_flag=True, help="ask again what the tag means, despite images.lock")
+@click.option("--arch", default=machine.architecture, help="architecture (default: this machine's)")
+@_no_https
+@_json
+def pull_command(
+    uri: str, name: str | None, digest: str, update: bool, arch: str, plain: bool, as_json: bool
+) -> None:
+    """Pull an image once, store it by its digest, and record it in images.lock.
+
+    URI is oras://, docker://, library://, https://, docker-archive:FILE, oci-archive:FILE or a
+    .sif file.
+    """
+    found = reference.parse(uri)
+    name = reference.image_name(name) if name else found.name
+    digest = reference.checked_digest(digest) if digest else ""
+    plain = plain or runtime.plain()
+    with progress.display() as display:
+        request = pull.Request(found, name, arch, digest, plain, update)
+        stored = pull.pull(request, display)
+    facts = {"name": name, **_facts(stored)}
+    if as_json:
+        show.print_json(facts)
+    else:
+        click.echo(f"{name}: {stored.digest}, {shown(stored.size)}", err=True)
+        click.echo(facts["path"])
+
+
+def _facts(stored: store.Stored) -> dict[str, Any]:
+    return {**vars(stored), "path": str(stored.path)}
+
+
+@click.command(
+    "push",
+    context_settings=HELP,
+    epilog="Example: runner push horovod_cpu.sif oras://registry.example.org/team/train:v1",
+)
+@click.argument("image")
+@click.argument("uri")
+@click.option("-U", "--allow-unsigned", is_flag=True, help="also to a library, which wants one")
+@_no_https
+@_json
+def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_json: bool) -> None:
+    """Push IMAGE, a .sif file or a name, to a registry (oras://) or a library (library://)."""
+    target = reference.parse(uri)
+    path = local.find(image)
+    with progress.display() as display:
+        pushed = push.push(path, target, plain or runtime.plain(), allow_unsigned, display)
+    if as_json:
+        show.print_json({"uri": target.source, **vars(pushed)})
+        return
+    click.echo(f"{target.source}: {pushed.digest}", err=True)
+    click.echo(target.at(pushed.manifest).text if pushed.manifest else target.text)
+
+
+@click.group("registry", context_settings=HELP)
+def registry_command() -> None:
+    """Log in to a registry and out of it; kept where `apptainer registry login` keeps it."""
+
+
+@registry_command.command(
+    "login", context_settings=HELP, epilog="Example: runner registry login -u ada ghcr.io"
+)
+@click.argument("host")
+@click.option("-u", "--username", required=True, help="name; nvcr.io wants $oauthtoken")
+@click.option("--password-stdin", is_flag=True, help="read the password from standard input")
+@_no_https
+def login_command(host: str, username: str, password_stdin: bool, plain: bool) -> None:
+    """Try a name and a password at the registry HOST, then keep them.
+
+    The password is asked for, or read from standard input: an argument would be seen by others.
+    """
+    from ..images import credentials, registry
+
+    host = reference.registry_name(host)
+    password = _password(password_stdin)
+    registry.check(host, plain or runtime.plain(), username, password)
+    credentials.login(host, username, password)
+    click.echo(f"logged in to {host} as {username}", err=True)
+
+
+def _password(from_stdin: bool) -> str:
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "there is no terminal to ask for the password", remedy="--password-stdin < FILE"
+        )
+    return getpass.getpass()
+
+
+@registry_command.command(
+    "logout", context_settings=HELP, epilog="Example: runner registry logout ghcr.io"
+)
+@click.argument("host")
+def logout_command(host: str) -> None:
+    """Forget the password for the registry HOST."""
+    from ..images import credentials
+
+    host = reference.registry_name(host)
+    credentials.logout(host)
+    click.echo(f"logged out of {host}", err=True)

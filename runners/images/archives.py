@@ -1,0 +1,77 @@
+"""Archives of `docker save` and of the OCI layout: for which machine they are, and unpacked.
+
+Formats: the OCI image layout 1.0 (index.json, blobs/) and Docker's (manifest.json). The runtime
+takes an archive for another architecture without a word; and Apptainer 1.4.5 wants to give the
+files of an OCI archive their owners, which is root in those that rootless tools made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from ..errors import Refused
+from . import space
+
+
+def architecture(path: Path) -> str:
+    """Return the machine that a Docker archive is for; raise Refused when it is not one."""
+    try:
+        with tarfile.open(path) as archive:
+            manifest = _json(archive.extractfile("manifest.json"))
+            return str(_json(archive.extractfile(manifest[0]["Config"]))["architecture"])
+    except (tarfile.TarError, OSError, EOFError, LookupError, TypeError, ValueError) as error:
+        raise _no_archive(path, "docker save", error) from None
+
+
+def unpack(path: Path, folder: Path) -> str:
+    """Unpack an OCI archive into the new `folder`; return the machine that it is for.
+
+    Raises Refused when it is not one, and SystemFault when the disk is full.
+    """
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                _write(archive, member, folder)
+        manifest = _blob(folder, _json_of(folder / "index.json")["manifests"][0])
+        return str(_blob(folder, manifest["config"])["architecture"])
+    except OSError as error:
+        if error.errno in space.FULL:
+            raise space.fault(folder, error) from None
+        raise _no_archive(path, "OCI", error) from None
+    except (tarfile.TarError, EOFError, LookupError, TypeError, ValueError) as error:
+        raise _no_archive(path, "OCI", error) from None
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Write a plain file, whatever else the archive holds: links and owners have no use here."""
+    target = folder / os.path.normpath(member.name)
+    source = archive.extractfile(member) if member.isfile() else None
+    if source is None:
+        return
+    if folder not in target.parents:
+        raise ValueError(f"{member.name} would lie outside")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("wb") as file:
+        while chunk := source.read(1 << 20):
+            file.write(chunk)
+
+
+def _blob(folder: Path, entry: dict[str, Any]) -> Any:
+    return _json_of(folder / "blobs" / str(entry["digest"]).replace(":", "/"))
+
+
+def _json_of(path: Path) -> Any:
+    return json.loads(path.read_bytes())
+
+
+def _json(file: Any) -> Any:
+    return json.loads(file.read())
+
+
+def _no_archive(path: Path, kind: str, error: Exception) -> Refused:
+    what = f"{type(error).__name__}: {error}"
+    return Refused(f"{path} is not a whole {kind} archive", what, "make it again")

@@ -1,0 +1,44 @@
+"""The image of a launch, when it is elsewhere: pulled before the job is submitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .. import places
+from ..errors import SystemFault
+from ..model import ImageInfo
+from . import choose, machine, pull, reference, runtime, space, store
+from .progress import Progress
+from .pull import Request
+from .reference import Reference
+from .store import Stored
+
+
+def image(uri: str, ahead: bool, progress: Progress) -> ImageInfo:
+    """Return the image of a URI, with its labels; pull it, unless only looking `ahead`."""
+    found = reference.parse(uri)
+    request = Request(found, found.name, machine.architecture(), plain=runtime.plain())
+    if not ahead:
+        return _of_store(pull.pull(request, progress), found)
+    there = pull.already(request)
+    return _of_store(there.stored, found) if there else _ahead(request, progress)
+
+
+def _of_store(stored: Stored, found: Reference) -> ImageInfo:
+    return replace(choose.of_store(stored), source=found.source)
+
+
+def _ahead(request: Request, progress: Progress) -> ImageInfo:
+    """Say what would be pulled; what the registry tells of it is as good as the image's labels."""
+    source, path = request.reference.source, places.images() / request.name
+    try:
+        found = pull.source_of(request)
+        labels = found.labels()
+    except SystemFault as error:
+        progress.say(f"would pull {source}, of which nothing is known now: {error.message}")
+        return ImageInfo(path, source=source)
+    size = f", {space.shown(found.size)}" if found.size else ""
+    progress.say(f"would pull {source}{size}, {found.manifest or 'digest unknown'}")
+    if found.digest:
+        path = store.path_of(found.digest)
+    return ImageInfo(path, labels, source=source, digest=found.digest)

@@ -1,0 +1,171 @@
+"""Pulls an image: one download, checked, stored under its digest, named and recorded.
+
+A tag is looked up once; what it stood for then is in images.lock, and stays until --update.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from containers import sif
+
+from ..errors import NotVerified, Refused, UsageError
+from . import lock, roots, sources, space, store, works
+from .alone import together
+from .progress import Progress
+from .reference import ARCHIVES, Reference
+from .registry import OTHER_ARCH
+from .sources import Source
+from .store import Stored
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted: `digest` is the SIF's, for docker:// the manifest's, "" for any.
+
+    `arch` is in Go's words; `plain` allows http; `update` asks the registry again although the
+    folder's images.lock knows the reference.
+    """
+
+    reference: Reference
+    name: str
+    arch: str
+    digest: str = ""
+    plain: bool = False
+    update: bool = False
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """A stored image, and the registry's manifest that the reference stood for, "" without one."""
+
+    stored: Stored
+    manifest: str
+
+
+def pull(request: Request, progress: Progress) -> Stored:
+    """Return the image, stored, named and recorded in images.lock.
+
+    Raises NotVerified for another digest than the wanted one, and a RunnerError with the reason for
+    all else; then nothing new is left, and what was there is as it was.
+    """
+    _check(request)
+    with together(works.everybody(), progress):
+        store.check_name(request.name)
+        pulled = already(request) or _fetch(request, source_of(request), progress)
+        before = store.point(request.name, pulled.stored.digest)
+        if before not in ("", pulled.stored.digest):
+            progress.say(f"{request.name} was {before} until now")
+        _record(request, pulled)
+        return pulled.stored
+
+
+def _check(request: Request) -> None:
+    if request.digest and request.reference.kind in ARCHIVES:
+        raise UsageError(
+            "--digest cannot be checked: an archive becomes another SIF each time",
+            remedy=f"sha256sum {request.reference.path}",
+        )
+    if not os.access(Path.cwd(), os.W_OK):
+        raise Refused(f"cannot write {lock.here()}", remedy="pull in a folder of your own")
+
+
+def _record(request: Request, pulled: Pulled) -> None:
+    stored, source, before = pulled.stored, request.reference.source, _locked(request)
+    entry = lock.Entry(
+        request.name, source, stored.digest, stored.size, store.now(), pulled.manifest
+    )
+    if before is None or replace(before, pulled=entry.pulled) != entry:
+        lock.record(lock.here(), entry)
+    roots.hold_lock(lock.here())
+
+
+def _locked(request: Request) -> lock.Entry | None:
+    """Return what images.lock has for the reference, preferably under the same name."""
+    source = request.reference.source
+    entries = [entry for entry in lock.read(lock.here()) if entry.source == source]
+    return next((e for e in entries if e.name == request.name), entries[0] if entries else None)
+
+
+def _pinned(request: Request) -> lock.Entry | None:
+    return None if request.update else _locked(request)
+
+
+def already(request: Request) -> Pulled | None:
+    """Return the image that images.lock has for the reference, if it is on this machine."""
+    entry = _pinned(request)
+    if entry is None:
+        return None
+    _check_wanted(request, entry.digest, entry.manifest, f"{lock.FILE} has")
+    stored = store.find(entry.digest)
+    return Pulled(stored, entry.manifest) if stored else None
+
+
+def source_of(request: Request) -> Source:
+    """Resolve the reference, at the manifest of images.lock if it has one."""
+    reference, entry = request.reference, _pinned(request)
+    if entry and entry.manifest:
+        reference = reference.at(entry.manifest)
+    source = sources.resolve(reference, request.arch, request.plain)
+    _check_wanted(request, source.digest, source.manifest, f"{reference.source} has")
+    return source
+
+
+def _check_wanted(request: Request, digest: str, manifest: str, whose: str) -> None:
+    there = manifest if request.reference.kind == "docker" else digest
+    if request.digest and there and request.digest != there:
+        raise NotVerified(
+            f"the digest of {request.reference.source} is wrong",
+            f"wanted {request.digest}\n{whose} {there}",
+            "--update, if the image was changed on purpose" if "lock" in whose else "",
+        )
+
+
+def _fetch(request: Request, source: Source, progress: Progress) -> Pulled:
+    with works.workplace(source.key, progress) as work:
+        stored = _of_source(source)
+        if stored is None:
+            space.check(work, source.size)
+            part = work / "image.sif"
+            digest = source.write(part, progress)
+            _check_digest(request, source, digest)
+            _check_image(request, source, part)
+            name = request.reference.source
+            stored = store.find(digest) or store.keep(part, digest, name, source.manifest)
+        return Pulled(stored, source.manifest)
+
+
+def _of_source(source: Source) -> Stored | None:
+    """Return what is stored of a source already, perhaps since a moment ago."""
+    if source.digest:
+        return store.find(source.digest)
+    return store.of_manifest(source.manifest) if source.manifest else None
+
+
+def _check_digest(request: Request, source: Source, digest: str) -> None:
+    if source.made:
+        return
+    entry = _pinned(request)
+    wanted = source.digest or request.digest or (entry.digest if entry else "")
+    if wanted and digest != wanted:
+        raise NotVerified(
+            f"{request.reference.source} is not what it should be; removed",
+            f"wanted {wanted}\ncame   {digest}",
+            "--update, if it was changed on purpose" if entry and not source.digest else "",
+        )
+
+
+def _check_image(request: Request, source: Source, part: Path) -> None:
+    try:
+        there = sif.architecture(sif.objects(part))
+    except sif.SifError as error:
+        raise Refused(f"{request.reference.source} is no whole SIF; removed", str(error)) from None
+    # Of an image made here the manifest has told; in the SIF the runtime may write its own kind.
+    if there and there != request.arch and not source.made:
+        raise Refused(
+            f"{request.reference.source} is not for {request.arch}; removed",
+            f"for {there}",
+            OTHER_ARCH,
+        )

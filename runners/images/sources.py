@@ -1,0 +1,156 @@
+"""Where an image comes from: what is known of it before, and how its bytes are had.
+
+`oras://` and `https://` are read here, hashed on the way, with or without a container runtime on
+this machine. What has to be made into a SIF first (`docker://`, archives), and `library://`, is the
+runtime's work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Callable
+from urllib.error import HTTPError
+
+from ..errors import NotFound, Refused, RunnerError, SystemFault
+from . import archives, download, registry, remote, runtime, web
+from .progress import Progress
+from .reference import Reference
+from .registry import Blob, Registry
+
+Write = Callable[[Path, Progress], str]
+
+
+def _unknown() -> dict[str, str]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One image, resolved.
+
+    `write` makes the SIF as a new file and returns its digest. `key` is the same for the same
+    image. `digest` of the SIF, `size` in bytes of the download and the registry's `manifest` are
+    there where they are known before; `made` tells that the SIF is made here, different each time.
+    `labels` asks for the labels, which are none where nobody knows them before.
+    """
+
+    key: str
+    write: Write
+    digest: str = ""
+    size: int = 0
+    manifest: str = ""
+    made: bool = False
+    labels: Callable[[], dict[str, str]] = _unknown
+
+
+def resolve(reference: Reference, arch: str, plain: bool) -> Source:
+    """Ask for the image's digest, once; raise a RunnerError that says why it cannot be had."""
+    if reference.kind == "oras":
+        return _oras(Registry(reference, plain), arch)
+    if reference.kind == "docker":
+        return _docker(Registry(reference, plain), arch, plain)
+    if reference.kind in ("https", "http"):
+        return Source(reference.source, partial(_from_the_web, reference))
+    if reference.kind == "file":
+        return Source(reference.source, partial(_from_a_file, reference.path))
+    if reference.kind == "library":
+        write = partial(_by_runtime, reference.text, reference, arch, plain)
+        return Source(reference.source, write)
+    return Source(reference.source, partial(_from_an_archive, reference, arch), made=True)
+
+
+def _oras(server: Registry, arch: str) -> Source:
+    reference = server.reference
+    manifest = server.manifest(arch)
+    layers = [layer for layer in manifest.layers if registry.SIF_LAYER.fullmatch(layer.type)]
+    if len(layers) != 1:
+        raise Refused(
+            f"{reference.source} is no SIF",
+            "it holds " + (", ".join(layer.type for layer in manifest.layers) or "nothing"),
+            reference.text.replace("oras://", "runner pull docker://"),
+        )
+    (layer,) = layers
+    return Source(
+        layer.digest,
+        partial(_from_a_registry, server, layer),
+        layer.digest,
+        layer.size,
+        manifest.digest,
+        labels=partial(remote.labels, server, layer),
+    )
+
+
+def _docker(server: Registry, arch: str, plain: bool) -> Source:
+    manifest = server.manifest(arch)
+    config = server.config(manifest)
+    if config.get("architecture", arch) != arch:
+        raise server.other_architecture(arch, str(config["architecture"]))
+    labels = (config.get("config") or {}).get("Labels") or {}
+    return Source(
+        manifest.digest,
+        partial(
+            _by_runtime, server.reference.at(manifest.digest).text, server.reference, arch, plain
+        ),
+        size=sum(layer.size for layer in manifest.layers),
+        manifest=manifest.digest,
+        made=True,
+        labels=lambda: labels,
+    )
+
+
+def _from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progress) -> str:
+    progress.begin(f"pulling {server.reference.source}", layer.size)
+    with server.blob(layer) as answer:
+        return download.save(answer, server.reference.registry, part, layer.size, progress)
+
+
+def _from_the_web(reference: Reference, part: Path, progress: Progress) -> str:
+    try:
+        with web.send(reference.text) as answer:
+            length = answer.headers.get("Content-Length")
+            expected = int(length) if length else None
+            progress.begin(f"pulling {reference.source}", expected)
+            return download.save(answer, reference.registry, part, expected, progress)
+    except HTTPError as error:
+        raise _web_fault(reference, error) from None
+
+
+def _web_fault(reference: Reference, error: HTTPError) -> RunnerError:
+    told = f"HTTP {error.code} {error.reason}"
+    if error.code in (401, 403):
+        return Refused(f"{reference.registry} refuses access to {reference.source}", told)
+    if error.code in (404, 410):
+        return NotFound(f"{reference.source} is not there", told)
+    return SystemFault(f"{reference.registry} failed", told)
+
+
+def _from_a_file(path: Path, part: Path, progress: Progress) -> str:
+    try:
+        size = path.stat().st_size
+        progress.begin(f"copying {path}", size)
+        with path.open("rb") as file:
+            return download.save(file, str(path), part, size, progress)
+    except OSError as error:
+        raise SystemFault(f"cannot read {path}", str(error.strerror)) from None
+
+
+def _by_runtime(
+    text: str, reference: Reference, arch: str, plain: bool, part: Path, progress: Progress
+) -> str:
+    runtime.pull(text, reference.source, part, arch, plain, progress)
+    return download.digest_of(part, progress)
+
+
+def _from_an_archive(reference: Reference, arch: str, part: Path, progress: Progress) -> str:
+    text = reference.text
+    if reference.kind == "oci-archive":
+        progress.begin(f"unpacking {reference.path}")
+        layout = part.with_name("layout")
+        there, text = archives.unpack(reference.path, layout), f"oci:{layout}"
+    else:
+        there = archives.architecture(reference.path)
+    if there != arch:
+        raise Refused(f"{reference.path} is not for {arch}", f"for {there}", registry.OTHER_ARCH)
+    return _by_runtime(text, reference, arch, False, part, progress)
