@@ -102,6 +102,16 @@ def created(path: Path) -> int:
         return int(_read_header(file)[5])
 
 
+def table_of_contents(path: Path) -> dict[int, bytes]:
+    """Return the header and the descriptors, used or not, by their offset in the file."""
+    with path.open("rb") as file:
+        total, offset = _read_header(file)[8:10]
+        file.seek(0)
+        header = file.read(HEADER.size)
+        file.seek(offset)
+        return {0: header, offset: file.read(DESCRIPTOR.size * total)}
+
+
 def architecture(found: list[DataObject]) -> str | None:
     """Return the machine that the image's file system is for, in Go's words, such as amd64."""
     for item in found:

@@ -50,6 +50,15 @@ def run(
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def ask(argv: Sequence[str]) -> Result:
+    """Run `argv` with our own terminal, so that it can ask; only its stderr is in the result."""
+    try:
+        done = subprocess.run(argv, stderr=subprocess.PIPE, text=True, errors="replace")
+    except FileNotFoundError:
+        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+    return Result(done.returncode, "", done.stderr)
+
+
 def start(argv: Sequence[str], log: str) -> int:
     """Start `argv` in a session of its own, output appended to `log`; return its pid."""
     with open(log, "ab") as output:

@@ -24,6 +24,9 @@ COMMANDS = {
     "push": ("registry", "Push an image to a registry."),
     "registry": ("registry", "Log in to a registry and out of it."),
     "images": ("images", "List the images; remove those that nothing needs."),
+    "inspect": ("proof", "Show the facts of an image."),
+    "verify": ("proof", "Prove an image: signature, digest, contents, two ranks."),
+    "sign": ("proof", "Sign an image with a PGP key."),
     "config": ("info", "Show the settings in force."),
 }
 

@@ -65,6 +65,8 @@ def inspect(path: Path) -> Inspection:
     inside, problem = ({}, None) if OURS in labels else _look(path)
     for name in SOFTWARE:
         facts[name] = _known(name, labels, inside)
+    if facts["architecture"] == NOT_KNOWN and path.is_file():
+        facts["architecture"] = Fact(sif.architecture(sif.objects(path)) or UNKNOWN, FILE)
     return Inspection(facts, problem)
 
 
@@ -99,13 +101,20 @@ def look(path: Path) -> dict[str, str]:
 def _of_file(path: Path) -> dict[str, Fact]:
     if path.is_dir():
         return {"format": Fact("folder", FILE), "signer": Fact("none", FILE)}
-    keys = [signature.named(key) for key in signature.claimed(path)]
+    keys = [_named(key) for key in signature.claimed(path)]
     return {
         "format": Fact("SIF", FILE),
         "size": Fact(path.stat().st_size, FILE),
         "digest": Fact(memory.digest(path), FILE),
         "signer": Fact(", ".join(keys) or "none", FILE),
     }
+
+
+def _named(key: str) -> str:
+    try:
+        return signature.named(key)
+    except RunnerError:  # no runtime here, which only the name needs
+        return key
 
 
 def _created(path: Path, labels: dict[str, str]) -> dict[str, Fact]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable
 
 from containers import sif
 
@@ -29,7 +30,7 @@ class Request:
     """What to verify: the image, the digest it should have, and how far to go.
 
     `lockfile` is the project's images.lock; `quick` leaves out whatever runs in the image;
-    `online` lets the runtime ask a key server.
+    `online` lets the runtime ask a key server; `tell` is called before what takes long.
     """
 
     image: Path
@@ -38,23 +39,33 @@ class Request:
     quick: bool = False
     online: bool = False
     policies: tuple[policy.Policy, ...] = ()
+    tell: Callable[[str], None] = lambda words: None
 
 
 def verify(request: Request) -> Iterator[Check]:
-    """Yield each line as soon as it is known; the last ones take half a minute.
+    """Yield each line as soon as it is known; the last ones take a minute.
 
-    After a file that is not whole, or not for this machine, nothing more can be asked.
+    After a file that is not whole nothing more can be asked, and nothing is run from an image that
+    has failed already: it may be another's work.
     """
+    failed = False
+    for check in _outside(request):
+        failed = failed or check.state == FAIL
+        yield check
+    if failed:
+        yield Check("contents", OPEN, "nothing is run from an image that has failed already")
+    elif not request.quick:
+        yield from _inside(request.image, request.tell)
+
+
+def _outside(request: Request) -> Iterator[Check]:
     whole = _whole(request.image)
     yield whole
-    if whole.state == FAIL:
-        return
-    fits = _architecture(request.image)
-    yield fits
-    yield _digest(request)
-    yield from _signature(request)
-    if fits.state != FAIL and not request.quick:
-        yield from _inside(request.image)
+    if whole.state == PASS:
+        yield _architecture(request.image)
+        yield _digest(request)
+        yield _signature(request)
+        yield from _policy(request)
 
 
 def _failed(name: str, error: RunnerError) -> Check:
@@ -101,34 +112,35 @@ def _digest(request: Request) -> Check:
     return Check("digest", PASS, f"{found} ({', '.join(origin for origin, _ in wanted)})")
 
 
-def _signature(request: Request) -> Iterator[Check]:
+def _signature(request: Request) -> Check:
     if request.image.is_dir():
-        yield Check("signature", UNSIGNED, "a folder cannot be signed")
-    else:
-        try:
-            yield _signed(signature.check(request.image, request.online))
-        except RunnerError as error:
-            yield _failed("signature", error)
-    for rules in request.policies:
-        try:
-            policy.enforce(rules, request.image, request.lockfile)
-            yield Check("policy", PASS, f"{rules.origin}: {rules.words()}")
-        except RunnerError as error:
-            yield _failed("policy", error)
-
-
-def _signed(found: signature.Signature) -> Check:
+        return Check("signature", UNSIGNED, "a folder cannot be signed")
+    try:
+        found = signature.check(request.image, request.online)
+    except RunnerError as error:
+        return _failed("signature", error)
     if found.state == signature.UNSIGNED:
-        return Check("signature", UNSIGNED, "", "runner sign IMG")
+        return Check("signature", UNSIGNED, "nobody has signed it", f"runner sign {request.image}")
     if found.state == signature.BAD:
         return Check("signature", FAIL, f"{found.message}\n{found.evidence}", found.remedy)
     return Check("signature", PASS, ", ".join(signature.named(key) for key in found.signers))
 
 
-def _inside(image: Path) -> Iterator[Check]:
+def _policy(request: Request) -> Iterator[Check]:
+    for rules in request.policies:
+        try:
+            met = policy.enforce(rules, request.image, request.lockfile)
+            yield Check("policy", PASS, f"{rules.origin}: {met}")
+        except RunnerError as error:
+            yield _failed("policy", error)
+
+
+def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
     try:
+        tell("looking into the image")
         found = probe.versions(image)
         yield _labels(local.read(image).labels, found)
+        tell("two ranks sum in it with each framework: a minute")
         proven = proof.own(image) if "selftest" in found else proof.foreign(image)
         yield _build(proven.built)
         yield Check("self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed)
