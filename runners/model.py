@@ -140,3 +140,4 @@ class Plan:
     binds: tuple[BindMount, ...]
     decisions: tuple[Decision, ...]
     image_digest: str = ""
+    verified_digest: str = ""

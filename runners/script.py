@@ -14,6 +14,8 @@ from .plan import DATA_TARGET
 # LD_LIBRARY_PATH is not among them: srun may need it, and apptainer never passes it on.
 LEAKS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "LD_PRELOAD")
 
+EXIT_NOT_VERIFIED = 81
+
 RECORD_THE_END = """\
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
 finish() {
@@ -33,7 +35,8 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     parts += ["", *_header(plan, paths), f"run={shlex.quote(str(paths.root))}"]
     if plan.scheduler == "local":
         parts += [f"cd {shlex.quote(cwd)} || exit"]
-    parts += ["", RECORD_THE_END.rstrip(), "", *_modules(plan), *_environment(plan), ""]
+    parts += ["", RECORD_THE_END.rstrip(), "", *_same_image(plan), *_modules(plan)]
+    parts += [*_environment(plan), ""]
     return "\n".join([*parts, command(plan, paths), ""])
 
 
@@ -72,6 +75,19 @@ def _header(plan: Plan, paths: JobPaths) -> list[str]:
     if plan.scheduler == "slurm":
         lines.append(f"# Submit it again by hand: sbatch {shlex.quote(str(paths.script))}")
     return lines + [f"# {d.what}: {d.value} ({d.reason})" for d in plan.decisions]
+
+
+def _same_image(plan: Plan) -> list[str]:
+    """Return the check that the image is still the file that the policy allowed."""
+    if not plan.verified_digest:
+        return []
+    image, digest = shlex.quote(str(plan.spec.image)), plan.verified_digest.partition(":")[2]
+    return [
+        f'if [ "$(sha256sum < {image})" != "{digest}  -" ]; then',
+        f"  echo runner: {image} is no longer the file that the policy allowed >&2",
+        f"  exit {EXIT_NOT_VERIFIED}",
+        "fi",
+    ]
 
 
 def _modules(plan: Plan) -> list[str]:

@@ -11,12 +11,13 @@ from typing import Any
 
 from ..errors import NotVerified, Refused, RunnerError, UsageError
 from ..jobs import JobState
+from ..script import EXIT_NOT_VERIFIED
 from ..watch import Status
 
 FAULT = 1
 USAGE = 2
 REFUSED = 80
-NOT_VERIFIED = 81
+NOT_VERIFIED = EXIT_NOT_VERIFIED
 BY_STATE = {
     JobState.TIMEOUT: 83,
     JobState.PREEMPTED: 84,

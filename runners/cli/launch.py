@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from .. import config, launch, plan, request, site, trainers, watch
-from ..images import choose, reference, roots
+from ..images import choose, policy, reference, roots
 from ..jobs import Job, JobPaths
 from ..model import ImageInfo, Plan
 from . import options, show
@@ -52,7 +53,10 @@ def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_ru
     settings = config.load(flags, os.environ, preset)
     image = _image(settings.get("image"), dry_run)
     spec = request.job_spec(settings, image.path, found)
-    return plan.solve(spec, site.probe(), image)
+    verdict = policy.decide(policy.load(os.environ), image.path)
+    made = plan.solve(spec, site.probe(), image)
+    decisions = (*made.decisions, *verdict.decisions)
+    return replace(made, decisions=decisions, verified_digest=verdict.digest)
 
 
 def _image(name: str | None, dry_run: bool) -> ImageInfo:

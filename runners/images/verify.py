@@ -10,7 +10,7 @@ from typing import Callable
 from containers import sif
 
 from ..errors import RunnerError
-from . import inspect, local, lock, machine, memory, policy, probe, proof, signature
+from . import enforce, inspect, local, lock, machine, memory, policy, probe, proof, signature
 
 PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
 
@@ -129,7 +129,7 @@ def _signature(request: Request) -> Check:
 def _policy(request: Request) -> Iterator[Check]:
     for rules in request.policies:
         try:
-            met = policy.enforce(rules, request.image, request.lockfile)
+            met = enforce.meets(rules, request.image, request.lockfile)
             yield Check("policy", PASS, f"{rules.origin}: {met}")
         except RunnerError as error:
             yield _failed("policy", error)
