@@ -92,11 +92,16 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class Site:
-    """What this machine offers, asked once: `mpi_types` are srun's, empty without Slurm."""
+    """What this machine offers, asked once: `mpi_types` are srun's, empty without Slurm.
+
+    `driver` is the version of its NVIDIA driver, `glibc` that of its C library; empty if unknown.
+    """
 
     has_slurm: bool
     mpi_types: tuple[str, ...] = ()
     runtime: str | None = None
+    driver: str = ""
+    glibc: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every choice made; `script` turns it into text and nothing else."""
+    """Every choice made; `script` turns it into text and nothing else.
+
+    `driver` is the oldest NVIDIA driver for the image, None when it does not say.
+    """
 
     spec: JobSpec
     scheduler: str
@@ -141,3 +149,4 @@ class Plan:
     decisions: tuple[Decision, ...]
     image_digest: str = ""
     verified_digest: str = ""
+    driver: str | None = None

@@ -5,6 +5,7 @@ Pure: it looks at nothing but its three inputs.
 
 from __future__ import annotations
 
+from . import driver
 from .errors import Refused, UsageError
 from .model import BindMount, Decision, ImageInfo, JobSpec, Plan, Site
 
@@ -19,9 +20,10 @@ def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
     controller = _controller(spec, site, image, scheduler.value)
     mpi = _mpi(spec, site, image, scheduler.value, controller.value)
     launcher = _launcher(scheduler.value, controller.value)
-    nv = _nv(spec)
+    nv = _nv(spec, image)
+    gpu = driver.check(scheduler.value, site, image) if nv.value == "yes" else []
     recipe = _recipe(spec, image)
-    decisions = [_image(image), scheduler, runtime, launcher, controller, mpi, nv, recipe]
+    decisions = [_image(image), scheduler, runtime, launcher, controller, mpi, nv, *gpu, recipe]
     return Plan(
         spec=spec,
         scheduler=scheduler.value,
@@ -34,6 +36,7 @@ def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
         binds=_binds(spec),
         image_digest=image.digest,
         decisions=tuple(decision for decision in decisions if decision),
+        driver=image.labels.get(driver.MINIMUM),
     )
 
 
@@ -168,10 +171,16 @@ def _launcher(scheduler: str, controller: str) -> Decision:
     return Decision("launcher", "local", "one container, one process for each rank")
 
 
-def _nv(spec: JobSpec) -> Decision:
+def _nv(spec: JobSpec, image: ImageInfo) -> Decision:
     if spec.nv is not None:
         return Decision("--nv", "yes" if spec.nv else "no", "as asked")
     if spec.resources.wants_gpus:
+        if image.labels.get("cuda.version") == "none":
+            raise Refused(
+                f"the job asks for GPUs, and {image.path.name} cannot use them",
+                "its label cuda.version is none",
+                "--image horovod_gpu.sif (make build-gpu), or --no-nv to leave the GPUs unused",
+            )
         return Decision("--nv", "yes", "the job asks for GPUs")
     return Decision("--nv", "no", "the job asks for no GPU")
 

@@ -118,6 +118,8 @@ def command(plan: Plan, paths: JobPaths) -> str:
     shim += ["--controller", plan.controller]
     if plan.spec.interface:
         shim += ["--interface", plan.spec.interface]
+    if plan.nv:
+        shim += ["--nv", *(["--driver", plan.driver] if plan.driver else [])]
     shim += ["--run-dir", str(paths.root), "--"]
     container = runtimes.exec_argv(plan, str(paths.root))
     groups = [launchers.outside(plan), container, shim, _trainer(plan)]

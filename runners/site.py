@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 from . import shell
 from .model import Site
+from .rank.gpu import driver_version
 
 
 def probe() -> Site:
@@ -15,7 +17,13 @@ def probe() -> Site:
     """
     has_slurm = shutil.which("sbatch") is not None
     types = parse_mpi_list(shell.run(["srun", "--mpi=list"])) if has_slurm else ()
-    return Site(has_slurm, types, _runtime())
+    return Site(has_slurm, types, _runtime(), driver_version(), _glibc())
+
+
+def _glibc() -> str:
+    """Return 2.36 of "glibc 2.36"; empty with another C library."""
+    name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    return version if name == "glibc" else ""
 
 
 def _runtime() -> str | None:

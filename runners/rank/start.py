@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from . import local, task, trainer
+from . import failure, gpu, local, task, trainer
 from .supervise import supervise
 
 EXIT_USAGE = 2
@@ -15,6 +15,8 @@ EXIT_USAGE = 2
 def main(argv: list[str]) -> int:
     """Run the trainer as the task that the environment describes; return its exit code."""
     options = _parse(argv)
+    if options.nv:
+        gpu.give_horovod_its_name(options.run_dir)
     if options.tasks and options.controller == "mpi":
         local.become_mpirun(options.tasks, argv)
     if options.tasks:
@@ -28,8 +30,18 @@ def _one(options: argparse.Namespace, launcher: str) -> int:
     except task.TaskError as error:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_USAGE
+    if options.nv and (problem := gpu.problem(options.driver, me.host)):
+        return _refuse(me, problem, options.run_dir)
     work = trainer.Work(options.controller, options.interface, options.command)
     return supervise(me, work, options.run_dir)
+
+
+def _refuse(me: task.Task, problem: str, run_dir: str) -> int:
+    """Explain on one rank of each node, record it on all; return the exit code."""
+    if me.local_rank == 0:
+        print(f"runner: {problem}", flush=True)
+    failure.record(me, gpu.EXIT_REFUSED, problem.partition("\n")[0], run_dir)
+    return gpu.EXIT_REFUSED
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -40,6 +52,8 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--tasks", type=int, help="start this many tasks here, with no launcher")
     parser.add_argument("--controller", choices=["mpi", "gloo"], required=True)
     parser.add_argument("--interface", help="network interface for Gloo; found if not given")
+    parser.add_argument("--nv", action="store_true", help="look for the NVIDIA driver first")
+    parser.add_argument("--driver", metavar="VERSION", help="the oldest for the image's CUDA")
     parser.add_argument("--run-dir", required=True)
     options = parser.parse_args(argv[:split])
     options.command = argv[split + 1 :]

@@ -1,0 +1,62 @@
+"""Does the NVIDIA driver fit the image: what can be said before the job is on its node.
+
+The login node often has no GPU, or another driver than the nodes: there the node itself decides
+(rank/gpu.py). Without a scheduler this machine is the node.
+"""
+
+from __future__ import annotations
+
+from .errors import Refused
+from .model import Decision, ImageInfo, Site
+from .rank.gpu import older
+
+# NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
+# the driver of 12.0 or a newer one. Our images carry it as a label.
+MINIMUM = "cuda.driver.minimum"
+
+
+def check(scheduler: str, site: Site, image: ImageInfo) -> list[Decision]:
+    """Return what is known of driver and C library for a job with --nv; Refused if it cannot run.
+
+    Raises Refused only without a scheduler, where this machine is the one that counts.
+    """
+    minimum = image.labels.get(MINIMUM, "")
+    if scheduler == "local":
+        _require(site, image, minimum)
+    return [_driver(site, minimum), *_glibc(site, image)]
+
+
+def _require(site: Site, image: ImageInfo, minimum: str) -> None:
+    if not site.driver:
+        raise Refused(
+            "GPUs were asked for, but this machine has no NVIDIA driver",
+            "no /proc/driver/nvidia/version",
+            "--no-nv, to run on its CPUs",
+        )
+    if minimum and older(site.driver, minimum):
+        raise Refused(
+            f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
+            f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
+            "an image with an older CUDA, a newer driver, or --no-nv to run on the CPUs",
+        )
+
+
+def _driver(site: Site, minimum: str) -> Decision:
+    needed = f"{minimum} or newer" if minimum else "any"
+    if not site.driver:
+        return Decision("driver", needed, "each node is asked when the job starts")
+    fits = not minimum or not older(site.driver, minimum)
+    here = f"this machine has {site.driver}" + ("" if fits else ", too old")
+    return Decision("driver", needed, f"{here}; each node is asked when the job starts")
+
+
+def _glibc(site: Site, image: ImageInfo) -> list[Decision]:
+    """Whether the libraries that --nv brings can need more than the image's C library has."""
+    own = image.labels.get("glibc.version", "")
+    if not own or not site.glibc:
+        return []
+    if older(own, site.glibc):
+        reason = "the image's is older: each node tries the driver's library when the job starts"
+    else:
+        reason = f"the image has {own}, so what --nv brings from here fits"
+    return [Decision("glibc", site.glibc, reason)]

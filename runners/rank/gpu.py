@@ -1,0 +1,143 @@
+"""Before a GPU job's trainer: is the node's driver in the container, and new enough for the image.
+
+`--nv` copies what it finds and is content with nothing; the trainer then ends with a stack trace,
+or trains on the CPU. Only here, on the node and in the container, can it be seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from typing import NoReturn
+
+LIBRARY = "libcuda.so.1"  # what the driver's library calls itself, and `--nv` always gives
+OPENED = "libcuda.so"  # what Horovod opens (0.28.1, horovod/torch/cuda_util.cc)
+DRIVER = "/proc/driver/nvidia/version"
+EXIT_REFUSED = 89
+GLIBC = re.compile(r"version [`'](GLIBC_[\d.]+)' not found")
+# "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023", or
+# "... NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build ..."
+VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
+
+
+def driver_version(file: str = DRIVER) -> str:
+    """Return the version of the node's NVIDIA driver; empty when it has none that says so."""
+    try:
+        with open(file, encoding="utf-8") as text:
+            found = VERSION.search(text.read())
+    except OSError:
+        return ""
+    return found.group(1) if found else ""
+
+
+def older(version: str, minimum: str) -> bool:
+    """Compare dotted numbers: 525.9 is older than 525.60.13."""
+    return _numbers(version) < _numbers(minimum)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+def problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> str:
+    """Say why this node cannot run the image's GPU code; empty when it can.
+
+    `minimum` is the oldest driver for the image's CUDA, None when the image does not say.
+    """
+    driver = driver_version(driver_file)
+    why_not = loading_error(LIBRARY)
+    if why_not:
+        return _no_library(why_not, driver, host)
+    why_not = loading_error(OPENED)
+    if why_not:
+        return _explained(
+            f"{LIBRARY} is in the container on {host}, but not under the name that Horovod opens",
+            why_not,
+            f"--bind FILE:/usr/lib/{OPENED}, with the driver's library on that node as FILE",
+        )
+    if minimum and driver and older(driver, minimum):
+        return _explained(
+            f"the NVIDIA driver of {host} is too old for the CUDA in the image",
+            f"it is {driver}; the image needs {minimum} or newer",
+            "nodes with a newer driver (--constraint, --partition), or an image with an older CUDA",
+        )
+    return ""
+
+
+def _no_library(why_not: str, driver: str, host: str) -> str:
+    glibc = GLIBC.search(why_not)
+    if glibc:
+        return _explained(
+            f"the NVIDIA driver's library of {host} needs a newer C library than the image has",
+            f"it needs {glibc.group(1)}, the image has glibc {_own_glibc()}",
+            "an image on a newer base system",
+        )
+    if driver:
+        return _explained(
+            f"{LIBRARY} is not in the container, though {host} has NVIDIA driver {driver}",
+            why_not,
+            "ldconfig -p | grep libcuda on that node, since --nv takes what is listed there",
+        )
+    return _explained(
+        f"GPUs were asked for, but {host} has no NVIDIA driver",
+        f"no {DRIVER}; {why_not}",
+        "--partition NAME or --gpus-per-node N for nodes with GPUs, or --no-nv to run on CPUs",
+    )
+
+
+def _explained(what: str, evidence: str, remedy: str) -> str:
+    return f"{what}\n  {evidence}\n  try: {remedy}"
+
+
+def loading_error(library: str) -> str:
+    """Load a library; return the loader's complaint, empty when there is none."""
+    import ctypes  # `runner` imports this module for its version numbers alone
+
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def _own_glibc() -> str:
+    return (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").rpartition(" ")[2]
+
+
+def give_horovod_its_name(run_dir: str) -> None:
+    """See to it that OPENED can be loaded where LIBRARY can: start again with a link to it.
+
+    The loader reads LD_LIBRARY_PATH when a program starts, hence again. Our own image has the link.
+    """
+    folder = os.path.join(run_dir, "libs", socket.gethostname())
+    done = folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    if done or loading_error(LIBRARY) or not loading_error(OPENED):
+        return
+    os.makedirs(folder, exist_ok=True)
+    _link(path_of(OPENED), os.path.join(folder, OPENED))
+    _start_again(folder)
+
+
+def _link(target: str, link: str) -> None:
+    """Make the link in one step: every task of the node does it at once."""
+    part = f"{link}.{os.getpid()}"
+    os.symlink(target, part)
+    os.replace(part, link)
+
+
+def path_of(library: str) -> str:
+    """Return the file of a library that this process has loaded, its version left out."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            path = line.rstrip("\n").partition("/")[2]
+            if os.path.basename(path).startswith(library):
+                return "/" + path
+    raise FileNotFoundError(library)
+
+
+def _start_again(folder: str) -> NoReturn:
+    before = os.environ.get("LD_LIBRARY_PATH")
+    os.environ["LD_LIBRARY_PATH"] = f"{before}:{folder}" if before else folder
+    os.execv(sys.executable, [sys.executable, *sys.argv])

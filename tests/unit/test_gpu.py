@@ -1,0 +1,237 @@
+"""GPU jobs: what is known of the driver before the job starts, and what its node finds out."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import runners.rank
+from runners import plan
+from runners.errors import Refused
+from runners.model import ImageInfo, JobSpec, Resources, Site, Trainer
+from runners.rank import gpu
+
+RANK = Path(runners.rank.__file__).parent
+IMAGE = ImageInfo(
+    Path("/i/gpu.sif"),
+    {
+        "cuda.version": "12.8",
+        "cuda.driver.minimum": "525.60.13",
+        "glibc.version": "2.41",
+        "horovod.controllers": "mpi,gloo",
+    },
+)
+TRAINER = Trainer("train.py", None, Path("/t/train.py"))
+SPEC = JobSpec("job", IMAGE.path, TRAINER, Resources(gpus_per_node="4"), Path("/runs"))
+SLURM = Site(True, ("none",), "apptainer", glibc="2.36")
+ALONE = Site(False, (), "apptainer", driver="550.54.15", glibc="2.36")
+CLOSED = (
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
+)
+OPEN = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build  (root)\n"
+    "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [(CLOSED, "535.129.03"), (OPEN, "550.54.15"), ("something else\n", "")],
+)
+def test_the_drivers_version_is_read(tmp_path: Path, text: str, version: str) -> None:
+    (tmp_path / "version").write_text(text)
+    assert gpu.driver_version(str(tmp_path / "version")) == version
+
+
+def test_a_machine_without_a_driver_has_no_version(tmp_path: Path) -> None:
+    assert gpu.driver_version(str(tmp_path / "absent")) == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "minimum", "expected"),
+    [
+        ("470.223.02", "525.60.13", True),
+        ("525.9.1", "525.60.13", True),
+        ("525.60.13", "525.60.13", False),
+        ("580.65", "525.60.13", False),
+        ("2.9", "2.36", True),
+    ],
+)
+def test_versions_are_compared_as_numbers(version: str, minimum: str, expected: bool) -> None:
+    assert gpu.older(version, minimum) is expected
+
+
+def decisions(spec: JobSpec, site: Site, image: ImageInfo = IMAGE) -> dict[str, tuple[str, str]]:
+    found = plan.solve(spec, site, image).decisions
+    return {decision.what: (decision.value, decision.reason) for decision in found}
+
+
+def test_under_slurm_the_nodes_are_asked_when_the_job_starts() -> None:
+    found = decisions(SPEC, SLURM)
+    assert found["driver"] == (
+        "525.60.13 or newer",
+        "each node is asked when the job starts",
+    )
+    assert found["glibc"] == ("2.36", "the image has 2.41, so what --nv brings from here fits")
+
+
+def test_an_old_driver_on_the_login_node_is_shown_but_does_not_decide() -> None:
+    found = decisions(SPEC, replace(SLURM, driver="470.57.02"))
+    assert "this machine has 470.57.02, too old" in found["driver"][1]
+
+
+def test_a_newer_c_library_outside_is_shown() -> None:
+    assert "the image's is older" in decisions(SPEC, replace(SLURM, glibc="2.42"))["glibc"][1]
+
+
+def test_a_job_without_gpus_asks_nothing_of_the_driver() -> None:
+    found = decisions(replace(SPEC, resources=Resources()), SLURM)
+    assert "driver" not in found
+    assert "glibc" not in found
+
+
+def test_an_image_without_labels_needs_any_driver() -> None:
+    assert decisions(SPEC, ALONE, ImageInfo(IMAGE.path))["driver"][0] == "any"
+
+
+def test_without_a_scheduler_an_old_driver_is_refused() -> None:
+    with pytest.raises(Refused) as caught:
+        plan.solve(SPEC, replace(ALONE, driver="470.57.02"), IMAGE)
+    assert "too old for the CUDA in gpu.sif" in caught.value.message
+    assert "470.57.02" in caught.value.evidence
+    assert "525.60.13" in caught.value.evidence
+    assert "--no-nv" in caught.value.remedy
+
+
+def test_without_a_scheduler_and_a_driver_gpus_are_refused() -> None:
+    with pytest.raises(Refused, match="this machine has no NVIDIA driver"):
+        plan.solve(SPEC, replace(ALONE, driver=""), IMAGE)
+
+
+def test_gpus_for_an_image_that_cannot_use_them_are_refused() -> None:
+    image = replace(IMAGE, labels={**IMAGE.labels, "cuda.version": "none"})
+    with pytest.raises(Refused, match=r"gpu\.sif cannot use them"):
+        plan.solve(SPEC, SLURM, image)
+    assert not plan.solve(replace(SPEC, nv=False), SLURM, image).nv
+
+
+@pytest.fixture
+def libraries(tmp_path: Path) -> Path:
+    """A folder for fake driver libraries; the first place where the loader looks."""
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    return folder
+
+
+def fake_driver(libraries: Path, name: str) -> None:
+    """Any library at all that can be loaded."""
+    maths = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import ctypes; ctypes.CDLL('libm.so.6'); print(open('/proc/self/maps').read())",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    file = next(line.split()[-1] for line in maths.splitlines() if line.endswith("/libm.so.6"))
+    shutil.copy(file, libraries / name)
+
+
+def ask(libraries: Path, minimum: str, driver: Path) -> str:
+    """What a node says whose loader looks into `libraries` first."""
+    code = f"from runners.rank import gpu; print(gpu.problem({minimum!r}, 'n1', {str(driver)!r}))"
+    env = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(RANK.parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def version_file(tmp_path: Path, text: str = CLOSED) -> Path:
+    file = tmp_path / "version"
+    file.write_text(text)
+    return file
+
+
+def unusable(libraries: Path) -> None:
+    """Hide the driver that this machine may have."""
+    (libraries / gpu.LIBRARY).touch()
+
+
+def test_a_node_without_a_driver_says_so(tmp_path: Path, libraries: Path) -> None:
+    unusable(libraries)
+    said = ask(libraries, "525.60.13", tmp_path / "absent")
+    assert said.startswith("GPUs were asked for, but n1 has no NVIDIA driver\n")
+    assert "--no-nv" in said
+
+
+def test_a_driver_that_the_container_does_not_see(tmp_path: Path, libraries: Path) -> None:
+    unusable(libraries)
+    said = ask(libraries, "525.60.13", version_file(tmp_path))
+    assert "libcuda.so.1 is not in the container, though n1 has NVIDIA driver 535.129.03" in said
+    assert "ldconfig -p | grep libcuda" in said
+
+
+def test_a_node_with_an_old_driver(tmp_path: Path, libraries: Path) -> None:
+    for name in (gpu.LIBRARY, gpu.OPENED):
+        fake_driver(libraries, name)
+    said = ask(libraries, "560.28", version_file(tmp_path))
+    assert said.startswith("the NVIDIA driver of n1 is too old for the CUDA in the image\n")
+    assert "it is 535.129.03; the image needs 560.28 or newer" in said
+    assert ask(libraries, "525.60.13", version_file(tmp_path)) == ""
+
+
+def test_a_library_of_a_newer_system(tmp_path: Path, libraries: Path) -> None:
+    """A driver's library that asks for symbols of a glibc which does not exist yet."""
+    build(tmp_path, "stub", "int newer(void) { return 0; }", "-nostdlib", "-Wl,-soname,libc.so.6")
+    build(tmp_path, "needs", "int newer(void); int f(void) { return newer(); }", "./stub")
+    shutil.copy(tmp_path / "needs", libraries / gpu.LIBRARY)
+    said = ask(libraries, "525.60.13", version_file(tmp_path))
+    assert said.startswith("the NVIDIA driver's library of n1 needs a newer C library than")
+    assert "it needs GLIBC_2.99, the image has glibc 2." in said
+
+
+def build(folder: Path, name: str, code: str, *options: str) -> None:
+    (folder / f"{name}.c").write_text(code)
+    (folder / "map").write_text("GLIBC_2.99 { newer; };")
+    versions = ["-Wl,--version-script=map"] if name == "stub" else []
+    command = ["gcc", "-shared", "-fPIC", "-o", name, f"{name}.c", *versions, *options]
+    subprocess.run(command, check=True, cwd=folder)
+
+
+def run_shim(tmp_path: Path, libraries: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """Run the shim for one task of a job with --nv."""
+    (tmp_path / "trainer.py").write_text(code)
+    options = ["--tasks", "1", "--controller", "gloo", "--nv", "--run-dir", str(tmp_path)]
+    command = [sys.executable, str(RANK), *options, "--", str(tmp_path / "trainer.py"), "an arg"]
+    env = {**os.environ, "LD_LIBRARY_PATH": str(libraries)}
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+
+
+def test_horovod_finds_the_driver_under_its_own_name(tmp_path: Path, libraries: Path) -> None:
+    fake_driver(libraries, gpu.LIBRARY)
+    trainer = "import ctypes, sys; ctypes.CDLL('libcuda.so'); print('LOADED', sys.argv[1])"
+    done = run_shim(tmp_path, libraries, trainer)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "| LOADED an arg" in done.stdout
+
+
+def test_a_refused_task_explains_and_records_it_and_runs_nothing(
+    tmp_path: Path, libraries: Path
+) -> None:
+    unusable(libraries)
+    done = run_shim(tmp_path, libraries, "print('STARTED')")
+    assert done.returncode == gpu.EXIT_REFUSED
+    assert "STARTED" not in done.stdout
+    assert "  try: " in done.stdout
+    failure = json.loads((tmp_path / "failures" / "rank-0.json").read_text())
+    assert failure["exit_code"] == gpu.EXIT_REFUSED
+    assert "\n" not in failure["message"]
