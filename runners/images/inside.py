@@ -6,7 +6,6 @@ is not asked for by name, since a framework takes seconds.
 
 from __future__ import annotations
 
-import ctypes
 import glob
 import importlib.util
 import json
@@ -14,6 +13,7 @@ import os
 import platform
 import re
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 
 def package(*names: str) -> str | None:
@@ -42,11 +42,13 @@ def read(path: str | None) -> str:
         return ""
 
 
-def library(name: str) -> ctypes.CDLL | None:
-    """A shared library, None when it cannot be loaded."""
+def library(name: str) -> Any:
+    """A shared library; None when it, or ctypes itself, cannot be loaded."""
     try:
+        import ctypes  # a small Python may lack libffi
+
         return ctypes.CDLL(name)
-    except OSError:
+    except (ImportError, OSError):
         return None
 
 
@@ -55,18 +57,24 @@ def pmix() -> str | None:
     found = library("libpmix.so.2")
     if not found:
         return None
+    import ctypes
+
     found.PMIx_Get_version.restype = ctypes.c_char_p
-    text = found.PMIx_Get_version().decode()
-    match = re.search(r"\d+(\.\d+)+", text)
+    match = re.search(r"\d+(\.\d+)+", found.PMIx_Get_version().decode())
     return match.group() if match else None
 
 
 def nccl() -> str | None:
     """Version of NCCL: its wheel's, or the library's own."""
-    wheel, number = package("nvidia-nccl-cu13", "nvidia-nccl-cu12"), ctypes.c_int()
+    wheel = package("nvidia-nccl-cu13", "nvidia-nccl-cu12")
     found = None if wheel else library("libnccl.so.2")
-    if not found or found.ncclGetVersion(ctypes.byref(number)):
+    if not found:
         return wheel
+    import ctypes
+
+    number = ctypes.c_int()
+    if found.ncclGetVersion(ctypes.byref(number)):
+        return None
     # NCCL 2.9 went from 1000 * major + 100 * minor to 10000 * major + 100 * minor (nccl.h).
     scale = 10000 if number.value >= 10000 else 1000
     major, rest = divmod(number.value, scale)
