@@ -24,8 +24,8 @@ demo: build-cpu cluster-up ## build the CPU image, start a cluster, train on two
 	@echo "The cluster is up: make cluster-shell. To end it: make cluster-down."
 
 .PHONY: build-cpu
-build-cpu: ## build the CPU image, without root; nothing when nothing changed
-	$(PYTHON) -m containers.build cpu
+build-cpu: $(VENV)/.ready ## build the CPU image, without root; nothing when nothing changed
+	$(IN_VENV) python -m runners build cpu
 
 .PHONY: lock
 lock: ## renew the locks of the images' packages

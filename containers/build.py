@@ -1,53 +1,46 @@
-"""Build an image: python3 -m containers.build cpu
+"""Build one of our images: wheels, base, Horovod wheel, environment, image.
 
-Steps: wheels (the host's pip), base, Horovod wheel, image, test. Each is named by the content of
-its inputs and skipped when it is there. Everything but the wheels is done by an ordinary user with
-`apptainer build --fakeroot`; when root runs this, in the toolbox of the test cluster.
+Each step is named by the content of its inputs and skipped when its result is there. Everything
+but the wheels is done by an ordinary user; when root builds, in the toolbox of the test cluster.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import catalogue, chain, debian, pip, process, record, revision, steps, toolbox
-from .chain import say
-from .errors import BuildError, Refused
+from . import (
+    apptainer,
+    catalogue,
+    chain,
+    debian,
+    modes,
+    pip,
+    process,
+    record,
+    revision,
+    toolbox,
+    wheels,
+)
+from .apptainer import Apptainer
+from .chain import Progress
+from .errors import Refused
 from .places import Places
-from .plan import REGISTRY_BASE, Base, Plan, tracked_inputs
+from .plan import EPOCH, Base, Plan, Source, tracked_inputs
+from .steps import Builder
 
-INTERRUPTED = 130
 
+@dataclass(frozen=True)
+class Options:
+    """What a user may ask of a build; `revision` is root's, whose repository it is."""
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    top = argparse.ArgumentParser(
-        prog="python3 -m containers.build",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    top.add_argument("image", help=f"one of: {', '.join(catalogue.IMAGES)}")
-    top.add_argument(
-        "--base",
-        choices=["auto", "docker", "debian"],
-        default="auto",
-        help="from a registry, or made of Debian packages (auto: where mmdebstrap is)",
-    )
-    top.add_argument(
-        "--from",
-        dest="reference",
-        default=REGISTRY_BASE,
-        metavar="IMAGE",
-        help="the base in a registry (default: %(default)s)",
-    )
-    pip.add_options(top)
-    top.add_argument("--output", type=Path, metavar="FILE", help="default: images/ on scratch")
-    top.add_argument("--dry-run", action="store_true", help="say what would be made")
-    top.add_argument("--revision", help=argparse.SUPPRESS)  # from root, whose repository it is
-    return top
+    base: str = "auto"  # auto, debian, or an image of a registry
+    source: pip.Source = field(default_factory=pip.Source)
+    output: Path | None = None
+    frozen: bool = False
+    ca: Path | None = None
+    revision: str = ""
 
 
 def is_root() -> bool:
@@ -55,36 +48,45 @@ def is_root() -> bool:
     return os.geteuid() == 0
 
 
-def make_plan(options: argparse.Namespace) -> Plan:
-    """What the options ask for. Raises Refused."""
-    image = catalogue.image(options.image)
+def make_plan(name: str, options: Options) -> Plan:
+    """What is to be made. Raises UsageError, Refused."""
+    image = catalogue.image(name)
     places = toolbox.places(os.environ) if is_root() else Places.locate(os.environ)
-    checkout, paths = catalogue.CHECKOUT, tracked_inputs(image)
     return Plan(
         image=image,
-        base=Base(choose_base(options.base), options.reference),
+        base=choose_base(options.base, image),
         places=places,
         output=find_output(options.output, places.images / f"{image.name}.sif"),
-        version=revision.version(checkout),
-        revision=options.revision or revision.revision(checkout, paths),
+        source=find_source(image, options.revision),
     )
 
 
+def find_source(image: catalogue.Image, told: str) -> Source:
+    """Version, revision and its date; `told` is `REVISION DATE` of who can ask the repository."""
+    checkout, paths = catalogue.CHECKOUT, tracked_inputs(image)
+    version = revision.version(checkout)
+    if told:
+        name, date = told.split()
+        return Source(version, name, int(date))
+    date_of = revision.date(checkout, paths)
+    return Source(version, revision.revision(checkout, paths), date_of or EPOCH)
+
+
 def find_output(asked: Path | None, default: Path) -> Path:
-    """The image's path on this machine. Raises Refused."""
+    """The image's path on this machine. Raises UsageError."""
     if asked is None:
         return default
     return toolbox.on_host(asked, os.environ) if is_root() else asked.absolute()
 
 
-def choose_base(asked: str) -> str:
+def choose_base(asked: str, image: catalogue.Image) -> Base:
     """`auto` resolved. Refused when the tools for the base asked for are not there."""
     there = is_root() or debian.available()  # the toolbox has the tools
     if asked == "debian" and not there:
         raise Refused(debian.NO_TOOL)
-    if asked == "auto":
-        return "debian" if there else "docker"
-    return asked
+    if asked == "debian" or (asked == "auto" and there):
+        return Base("debian")
+    return Base("docker", image.registry_base if asked == "auto" else asked)
 
 
 def up_to_date(plan: Plan) -> bool:
@@ -94,61 +96,42 @@ def up_to_date(plan: Plan) -> bool:
     return present is not None and present.key == wanted
 
 
-def build(plan: Plan, options: argparse.Namespace) -> None:
+def build(plan: Plan, options: Options, progress: Progress) -> None:
     """Make the image as an ordinary user. Raises BuildError."""
-    steps.require_apptainer()
-    with chain.only_build(plan.places.work):
+    apptainer.require()
+    with chain.only_build(plan.places.work, progress):
         if not up_to_date(plan):  # another build may just have made it
-            chain.carry_out(steps_of(plan, options), plan)
+            chain.carry_out(steps_of(plan, options, progress), plan, progress)
 
 
-def steps_of(plan: Plan, options: argparse.Namespace) -> list[chain.Step]:
-    """All steps of the plan, needed or not. Raises Refused."""
-    builder = steps.Builder(plan, steps.environment(plan, os.environ))
-    return chain.steps(plan, builder, pip.Source.of(options))
+def steps_of(plan: Plan, options: Options, progress: Progress) -> list[chain.Step]:
+    """The steps, in the way of building that works here. Raises Refused."""
+    process.empty(plan.places.temporary)
+    environ = apptainer.environment(plan.places, os.environ, EPOCH)
+    mode = modes.choose(environ)
+    progress.say(f"build mode: {mode.name} ({mode.evidence})")
+    if plan.base.kind == "debian" and not mode.subordinate_ids:
+        raise Refused(debian.NO_IDS)
+    runtime = Apptainer(mode, environ, plan.places.temporary, options.ca)
+    return chain.steps(plan, Builder(plan, runtime, options.frozen), options.source)
 
 
-def describe(plan: Plan, options: argparse.Namespace) -> None:
-    """Say what a build would make."""
-    for step in steps_of(plan, options):
-        print(f"{step.name}: {'to be made' if step.needed else 'nothing to do'}")
+def describe(plan: Plan, options: Options, progress: Progress) -> str:
+    """The definition, and what would be done."""
+    apptainer.require()
+    text = plan.definition.read_text(encoding="utf-8").rstrip()
+    return f"{text}\n\n{chain.outline(steps_of(plan, options, progress))}"
 
 
-def delegate(plan: Plan, options: argparse.Namespace) -> None:
-    """As root: fetch the wheels here, then go on in the toolbox. Raises BuildError."""
-    if not plan.wheels.exists():
-        say("wheels, with this machine's pip ...")
-        steps.Builder(plan, os.environ).fetch_wheels(pip.Source.of(options))
-    passed = [options.image, f"--base={plan.base.kind}", f"--from={plan.base.reference}"]
-    passed += [f"--revision={plan.revision}"]
+def delegate(plan: Plan, options: Options, progress: Progress, dry_run: bool) -> None:
+    """As root: fetch the wheels here, then go on in the toolbox; does not return."""
+    if not plan.wheels.exists() and not dry_run:
+        with progress.phase("wheels, with this machine's pip"):
+            wheels.fetch(plan.image, options.source, plan.wheels)
+    passed = [plan.image.short, f"--base={options.base}"]
+    passed += [f"--revision={plan.source.revision} {plan.source.date}"]
     passed += [f"--output={options.output}"] if options.output else []
-    say(f"in the cluster's toolbox, whose /scratch is {plan.places.images.parents[1]}")
+    passed += ["--frozen"] if options.frozen else []
+    passed += ["--dry-run"] if dry_run else []
+    progress.say(f"in the cluster's toolbox, whose /scratch is {plan.places.images.parents[1]}")
     toolbox.become(plan.places, passed)
-
-
-def main(argv: Sequence[str]) -> int:
-    """Build and print the image's path; 1 when it failed, 2 when nothing was started."""
-    options = parser().parse_args(argv)
-    try:
-        with process.stoppable():
-            plan = make_plan(options)
-            if up_to_date(plan):
-                say("nothing changed")
-            elif options.dry_run:
-                describe(plan, options)
-            elif is_root():
-                delegate(plan, options)
-            else:
-                build(plan, options)
-            print(toolbox.inside(plan.output, os.environ) if is_root() else plan.output)
-    except BuildError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        say("interrupted; temporary files are removed")
-        return INTERRUPTED
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

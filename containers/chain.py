@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import fcntl
-import sys
-import time
+import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from . import keys, pip, process
-from .places import require_space
+from . import pip, process, space, wheels
 from .plan import Plan
 from .steps import Builder
+
+
+class Progress(Protocol):
+    """Who shows a build to people."""
+
+    def say(self, text: str) -> None:
+        """One line."""
+
+    def phase(self, name: str, log: Path | None = None) -> AbstractContextManager[None]:
+        """Something that takes long; `log` grows meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -24,69 +33,107 @@ class Step:
     name: str
     needed: bool
     make: Callable[[], None]
+    command: Callable[[], list[str]]  # the one that takes long, for people to read
+    log: str = ""  # the step's name in the name of its log
 
 
 def steps(plan: Plan, builder: Builder, source: pip.Source) -> list[Step]:
     """All steps in order; those whose result is there, or is not asked for, are not needed."""
-    fetch = partial(builder.fetch_wheels, source)
     compiling = not plan.horovod.exists()
-    unpacking = compiling or not builder.only_trainers_changed()
+    packing = not plan.environment.exists()
     found = [
-        Step("wheels", unpacking and not plan.wheels.exists(), fetch),
-        Step("Horovod wheel (about 5 minutes)", compiling, builder.compile_horovod),
-        Step("image, with its test", True, builder.make_image),
+        Step(
+            "wheels",
+            (compiling or packing) and not plan.wheels.exists(),
+            partial(builder.fetch_wheels, source),
+            partial(wheels.command, plan.image, source, plan.wheels),
+        ),
+        Step(
+            "Horovod wheel (5 minutes)",
+            compiling,
+            builder.compile_horovod,
+            lambda: builder.apptainer.argv(builder.horovod_build(plan.horovod)),
+            "horovod",
+        ),
+        Step(
+            "environment, with its test",
+            packing,
+            builder.make_environment,
+            lambda: builder.apptainer.argv(builder.environment_build()),
+            "environment",
+        ),
+        Step(
+            "image: environment and trainers",
+            True,
+            builder.make_image,
+            lambda: builder.append_command(Path("trainers"), plan.output),
+            "image",
+        ),
     ]
     if plan.base.kind == "debian":
         found[1:1] = [
             base_step("base to compile in", compiling, plan.wheel_definition, builder),
-            base_step("base of the image", unpacking, plan.definition, builder),
+            base_step("base of the image", packing, plan.definition, builder),
         ]
     return found
 
 
-def base_step(name: str, wanted: bool, definition: Path, builder: Builder) -> Step:
+def base_step(name: str, wanted: bool, path: Path, builder: Builder) -> Step:
     """Making a base from Debian packages."""
-    missing = not builder.plan.base_archive(definition).exists()
-    make = partial(builder.make_base, definition, keys.packages(definition))
-    return Step(name, wanted and missing, make)
+    archive = builder.plan.base_archive(path)
+    return Step(
+        name,
+        wanted and not archive.exists(),
+        partial(builder.make_base, path),
+        partial(builder.base_command, path, archive),
+        f"base-for-{path.stem}",
+    )
 
 
-def carry_out(todo: Sequence[Step], plan: Plan) -> None:
+def outline(todo: Sequence[Step]) -> str:
+    """What would be done, as comments, and the commands for it."""
+    lines = []
+    for number, step in enumerate(todo, start=1):
+        lines.append(
+            f"# [{number}/{len(todo)}] {step.name}{'' if step.needed else ': nothing to do'}"
+        )
+        lines += [shlex.join(step.command())] if step.needed else []
+    return "\n".join(lines)
+
+
+def carry_out(todo: Sequence[Step], plan: Plan, progress: Progress) -> None:
     """Make what is needed. Raises BuildError."""
     temporary = plan.places.temporary
     process.empty(temporary)
-    require_space(temporary)
+    large = any(step.needed for step in todo[:-1])
+    needs = plan.image.needs if large else plan.image.needs_for_trainers
+    for warning in space.require(temporary, needs):
+        progress.say(f"warning: {warning}")
     try:
         for number, step in enumerate(todo, start=1):
-            report(f"[{number}/{len(todo)}] {step.name}", step)
+            make(step, f"[{number}/{len(todo)}] {step.name}", plan, progress)
     finally:
         process.empty(temporary)
 
 
-def report(name: str, step: Step) -> None:
-    """Make one step, saying what happens and how long it took."""
+def make(step: Step, name: str, plan: Plan, progress: Progress) -> None:
+    """Make one step, or say that there is nothing to do."""
     if not step.needed:
-        say(f"{name}: nothing to do")
+        progress.say(f"{name}: nothing to do")
         return
-    say(f"{name} ...")
-    began = time.monotonic()
-    step.make()
-    say(f"{name}: {time.monotonic() - began:.0f} s")
+    log = plan.places.logs / f"{plan.image.name}-{step.log}.log" if step.log else None
+    with progress.phase(name, log):
+        step.make()
 
 
 @contextmanager
-def only_build(folder: Path) -> Iterator[None]:
+def only_build(folder: Path, progress: Progress) -> Iterator[None]:
     """Wait until no other build uses the same scratch."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another build in {folder}")
+            progress.say(f"waiting for another build in {folder}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def say(text: str) -> None:
-    """Progress, for people."""
-    print(text, file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .errors import Refused
+from .errors import BuildError, Refused
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # Lines of sources.list(5) and URIs of DEB822-STYLE; options in [brackets] are not the address.
@@ -19,10 +19,14 @@ ARCHIVE = re.compile(r"^(?:deb\s+(?:\[[^\]]*\]\s+)?|URIs:\s*)((?:https?|file):\S
 NO_ARCHIVE = """\
 no Debian archive in this machine's apt sources (/etc/apt), to make the base image from.
 Name one:          RUNNER_DEBIAN_MIRROR=<archive address> make build-cpu
-or use a registry: python3 -m containers.build cpu --base docker"""
+or use a registry: runner build cpu --base debian:12-slim"""
 NO_TOOL = """\
 a base image from Debian packages needs mmdebstrap and debian-archive-keyring, which are not here.
-Install both, or use a registry: python3 -m containers.build cpu --base docker"""
+Install both, or use a registry: runner build cpu --base debian:12-slim"""
+STATIC_UNUSED = ("cublas", "cufft", "curand", "cusolver", "cusparse", "npp", "nv")
+NO_IDS = """\
+a base image from Debian packages needs subordinate ids, which this user does not have here.
+Use a registry's: runner build cpu --base debian:12-slim"""
 # No trace of the archive: the image's own sources list stays empty.
 CLEAN = 'rm -f "$1"/etc/apt/sources.list "$1"/etc/resolv.conf "$1"/etc/hostname'
 
@@ -49,11 +53,21 @@ def apt_sources(etc_apt: Path = Path("/etc/apt")) -> list[str]:
     return [file.read_text(encoding="utf-8") for file in files if file.is_file()]
 
 
-def argv(archive: str, codename: str, packages: Sequence[str], output: Path) -> list[str]:
-    """The command that writes the base's file system to `output`, a .tar, as an ordinary user."""
-    signed = f"[signed-by={KEYRING}]"
+def argv(
+    archive: str,
+    codename: str,
+    components: Sequence[str],
+    packages: Sequence[str],
+    output: Path,
+    mode: str = "unshare",
+) -> list[str]:
+    """The command that writes the base's file system to `output`, a .tar.
+
+    Mode `unshare` is for an ordinary user with subordinate ids, `root` for root.
+    """
+    signed, parts = f"[signed-by={KEYRING}]", " ".join(components)
     return [
-        *("mmdebstrap", "--mode=unshare", "--variant=minbase", "--format=tar", "--quiet"),
+        *("mmdebstrap", f"--mode={mode}", "--variant=minbase", "--format=tar", "--quiet"),
         f"--include={','.join(packages)}",
         # /dev/* cannot be unpacked without privilege, and every container mounts its own.
         "--skip=output/dev",
@@ -65,10 +79,32 @@ def argv(archive: str, codename: str, packages: Sequence[str], output: Path) -> 
         "--dpkgopt=path-include=/usr/share/doc/*/copyright",
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
+        # CUDA's libraries of mathematics, 2.3 GB that nothing of ours is linked against.
+        *(f"--dpkgopt=path-exclude=/usr/lib/*/lib{name}*_static*.a" for name in STATIC_UNUSED),
         f"--customize-hook={CLEAN}",
         *(codename, str(output)),
-        *(f"deb {signed} {archive} {suite} main" for suite in (codename, f"{codename}-updates")),
+        *(f"deb {signed} {archive} {suite} {parts}" for suite in (codename, f"{codename}-updates")),
     ]
+
+
+def installed(layer: Path) -> dict[str, str]:
+    """The version of each package in a base's file system archive."""
+    with tarfile.open(layer) as archive:
+        for entry in archive:
+            if entry.name.lstrip("./") == "var/lib/dpkg/status" and entry.isfile():
+                stream = archive.extractfile(entry)
+                return parse_status(stream.read().decode() if stream else "")
+    raise BuildError(f"{layer} has no list of Debian packages")
+
+
+def parse_status(text: str) -> dict[str, str]:
+    """Package and version of dpkg's status file (deb822: stanzas of `Field: value`)."""
+    found = {}
+    for stanza in text.split("\n\n"):
+        fields = dict(re.findall(r"^(Package|Version): (.*)$", stanza, re.MULTILINE))
+        if len(fields) == 2:
+            found[fields["Package"]] = fields["Version"]
+    return found
 
 
 def sha256(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""What the build programs raise; only their `main` functions turn it into an exit code."""
+"""What the build programs raise; only command lines turn it into an exit code."""
 
 
 class BuildError(Exception):
@@ -7,7 +7,13 @@ class BuildError(Exception):
     exit_code = 1
 
 
-class Refused(BuildError):
-    """This machine or this usage does not allow the build; nothing was started."""
+class UsageError(BuildError):
+    """What was asked for is wrong: a name, an option, a file's content."""
 
     exit_code = 2
+
+
+class Refused(BuildError):
+    """This machine does not allow the build; nothing was started."""
+
+    exit_code = 80

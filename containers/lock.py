@@ -1,6 +1,7 @@
 """Renew a lock: python3 -m containers.lock cpu [--extra-index-url URL]
 
-Resolves the `.in` files to exact versions and hashes. Run it with the image's own Python version
+Resolves the `.in` files to exact versions and hashes, and notes the versions of Debian's packages
+by making the bases. Run it with the image's own Python version
 on Linux x86_64, because pip evaluates environment markers for the Python that runs it.
 """
 
@@ -16,29 +17,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import catalogue, lockfile, pip
+from . import catalogue, debian, definition, drift, lockfile, pip, process
 from .errors import BuildError, Refused
 from .lockfile import Pin
 
-# tf-keras requires the package `tensorflow`; tensorflow-cpu is the same without the CUDA parts.
-PROVIDED = frozenset({"tensorflow"})
 HEADER = "Written by python3 -m containers.lock from {source}: do not edit.\n{what}"
 RUNTIME = "Everything the image installs, for CPython {python} on Linux x86_64."
-BUILD = "What compiling Horovod needs besides {lock}; horovod is the source archive."
+BUILD = "What compiling Horovod needs besides an image's own lock; horovod is the source archive."
 
 
 def pins_of(report: dict[str, Any]) -> list[Pin]:
     """The pins in pip's installation report (format: pip.pypa.io, installation report)."""
-    return [_pin(entry) for entry in report["install"] if _name(entry) not in PROVIDED]
-
-
-def _name(entry: dict[str, Any]) -> str:
-    return lockfile.normalised(entry["metadata"]["name"])
+    return [_pin(entry) for entry in report["install"]]
 
 
 def _pin(entry: dict[str, Any]) -> Pin:
     sha256 = entry["download_info"]["archive_info"]["hashes"]["sha256"]
-    return Pin(_name(entry), entry["metadata"]["version"], sha256)
+    name = lockfile.normalised(entry["metadata"]["name"])
+    return Pin(name, entry["metadata"]["version"], sha256)
 
 
 def resolve(requirements: Path, options: Sequence[str], constraints: Sequence[Pin]) -> list[Pin]:
@@ -70,30 +66,73 @@ def write(path: Path, text: str) -> None:
     os.replace(part, path)
 
 
-def renew(image: catalogue.Image, source: pip.Source) -> None:
-    """Write both locks of an image. Raises BuildError."""
+def renew_python(image: catalogue.Image, source: pip.Source) -> None:
+    """Write the wheels of both locks of an image. Raises BuildError."""
     require_same_python(image.python)
-    here, options = catalogue.HERE, [*pip.target(image.python), *source.options()]
+    here, target = catalogue.HERE, pip.target(image.python, image.glibc_minor)
     wanted = (here / image.lock).with_suffix(".in"), (here / image.build_lock).with_suffix(".in")
-    runtime = resolve(wanted[0], options, [])
+    found = resolve(wanted[0], [*target, *source.options()], [])
+    runtime = [pin for pin in found if pin.name not in image.provided]
     # Horovod is the one package taken as source; --target needs binaries only, so no target here.
     build = resolve(wanted[1], [*source.options(), "--no-binary=horovod"], runtime)
-    what = RUNTIME.format(python=image.python), BUILD.format(lock=image.lock)
+    what = RUNTIME.format(python=image.python), BUILD
     for name, pins, asked, text in zip(
         (image.lock, image.build_lock), (runtime, build), wanted, what
     ):
-        write(here / name, lockfile.render(pins, HEADER.format(source=asked.name, what=text)))
-        print(f"{name}: {len(pins)} packages")
+        kept = lockfile.render_debian(_debian(here / name))
+        text = lockfile.render(pins, HEADER.format(source=asked.name, what=text))
+        write(here / name, text + kept)
+        print(f"{name}: {len(pins)} packages of Python")
+
+
+def _debian(lock: Path) -> dict[str, dict[str, str]]:
+    if not lock.exists():
+        return {}
+    return {section: lockfile.debian(lock, section) for section in drift.SECTIONS}
+
+
+def renew_debian(image: catalogue.Image) -> None:
+    """Write the versions of the Debian packages, as the archive has them now, into the lock."""
+    lock = catalogue.HERE / image.lock
+    sections = {
+        "debian": debian_versions(image, catalogue.HERE / image.definition),
+        "debian-build": debian_versions(image, catalogue.HERE / image.wheel_definition),
+    }
+    text = "".join(
+        line
+        for line in lock.read_text(encoding="utf-8").splitlines(keepends=True)
+        if not lockfile.DEBIAN.match(line)
+    )
+    write(lock, text + lockfile.render_debian(sections))
+    counts = ", ".join(f"{len(packages)} ({name})" for name, packages in sections.items())
+    print(f"{image.lock}: packages of Debian: {counts}")
+
+
+def debian_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
+    """What a definition's packages come to today: by making its base. Raises BuildError."""
+    archive = debian.find_archive(os.environ, debian.apt_sources())
+    mode = "root" if os.geteuid() == 0 else "unshare"
+    with tempfile.TemporaryDirectory() as folder:
+        layer = Path(folder, "base.tar")
+        names = definition.packages(path)
+        command = debian.argv(archive, image.codename, image.components, names, layer, mode)
+        process.run(command, Path(folder, "log"), os.environ)
+        return debian.installed(layer)
 
 
 def main(argv: Sequence[str]) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python3 -m containers.lock", description=__doc__)
     parser.add_argument("image", choices=sorted(catalogue.IMAGES))
+    parser.add_argument("--only", choices=["python", "debian"], help="leave the other part")
     pip.add_options(parser)
     options = parser.parse_args(argv)
     try:
-        renew(catalogue.image(options.image), pip.Source.of(options))
+        image = catalogue.image(options.image)
+        if options.only != "debian":
+            renew_python(image, pip.Source.of(options))
+        if options.only != "python":
+            renew_debian(image)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import Refused
+from .errors import UsageError
 
 LINE = re.compile(r"(?P<name>[\w.-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})")
+
+DEBIAN = re.compile(r"^# (debian(?:-build)?) ([a-z0-9][a-z0-9.+-]+)=(\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ def normalised(name: str) -> str:
 
 
 def parse(text: str, source: str) -> list[Pin]:
-    """Read a lock; Refused names the first line that is not `name==version --hash=sha256:...`."""
+    """Read a lock; UsageError names the first line that is no pin."""
     pins = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
@@ -43,15 +45,30 @@ def parse(text: str, source: str) -> list[Pin]:
 def _pin(line: str, where: str) -> Pin:
     match = LINE.fullmatch(line)
     if match is None:
-        raise Refused(
+        raise UsageError(
             f"{where}: not 'name==version --hash=sha256:<64 digits>': {line!r}\n"
             "Locks are written by a program: python3 -m containers.lock --help"
         )
     return Pin(normalised(match["name"]), match["version"], match["sha256"])
 
 
+def debian(path: Path, section: str) -> dict[str, str]:
+    """The Debian packages in a lock: lines `# SECTION NAME=VERSION`, comments to pip."""
+    found = DEBIAN.findall(path.read_text(encoding="utf-8"))
+    return {name: version for part, name, version in found if part == section}
+
+
+def render_debian(sections: Mapping[str, Mapping[str, str]]) -> str:
+    """The lines that `debian` reads."""
+    return "".join(
+        f"# {section} {name}={version}\n"
+        for section, packages in sections.items()
+        for name, version in sorted(packages.items())
+    )
+
+
 def read(path: Path) -> list[Pin]:
-    """Read a lock file. Raises Refused."""
+    """Read a lock file. Raises UsageError."""
     return parse(path.read_text(encoding="utf-8"), path.name)
 
 

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import BuildError, Refused
-
-NEWEST_GLIBC = 36  # of Debian 12, the oldest base an image has
+from .errors import BuildError, Refused, UsageError
 
 
 @dataclass(frozen=True)
@@ -24,11 +22,16 @@ class Source:
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Source:
-        """What the options of `add_options` say; Refused when the wheel folder is not there."""
-        folder = Path(options.wheelhouse).resolve() if options.wheelhouse else None
+        """What the options of `add_options` say. Raises UsageError."""
+        return cls.given(options.wheelhouse, options.index_url, options.extra_index_url)
+
+    @classmethod
+    def given(cls, wheelhouse: str | None, index_url: str, extra_index_url: str) -> Source:
+        """The same from their values; UsageError when the wheel folder is not there."""
+        folder = Path(wheelhouse).resolve() if wheelhouse else None
         if folder and not folder.is_dir():
-            raise Refused(f"--wheelhouse {options.wheelhouse}: no such folder")
-        return cls(folder, options.index_url, options.extra_index_url)
+            raise UsageError(f"--wheelhouse {wheelhouse}: no such folder")
+        return cls(folder, index_url, extra_index_url)
 
     def options(self) -> list[str]:
         """The options of pip that say so."""
@@ -45,9 +48,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--extra-index-url", metavar="URL", default="", help="a second index")
 
 
-def target(python: str, architecture: str = "x86_64") -> list[str]:
-    """Options that choose wheels for CPython `python` on Linux, whatever runs pip."""
-    newer = [f"manylinux_2_{minor}_{architecture}" for minor in range(NEWEST_GLIBC, 4, -1)]
+def target(python: str, glibc_minor: int, architecture: str = "x86_64") -> list[str]:
+    """Options that choose wheels for CPython `python` and glibc 2.N, whatever runs pip."""
+    newer = [f"manylinux_2_{minor}_{architecture}" for minor in range(glibc_minor, 4, -1)]
     older = [f"manylinux{year}_{architecture}" for year in ("2014", "2010", "1")]
     platforms = [f"--platform={tag}" for tag in [*newer, *older]]
     return [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", *platforms]

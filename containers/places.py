@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from .errors import Refused
-
-# An unpacked CPU environment is 2.6 GB, with the compilers 3.3; then the packed image, 0.8.
-BYTES_NEEDED = 6 * 10**9
 
 
 def user_cache(environ: Mapping[str, str]) -> Path:
@@ -65,14 +59,3 @@ class Places:
     def logs(self) -> Path:
         """One log per step, overwritten by the next run of the step."""
         return self.work / "logs"
-
-
-def require_space(folder: Path, needed: int = BYTES_NEEDED) -> None:
-    """Refused when the file system of `folder` has less than `needed` bytes free."""
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise Refused(
-            f"no space to build: {folder} has {free / 1e9:.1f} GB free, a build needs about"
-            f" {needed / 1e9:.0f} GB.\nFree some, or name another place:"
-            " RUNNER_SCRATCH=<folder> make build-cpu"
-        )

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from . import keys
+from . import definition, drift, keys, lockfile
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .places import Places
 
-# Packing this image's 2.9 GB on two cores: gzip 209 s, 745 MB; zstd 3 10 s, 757 MB; zstd 6 23 s,
-# 706 MB. zstd also starts Python faster. It needs squashfuse, or a kernel of 4.14 or newer.
-COMPRESSION = "-comp zstd -Xcompression-level 3"
-REGISTRY_BASE = "debian:12-slim"
+# The table behind this choice: docs in README, "How the images are packed"; `make bench-images`.
+COMPRESSION = "-comp zstd -Xcompression-level 9 -b 1M"
+# The time of everything in an image that has none of its own: the release of Horovod 0.28.1.
+EPOCH = 1686528000  # 2023-06-12, seconds since 1970
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,21 @@ class Base:
     """What the images start from: an image of a registry, or Debian packages made into one."""
 
     kind: str  # "docker" or "debian"
-    reference: str = REGISTRY_BASE  # only of kind docker
+    reference: str = ""  # only of kind docker
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the project's files come from: for the labels of the image."""
+
+    version: str
+    revision: str
+    date: int  # of the revision, seconds since 1970
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the files differ from the revision."""
+        return self.revision.endswith("-dirty")
 
 
 @dataclass(frozen=True)
@@ -32,8 +46,7 @@ class Plan:
     base: Base
     places: Places
     output: Path
-    version: str
-    revision: str
+    source: Source
 
     @property
     def definition(self) -> Path:
@@ -48,49 +61,64 @@ class Plan:
     @cached_property
     def wheels(self) -> Path:
         """The folder of all locked wheels."""
-        name = keys.of_files(self.image.locks(), HERE)
-        return self.places.wheels / f"{self.image.name}-{name}"
+        return self.places.wheels / f"{self.image.name}-{self.pins}"
 
-    def base_key(self, definition: Path) -> str:
+    @cached_property
+    def pins(self) -> str:
+        """Key of all wheels and archives."""
+        lines = [pin.line() for lock in self.image.locks() for pin in lockfile.read(lock)]
+        return keys.key(pins="\n".join(sorted(lines)))
+
+    def base_key(self, path: Path) -> str:
         """Content key of the base that a definition starts from."""
         if self.base.kind == "docker":
             return f"docker:{self.base.reference}"
         text = (HERE / "debian.py").read_text(encoding="utf-8")
+        section = drift.section(path, self.definition)
         return keys.key(
-            program=text, release=self.image.codename, packages=" ".join(keys.packages(definition))
+            program=text,
+            release=f"{self.image.codename} {' '.join(self.image.components)}",
+            packages=" ".join(definition.packages(path)),
+            versions=lockfile.render_debian({"": lockfile.debian(HERE / self.image.lock, section)}),
         )
 
-    def base_archive(self, definition: Path) -> Path:
+    def base_archive(self, path: Path) -> Path:
         """The file of a base made from Debian packages."""
-        return self.places.builds / f"base-{self.base_key(definition)}.tar"
+        return self.places.builds / f"base-{self.base_key(path)}.tar"
 
     @cached_property
     def horovod(self) -> Path:
         """The folder of the compiled Horovod wheel."""
-        inputs = [*self.image.locks(), self.wheel_definition, HERE / "horovod" / "edits.py"]
+        inputs = [self.wheel_definition]
+        inputs += sorted(p for p in (HERE / "horovod").iterdir() if p.suffix in (".py", ".sh"))
         files = keys.of_files(inputs, HERE)
-        key = keys.key(files=files, base=self.base_key(self.wheel_definition))
+        key = keys.key(files=files, pins=self.pins, base=self.base_key(self.wheel_definition))
         return self.places.builds / f"horovod-{key}"
 
     @cached_property
-    def environment(self) -> str:
-        """Key of all that takes long: an image with the same one only needs new trainers."""
-        return keys.key(
-            files=keys.of_files([self.definition, HERE / self.image.lock], HERE),
+    def environment(self) -> Path:
+        """The image without trainers: all that takes long."""
+        inputs = [self.definition, HERE / "slim.py"]
+        inputs += [HERE / self.image.slim, *sorted((HERE / INSIDE).glob("*.py"))]
+        key = keys.key(
+            files=keys.of_files(inputs, HERE),
+            pins=self.pins,
             horovod=self.horovod.name,
             base=self.base_key(self.definition),
+            compression=COMPRESSION,
+            epoch=str(EPOCH),
         )
+        return self.places.builds / f"environment-{key}.sif"
 
     @cached_property
     def key(self) -> str:
         """Key of the whole image. Of the revision it holds only whether it is dirty."""
         return keys.key(
-            environment=self.environment,
-            inside=keys.of_files(sorted((HERE / INSIDE).glob("*.py")), HERE),
+            environment=self.environment.name,
             recipes=keys.of_files(recipes(CHECKOUT), CHECKOUT),
-            compression=COMPRESSION,
-            version=self.version,
-            dirty=str(self.revision.endswith("-dirty")),
+            assembly=keys.of_files([HERE / "assemble.py"], HERE),
+            version=self.source.version,
+            dirty=str(self.source.dirty),
         )
 
 
@@ -102,5 +130,6 @@ def recipes(checkout: Path) -> list[Path]:
 
 def tracked_inputs(image: Image) -> list[str]:
     """What decides the image's content, as paths in the repository, for its revision label."""
-    names = [image.definition, image.wheel_definition, image.lock, image.build_lock, INSIDE]
+    names = [image.definition, image.wheel_definition, image.lock, image.build_lock, image.slim]
+    names += [INSIDE, "slim.py"]
     return ["recipes", "containers/horovod", *(f"containers/{name}" for name in names)]

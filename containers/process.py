@@ -10,16 +10,16 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from . import failure
 from .errors import BuildError
 
-LAST_LINES = 25
 SECONDS_TO_STOP = 30
 
 
 def run(
     command: Sequence[str], log: Path, environ: Mapping[str, str], folder: Path | None = None
 ) -> None:
-    """Run `command` in `folder`, appending to `log`. BuildError with the log's end if it fails."""
+    """Run `command` in `folder`, appending to `log`. BuildError with the reason if it fails."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         # A session of its own: Ctrl-C reaches it once, from us, not twice.
@@ -38,10 +38,14 @@ def run(
             _stop(process)
             raise
     if code:
-        raise BuildError(
-            f"{command[0]} {command[1]} failed (exit code {code}):\n{last_lines(log)}\n"
-            f"The whole log: {log}"
-        )
+        raise BuildError(_report(command, code, log))
+
+
+def _report(command: Sequence[str], code: int, log: Path) -> str:
+    text = log.read_text(encoding="utf-8", errors="replace")
+    what = f"{command[0]} {command[1]} failed (exit code {code}):"
+    cause = failure.explain(text) or "the end of its log:"
+    return f"{what} {cause}\n{failure.last_lines(text)}\nThe whole log: {log}"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -54,12 +58,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def last_lines(log: Path) -> str:
-    """The end of a log, where the reason usually is."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(f"  | {line}" for line in lines[-LAST_LINES:])
-
-
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
     """Make SIGTERM (scancel, CI) end the block as Ctrl-C does."""
@@ -70,10 +68,15 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def empty(folder: Path) -> None:
-    """Remove what an interrupted build left, files of its subordinate users included."""
+def remove(folder: Path) -> None:
+    """Remove a tree, files of the build's subordinate users included."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists() and shutil.which("unshare"):
         mapped = ["unshare", "--user", "--map-root-user", "--map-auto"]
         subprocess.run([*mapped, "rm", "-rf", "--", str(folder)], capture_output=True)
+
+
+def empty(folder: Path) -> None:
+    """Remove what an interrupted build left."""
+    remove(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,10 +10,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Record:
-    """Keys of a finished image, and the file they were written for."""
+    """Key of a finished image, and the file it was written for."""
 
     key: str
-    environment: str
     size: int = 0  # bytes
     modified: int = 0  # nanoseconds since the epoch
 

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import debian, pip, process, record, wheels
-from .catalogue import CHECKOUT
-from .errors import Refused
-from .plan import COMPRESSION, Plan
+from . import assemble, debian, definition, drift, pip, process, record, sif, wheels
+from .apptainer import Apptainer, Build
+from .catalogue import CHECKOUT, HERE
+from .errors import BuildError
+from .plan import COMPRESSION, EPOCH, Plan, recipes
 
-# Settings of the building machine that must not decide what is in an image.
-FOREIGN = ("PIP_", "PYTHON", "APPTAINER_BIND", "SINGULARITY_BIND")
 # Names of a build's inputs in its folder; the definitions name their files relative to it.
-BASE, EARLIER = "base.tar", "earlier.sif"
-SOURCES = {"containers": CHECKOUT / "containers", "recipes": CHECKOUT / "recipes"}
-NO_APPTAINER = """\
-apptainer is not on PATH, and images are built with it. On a cluster try 'module load apptainer'
-(or 'module avail'); elsewhere see apptainer.org, Install. Version 1.2 or newer."""
-
-
-def environment(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment for Apptainer: its large folders on scratch, unless the user said where."""
-    ours = {
-        "APPTAINER_TMPDIR": str(plan.places.temporary),
-        "APPTAINER_CACHEDIR": str(plan.places.work / "apptainer-cache"),
-        "TMPDIR": str(plan.places.temporary),
-    }
-    kept = {name: value for name, value in environ.items() if not name.startswith(FOREIGN)}
-    return {**ours, **kept, "TMPDIR": ours["TMPDIR"]}
+BASE, NO_RECIPES = "base.tar", "no-recipes"
+# Compiles the trainers as they will lie in the image, checks them on the way, and imports each.
+COMPILE = """\
+set -eu
+python -m compileall -q -f --invalidation-mode unchecked-hash -s "$1" -p / "$1"
+"""
+IMPORT = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
 
 
 @dataclass(frozen=True)
@@ -40,7 +30,8 @@ class Builder:
     """Makes what a plan needs, as an ordinary user."""
 
     plan: Plan
-    environ: Mapping[str, str]
+    apptainer: Apptainer
+    frozen: bool = False
 
     def log(self, step: str) -> Path:
         """A fresh log for one step."""
@@ -49,33 +40,21 @@ class Builder:
         path.write_bytes(b"")
         return path
 
-    def run(self, command: list[str], log: Path) -> None:
-        """Run a command with the environment for Apptainer."""
-        process.run(command, log, self.environ)
-
-    def build(self, command: list[str], files: Mapping[str, Path], log: Path) -> None:
-        """Run an `apptainer build` in a folder of links to its inputs.
-
-        An image keeps its definition with all arguments: links have names, not this machine's
-        paths. Raises BuildError.
-        """
-        folder = self.plan.places.temporary / "inputs"
-        process.empty(folder)
-        for name, path in {**SOURCES, **files}.items():
-            (folder / name).symlink_to(path)
-        process.run(command, log, self.environ, folder)
-
     def fetch_wheels(self, source: pip.Source) -> None:
         """All locked wheels, with the host's pip."""
         wheels.fetch(self.plan.image, source, self.plan.wheels)
 
-    def make_base(self, definition: Path, packages: list[str]) -> None:
+    def base_command(self, path: Path, layer: Path) -> list[str]:
+        """What fills the base of a definition with Debian packages. Raises Refused."""
+        archive = debian.find_archive(self.apptainer.environ, debian.apt_sources())
+        image, packages = self.plan.image, definition.packages(path)
+        return debian.argv(archive, image.codename, image.components, packages, layer)
+
+    def make_base(self, path: Path) -> None:
         """The base of a definition, from Debian packages."""
-        archive = debian.find_archive(self.environ, debian.apt_sources())
-        target = self.plan.base_archive(definition)
-        layer = self.plan.places.temporary / "base.tar"
-        log = self.log(f"base-for-{definition.stem}")
-        self.run(debian.argv(archive, self.plan.image.codename, packages, layer), log)
+        target, layer = self.plan.base_archive(path), self.plan.places.temporary / "base.tar"
+        self.apptainer.run(self.base_command(path, layer), self.log(f"base-for-{path.stem}"))
+        self.check_versions(debian.installed(layer), path)
         part = target.with_suffix(".part")
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -85,51 +64,114 @@ class Builder:
             part.unlink(missing_ok=True)
             layer.unlink(missing_ok=True)
 
+    def check_versions(self, installed: Mapping[str, str], path: Path) -> None:
+        """Report what differs from the locked versions; BuildError when frozen."""
+        lock = HERE / self.plan.image.lock
+        drift.check(installed, lock, drift.section(path, self.plan.definition), self.frozen)
+
+    def horovod_build(self, result: Path) -> Build:
+        """What compiles Horovod; its wheel comes into the folder `result`."""
+        plan = self.plan
+        return Build(
+            definition=plan.wheel_definition,
+            output=plan.places.temporary / "horovod_wheel.sif",
+            files={"containers": HERE, BASE: plan.base_archive(plan.wheel_definition)},
+            given={**self.base_arguments(), "lock": plan.image.lock},
+            binds=(f"{plan.wheels}:/mnt:ro", f"{result}:/srv"),
+        )
+
     def compile_horovod(self) -> None:
         """The Horovod wheel, in a container with the image's own frameworks."""
-        plan = self.plan
-        with wheels.appearing(plan.horovod) as part:
-            waste = plan.places.temporary / "horovod_wheel.sif"
-            binds = f"{plan.wheels}:/mnt:ro,{part}:/srv"
-            given = {**self.base_arguments(), "lock": plan.image.lock}
-            command = build_argv(plan.wheel_definition, waste, binds, given)
-            files = {BASE: plan.base_archive(plan.wheel_definition)}
-            self.build(command, files, self.log("horovod"))
-            waste.unlink()
+        with wheels.appearing(self.plan.horovod) as part:
+            asked = self.horovod_build(part)
+            self.apptainer.build(asked, self.log("horovod"))
+            asked.output.unlink()
 
-    def make_image(self) -> None:
-        """The image: packed, then tested as a user would run it, then put in place."""
+    def environment_build(self) -> Build:
+        """What installs everything but the trainers."""
         plan = self.plan
-        plan.output.parent.mkdir(parents=True, exist_ok=True)
-        part = plan.output.with_name(f".{plan.output.name}.part")
-        log = self.log("image")
+        return Build(
+            definition=plan.definition,
+            output=plan.places.temporary / "environment.sif",
+            files={
+                "containers": HERE,
+                BASE: plan.base_archive(plan.definition),
+                "horovod": plan.horovod,
+                NO_RECIPES: plan.places.temporary / NO_RECIPES,
+            },
+            given={**self.base_arguments(), "horovod": "horovod/*.whl", "recipes": NO_RECIPES},
+            binds=(f"{plan.wheels}:/mnt:ro",),
+            compression=COMPRESSION,
+        )
+
+    def make_environment(self) -> None:
+        """The image without trainers: packed, then proven as a user would run it."""
+        plan, log, asked = self.plan, self.log("environment"), self.environment_build()
+        plan.environment.parent.mkdir(parents=True, exist_ok=True)
+        (plan.places.temporary / NO_RECIPES).mkdir(exist_ok=True)
+        self.apptainer.build(asked, log)
+        self.apptainer.test(asked.output, log)
+        part = plan.environment.with_suffix(".part")
         try:
-            self.build(self.image_argv(part), self.image_files(), log)
-            self.run(["apptainer", "test", "--cleanenv", str(part)], log)
-            os.replace(part, plan.output)
+            shutil.move(str(asked.output), part)
+            os.replace(part, plan.environment)
         finally:
             part.unlink(missing_ok=True)
-        record.write(plan.output, record.Record(plan.key, plan.environment))
 
-    def image_argv(self, part: Path) -> list[str]:
-        """The command that builds the image into `part`."""
-        plan = self.plan
-        base = self.base_arguments()
-        if self.only_trainers_changed():
-            base = {"bootstrap": "localimage", "from": EARLIER}
-        own = {"version": plan.version, "revision": plan.revision, "horovod": "horovod/*.whl"}
-        return build_argv(plan.definition, part, f"{plan.wheels}:/mnt:ro", {**base, **own})
+    def make_image(self) -> None:
+        """The environment with the trainers, checked, then put in place."""
+        plan, log = self.plan, self.log("image")
+        plan.output.parent.mkdir(parents=True, exist_ok=True)
+        part = plan.output.with_name(f".{plan.output.name}.part")
+        work = plan.places.temporary / "image"
+        process.empty(work)
+        try:
+            assemble.stage(recipes(CHECKOUT), work / "stage")
+            self.compile_trainers(work / "stage", log)
+            self.append(work, part, log)
+            self.import_trainers(part, log)
+            os.replace(part, plan.output)
+        except sif.SifError as error:
+            raise BuildError(f"{plan.environment} is damaged: {error}\nRemove it.") from None
+        finally:
+            part.unlink(missing_ok=True)
+        record.write(plan.output, record.Record(plan.key))
 
-    def image_files(self) -> dict[str, Path]:
-        """The inputs of that command, by the names it uses."""
-        plan = self.plan
-        base = plan.base_archive(plan.definition)
-        return {BASE: base, EARLIER: plan.output, "horovod": plan.horovod}
+    def compile_trainers(self, stage: Path, log: Path) -> None:
+        """Bytecode beside the trainers, made by the image's own Python."""
+        inside = ["sh", "-c", COMPILE, "sh", str(stage)]
+        bind = ["--bind", str(stage)]
+        self.apptainer.run(["apptainer", "exec", *bind, str(self.plan.environment), *inside], log)
 
-    def only_trainers_changed(self) -> bool:
-        """Whether the present image differs from the wanted one in our own files alone."""
-        present = record.read(self.plan.output)
-        return present is not None and present.environment == self.plan.environment
+    def append(self, work: Path, part: Path, log: Path) -> None:
+        """Write `part`: the environment's file system with the staged files added."""
+        squashfs = work / "part.sqfs"
+        assemble.extract(self.plan.environment, squashfs)
+        self.apptainer.run(self.append_command(work / "stage", squashfs), log)
+        assemble.write(self.plan.environment, squashfs, self.labels(), EPOCH, part)
+        squashfs.unlink()
+
+    def append_command(self, stage: Path, squashfs: Path) -> list[str]:
+        """What adds the staged files to a file system."""
+        options = ["-all-root", "-no-recovery", "-quiet", "-no-progress"]
+        return ["mksquashfs", str(stage), str(squashfs), *options]
+
+    def import_trainers(self, part: Path, log: Path) -> None:
+        """Each trainer must import in the finished image."""
+        names = [f"recipes.{preset.stem}" for preset in recipes(CHECKOUT) if is_preset(preset)]
+        python = ["python", "-c", IMPORT, *names]
+        self.apptainer.run(["apptainer", "exec", "--cleanenv", str(part), *python], log)
+
+    def labels(self) -> dict[str, str]:
+        """What the environment says of itself, and the project's own labels."""
+        source = self.plan.source
+        made = datetime.datetime.fromtimestamp(source.date, datetime.timezone.utc)
+        return {
+            "org.opencontainers.image.version": source.version,
+            "org.opencontainers.image.revision": source.revision,
+            "org.opencontainers.image.created": made.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "recipes": ",".join(path.stem for path in recipes(CHECKOUT) if is_preset(path)),
+        }
 
     def base_arguments(self) -> dict[str, str]:
         """The build arguments that name the base."""
@@ -138,20 +180,6 @@ class Builder:
         return {"bootstrap": "docker-archive", "from": BASE}
 
 
-def build_argv(definition: Path, output: Path, binds: str, given: Mapping[str, str]) -> list[str]:
-    """An `apptainer build` as an ordinary user. The test is run apart, on the packed image."""
-    return [
-        *("apptainer", "build", "--fakeroot", "--force", "--notest"),
-        *("--mksquashfs-args", COMPRESSION, "--bind", binds),
-        *(word for name, value in given.items() for word in ("--build-arg", f"{name}={value}")),
-        *(str(output), str(definition)),
-    ]
-
-
-def require_apptainer() -> None:
-    """Refused when there is no Apptainer, or it cannot run at all."""
-    if shutil.which("apptainer") is None:
-        raise Refused(NO_APPTAINER)
-    done = subprocess.run(["apptainer", "--version"], capture_output=True, text=True)
-    if done.returncode:
-        raise Refused(f"'apptainer --version' fails:\n{done.stderr.strip()}")
+def is_preset(path: Path) -> bool:
+    """Whether a file of `recipes` is the preset that makes its namesake a trainer."""
+    return path.suffix == ".toml"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import catalogue
-from .errors import Refused
+from .errors import UsageError
 from .places import Places, user_cache
 
 USER, UID = "ada", 1000
@@ -29,11 +29,11 @@ def places(environ: Mapping[str, str]) -> Places:
 
 
 def on_host(path: Path, environ: Mapping[str, str]) -> Path:
-    """A path below the toolbox's /scratch as the host sees it; others are Refused."""
+    """A path below the toolbox's /scratch as the host sees it; others are a UsageError."""
     try:
         below = path.relative_to("/scratch")
     except ValueError:
-        raise Refused(
+        raise UsageError(
             f"--output {path}: root builds in the test cluster's toolbox, which shares only"
             f" /scratch.\nUse {SCRATCH}/images/{path.name}, or build as an ordinary user."
         ) from None
@@ -65,7 +65,7 @@ def argv(host: Places, arguments: Sequence[str]) -> list[str]:
         *("--bind", f"{host.wheels}:{CACHE}/wheels"),
         *("--bind", f"{host.builds}:{CACHE}/builds:rw"),
         *("--", "env", "-C", str(KIT), *settings),
-        *("python3", "-m", "containers.build", *arguments),
+        *("/opt/runner/bin/python", "-m", "runners", "build", *arguments),
     ]
 
 

@@ -37,8 +37,14 @@ def fetch(image: catalogue.Image, source: pip.Source, folder: Path) -> None:
     wheels = [pin for pin in pins if pin.name not in SOURCES]
     archives = [pin for pin in pins if pin.name in SOURCES]
     with appearing(folder) as part:
-        _download(wheels, pip.target(image.python), source, part)
+        _download(wheels, pip.target(image.python, image.glibc_minor), source, part)
         _download(archives, [f"--no-binary={pin.name}" for pin in archives], source, part)
+
+
+def command(image: catalogue.Image, source: pip.Source, folder: Path) -> list[str]:
+    """A command that does the same by hand."""
+    program = ["python3", "-m", "containers.wheels", image.short, f"--into={folder}"]
+    return [*program, *source.options()]
 
 
 @contextlib.contextmanager

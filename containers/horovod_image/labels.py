@@ -1,20 +1,18 @@
 """Print what is in the image as lines 'key value', computed inside it: the image's labels.
 
-Usage: python -m horovod_image.labels PROJECT_VERSION PROJECT_REVISION
+Usage: python -m horovod_image.labels
 """
 
 from __future__ import annotations
 
-import datetime
 import platform
 import re
 import subprocess
-import sys
-import sysconfig
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
+TRAINERS = Path("/trainers")
 CONTROLLERS = ("mpi", "gloo")
 OPERATIONS = ("nccl", "ddl", "ccl", "mpi", "gloo")  # in the order of `horovodrun --check-build`
 
@@ -28,8 +26,7 @@ def package_version(name: str) -> str:
 
 def recipes() -> list[str]:
     """The trainers: modules with a preset beside them."""
-    folder = Path(sysconfig.get_path("purelib"), "recipes")
-    return sorted(preset.stem for preset in folder.glob("*.toml"))
+    return sorted(preset.stem for preset in TRAINERS.glob("recipes/*.toml"))
 
 
 def built(horovod: ModuleType, names: tuple[str, ...]) -> str:
@@ -37,8 +34,8 @@ def built(horovod: ModuleType, names: tuple[str, ...]) -> str:
     return ",".join(name for name in names if getattr(horovod, f"{name}_built")())
 
 
-def labels(project: str, revision: str) -> dict[str, str]:
-    """All labels. `project` and `revision` belong to this project's sources.
+def labels() -> dict[str, str]:
+    """All labels but the project's own, which `runner build` adds with the trainers.
 
     Raises ImportError when Horovod lacks one of the frameworks.
     """
@@ -46,11 +43,7 @@ def labels(project: str, revision: str) -> dict[str, str]:
     import horovod.torch
     import torch
 
-    now = datetime.datetime.now(datetime.timezone.utc)
     return {
-        "org.opencontainers.image.version": project,
-        "org.opencontainers.image.revision": revision,
-        "org.opencontainers.image.created": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "horovod.version": version("horovod"),
         "horovod.frameworks": "pytorch,tensorflow",
         "horovod.controllers": built(horovod.torch, CONTROLLERS),
@@ -64,10 +57,10 @@ def labels(project: str, revision: str) -> dict[str, str]:
         "glibc.version": platform.libc_ver()[1],
         "cuda.version": torch.version.cuda or "none",
         "architecture": platform.machine(),
-        "recipes": ",".join(recipes()),
+        **({"recipes": ",".join(recipes())} if recipes() else {}),
     }
 
 
 if __name__ == "__main__":
-    for key, value in labels(*sys.argv[1:]).items():
+    for key, value in labels().items():
         print(key, value)

@@ -43,6 +43,8 @@ def _rootfs(state: State, options: argparse.Namespace) -> None:
 
 def _toolbox(state: State, options: argparse.Namespace) -> None:
     host.require()
+    with locked(state.root):
+        install.refresh(state)
     binds = [Bind.parse(text) for text in options.bind]
     _become(toolbox.argv(state, options.argv, options.user, binds))
 

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from containers import build, debian, process, revision, steps
-from containers.errors import BuildError, Refused
+from containers import apptainer, build, debian, process, revision
+from containers.errors import BuildError, Refused, UsageError
 from containers.horovod_image import selftest
+from containers.modes import Mode
+from containers.places import Places
 from containers.plan import COMPRESSION
 
 CHECK_BUILD = """\
@@ -107,11 +109,12 @@ def test_the_archive_may_be_named_and_must_be_known() -> None:
 
 
 def test_the_base_is_made_without_privilege_and_without_a_trace_of_the_archive() -> None:
-    command = debian.argv("http://m.example/d", "bookworm", ["python3", "g++"], Path("o.tar"))
+    archive, packages = "http://m.example/d", ["python3", "g++"]
+    command = debian.argv(archive, "bookworm", ("main", "contrib"), packages, Path("o.tar"))
     assert command[:2] == ["mmdebstrap", "--mode=unshare"]
     assert "--include=python3,g++" in command
     assert any("sources.list" in word for word in command if word.startswith("--customize-hook"))
-    assert command[-1].endswith("http://m.example/d bookworm-updates main")
+    assert command[-1].endswith("http://m.example/d bookworm-updates main contrib")
 
 
 def test_a_base_looks_like_a_saved_image(tmp_path: Path) -> None:
@@ -148,31 +151,37 @@ def test_sigterm_reaches_the_command_as_an_interrupt(tmp_path: Path) -> None:
     assert log.read_text() == "cleaned up\n"
 
 
+PLACES = Places(Path("/cache"), Path("/fast/horovod-runner"), Path("/fast/images"))
+
+
 def test_the_machines_own_settings_stay_outside() -> None:
     given = {"PIP_INDEX_URL": "x", "PYTHONPATH": "x", "APPTAINER_BIND": "x", "PATH": "/bin"}
-    arguments = build.parser().parse_args(["cpu", "--base=docker"])
-    found = steps.environment(build.make_plan(arguments), given)
+    found = apptainer.environment(PLACES, given, epoch=7)
     assert not {"PIP_INDEX_URL", "PYTHONPATH", "APPTAINER_BIND"} & set(found)
     assert found["PATH"] == "/bin"
     assert found["APPTAINER_TMPDIR"].endswith("horovod-runner/tmp")
+    assert found["SOURCE_DATE_EPOCH"] == "7"
 
 
 def test_the_users_own_apptainer_folders_stay() -> None:
-    arguments = build.parser().parse_args(["cpu", "--base=docker"])
-    found = steps.environment(build.make_plan(arguments), {"APPTAINER_TMPDIR": "/mine"})
+    found = apptainer.environment(PLACES, {"APPTAINER_TMPDIR": "/mine"}, epoch=0)
     assert found["APPTAINER_TMPDIR"] == "/mine"
 
 
-def test_an_image_is_built_without_root_and_never_by_sudo() -> None:
-    command = steps.build_argv(Path("x.def"), Path("x.sif"), "/w:/mnt:ro", {"from": "a b"})
+def test_a_build_takes_the_flags_of_the_mode_and_its_arguments() -> None:
+    mode = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
+    asked = apptainer.Build(
+        Path("x.def"), Path("x.sif"), {}, {"from": "a b"}, ("/w:/mnt:ro",), COMPRESSION
+    )
+    command = apptainer.Apptainer(mode, {}, Path("tmp")).argv(asked)
     assert command[:3] == ["apptainer", "build", "--fakeroot"]
     assert command[command.index("--mksquashfs-args") + 1] == COMPRESSION
     assert command[-4:] == ["--build-arg", "from=a b", "x.sif", "x.def"]
 
 
-def test_an_unknown_image_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert build.main(["tpu"]) == 2
-    assert "no image named 'tpu'; there is: cpu" in capsys.readouterr().err
+def test_an_unknown_image_is_refused() -> None:
+    with pytest.raises(UsageError, match="no image named 'tpu'; there is: cpu"):
+        build.make_plan("tpu", build.Options())
 
 
 def git(folder: Path, *arguments: str) -> None:

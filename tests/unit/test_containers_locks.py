@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from containers import catalogue, lock, lockfile, pip, wheels
-from containers.errors import BuildError, Refused
+from containers import catalogue, drift, lock, lockfile, pip, wheels
+from containers.errors import BuildError, Refused, UsageError
 from containers.lockfile import Pin
 
 SHA = "0123456789abcdef" * 4
@@ -37,7 +37,7 @@ def test_names_are_compared_as_indexes_do() -> None:
     ],
 )
 def test_a_line_that_is_not_pinned_is_refused(line: str) -> None:
-    with pytest.raises(Refused, match=r"cpu.lock, line 2: .*\n.*containers.lock"):
+    with pytest.raises(UsageError, match=r"cpu.lock, line 2: .*\n.*containers.lock"):
         lockfile.parse(f"# header\n{line}\n", "cpu.lock")
 
 
@@ -56,9 +56,36 @@ def entry(name: str, version: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "version": version}, "download_info": archive}
 
 
-def test_pins_come_from_pips_report_without_the_package_that_another_provides() -> None:
-    report = {"install": [entry("Torch", "2.13.0+cpu"), entry("tensorflow", "2.21.0")]}
-    assert lock.pins_of(report) == [TORCH]
+def test_pins_come_from_pips_report() -> None:
+    assert lock.pins_of({"install": [entry("Torch", "2.13.0+cpu")]}) == [TORCH]
+
+
+def test_debians_versions_are_comments_to_pip() -> None:
+    text = lockfile.render_debian({"debian": {"libc6": "2.36-9", "zlib1g": "1:1.2.13.dfsg-1"}})
+    assert lockfile.parse(text, "x.lock") == []
+    assert lockfile.DEBIAN.findall(text)[1] == ("debian", "zlib1g", "1:1.2.13.dfsg-1")
+    locked = lockfile.debian(catalogue.image("cpu").locks()[0], "debian")
+    assert {"libc6", "libopenmpi3", "binutils"} <= set(locked)
+    compiling = lockfile.debian(catalogue.image("cpu").locks()[0], "debian-build")
+    assert "g++" in compiling
+    assert "g++" not in locked
+
+
+def test_drift_is_reported_by_name_and_refused_when_frozen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.lock"
+    path.write_text(lockfile.render_debian({"debian": {"libc6": "1", "gone": "1", "same": "1"}}))
+    now = {"libc6": "2", "new": "3", "same": "1"}
+    drift.check(now, path, "debian", frozen=False)
+    said = capsys.readouterr().err
+    assert "3 Debian packages differ from x.lock" in said
+    assert "libc6: locked 1, now 2" in said
+    assert "gone: locked 1, now absent" in said
+    assert "new: locked not at all, now 3" in said
+    with pytest.raises(BuildError, match="--frozen"):
+        drift.check(now, path, "debian", frozen=True)
+    drift.check({"libc6": "1", "gone": "1", "same": "1"}, path, "debian", frozen=True)
 
 
 def test_a_lock_is_renewed_only_by_the_images_own_python() -> None:
@@ -67,7 +94,7 @@ def test_a_lock_is_renewed_only_by_the_images_own_python() -> None:
 
 
 def test_pip_chooses_files_for_the_image_not_for_the_host() -> None:
-    options = pip.target("3.11")
+    options = pip.target("3.11", 36)
     assert options[:2] == ["--python-version=3.11", "--implementation=cp"]
     assert "--platform=manylinux_2_36_x86_64" in options
     assert "--platform=manylinux_2_37_x86_64" not in options  # newer than Debian 12's glibc

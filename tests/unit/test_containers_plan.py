@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,26 +11,21 @@ from pathlib import Path
 import pytest
 
 from containers import catalogue, chain, keys, pip, plan, record, steps, toolbox
-from containers.errors import Refused
-from containers.places import Places, require_space
-from containers.plan import Base, Plan
+from containers.apptainer import Apptainer
+from containers.errors import UsageError
+from containers.modes import Mode
+from containers.places import Places
+from containers.plan import Base, Plan, Source
 
-DEFINITION = """\
-Bootstrap: {{ bootstrap }}
-
-%arguments
-    bootstrap=docker
-    packages=python3 openmpi-bin
-%post
-    other=1
-"""
+MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
+SOURCE = Source("1", "abc", 1700000000)
 
 
 def make(tmp_path: Path, **changes: object) -> Plan:
     places = Places(tmp_path / "cache", tmp_path / "work", tmp_path / "images")
     image = catalogue.image("cpu")
     output = places.images / "horovod_cpu.sif"
-    made = Plan(image, Base("debian"), places, output, version="1", revision="abc")
+    made = Plan(image, Base("debian"), places, output, SOURCE)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -42,19 +39,6 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(catalogue, "HERE", copy / "containers")
     monkeypatch.setattr(plan, "CHECKOUT", copy)
     return copy
-
-
-def test_arguments_are_read_from_their_section_alone() -> None:
-    assert keys.arguments(DEFINITION) == {
-        "bootstrap": "docker",
-        "packages": "python3 openmpi-bin",
-    }
-
-
-def test_a_definition_without_packages_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.def").write_text("Bootstrap: docker\n")
-    with pytest.raises(Refused, match=r"x\.def has no line 'packages="):
-        keys.packages(tmp_path / "x.def")
 
 
 def test_a_key_depends_on_names_and_contents(tmp_path: Path) -> None:
@@ -71,7 +55,7 @@ def results(made: Plan) -> dict[str, str]:
     return {
         "wheels": made.wheels.name,
         "horovod": made.horovod.name,
-        "environment": made.environment,
+        "environment": made.environment.name,
         "image": made.key,
     }
 
@@ -79,12 +63,12 @@ def results(made: Plan) -> dict[str, str]:
 CHANGES = {
     "recipes/torch_mnist.py": {"image"},
     "recipes/torch_mnist.toml": {"image"},
-    "containers/horovod_image/selftest.py": {"image"},
+    "containers/horovod_image/selftest.py": {"environment", "image"},
+    "containers/horovod_cpu.slim": {"environment", "image"},
+    "containers/assemble.py": {"image"},
     "containers/horovod_cpu.def": {"environment", "image"},
     "containers/horovod/edits.py": {"horovod", "environment", "image"},
     "containers/horovod_wheel.def": {"horovod", "environment", "image"},
-    "containers/horovod_build.lock": {"wheels", "horovod", "environment", "image"},
-    "containers/horovod_cpu.lock": {"wheels", "horovod", "environment", "image"},
     "containers/debian.py": {"horovod", "environment", "image"},
     "containers/build.py": set(),
 }
@@ -101,11 +85,32 @@ def test_a_change_remakes_what_depends_on_it_and_nothing_else(
     assert {name for name in before if before[name] != after[name]} == CHANGES[file]
 
 
+@pytest.mark.parametrize("lock", ["horovod_cpu.lock", "horovod_build.lock"])
+def test_another_wheel_renews_everything(copied: Path, tmp_path: Path, lock: str) -> None:
+    before = results(make(tmp_path))
+    path = copied / "containers" / lock
+    path.write_text(re.sub(r"sha256:.", "sha256:0", path.read_text(), count=1))
+    after = results(make(tmp_path))
+    assert all(before[name] != after[name] for name in before)
+
+
+def test_another_package_of_the_base_renews_what_is_built_on_it(
+    copied: Path, tmp_path: Path
+) -> None:
+    before = results(make(tmp_path))
+    path = copied / "containers" / "horovod_cpu.lock"
+    path.write_text(re.sub(r"(# debian libc6)=.*", r"\1=9", path.read_text()))
+    after = results(make(tmp_path))
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"environment", "image"}
+
+
 def test_of_the_revision_only_dirty_matters(tmp_path: Path) -> None:
     key = make(tmp_path).key
-    assert make(tmp_path, revision="def").key == key
-    assert make(tmp_path, revision="abc-dirty").key != key
-    assert make(tmp_path, version="2").key != key
+    for changed, same in (("revision", "def"), True), (("revision", "abc-dirty"), False):
+        source = replace(SOURCE, **{changed[0]: changed[1]})
+        assert (make(tmp_path, source=source).key == key) is same
+    assert make(tmp_path, source=replace(SOURCE, version="2")).key != key
 
 
 def test_a_registrys_base_needs_no_file_and_changes_the_keys(tmp_path: Path) -> None:
@@ -118,10 +123,10 @@ def test_a_record_holds_until_the_image_is_replaced(tmp_path: Path) -> None:
     image = tmp_path / "a.sif"
     assert record.read(image) is None
     image.write_bytes(b"1")
-    record.write(image, record.Record("key", "environment"))
+    record.write(image, record.Record("key"))
     found = record.read(image)
     assert found is not None
-    assert (found.key, found.environment) == ("key", "environment")
+    assert found.key == "key"
     image.write_bytes(b"22")
     assert record.read(image) is None
 
@@ -134,34 +139,47 @@ def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
         assert record.read(image) is None
 
 
+def builder(made: Plan) -> steps.Builder:
+    return steps.Builder(made, Apptainer(MODE, {}, made.places.temporary))
+
+
 def needed(made: Plan) -> list[str]:
-    builder = steps.Builder(made, {})
-    return [step.name for step in chain.steps(made, builder, pip.Source()) if step.needed]
+    found = chain.steps(made, builder(made), pip.Source())
+    return [step.name for step in found if step.needed]
 
 
 def test_everything_is_made_the_first_time(tmp_path: Path) -> None:
-    assert len(needed(make(tmp_path))) == 5
-    assert len(needed(make(tmp_path, base=Base("docker")))) == 3
+    assert len(needed(make(tmp_path))) == 6
+    assert len(needed(make(tmp_path, base=Base("docker", "debian:12")))) == 4
 
 
 def test_an_edited_trainer_renews_the_image_alone(tmp_path: Path) -> None:
     made = make(tmp_path)
     made.horovod.mkdir(parents=True)
-    made.output.parent.mkdir()
-    made.output.write_bytes(b"image")
-    record.write(made.output, record.Record("another key", made.environment))
-    assert needed(made) == ["image, with its test"]
-    command = steps.Builder(made, {}).image_argv(tmp_path / "part")
-    assert "bootstrap=localimage" in command
-    assert "from=earlier.sif" in command
-    assert steps.Builder(made, {}).image_files()["earlier.sif"] == made.output
+    made.environment.write_bytes(b"packed")
+    assert needed(made) == ["image: environment and trainers"]
 
 
 def test_no_path_of_the_building_machine_is_kept_in_the_image(tmp_path: Path) -> None:
-    command = steps.Builder(make(tmp_path), {}).image_argv(tmp_path / "part")
-    given = [after for word, after in zip(command, command[1:]) if word == "--build-arg"]
-    assert "from=base.tar" in given
-    assert str(tmp_path) not in " ".join(given)
+    asked = builder(make(tmp_path)).environment_build()
+    assert asked.given["from"] == "base.tar"
+    assert str(tmp_path) not in " ".join(asked.given.values())
+
+
+def test_a_dry_run_shows_each_command_that_would_be_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_DEBIAN_MIRROR", "http://m.example/debian")
+    made = make(tmp_path)
+    runtime = Apptainer(MODE, dict(os.environ), made.places.temporary)
+    todo = chain.steps(made, steps.Builder(made, runtime), pip.Source())
+    text = chain.outline(todo)
+    assert text.count("\nmmdebstrap ") == 2
+    assert text.count("\napptainer build --fakeroot ") == 2
+    made.horovod.mkdir(parents=True)
+    made.environment.write_bytes(b"packed")
+    todo = chain.steps(made, steps.Builder(made, runtime), pip.Source())
+    assert chain.outline(todo).count("nothing to do") == 5
 
 
 def test_places_of_an_ordinary_user(tmp_path: Path) -> None:
@@ -175,18 +193,11 @@ def test_places_of_an_ordinary_user(tmp_path: Path) -> None:
     assert (only_cache.images, only_cache.builds) == (Path("/cache/images"), Path("/cache/builds"))
 
 
-def test_too_little_space_is_refused_with_numbers_and_a_way_out(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"has [\d.]+ GB free.*\n.*RUNNER_SCRATCH=") as caught:
-        require_space(tmp_path, 10**18)
-    assert caught.value.exit_code == 2
-    require_space(tmp_path, 1)
-
-
 def test_roots_output_is_in_the_toolboxs_scratch() -> None:
     given = {"RUNNER_CACHE": "/cache"}
     found = toolbox.on_host(Path("/scratch/ada/x.sif"), given)
     assert found == Path("/cache/cluster/scratch/ada/x.sif")
-    with pytest.raises(Refused, match=r"Use /scratch/ada/images/x\.sif"):
+    with pytest.raises(UsageError, match=r"Use /scratch/ada/images/x\.sif"):
         toolbox.on_host(Path("/tmp/x.sif"), given)
 
 
@@ -194,4 +205,4 @@ def test_root_goes_on_in_the_toolbox() -> None:
     command = toolbox.argv(toolbox.places({"RUNNER_CACHE": "/cache"}), ["cpu", "--base=debian"])
     assert command[2:4] == ["tests.cluster", "toolbox"]
     assert "/cache/builds:/var/cache/horovod-runner/builds:rw" in command
-    assert command[-4:] == ["-m", "containers.build", "cpu", "--base=debian"]
+    assert command[-4:] == ["runners", "build", "cpu", "--base=debian"]

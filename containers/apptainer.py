@@ -1,0 +1,142 @@
+"""Runs Apptainer for a build: as an ordinary user, in the way that was found to work here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import process
+from .errors import Refused
+from .modes import Mode
+from .places import Places
+
+# Settings of the building machine that must not decide what is in an image.
+FOREIGN = ("PIP_", "PYTHON", "APPTAINER_BIND", "SINGULARITY_BIND")
+NO_APPTAINER = """\
+apptainer is not on PATH, and images are built with it. On a cluster try 'module load apptainer'
+(or 'module avail'); elsewhere see apptainer.org, Install. Version 1.2 or newer."""
+# Apptainer (1.4) writes the time of the build into the tree; the rest is the same each time. It
+# packs with the first mksquashfs on PATH, which is then this one.
+PACKER = """\
+#!/bin/sh
+[ ! -f "$1/.singularity.d/labels.json" ] || \\
+    sed -i '/"org.label-schema.build-date"/d' "$1/.singularity.d/labels.json"
+exec {mksquashfs} "$@"
+"""
+# What reads a site's certificate authority from a file named in a variable.
+CA_VARIABLES = (
+    *("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT"),
+    *("GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS"),
+)
+CA_FOLDER = "/media"  # in every base we know, and empty; a bind needs a place that exists
+APT_CONFIG = f'Acquire::https::CaInfo "{CA_FOLDER}/ca.crt";\n'
+
+
+def require() -> None:
+    """Refused when there is no Apptainer, or it cannot run at all."""
+    if shutil.which("apptainer") is None:
+        raise Refused(NO_APPTAINER)
+    done = subprocess.run(["apptainer", "--version"], capture_output=True, text=True)
+    if done.returncode:
+        raise Refused(f"'apptainer --version' fails:\n{done.stderr.strip()}")
+
+
+def environment(places: Places, environ: Mapping[str, str], epoch: int) -> dict[str, str]:
+    """The environment for Apptainer: its large folders on scratch, unless the user said where.
+
+    `epoch`, in seconds since 1970, becomes the time of everything that has none of its own
+    (SOURCE_DATE_EPOCH, reproducible-builds.org; mksquashfs from 4.4 on and mmdebstrap read it).
+    """
+    ours = {
+        "APPTAINER_TMPDIR": str(places.temporary),
+        "APPTAINER_CACHEDIR": str(places.work / "apptainer-cache"),
+        "SOURCE_DATE_EPOCH": str(epoch),
+    }
+    foreign = (*FOREIGN, *CA_VARIABLES)
+    kept = {name: value for name, value in environ.items() if not name.startswith(foreign)}
+    # The user's own folders are kept, but not a TMPDIR, which jobs often have in memory.
+    return {**ours, **kept, "TMPDIR": ours["APPTAINER_TMPDIR"]}
+
+
+@dataclass(frozen=True)
+class Build:
+    """One `apptainer build`: `files` are its inputs by the names that the definition uses."""
+
+    definition: Path
+    output: Path
+    files: Mapping[str, Path]
+    given: Mapping[str, str]
+    binds: tuple[str, ...] = ()
+    compression: str = ""
+
+
+@dataclass(frozen=True)
+class Apptainer:
+    """Apptainer as it is to be run for a build."""
+
+    mode: Mode
+    environ: Mapping[str, str]
+    temporary: Path
+    ca: Path | None = None
+
+    def build(self, asked: Build, log: Path, folder: Path | None = None) -> None:
+        """Build in `folder`, else in a folder of links to the inputs.
+
+        An image keeps its definition with all arguments: links have names, not this machine's
+        paths. The test is not run. Raises BuildError.
+        """
+        inputs = folder or self._inputs(asked)
+        environ = {**self.environ, "PATH": f"{self._packer()}:{self.environ.get('PATH', '')}"}
+        process.run(self.argv(asked), log, {**environ, **self._trust()}, inputs)
+
+    def argv(self, asked: Build) -> list[str]:
+        """The command."""
+        binds = [*asked.binds, *([f"{self._ca_folder()}:{CA_FOLDER}:ro"] if self.ca else [])]
+        given = asked.given.items()
+        return [
+            *("apptainer", "build", *self.mode.flags, "--force", "--notest"),
+            *(("--mksquashfs-args", asked.compression) if asked.compression else ()),
+            *(("--bind", ",".join(binds)) if binds else ()),
+            *(word for name, value in given for word in ("--build-arg", f"{name}={value}")),
+            *(str(asked.output), str(asked.definition)),
+        ]
+
+    def run(self, command: Sequence[str], log: Path) -> None:
+        """Run any command in the same environment. Raises BuildError."""
+        process.run(command, log, self.environ)
+
+    def test(self, image: Path, log: Path) -> None:
+        """Run the image's own %test as its users would. Raises BuildError."""
+        self.run(["apptainer", "test", "--cleanenv", str(image)], log)
+
+    def _inputs(self, asked: Build) -> Path:
+        folder = self.temporary / "inputs"
+        process.empty(folder)
+        for name, path in asked.files.items():
+            (folder / name).symlink_to(path)
+        return folder
+
+    def _packer(self) -> Path:
+        folder = self.temporary / "bin"
+        folder.mkdir(exist_ok=True)
+        script = folder / "mksquashfs"
+        script.write_text(PACKER.format(mksquashfs=shutil.which("mksquashfs") or "mksquashfs"))
+        script.chmod(0o755)
+        return folder
+
+    def _trust(self) -> dict[str, str]:
+        """The site's authority, for programs in the container and only while it is built."""
+        if self.ca is None:
+            return {}
+        folder = self._ca_folder()
+        folder.mkdir(exist_ok=True)
+        shutil.copyfile(self.ca, folder / "ca.crt")
+        (folder / "apt.conf").write_text(APT_CONFIG)
+        named = dict.fromkeys(CA_VARIABLES, f"{CA_FOLDER}/ca.crt")
+        return {**named, "APT_CONFIG": f"{CA_FOLDER}/apt.conf"}
+
+    def _ca_folder(self) -> Path:
+        return self.temporary / "ca"

@@ -1,0 +1,91 @@
+"""Says in plain words why a build failed, from its log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+LAST_LINES = 25
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What a line of a log means, and what to do."""
+
+    pattern: str
+    words: str
+    remedy: str
+
+
+CAUSES = (
+    Cause(
+        r"No space left on device|Disk quota exceeded",
+        "the disk is full",
+        "Free some space or name another place: RUNNER_SCRATCH=<folder>",
+    ),
+    Cause(
+        r"DO NOT MATCH THE HASHES|Hash Sum mismatch|computed checksum did NOT match",
+        "a file is not the one that the lock names: its hash differs",
+        "Do not use it. Fetch it again, from another index or folder if it stays so.",
+    ),
+    Cause(
+        r"No matching distribution found for \S+",
+        "a package is not where pip looks",
+        "Name an index with --index-url, or a folder with --wheelhouse.",
+    ),
+    Cause(
+        r"certificate verify failed|SSL certificate problem|x509: certificate|"
+        r"Certificate verification failed",
+        "a server's certificate is not trusted",
+        "With a site's own authority: --ca-certificate FILE",
+    ),
+    Cause(
+        r"Could not resolve|Temporary failure (?:resolving|in name resolution)|no such host",
+        "a server's name is not known here: is there a network, and does it need a proxy?",
+        "export https_proxy=..., or build where the network is.",
+    ),
+    Cause(
+        r"unauthorized|authentication required|401 Unauthorized|denied: requested access",
+        "the registry wants another user or password, or has no such image",
+        "apptainer registry login --username NAME docker://HOST",
+    ),
+    Cause(
+        r"manifest unknown|MANIFEST_UNKNOWN|manifest for .* not found",
+        "the registry has no image of that name and tag",
+        "Check the line 'From:'.",
+    ),
+    Cause(
+        r"connection refused|Connection timed out|i/o timeout|Unable to connect",
+        "a server does not answer",
+        "Try again later, or another server or mirror.",
+    ),
+    Cause(
+        r"exec format error|Exec format error",
+        "programs of the image are for another architecture than this machine",
+        "Use a base for this machine, or build on a machine of the image's kind.",
+    ),
+    Cause(
+        r"fatal error: Killed|signal: killed|Cannot allocate memory|out of memory",
+        "a program was ended for want of memory",
+        "Build on a machine, or in a job, with more memory.",
+    ),
+)
+ERROR = re.compile(r"^(?:FATAL|ERROR|E:|error:|ERROR:|fatal:)|: error:|Error:|command not found")
+
+
+def explain(log: str) -> str:
+    """The cause in words with its line and remedy, else the last line that looks like an error."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    for line in reversed(lines):
+        for cause in CAUSES:
+            if re.search(cause.pattern, line, re.IGNORECASE):
+                return f"{cause.words}\n  | {line[:300]}\n{cause.remedy}"
+    errors = [line for line in lines if ERROR.search(line)]
+    # Apptainer closes with a line that only says that a build failed; the reason is before it.
+    reasons = [line for line in errors if "While performing build" not in line] or errors
+    return f"  | {reasons[-1][:300]}" if reasons else ""
+
+
+def last_lines(log: str) -> str:
+    """The end of a log, where the reason usually is."""
+    return "\n".join(f"  | {line}" for line in log.splitlines()[-LAST_LINES:])

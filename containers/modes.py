@@ -1,0 +1,185 @@
+"""Which way of building works here, found by building something tiny in each way.
+
+An ordinary user builds in one of four ways (Apptainer's user guide, "Fakeroot feature" and
+"Unprivileged proot builds"); which of them a machine allows is its administrator's choice.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import process
+from .errors import Refused
+
+# A marker of ours in the output, then who %post is, how ids are mapped, and whether it may give a
+# file to somebody else, which every installation of packages does.
+PROBE = """\
+Bootstrap: localimage
+From: root
+%post
+    echo "probe id $(id -u)"
+    sed 's/^/probe map /' /proc/self/uid_map
+    touch /opt/probe
+    if chown 1:1 /opt/probe; then echo "probe chown yes"; fi
+"""
+SYSTEM = ("bin", "sbin", "lib", "lib64", "usr")
+SECONDS = 60
+NONE_WORKS = """\
+no way to build images works here for {user}.
+{evidence}
+An administrator can change that with one command:
+  {command}
+Or use a finished image: runner pull --help"""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way of building that was seen to work."""
+
+    name: str
+    flags: tuple[str, ...]
+    evidence: str
+    subordinate_ids: bool
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The outcome of one tiny build."""
+
+    flags: tuple[str, ...]
+    code: int
+    output: str
+
+
+# --fakeroot takes subordinate ids or a root-mapped namespace; without it Apptainer may use proot.
+FLAGS: tuple[tuple[str, ...], ...] = (("--fakeroot",), ())
+
+
+def choose(environ: Mapping[str, str]) -> Mode:
+    """The first way that works. Refused, with the command for an administrator, if none does."""
+    attempts = []
+    for flags in FLAGS:
+        attempt = attempt_with(flags, environ)
+        mode = judge(attempt)
+        if mode:
+            return mode
+        attempts.append(attempt)
+    raise Refused(
+        NONE_WORKS.format(
+            user=environ.get("USER", "this user"),
+            evidence="\n".join(describe(attempt) for attempt in attempts),
+            command=remedy(Settings.read(), environ.get("USER") or str(os.geteuid())),
+        )
+    )
+
+
+def attempt_with(flags: tuple[str, ...], environ: Mapping[str, str]) -> Attempt:
+    """Build an image whose system folders are this machine's own, bound into an empty tree."""
+    folder = Path(tempfile.mkdtemp(prefix="mode-", dir=environ.get("APPTAINER_TMPDIR")))
+    try:
+        binds = make_tree(folder / "root")
+        (folder / "probe.def").write_text(PROBE)
+        command = [
+            "apptainer",
+            "build",
+            *flags,
+            "--bind",
+            ",".join(binds),
+            "probe.sif",
+            "probe.def",
+        ]
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**environ, "SOURCE_DATE_EPOCH": "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+        )
+        return Attempt(flags, done.returncode, done.stdout)
+    except subprocess.TimeoutExpired:
+        return Attempt(flags, 124, f"no end after {SECONDS} s")
+    finally:
+        process.remove(folder)
+
+
+def make_tree(root: Path) -> list[str]:
+    """An empty root file system at `root`; the binds that fill it."""
+    for name in ("etc", "opt", "tmp", "proc", "sys", "dev", "root", "var/tmp", "home"):
+        (root / name).mkdir(parents=True)
+    binds = []
+    for name in SYSTEM:
+        host = Path("/", name)
+        if host.is_symlink():
+            (root / name).symlink_to(os.readlink(host))
+        elif host.is_dir():
+            (root / name).mkdir()
+            binds.append(f"{host}:{host}:ro")
+    return binds
+
+
+def judge(attempt: Attempt) -> Mode | None:
+    """What a tiny build showed; None when it failed."""
+    facts = [line[6:].split() for line in attempt.output.splitlines() if line.startswith("probe ")]
+    if attempt.code or ["id", "0"] not in facts:
+        return None
+    maps = [fact[1:] for fact in facts if fact[0] == "map"]
+    chown = ["chown", "yes"] in facts
+    ranges = ", ".join(" ".join(part) for part in maps)
+    if len(maps) > 1:
+        return Mode("fakeroot with subordinate ids", attempt.flags, f"uid map: {ranges}", True)
+    if not attempt.flags and maps and int(maps[0][2]) > 1:
+        return Mode("proot", attempt.flags, f"root without a user namespace ({ranges})", False)
+    how = "files can be given away by fakeroot(1)" if chown else "all files belong to one user"
+    return Mode("root-mapped namespace", attempt.flags, f"uid map: {ranges}; {how}", False)
+
+
+def describe(attempt: Attempt) -> str:
+    """One failed attempt, as evidence."""
+    lines = [line for line in attempt.output.splitlines() if line.startswith(("FATAL", "ERROR"))]
+    last = (lines or attempt.output.splitlines() or ["no output"])[-1]
+    return f"  apptainer build {' '.join(attempt.flags) or '(no flag)'}: {last}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The kernel's and the system's say on user namespaces; None where there is no such setting."""
+
+    unprivileged: str | None = None
+    maximum: str | None = None
+    apparmor: str | None = None
+
+    @classmethod
+    def read(cls, root: Path = Path("/proc/sys")) -> Settings:
+        """The settings of this machine."""
+        return cls(
+            _text(root / "kernel/unprivileged_userns_clone"),
+            _text(root / "user/max_user_namespaces"),
+            _text(root / "kernel/apparmor_restrict_unprivileged_userns"),
+        )
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text().strip() if path.is_file() else None
+
+
+def remedy(settings: Settings, user: str) -> str:
+    """The one command that an administrator has to run."""
+    if settings.unprivileged == "0":
+        return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
+    if settings.maximum == "0":
+        return "sudo sysctl -w user.max_user_namespaces=15000"
+    if settings.apparmor == "1":
+        return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    if shutil.which("newuidmap") is None:
+        return "sudo apt-get install uidmap    (on RPM systems: sudo dnf install shadow-utils)"
+    return f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"

@@ -1,0 +1,97 @@
+"""Build an image from one definition file: a user's own, or one derived from an image."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import apptainer, chain, definition, modes, process, space
+from .apptainer import Apptainer, Build
+from .chain import Progress
+from .errors import UsageError
+from .places import Places
+from .space import Needs
+
+# A base of unknown size: what the larger of our own images comes to while it is built.
+UNKNOWN = Needs(4 * 10**9, 50_000)
+
+
+@dataclass(frozen=True)
+class Single:
+    """One definition and the image to make of it; relative names in it belong to `folder`."""
+
+    text: str
+    name: str  # of the definition, for messages
+    folder: Path
+    output: Path
+    given: Mapping[str, str] = field(default_factory=dict)
+    binds: tuple[str, ...] = ()
+    needs: Needs = UNKNOWN
+    ca: Path | None = None
+
+
+def read(path: Path) -> str:
+    """The text of a definition file. Raises UsageError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the definition {path}: {error}") from None
+
+
+def check(asked: Single) -> None:
+    """Raise UsageError for what is wrong in the definition, before anything is started."""
+    definition.check(asked.text, asked.name, asked.given)
+    if asked.output.is_dir():
+        raise UsageError(f"--output {asked.output} is a folder; name a file, such as my.sif")
+
+
+def describe(asked: Single) -> str:
+    """The definition, and the command that would be run in the way that works here."""
+    places = Places.locate(os.environ)
+    process.empty(places.temporary)
+    mode = modes.choose(apptainer.environment(places, os.environ, 0))
+    runtime = Apptainer(mode, {}, places.temporary, asked.ca)
+    build = Build(Path(asked.name), asked.output, {}, asked.given, asked.binds)
+    return f"{asked.text.rstrip()}\n\n# {mode.name}\n{shlex.join(runtime.argv(build))}"
+
+
+def build(asked: Single, progress: Progress) -> None:
+    """Make the image, run its test, put it in place. Raises BuildError; what was there stays."""
+    check(asked)
+    apptainer.require()
+    places = Places.locate(os.environ)
+    with chain.only_build(places.work, progress):
+        process.empty(places.temporary)
+        try:
+            _carry_out(asked, places, progress)
+        finally:
+            process.empty(places.temporary)
+
+
+def _carry_out(asked: Single, places: Places, progress: Progress) -> None:
+    environ = apptainer.environment(places, os.environ, 0)
+    del environ["SOURCE_DATE_EPOCH"]  # the times of a user's own files are the user's
+    mode = modes.choose(environ)
+    progress.say(f"build mode: {mode.name} ({mode.evidence})")
+    for warning in space.require(places.temporary, asked.needs):
+        progress.say(f"warning: {warning}")
+    runtime = Apptainer(mode, environ, places.temporary, asked.ca)
+    path = places.temporary / "image.def"
+    path.write_text(asked.text, encoding="utf-8")
+    log = places.logs / f"{asked.output.stem}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"")
+    asked.output.parent.mkdir(parents=True, exist_ok=True)
+    part = asked.output.with_name(f".{asked.output.name}.part")
+    build = Build(path, part, {}, asked.given, asked.binds)
+    try:
+        with progress.phase(f"[1/2] {asked.name}", log):
+            runtime.build(build, log, asked.folder)
+        with progress.phase("[2/2] its test", log):
+            runtime.test(part, log)
+        os.replace(part, asked.output)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""Checks a folder before a build: room for bytes and files, and what its mount allows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import Refused
+
+MEMORY = frozenset({"tmpfs", "ramfs"})
+ELSEWHERE = "Free some, or name another place: RUNNER_SCRATCH=<folder>"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """An estimate of what a build fills at its peak."""
+
+    bytes: int
+    inodes: int
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A folder's file system: free bytes and inodes, and its mount."""
+
+    folder: Path
+    bytes: int
+    inodes: int | None  # None where the file system does not count them
+    type: str
+    flags: int
+
+    @classmethod
+    def of(cls, folder: Path) -> Volume:
+        """Ask the system."""
+        disk = os.statvfs(folder)
+        inodes = disk.f_favail if disk.f_files else None
+        kind = mount_type(folder.resolve(), Path("/proc/self/mounts").read_text())
+        return cls(folder, disk.f_bavail * disk.f_frsize, inodes, kind, disk.f_flag)
+
+
+def mount_type(folder: Path, mounts: str) -> str:
+    """The file system type of the innermost mount that holds `folder`; format: fstab(5)."""
+    best, kind = "", "unknown"
+    for line in mounts.splitlines():
+        _, point, found, *_ = line.split(" ")
+        path = point.replace("\\040", " ")
+        inside = folder == Path(path) or Path(path) in folder.parents
+        if inside and len(path) >= len(best):
+            best, kind = path, found
+    return kind
+
+
+def check(volume: Volume, needs: Needs, memory: int) -> list[str]:
+    """Warnings, or Refused for what cannot end well. `memory`: bytes available to programs."""
+    place = f"{volume.folder} ({volume.type})"
+    if volume.bytes < needs.bytes:
+        raise Refused(
+            f"no space to build: {place} has {_gb(volume.bytes)} free, a build needs about"
+            f" {_gb(needs.bytes)}.\n{ELSEWHERE}"
+        )
+    if volume.inodes is not None and volume.inodes < needs.inodes:
+        raise Refused(
+            f"no room for more files: {place} has {volume.inodes} inodes free, a build needs about"
+            f" {needs.inodes}.\n{ELSEWHERE}"
+        )
+    if volume.flags & os.ST_NOEXEC:
+        raise Refused(
+            f"{place} is mounted noexec: programs of the image cannot run there while it is built."
+            f"\n{ELSEWHERE}"
+        )
+    if volume.type in MEMORY and memory < needs.bytes:
+        raise Refused(
+            f"{place} is in memory, and {_gb(memory)} of memory are available; a build needs about"
+            f" {_gb(needs.bytes)} there.\n{ELSEWHERE}"
+        )
+    return warnings(volume, place)
+
+
+def warnings(volume: Volume, place: str) -> list[str]:
+    """What may do harm."""
+    found = []
+    if volume.flags & os.ST_NODEV:
+        found.append(f"{place} is mounted nodev: an image with device files cannot be unpacked")
+    if volume.type in MEMORY:
+        found.append(f"{place} is in memory: what the build writes is taken from programs")
+    return found
+
+
+def available_memory(text: str) -> int:
+    """Bytes in the line MemAvailable of /proc/meminfo; 0 when it is not there."""
+    for line in text.splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def require(folder: Path, needs: Needs) -> list[str]:
+    """Check `folder`, which exists, on this machine."""
+    memory = available_memory(Path("/proc/meminfo").read_text())
+    return check(Volume.of(folder), needs, memory)
+
+
+def _gb(number: int) -> str:
+    return f"{number / 1e9:.1f} GB"

@@ -1,0 +1,182 @@
+"""What a build asks of the machine and of a definition before it starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from containers import definition, failure, modes, space
+from containers.errors import Refused, UsageError
+from containers.modes import Attempt, Settings
+from containers.space import Needs, Volume
+
+DEFINITION = """\
+Bootstrap: {{ bootstrap }}
+From: debian:12
+
+%arguments
+    bootstrap=docker
+    packages=python3 openmpi-bin
+    tools=binutils
+%post
+    other=1
+    %this is shell, not a section
+"""
+
+
+def test_arguments_are_read_from_their_section_alone() -> None:
+    assert definition.arguments(DEFINITION) == {
+        "bootstrap": "docker",
+        "packages": "python3 openmpi-bin",
+        "tools": "binutils",
+    }
+
+
+def test_a_definition_without_packages_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.def").write_text("Bootstrap: docker\n")
+    with pytest.raises(UsageError, match=r"x\.def has no line 'packages="):
+        definition.packages(tmp_path / "x.def")
+
+
+def test_a_good_definition_passes() -> None:
+    definition.check(DEFINITION, "x.def", {"bootstrap": "localimage"})
+    two = "Bootstrap: docker\nFrom: a\nStage: one\n%post\n  x\n\nBootstrap: scratch\nStage: b\n"
+    definition.check(two, "x.def", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "message"),
+    [
+        ("From: a\n", {}, "no line 'Bootstrap"),
+        (
+            "Bootstrap: docker\n%pots\n  x\n",
+            {},
+            r"line 2: .* section '%pots'\n.*%pots\n.*post",
+        ),
+        (
+            "Bootstrap: docker\nForm: a\n",
+            {},
+            r"line 2: .* keyword 'Form'\n.*: a\n.*from",
+        ),
+        ("Bootstrap: docker\napt-get update\n", {}, r"line 2: neither .*\n.*apt-get update"),
+        (
+            "Bootstrap: docker\nFrom: {{ base }}\n",
+            {},
+            r"'base' has no value\n.*\n.*--build-arg",
+        ),
+        (DEFINITION, {"bootsrap": "x"}, r"--build-arg bootsrap=.*\nDid you mean: bootstrap"),
+    ],
+)
+def test_a_bad_definition_is_refused_with_its_line(
+    text: str, given: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        definition.check(text, "x.def", given)
+    assert caught.value.exit_code == 2
+
+
+def test_the_base_of_a_definition_is_replaced_in_its_first_header() -> None:
+    text = "bootstrap: docker\nFrom: a\n\n%post\n    From: here\n"
+    changed = definition.with_base(text, "localimage", "x.sif")
+    assert changed == "bootstrap: localimage\nFrom: x.sif\n\n%post\n    From: here\n"
+    assert "From: x.sif\n" in definition.with_base("Bootstrap: scratch\n", "localimage", "x.sif")
+
+
+SUBORDINATE = "probe id 0\nprobe map          0       1000          1\nprobe map 1 100000 65536\n"
+
+
+def test_the_mode_is_what_the_tiny_build_showed() -> None:
+    found = modes.judge(Attempt(("--fakeroot",), 0, SUBORDINATE + "probe chown yes\n"))
+    assert found is not None
+    assert found.subordinate_ids
+    assert "100000 65536" in found.evidence
+    mapped = modes.judge(Attempt(("--fakeroot",), 0, "probe id 0\nprobe map 0 1000 1\n"))
+    assert mapped is not None
+    assert mapped.name == "root-mapped namespace"
+    assert "one user" in mapped.evidence
+    assert not mapped.subordinate_ids
+    proot = modes.judge(Attempt((), 0, "probe id 0\nprobe map 0 0 4294967295\n"))
+    assert proot is not None
+    assert proot.name == "proot"
+
+
+@pytest.mark.parametrize("output", ["", "probe id 1000\n", SUBORDINATE])
+def test_a_failed_build_is_no_mode(output: str) -> None:
+    assert modes.judge(Attempt((), 1, output)) is None
+    assert modes.judge(Attempt((), 0, output.replace("id 0", "id 1000"))) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "command"),
+    [
+        (Settings(unprivileged="0"), "kernel.unprivileged_userns_clone=1"),
+        (Settings(maximum="0"), "user.max_user_namespaces=15000"),
+        (Settings(apparmor="1"), "apparmor_restrict_unprivileged_userns=0"),
+    ],
+)
+def test_the_administrators_command_fits_the_obstacle(settings: Settings, command: str) -> None:
+    assert command in modes.remedy(settings, "ada")
+
+
+MOUNTS = "d / ext4 rw 0 0\nt /tmp tmpfs rw,nodev 0 0\ns /my\\040disk xfs rw 0 0\n"
+
+
+def test_the_innermost_mount_counts() -> None:
+    assert space.mount_type(Path("/tmp/x"), MOUNTS) == "tmpfs"
+    assert space.mount_type(Path("/tmpx"), MOUNTS) == "ext4"
+    assert space.mount_type(Path("/my disk/a"), MOUNTS) == "xfs"
+
+
+def volume(**changes: object) -> Volume:
+    facts = {"folder": Path("/s"), "bytes": 10**10, "inodes": 10**6, "type": "ext4", "flags": 0}
+    return Volume(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (volume(bytes=10**9), r"no space to build: /s \(ext4\) has 1.0 GB free.* 2.0 GB"),
+        (volume(inodes=10), "10 inodes free, a build needs about 1000"),
+        (volume(flags=os.ST_NOEXEC), "noexec"),
+        (volume(type="tmpfs"), "is in memory, and 1.0 GB"),
+    ],
+)
+def test_a_place_where_no_build_can_end_well_is_refused(found: Volume, message: str) -> None:
+    with pytest.raises(Refused, match=message) as caught:
+        space.check(found, Needs(2 * 10**9, 1000), memory=10**9)
+    assert "RUNNER_SCRATCH=" in str(caught.value)
+    assert caught.value.exit_code == 80
+
+
+def test_what_may_do_harm_is_said() -> None:
+    assert space.check(volume(inodes=None), Needs(1, 1), 0) == []
+    said = space.check(volume(flags=os.ST_NODEV, type="tmpfs"), Needs(1, 1), 10**9)
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("cp: write error: No space left on device", "the disk is full"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM", "hash differs"),
+        ("ERROR: No matching distribution found for six==9", "not where pip looks"),
+        ("curl: (60) SSL certificate problem: unable", "--ca-certificate"),
+        ("FATAL: ... reading manifest: unauthorized: ...", "user or password"),
+        ("manifest unknown: manifest unknown", "name and tag"),
+        ("dial tcp 127.0.0.1:5000: connect: connection refused", "does not answer"),
+        ("/bin/sh: exec format error", "another architecture"),
+    ],
+)
+def test_a_failure_is_put_in_plain_words_with_its_line(line: str, words: str) -> None:
+    log = f"INFO: start\n{line}\nFATAL:   While performing build: exit status 1\n"
+    found = failure.explain(log)
+    assert words in found
+    assert line[:20] in found
+
+
+def test_an_unknown_failure_shows_the_line_before_apptainers_closing_one() -> None:
+    log = "x\nE: Unable to locate package nonsense\nFATAL:   While performing build: exit 100\n"
+    assert failure.explain(log) == "  | E: Unable to locate package nonsense"
+    assert failure.explain("all well\n") == ""
