@@ -10,9 +10,10 @@ from typing import Callable
 from containers import sif
 
 from ..errors import RunnerError
-from . import enforce, inspect, local, lock, machine, memory, policy, probe, proof, signature
+from . import enforce, local, lock, machine, memory, policy, probe, proof, signature, store
 
 PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
+AGAIN = signature.AGAIN
 
 
 @dataclass(frozen=True)
@@ -99,17 +100,24 @@ def _digest(request: Request) -> Check:
     """Compare the file's digest with those that are wanted; it is computed anew each time."""
     if request.image.is_dir():
         return Check("digest", FAIL if request.digest else OPEN, "a folder has no digest")
-    found = memory.compute_digest(request.image)
-    wanted = [("--digest", request.digest)] if request.digest else []
-    entry = lock.find(request.lockfile, request.image.name)
-    if entry:
-        wanted.append((f"{request.lockfile.name}, {entry.name}", entry.digest))
+    found, wanted = memory.compute_digest(request.image), _wanted(request)
+    for origin, digest in wanted.items():
+        if digest != found:
+            return Check("digest", FAIL, f"{found}\nnot {digest} ({origin})", AGAIN)
     if not wanted:
         return Check("digest", OPEN, f"{found}; no --digest, and not in {request.lockfile.name}")
-    for origin, digest in wanted:
-        if digest != found:
-            return Check("digest", FAIL, f"{found}\nnot {digest} ({origin})", signature.AGAIN)
-    return Check("digest", PASS, f"{found} ({', '.join(origin for origin, _ in wanted)})")
+    return Check("digest", PASS, f"{found} ({', '.join(wanted)})")
+
+
+def _wanted(request: Request) -> dict[str, str]:
+    """Return the digests that the file should have, by who says so."""
+    entries = lock.read(request.lockfile)
+    wanted = {
+        "--digest": request.digest,
+        "its name": store.digest_named(request.image),
+        lock.FILE: next((e.digest for e in entries if e.name == request.image.name), ""),
+    }
+    return {origin: digest for origin, digest in wanted.items() if digest}
 
 
 def _signature(request: Request) -> Check:
@@ -138,11 +146,11 @@ def _policy(request: Request) -> Iterator[Check]:
 def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
     try:
         tell("looking into the image")
-        found = probe.versions(image)
-        yield _labels(local.read(image).labels, found)
+        labels, found = local.read(image).labels, probe.versions(image)
+        yield _labels(labels, found)
         tell("two ranks sum in it with each framework: a minute")
         proven = proof.own(image) if "selftest" in found else proof.foreign(image)
-        yield _build(proven.built)
+        yield _build(labels, proven.built)
         yield Check("self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed)
     except RunnerError as error:
         yield _failed("runs", error)
@@ -150,25 +158,27 @@ def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
 
 def _labels(labels: dict[str, str], found: dict[str, str]) -> Check:
     """Compare each label with what is inside, where that could be found out."""
-    both = [name for name in inspect.SOFTWARE if name in labels and name in found]
-    wrong = [name for name in both if _parts(labels[name]) != _parts(found[name])]
-    if wrong:
-        lines = [
-            f"{name}: the label says {labels[name]}, inside is {found[name]}" for name in wrong
-        ]
-        return Check("labels", FAIL, "\n".join(lines), "build it again")
+    both, wrong = [name for name in labels if name in found], differing(labels, found)
     if not both:
         return Check("labels", OPEN, "it has no labels of ours")
+    if wrong:
+        return Check("labels", FAIL, "\n".join(wrong), AGAIN)
     return Check("labels", PASS, f"{len(both)} agree with what is inside")
 
 
-def _parts(text: str) -> set[str]:
-    return set(text.split(","))
+def differing(labels: dict[str, str], found: dict[str, str]) -> list[str]:
+    """Return one line for each label that says something else than was found inside."""
+    return [
+        f"{name}: the label says {text}, inside is {found[name]}"
+        for name, text in labels.items()
+        if name in found and set(text.split(",")) != set(found[name].split(","))
+    ]
 
 
-def _build(found: dict[str, str]) -> Check:
-    built = [f"{name} {found[fact]}" for name, fact in probe.WORDS.items() if fact in found]
+def _build(labels: dict[str, str], built: dict[str, str]) -> Check:
     if not built:
         return Check("check-build", FAIL, "horovodrun --check-build gave no answer in it")
-    lacking = [fact for fact in probe.WORDS.values() if found.get(fact, "none") == "none"]
-    return Check("check-build", FAIL if lacking else PASS, "; ".join(built))
+    line = "; ".join(f"{kind} {built.get(fact, 'none')}" for kind, fact in probe.WORDS.items())
+    lacking = [fact for fact in probe.WORDS.values() if built.get(fact, "none") == "none"]
+    wrong = differing(labels, built)
+    return Check("check-build", FAIL if lacking or wrong else PASS, "\n".join([line, *wrong]))

@@ -1,0 +1,259 @@
+"""What images say of themselves, who signed them, and the policy: the parts that need no image."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from runners.errors import NotVerified, Refused, SystemFault, UsageError
+from runners.images import (
+    bill,
+    enforce,
+    lock,
+    memory,
+    policy,
+    probe,
+    proof,
+    sign,
+    signature,
+    verify,
+)
+from runners.images.lock import Entry
+from runners.images.policy import Policy
+
+ADA, BOB = "9F3CCBD963BD02F7B78058FE1BE313B9AE772BB5", "3CA1E0126FCE0B557FD00EAC2325A56F0CED9C9D"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+# What is inside
+
+
+def answer(**parts: str) -> str:
+    """Return the probe's output with these parts, the others empty."""
+    names = ("glibc", "openmpi", "mpich", "mpiexec", "pmix_info", "python", "end")
+    return "".join(f"\n== {name}\n{parts.get(name, '')}" for name in names)
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "expected"),
+    [
+        ("glibc", "glibc 2.36\n", {"glibc.version": "2.36"}),
+        ("glibc", "ldd (GNU libc) 2.28\nCopyright 2018", {"glibc.version": "2.28"}),
+        ("glibc", "ldd (Ubuntu GLIBC 2.39-0ubuntu8.6) 2.39\n", {"glibc.version": "2.39"}),
+        ("glibc", "musl libc (x86_64)\nVersion 1.2.5\n", {}),
+        ("openmpi", "Open MPI v4.1.4\n", {"mpi.flavour": "openmpi", "mpi.version": "4.1.4"}),
+        (
+            "openmpi",
+            "mpirun (Open MPI) 5.0.7rc2",
+            {"mpi.flavour": "openmpi", "mpi.version": "5.0.7rc2"},
+        ),
+        ("openmpi", "sh: 1: mpirun: not found", {}),
+        ("mpich", "MPICH Version:      4.2.1\n", {"mpi.flavour": "mpich", "mpi.version": "4.2.1"}),
+        (
+            "mpiexec",
+            "Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 20230619\n",
+            {"mpi.flavour": "intelmpi", "mpi.version": "2021.10"},
+        ),
+        (
+            "mpiexec",
+            "HYDRA build details:\n    Version:                                 4.0.2\n",
+            {"mpi.flavour": "mpich", "mpi.version": "4.0.2"},
+        ),
+        ("pmix_info", "PMIX: 4.2.2\nOpenPMIx 4.2.2\n", {"pmix.version": "4.2.2"}),
+        ("python", "Traceback: no module named json\n", {}),
+    ],
+)
+def test_a_tools_words_are_read(part: str, text: str, expected: dict[str, str]) -> None:
+    assert probe.parse(answer(**{part: text})) == expected
+
+
+def test_a_package_that_python_does_not_know_is_not_there() -> None:
+    python = '{"torch.version": "2.10.0", "tensorflow.version": null, "horovod.version": null, '
+    found = probe.parse(answer(python=python + '"pmix.version": null}'))
+    assert found == {
+        "torch.version": "2.10.0",
+        "tensorflow.version": "none",
+        "horovod.version": "none",
+    }
+
+
+def test_gloo_is_tried_before_mpi() -> None:
+    built = {"horovod.frameworks": "pytorch,mxnet", "horovod.controllers": "mpi,gloo"}
+    assert proof.testable(built) == [("torch", "gloo")]
+    assert proof.testable({**built, "horovod.controllers": "mpi"}) == [("torch", "mpi")]
+    assert proof.testable({**built, "horovod.controllers": "none"}) == []
+    assert proof.testable({}) == []
+
+
+def test_labels_are_compared_as_sets() -> None:
+    labels = {"horovod.frameworks": "pytorch,tensorflow", "torch.version": "2.13.0", "x": "1"}
+    found = {"horovod.frameworks": "tensorflow,pytorch", "torch.version": "2.12.0"}
+    assert verify.differing(labels, found) == [
+        "torch.version: the label says 2.13.0, inside is 2.12.0"
+    ]
+
+
+def test_the_bill_lies_beside_the_image() -> None:
+    assert bill.beside(Path("a/horovod_cpu.sif")) == Path("a/horovod_cpu.cdx.json")
+
+
+# Signatures
+
+
+def test_only_keys_whose_every_object_is_right_have_signed() -> None:
+    def signer(key: str, good: bool) -> str:
+        text = f'"Fingerprint": "{key.lower()}", "KeyCheck": true, "DataCheck": {str(good).lower()}'
+        return "{" + f'"Signer": {{{text}}}' + "}"
+
+    keys = ", ".join([signer(ADA, True), signer(BOB, True), signer(BOB, False)])
+    assert signature.verified(f'INFO: x\n{{"Signatures": 2, "SignerKeys": [{keys}]}}') == (ADA,)
+    assert signature.verified('{"Signatures": 1, "SignerKeys": null}') == ()
+    assert signature.verified("") == ()
+
+
+KEYS = [(ADA, "Ada <ada@x.org>"), (BOB, "Bob <bob@x.org>")]
+
+
+@pytest.mark.parametrize(("wanted", "number"), [(ADA, 0), (BOB[-16:].lower(), 1), (BOB[-8:], 1)])
+def test_a_key_is_named_by_its_fingerprint(wanted: str, number: int) -> None:
+    assert sign.choose(KEYS, wanted) == number
+
+
+def test_the_only_key_needs_no_name() -> None:
+    assert sign.choose(KEYS[1:], "") == 0
+
+
+@pytest.mark.parametrize(("wanted", "words"), [("", "more than one"), ("9C9D", "is not one of")])
+def test_a_key_that_is_not_certain(wanted: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as error:
+        sign.choose(KEYS, wanted)
+    assert "Bob <bob@x.org>" in error.value.evidence
+
+
+def test_without_a_key_the_remedy_makes_one() -> None:
+    with pytest.raises(Refused) as error:
+        sign.choose([], "")
+    assert error.value.remedy.startswith("apptainer key newpair")
+
+
+# What is remembered
+
+
+@pytest.fixture
+def old(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that counts as at rest the moment it is written."""
+    monkeypatch.setattr(memory, "REST", -1)
+    path = here / "a.sif"
+    path.write_bytes(b"content")
+    return path
+
+
+def test_a_digest_is_remembered_and_an_altered_file_is_not(old: Path) -> None:
+    first = memory.digest(old)
+    assert memory.recall(old, "digest") == first
+    times = (old.stat().st_atime_ns, old.stat().st_mtime_ns)
+    old.write_bytes(b"CONTENT")
+    os.utime(old, ns=times)
+    assert memory.recall(old, "digest") is None
+    assert memory.digest(old) != first
+
+
+def test_a_file_put_in_its_place_is_another(old: Path) -> None:
+    memory.digest(old)
+    other = old.with_name("b.sif")
+    other.write_bytes(b"CONTENT")
+    os.utime(other, ns=(0, old.stat().st_mtime_ns))
+    other.replace(old)
+    assert memory.recall(old, "digest") is None
+
+
+def test_a_file_just_written_is_not_remembered(here: Path) -> None:
+    path = here / "a.sif"
+    path.write_bytes(b"content")
+    memory.digest(path)
+    assert memory.recall(path, "digest") is None
+    assert memory.at_rest(memory.stamp(path), time.time() + memory.REST + 1)
+
+
+def test_memory_that_others_could_write_is_not_trusted(old: Path) -> None:
+    memory.digest(old)
+    for file in memory.folder().iterdir():
+        assert file.stat().st_mode & 0o077 == 0
+        file.chmod(0o666)
+    assert memory.recall(old, "digest") is None
+
+
+def test_half_a_memory_is_none(old: Path) -> None:
+    memory.digest(old)
+    for file in memory.folder().iterdir():
+        file.write_text('{"stamp": [')
+    assert memory.digest(old).startswith("sha256:")
+
+
+def test_a_file_that_cannot_be_read(here: Path) -> None:
+    with pytest.raises(SystemFault, match="cannot read"):
+        memory.digest(here)
+
+
+# The policy
+
+
+def test_each_files_rules_stand_on_their_own(here: Path) -> None:
+    (here / "config" / "runner").mkdir(parents=True)
+    (here / "config" / "runner" / "runner.toml").write_text(
+        f'[policy]\nsigners = ["{ADA.lower()}"]\n'
+    )
+    Path("runner.toml").write_text("[launch]\nnodes = 2\n[policy]\nrequire-signature = false\n")
+    mine, projects = policy.load({"XDG_CONFIG_HOME": str(here / "config")})
+    assert mine == Policy(mine.origin, True, (ADA,))
+    assert mine.words() == f"signed by {ADA}"
+    assert (projects.origin, projects.words()) == ("runner.toml", "")
+    assert policy.decide([projects], Path("no.sif")) == policy.Verdict()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("require_signature = true", "did you mean require-signature?"),
+        ("require-signature = 'yes'", "must be true or false"),
+        ("signers = 'A'", "must be a list of strings"),
+        ("signers = ['BE313B9AE772BB5']", "is not a whole fingerprint"),
+    ],
+)
+def test_faulty_rules_are_refused(text: str, words: str) -> None:
+    Path("runner.toml").write_text(f"[policy]\n{text}\n")
+    with pytest.raises(UsageError) as error:
+        policy.load({"XDG_CONFIG_HOME": "config"})
+    assert words in str(error.value)
+    assert "runner.toml" in str(error.value)
+
+
+def test_known_digests_only(old: Path) -> None:
+    rules = Policy("runner.toml", known_digests_only=True)
+    with pytest.raises(NotVerified, match="the policy refuses") as error:
+        policy.decide([rules], old)
+    assert f"{memory.digest(old)} is not in" in error.value.evidence
+    assert "runner pull" in error.value.remedy
+    lock.record(lock.here(), Entry("b.sif", "oras://x/b", memory.digest(old), 7, "2026-11-21"))
+    verdict = policy.decide([rules], old)
+    assert verdict.digest == memory.digest(old)
+    assert verdict.decisions[0].reason == "runner.toml wants: in images.lock"
+    old.write_bytes(b"CONTENT")
+    with pytest.raises(NotVerified):
+        policy.decide([rules], old)
+
+
+def test_a_folder_meets_no_policy(here: Path) -> None:
+    for rules in (Policy("x", require_signature=True), Policy("x", known_digests_only=True)):
+        with pytest.raises(NotVerified, match="the policy refuses"):
+            enforce.meets(rules, here, lock.here())
