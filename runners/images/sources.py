@@ -84,15 +84,17 @@ def _oras(server: Registry, arch: str) -> Source:
 
 def _docker(server: Registry, arch: str, plain: bool) -> Source:
     manifest = server.manifest(arch)
+    if any(registry.SIF_LAYER.fullmatch(layer.type) for layer in manifest.layers):
+        text = server.reference.text.replace("docker://", "oras://")
+        raise Refused(f"{server.reference.source} is a SIF already", remedy=f"runner pull {text}")
     config = server.config(manifest)
     if config.get("architecture", arch) != arch:
         raise server.other_architecture(arch, str(config["architecture"]))
     labels = (config.get("config") or {}).get("Labels") or {}
+    reference = server.reference
     return Source(
         manifest.digest,
-        partial(
-            _by_runtime, server.reference.at(manifest.digest).text, server.reference, arch, plain
-        ),
+        partial(_by_runtime, reference.at(manifest.digest).text, reference, arch, plain),
         size=sum(layer.size for layer in manifest.layers),
         manifest=manifest.digest,
         made=True,

@@ -1,0 +1,83 @@
+"""Where the tests of pull and push work: a shop that has images, a desk to pull them to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from . import servers
+from .conftest import Done, Login, on_cluster
+from .servers import Server
+
+USAGE, REFUSED, FAULT, NOT_VERIFIED = 2, 80, 1, 81
+ZEROS = "sha256:" + "0" * 64
+
+
+@dataclass(frozen=True)
+class Desk(Login):
+    """A folder to pull in, with an images folder of its own below `scratch`."""
+
+    def runner(self, *words: str, env: Mapping[str, str] | None = None) -> Done:
+        """Run `runner` with plain http allowed and the folder's own scratch."""
+        ours = {"RUNNER_SCRATCH": f"{self.folder}/scratch", "APPTAINER_NOHTTPS": "1"}
+        return self.run("runner", *words, env={**ours, **(env or {})})
+
+    def pull(self, *words: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Pull what must be had; return the facts."""
+        done = self.runner("pull", "--json", *words, env=env)
+        assert done.returncode == 0, done.stderr
+        facts: dict[str, Any] = json.loads(done.stdout)
+        return facts
+
+    def refused(self, code: int, *words: str, env: Mapping[str, str] | None = None) -> str:
+        """Pull what cannot be had; see that nothing is left; return what it said."""
+        before = self.files()
+        done = self.runner("pull", *words, env=env)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+        assert self.files() == before
+        return done.stderr
+
+    def files(self) -> list[str]:
+        """Return what is in the images folder and in images.lock, lock files left out."""
+        script = "find scratch ! -type d ! -name '*.lock' -printf '%P %l %s\\n' 2>/dev/null | sort"
+        return self.sh(f"{{ {script}; cat images.lock 2>/dev/null; }} || true").splitlines()
+
+
+@pytest.fixture(scope="session")
+def shop() -> Iterator[Login]:
+    """A folder with two images; removed afterwards."""
+    folder = on_cluster(["mktemp", "-d", "/scratch/ada/shop.XXXXXX"]).stdout.strip()
+    assert folder, "the cluster is down; start it: make cluster-up"
+    home = Login(folder)
+    try:
+        home.sh(servers.MAKE_IMAGE)
+        yield home
+    finally:
+        on_cluster(["rm", "-rf", folder])
+
+
+@pytest.fixture(scope="session")
+def registry(shop: Login) -> Iterator[Server]:
+    """A registry without a password that has team/train:v1."""
+    with servers.registry(shop, "registry") as server:
+        words = ["push", "--no-https", "python.sif", f"oras://{server.host}/team/train:v1"]
+        done = shop.runner(*words)
+        assert done.returncode == 0, done.stderr
+        yield server
+
+
+@pytest.fixture
+def desk(login: Login) -> Desk:
+    """An empty folder to pull in."""
+    return Desk(login.folder)
+
+
+def digest_of(home: Login, path: str) -> str:
+    """Return the digest of a file."""
+    return "sha256:" + home.sh(f"sha256sum {path}").split()[0]

@@ -1,0 +1,167 @@
+"""Pulls of every other kind: Docker's images, archives, the web; and what goes wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from . import servers
+from .conftest import Login, on_cluster
+from .desk import (
+    FAULT,
+    NOT_VERIFIED,
+    REFUSED,
+    USAGE,
+    ZEROS,
+    Desk,
+    desk,
+    digest_of,
+    registry,
+    shop,
+)
+from .servers import Server
+
+__all__ = ["desk", "registry", "shop"]  # pytest looks for fixtures among a module's names
+MAKE_OCI = "python3 /opt/kit/tests/real/make_oci.py"
+
+
+@pytest.fixture(scope="session")
+def docker(shop: Login, registry: Server) -> Server:
+    """A registry that has team/oci, as amd64 and as arm64, and as "all", an index of the two."""
+    base = f"http://{registry.host}/v2/team/oci"
+    for arch in ("amd64", "arm64"):
+        shop.sh(f"{MAKE_OCI} small {arch} {arch} {base}")
+    return registry
+
+
+def test_a_docker_image_becomes_a_sif(desk: Desk, docker: Server) -> None:
+    uri = f"docker://{docker.host}/team/oci:all"
+    facts = desk.pull(uri)
+    run = "apptainer exec scratch/images/oci_all.sif sh -c 'echo $((6 * 7))'"
+    assert desk.sh(run) == "42\n"
+    assert f'manifest = "{facts["manifest"]}"' in desk.sh("cat images.lock")
+    asked = docker.requests("GET /v2/team/oci/blobs")
+    again = desk.pull(f"docker://{docker.host}/team/oci:amd64", "--name", "other")
+    assert again["digest"] == facts["digest"], "the same manifest is made into a SIF once"
+    assert docker.requests("GET /v2/team/oci/blobs") == asked + 1, "only its configuration"
+    # In another folder, without the SIF: its manifest is what stays the same.
+    desk.sh("rm -rf scratch")
+    assert desk.pull(uri)["manifest"] == facts["manifest"]
+    wanted = ["--digest", facts["manifest"], "--update"]
+    assert desk.pull(uri, *wanted)["manifest"] == facts["manifest"]
+    assert "wanted" in desk.refused(NOT_VERIFIED, uri, "--digest", ZEROS)
+
+
+def test_another_architecture(desk: Desk, shop: Login, docker: Server) -> None:
+    arm = f"docker://{docker.host}/team/oci:arm64"
+    assert "is not for amd64\n  for arm64" in desk.refused(REFUSED, arm)
+    index = f"docker://{docker.host}/team/oci:all"
+    assert "for amd64, arm64" in desk.refused(REFUSED, index, "--arch", "ppc64le")
+    for kind in ("oci", "docker"):
+        archive = f"{kind}-archive:{shop.folder}/arm64.{kind}.tar"
+        assert "is not for amd64" in desk.refused(REFUSED, archive)
+    sif = f"oras://{docker.host}/team/train:v1"
+    assert "is not for arm64" in desk.refused(REFUSED, sif, "--arch", "arm64")
+    assert desk.pull(arm, "--arch", "arm64")["size"] > 0
+
+
+def test_archives_and_files(desk: Desk, shop: Login, docker: Server) -> None:
+    for kind in ("oci", "docker"):
+        archive = f"{shop.folder}/amd64.{kind}.tar"
+        desk.pull(f"{kind}-archive:{archive}", "--name", kind)
+        run = f"apptainer exec scratch/images/{kind}.sif sh -c 'echo $((6 * 7))'"
+        assert desk.sh(run) == "42\n"
+        desk.sh(f"head -c 5000000 {archive} > cut.tar; echo nothing > no.tar")
+        assert "is not a whole" in desk.refused(REFUSED, f"{kind}-archive:cut.tar")
+        assert "is not a whole" in desk.refused(REFUSED, f"{kind}-archive:no.tar")
+    assert desk.pull(f"{shop.folder}/other.sif")["digest"] == digest_of(shop, "other.sif")
+    desk.sh(f"head -c 1000000 {shop.folder}/python.sif > cut.sif")
+    assert "cut short" in desk.refused(REFUSED, "cut.sif")
+    assert "start like a SIF" in desk.refused(REFUSED, "no.tar")
+
+
+@pytest.fixture(scope="session")
+def web(shop: Login) -> Iterator[Server]:
+    """A web server that has the images, a cut one, and a page."""
+    shop.sh("mkdir site; cp python.sif other.sif site; echo hello > site/page.sif")
+    shop.sh("head -c 1000000 python.sif > site/cut.sif")
+    with servers.website(shop, "site") as server:
+        yield server
+
+
+def test_a_file_from_the_web(desk: Desk, shop: Login, web: Server) -> None:
+    uri = f"http://{web.host}/python.sif"
+    digest = digest_of(shop, "python.sif")
+    assert desk.pull(f"{uri}?signature=secret", "--digest", digest)["digest"] == digest
+    assert desk.sh("grep -r signature=secret . || true") == ""
+    assert "is not there" in desk.refused(USAGE, f"http://{web.host}/nothing.sif")
+    assert "cut short" in desk.refused(REFUSED, f"http://{web.host}/cut.sif")
+    assert "start like a SIF" in desk.refused(REFUSED, f"http://{web.host}/page.sif")
+    other = f"http://{web.host}/other.sif"
+    assert "is not what it should be" in desk.refused(NOT_VERIFIED, other, "--digest", digest)
+    # The file behind an address changes; images.lock knows what it was.
+    desk.pull(other)
+    desk.sh("rm -r scratch")
+    shop.sh("cp python.sif site/other.sif")
+    assert "--update" in desk.refused(NOT_VERIFIED, other)
+    assert desk.pull("--update", other)["digest"] == digest
+
+
+@pytest.fixture
+def small_scratch(desk: Desk) -> Iterator[None]:
+    """The images folder has room for 20 MB, which the image fits in, and its layers do not."""
+    folder = f"{desk.folder}/scratch/images"
+    desk.sh("mkdir -p scratch/images")
+    options = "size=20m,mode=777"
+    on_cluster(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], "--as", "root")
+    yield
+    on_cluster(["umount", folder], "--as", "root")
+
+
+@pytest.mark.usefixtures("small_scratch")
+def test_no_room(desk: Desk, shop: Login, docker: Server) -> None:
+    said = desk.refused(REFUSED, f"docker://{docker.host}/team/oci:all")
+    assert "no space for the image: it needs" in said
+    said = desk.refused(FAULT, f"oci-archive:{shop.folder}/amd64.oci.tar")
+    assert "the disk became full" in said
+    assert "runner images prune" in said
+    first = desk.pull(f"oras://{docker.host}/team/train:v1")
+    said = desk.refused(FAULT, f"docker-archive:{shop.folder}/amd64.docker.tar")
+    assert "the disk became full" in said
+    assert digest_of(desk, first["path"]) == first["digest"], "what was there is as it was"
+
+
+def test_a_killed_pull_takes_the_runtime_with_it(desk: Desk, shop: Login, docker: Server) -> None:
+    with servers.relay(shop, docker, 1_000_000) as relay:
+        words = f"runner pull --no-https docker://{relay.host}/team/oci:all"
+        start = f"export RUNNER_SCRATCH=$PWD/scratch; {words} > pull.log 2>&1 & echo $!"
+        pid = desk.sh(start).strip()
+        runtime = f"pgrep -f '[a]pptainer pull.*{relay.host}/team/oci'"
+        desk.sh(f"for i in $(seq 100); do {runtime} && exit; sleep 0.1; done; cat pull.log; false")
+        desk.sh(f"kill -KILL {pid}")
+        desk.sh(f"for i in $(seq 50); do {runtime} || exit 0; sleep 0.1; done; false")
+    desk.pull(f"docker://{docker.host}/team/oci:all")
+    assert desk.sh("find scratch/images/.pulls -mindepth 1 ! -name '*.lock' -size +0") == ""
+
+
+def test_a_site_with_its_own_authority(desk: Desk, shop: Login) -> None:
+    shop.sh(
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem -out ca.pem"
+        " -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+        " -addext keyUsage=critical,digitalSignature,keyCertSign 2> /dev/null"
+    )
+    tls = f"{{certificate: {shop.folder}/ca.pem, key: {shop.folder}/key.pem}}"
+    with servers.registry(shop, "tls", f"http: {{addr: '127.0.0.1:0', tls: {tls}}}") as server:
+        uri, image = f"oras://{server.host}/team/train:v1", f"{shop.folder}/python.sif"
+        https = {"APPTAINER_NOHTTPS": ""}
+        known = {**https, "SSL_CERT_FILE": f"{shop.folder}/ca.pem"}
+        assert desk.runner("push", image, uri, env=https).returncode == NOT_VERIFIED
+        done = desk.runner("push", "--json", image, uri, env=known)
+        assert done.returncode == 0, done.stderr
+        said = desk.refused(NOT_VERIFIED, uri, env=https)
+        assert "cannot prove who it is" in said
+        assert "SSL_CERT_FILE=" in said
+        assert desk.pull(uri, env=known)["digest"] == json.loads(done.stdout)["digest"]
+        assert "leave out --no-https" in desk.refused(REFUSED, "--update", uri)

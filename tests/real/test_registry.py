@@ -1,0 +1,239 @@
+"""Pull and push against a real registry: once, by digest, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from . import servers
+from .conftest import Login, on_cluster
+from .desk import (
+    FAULT,
+    NOT_VERIFIED,
+    REFUSED,
+    USAGE,
+    ZEROS,
+    Desk,
+    desk,
+    digest_of,
+    registry,
+    shop,
+)
+from .servers import PASSWORD, USER, Server
+
+__all__ = ["desk", "registry", "shop"]  # pytest looks for fixtures among a module's names
+HALF = 4_000_000  # bytes; the image with Python has more than twice as many
+
+
+def test_a_round_trip_keeps_every_byte(desk: Desk, shop: Login, registry: Server) -> None:
+    facts = desk.pull(f"oras://{registry.host}/team/train:v1")
+    digest = digest_of(shop, "python.sif")
+    assert facts["digest"] == digest == digest_of(desk, facts["path"])
+    assert facts["path"].endswith(f"/scratch/images/{digest.replace(':', '-')}.sif")
+    assert desk.sh("readlink scratch/images/train_v1.sif").strip() == facts["path"].split("/")[-1]
+    assert desk.sh("cd scratch/images; apptainer exec train_v1.sif python3 -c 'print(6 * 7)'")
+    recorded = desk.sh("cat images.lock")
+    assert f'digest = "{digest}"' in recorded
+    assert f'source = "oras://{registry.host}/team/train:v1"' in recorded
+
+
+def test_a_tag_is_looked_up_once_and_again_when_asked(
+    desk: Desk, shop: Login, registry: Server
+) -> None:
+    uri = f"oras://{registry.host}/team/moves:latest"
+    assert shop.runner("push", "--no-https", "python.sif", uri).returncode == 0
+    first = desk.pull(uri)
+    assert shop.runner("push", "--no-https", "other.sif", uri).returncode == 0
+    asked = registry.requests("GET")
+    assert desk.pull(uri)["digest"] == first["digest"]
+    assert registry.requests("GET") == asked, "a locked reference needs no registry"
+    done = desk.runner("pull", "--update", uri)
+    assert f"moves_latest.sif was {first['digest']} until now" in done.stderr
+    assert desk.pull(uri)["digest"] == digest_of(shop, "other.sif")
+    # The tag has moved, but what was locked can still be had.
+    desk.sh(f"sed -i 's/{digest_of(shop, 'other.sif')}/{first['digest']}/' images.lock")
+    desk.sh(f"sed -i 's/^manifest.*/manifest = \"{first['manifest']}\"/' images.lock")
+    desk.sh("rm -rf scratch")
+    assert desk.pull(uri)["digest"] == first["digest"]
+
+
+def test_ten_pulls_at_once_download_once(desk: Desk, shop: Login, registry: Server) -> None:
+    blob = digest_of(shop, "python.sif")
+    before = registry.requests(f'"GET /v2/team/train/blobs/{blob}')
+    one = f"runner pull --no-https --name $n oras://{registry.host}/team/train:v1"
+    desk.sh(
+        f"export RUNNER_SCRATCH=$PWD/scratch; mkdir a b; for n in 1 2 3 4 5 6 7 8 9 10; do"
+        f" (cd $([ $n -gt 5 ] && echo a || echo b) && {one} || touch failed) & done; wait"
+    )
+    assert registry.requests(f'"GET /v2/team/train/blobs/{blob}') == before + 1
+    assert len(desk.sh("find scratch -name 'sha256-*.sif'").split()) == 1
+    assert desk.sh("grep -h ^name a/images.lock b/images.lock | wc -l").strip() == "10"
+    assert desk.sh("find . -name failed") == ""
+
+
+@pytest.mark.parametrize("end", ["KILL", "INT", "registry"])
+def test_an_interrupted_pull_leaves_nothing_whole(
+    desk: Desk, shop: Login, registry: Server, end: str
+) -> None:
+    with servers.relay(shop, registry, HALF) as relay:
+        uri = f"oras://{relay.host}/team/train:v1"
+        # A shell lets what it starts in the background ignore SIGINT.
+        start = f"env --default-signal=INT runner pull --no-https {uri}"
+        pid = desk.sh(f"export RUNNER_SCRATCH=$PWD/scratch; {start} > pull.log 2>&1 & echo $!")
+        pid = pid.strip()
+        part = "find scratch/images/.pulls -name image.sif -size +2M 2>/dev/null | grep ."
+        desk.sh(f"for i in $(seq 200); do {part} && exit; sleep 0.05; done; cat pull.log; false")
+        if end == "registry":
+            relay.kill()
+        else:
+            desk.sh(f"kill -{end} {pid}")
+        desk.sh(f"for i in $(seq 100); do [ -e /proc/{pid} ] || exit 0; sleep 0.1; done; false")
+        assert (
+            desk.sh("find scratch/images -maxdepth 1 -name '*.sif'; ls images.lock || true") == ""
+        )
+        left = desk.sh("find scratch/images/.pulls -name image.sif")
+        assert bool(left) == (end == "KILL"), "only a killed pull cannot tidy up"
+        said = desk.sh("cat pull.log")
+        assert "Traceback" not in said
+        if end == "registry":
+            assert "stopped in the middle" in said
+    facts = desk.pull(f"oras://{registry.host}/team/train:v1")
+    assert facts["digest"] == digest_of(shop, "python.sif")
+    assert desk.sh("find scratch/images/.pulls -mindepth 1 ! -name '*.lock'") == ""
+
+
+def test_a_wrong_digest_is_refused(desk: Desk, shop: Login, registry: Server) -> None:
+    uri = f"oras://{registry.host}/team/train:v1"
+    said = desk.refused(NOT_VERIFIED, uri, "--digest", ZEROS)
+    assert f"wanted {ZEROS}" in said
+    # What an attacker or a bad disk makes of it: the registry serves other bytes than it names.
+    other = f"oras://{registry.host}/team/altered:v1"
+    assert shop.runner("push", "--no-https", "other.sif", other).returncode == 0
+    digest = digest_of(shop, "other.sif").partition(":")[2]
+    blob = f"registry/docker/registry/v2/blobs/sha256/{digest[:2]}/{digest}/data"
+    shop.sh(f"printf X | dd of={blob} bs=1 seek=200000 conv=notrunc status=none")
+    try:
+        assert "is not what it should be" in desk.refused(NOT_VERIFIED, other)
+    finally:
+        shop.sh(f"cp other.sif {blob}")
+    assert desk.pull(other, "--digest", f"sha256:{digest}")["digest"] == f"sha256:{digest}"
+
+
+@pytest.fixture
+def locked_registry(shop: Login) -> Iterator[Server]:
+    """A registry that wants a password."""
+    shop.sh(f"htpasswd -Bbn {USER} {PASSWORD} > htpasswd")
+    auth = f"auth: {{htpasswd: {{realm: r, path: {shop.folder}/htpasswd}}}}"
+    with servers.registry(shop, "locked", f"http: {{addr: '127.0.0.1:0'}}\n{auth}") as server:
+        yield server
+        on_cluster(["apptainer", "registry", "logout", f"docker://{server.host}"])
+
+
+def test_a_password_opens_and_is_seen_nowhere(
+    desk: Desk, shop: Login, locked_registry: Server
+) -> None:
+    host = locked_registry.host
+    uri = f"oras://{host}/team/train:v1"
+    image = f"{shop.folder}/python.sif"
+    desk.sh(f"echo {PASSWORD} > secret; echo wrong > wrong; umask 077; mkdir watched")
+    # Looks at every process's words as fast as it can, for as long as this test runs.
+    watch = "while [ -e secret ]; do cat /proc/[0-9]*/cmdline 2>/dev/null; done | tr '\\0' '\\n'"
+    desk.sh(f"({watch} | grep -aF -f secret > watched/seen) > /dev/null 2>&1 & true")
+    said = desk.refused(REFUSED, uri)
+    assert "refuses access" in said
+    assert f"runner registry login -u NAME {host}" in said
+    login = f"runner registry login --no-https -u {USER} --password-stdin {host}"
+    assert desk.run("bash", "-c", f"{login} < wrong").returncode == REFUSED
+    known = {"APPTAINER_DOCKER_USERNAME": USER, "APPTAINER_DOCKER_PASSWORD": PASSWORD}
+    assert desk.runner("push", image, uri, env=known).returncode == 0
+    assert desk.pull(uri, env=known)["digest"] == digest_of(shop, "python.sif")
+    desk.sh("rm -r scratch images.lock")
+    words = ["launch", "--image", uri, "-J", "x", "--wait", desk.write("train.py", "pass")]
+    assert desk.runner(*words, env=known).returncode == 0
+    assert desk.run("bash", "-c", f"{login} < secret").returncode == 0
+    assert desk.pull("--update", uri)["digest"] == digest_of(shop, "python.sif")
+    assert desk.runner("registry", "logout", host).returncode == 0
+    desk.refused(REFUSED, "--update", uri)
+    desk.sh("cp secret /tmp/words.$$; rm secret wrong; sleep 0.3; mv /tmp/words.$$ watched/words")
+    found = desk.sh("grep -rlF -f watched/words . || true").split()
+    assert found == ["./watched/words"], "a log, script or file holds the password"
+    assert desk.sh("cat watched/seen") == ""
+
+
+def test_a_launch_pulls_before_it_submits(desk: Desk, shop: Login, registry: Server) -> None:
+    uri = f"oras://{registry.host}/team/train:v1"
+    trainer = desk.write("train.py", "print('trained')")
+    words = ["launch", "--image", uri, "-N", "2", trainer]
+    done = desk.runner(*words[:-1], "--dry-run", trainer)
+    assert done.returncode == 0, done.stderr
+    assert f"would pull {uri}" in done.stderr
+    assert desk.files() == []
+    printed = done.stdout
+    assert digest_of(shop, "python.sif").replace(":", "-") in printed
+    assert f"(from {uri})" in printed
+    done = desk.runner(*words[:-1], "--follow", trainer)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("trained") == 2
+    script = desk.sh("cat runs/train-1/job.sbatch")
+    assert script == printed, "a dry run shows what is submitted"
+    assert "://" not in "".join(line for line in script.splitlines() if line[:1] != "#")
+    assert registry.requests(digest_of(shop, "python.sif") + ' HTTP/1.1" 206') > 0
+    name = ["launch", "--image", "train_v1.sif", "--dry-run", trainer]
+    assert digest_of(shop, "python.sif").replace(":", "-") in desk.runner(*name).stdout
+
+
+def test_prune_removes_what_nothing_needs(desk: Desk, shop: Login, registry: Server) -> None:
+    uri = f"oras://{registry.host}/team/train:v1"
+    digest = desk.pull(uri)["digest"]
+    desk.sh(f"cp {shop.folder}/other.sif scratch/images/built.sif; echo x > scratch/images/notes")
+    listed = {row["name"]: row for row in json.loads(desk.runner("images", "--json").stdout)}
+    assert sorted(listed) == ["built.sif", "train_v1.sif"]
+    assert listed["train_v1.sif"]["digest"] == digest
+    assert listed["train_v1.sif"]["source"] == uri
+    assert desk.runner("images", "prune").stdout == "", "a name points to it"
+    trainer = desk.write("train.py", "pass")
+    held = ["launch", "--image", uri, "--sbatch-arg=--hold", "--parsable", trainer]
+    job = desk.runner(*held).stdout.strip()
+    desk.sh("rm scratch/images/train_v1.sif")
+    assert desk.runner("images", "prune").stdout == "", "images.lock and a job need it"
+    desk.sh("rm images.lock")
+    assert desk.runner("images", "prune").stdout == "", "a job needs it"
+    assert desk.runner("cancel", job).returncode == 0
+    assert desk.runner("images", "prune", "--dry-run").stdout == f"would remove {digest}\n"
+    done = desk.runner("images", "prune")
+    assert done.stdout == f"removed {digest}\n"
+    assert re.search(r"freed \d+\.\d MB", done.stderr)
+    assert desk.sh("cd scratch/images; ls").split() == ["built.sif", "notes"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "code", "expected"),
+    [
+        ("oras://{host}/team/train:v2", USAGE, "did you mean v1?"),
+        ("oras://{host}/team/train@" + ZEROS, USAGE, "is not there"),
+        ("oras://{host}/team/nothing:v1", USAGE, "is not there"),
+        ("oras://127.0.0.1:9/team/train:v1", FAULT, "127.0.0.1:9 does not answer"),
+        ("docker://127.0.0.1:9/team/train:v1", FAULT, "127.0.0.1:9 does not answer"),
+        ("oras://no.such.host.invalid/team/train:v1", FAULT, "no server no.such.host.invalid"),
+        ("docker://{host}/team/train:v1", REFUSED, "try: runner pull oras://"),
+        ("library://ada/team/train:v1", REFUSED, "no library server is set"),
+        ("https://{host}/x.sif", REFUSED, "does not speak https"),
+        ("http://example.org/x.sif", USAGE, "is not encrypted"),
+        ("oras://ada:secret@{host}/team/train:v1", USAGE, "before the @"),
+        ("nothing.sif", USAGE, "it is not there"),
+        ("orsa://{host}/team/train:v1", USAGE, "did you mean oras?"),
+    ],
+)
+def test_what_cannot_be_had(
+    desk: Desk, registry: Server, reference: str, code: int, expected: str
+) -> None:
+    assert expected in desk.refused(code, reference.format(host=registry.host))
+
+
+def test_a_name_that_is_taken_stays(desk: Desk, registry: Server) -> None:
+    desk.sh("mkdir -p scratch/images; echo mine > scratch/images/train_v1.sif")
+    said = desk.refused(REFUSED, f"oras://{registry.host}/team/train:v1")
+    assert "--name OTHER" in said
