@@ -1,0 +1,294 @@
+"""Proof of images: signatures, digests, what is inside, and the policy of a launch.
+
+A small image with Python and nothing of ours stands for those of others.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from .conftest import IMAGE, Done, Login, on_cluster
+
+USAGE, REFUSED, NOT_VERIFIED = 2, 80, 81
+# The tree's own shell and Python. Not compressed, for speed; of Python only what the shim needs.
+MAKE_SMALL = r"""
+folder=$(mktemp -d /scratch/ada/test.XXXXXX)
+cd "$folder"
+mkdir -p root/{etc,proc,sys,dev,tmp,root,home,var,usr/lib}
+put() { for file in "$@"; do mkdir -p "root${file%/*}"; cp -L "$file" "root$file"; done; }
+programs="/bin/sh /bin/sleep /usr/bin/getconf /usr/bin/python3"
+put $programs $(ldd $programs | grep -o '/lib[^ ]*' | sort -u)
+python=$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+rsync -a --exclude __pycache__ --exclude 'config-*' "/usr/lib/$python" root/usr/lib/
+apptainer build --mksquashfs-args "-noI -noD -noF -noX" small.sif root > build.log 2>&1
+rm -rf root
+echo "$folder"
+"""
+# Made for this test with gpg --faked-system-time; it expired on 2 January 2025.
+EXPIRED = """\
+-----BEGIN PGP PRIVATE KEY BLOCK-----
+
+lFgEZ3SFgBYJKwYBBAHaRw8BAQdAPD8CVmRZCfTMY3E1AzDfTL3+UeZPltUusWrC
+qDz5RyQAAP9Aan9vUTZtCdYyoTGVYRpTD8TYeJuhw8sP3Apd+SNjWg7ptCFFeHBp
+cmVkIEtleSA8ZXhwaXJlZEBleGFtcGxlLm9yZz6IlgQTFggAPhYhBD+BjqGF5J2/
+RYxKp3TPBedviTpmBQJndIWAAhsDBQkAAVGABQsJCAcCBhUKCQgLAgQWAgMBAh4B
+AheAAAoJEHTPBedviTpmZa8A/jTUD4sQ7GJgbgX6uIXtdw6V+r/Q6pI5rBnvyj7z
+kouCAQCgjenIYXcutyOm1/B0fz2aGdO1dujsjJS8YWfnSQ4WAA==
+=rgjF
+-----END PGP PRIVATE KEY BLOCK-----
+"""
+EXPIRED_FINGERPRINT = "3F818EA185E49DBF458C4AA774CF05E76F893A66"
+# Replace byte N of a file, from its end when negative, and set the file's time back.
+ALTER = """\
+import os, sys
+name, place = sys.argv[1], int(sys.argv[2])
+times = os.stat(name)
+with open(name, "r+b") as file:
+    file.seek(place, 0 if place >= 0 else 2)
+    byte = file.read(1)[0]
+    file.seek(-1, 1)
+    file.write(bytes([byte ^ 255]))
+os.utime(name, ns=(times.st_atime_ns, times.st_mtime_ns))
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with `a.sif`, a keyring of its own, and no home of anybody."""
+
+    login: Login
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Variables that lead the runtime and runner here."""
+        folder = self.login.folder
+        return {"APPTAINER_KEYSDIR": f"{folder}/keys", "XDG_CACHE_HOME": f"{folder}/cache"}
+
+    def runner(self, *words: str, **env: str) -> Done:
+        """Run `runner` here."""
+        return self.login.runner(*words, env={**self.env, **env})
+
+    def sh(self, script: str) -> str:
+        """Run a shell script that must succeed."""
+        done = self.login.run("bash", "-ec", script, env=self.env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def new_key(self, name: str, passphrase: str = "") -> str:
+        """Make a key; return its fingerprint."""
+        self.sh(
+            f"mkdir -p -m 700 keys; apptainer key newpair --name {name} --email {name}@example.org "
+            f"--comment test --password {shlex.quote(passphrase)} --bit-length 2048 --push=false"
+        )
+        return self.sh("apptainer key list --secret").split("Fingerprint:")[-1].split()[0]
+
+    def sign(self, *words: str) -> None:
+        """Sign a.sif."""
+        done = self.runner("sign", "a.sif", *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def alter(self, place: int) -> None:
+        """Change one byte of a.sif, and let its time be as before."""
+        self.login.write("alter.py", ALTER)
+        self.sh(f"python3 alter.py a.sif {place}")
+
+    def verify(self, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
+        """Verify a.sif without running it; return the exit code and the lines by name."""
+        done = self.runner("verify", "--quick", "--json", "a.sif", *words)
+        assert "Traceback" not in done.stderr
+        checks = json.loads(done.stdout)["checks"]
+        return done.returncode, {check["name"]: check for check in checks}
+
+    def signature(self) -> tuple[int, str, str]:
+        """Return the exit code of verify, the state of the signature, and what it says."""
+        code, checks = self.verify()
+        found = checks["signature"]
+        return code, found["state"], found["evidence"] + found["remedy"]
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[str]:
+    """The path of a small image without labels."""
+    done = on_cluster(["bash", "-ec", MAKE_SMALL])
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = done.stdout.strip()
+    yield f"{folder}/small.sif"
+    on_cluster(["rm", "-rf", folder])
+
+
+@pytest.fixture
+def place(login: Login, small: str) -> Place:
+    """A folder with a copy of the small image."""
+    login.sh(f"cp {small} a.sif")
+    return Place(login)
+
+
+def test_signed_and_then_altered(place: Place) -> None:
+    key = place.new_key("ada")
+    assert place.signature()[:2] == (0, "not signed")
+    place.sign()
+    code, state, words = place.signature()
+    assert (code, state) == (0, "pass")
+    assert f"{key} (ada (test) <ada@example.org>)" in words
+    before = place.sh("sha256sum a.sif")
+    place.sign()  # once is enough
+    assert place.sh("sha256sum a.sif") == before
+    place.alter(1_000_000)
+    code, state, words = place.signature()
+    assert (code, state) == (NOT_VERIFIED, "fail")
+    assert "altered after it was signed" in words
+
+
+def test_a_signature_by_somebody_else(place: Place) -> None:
+    key = place.new_key("eve")
+    place.sign()
+    place.sh("mv keys eves")
+    code, state, words = place.signature()
+    assert (code, state) == (NOT_VERIFIED, "fail")
+    assert "signed with an unknown key" in words
+    assert f"{key} (not in the keyring)" in words
+    assert "apptainer key import" in words
+
+
+def test_a_key_that_has_expired(place: Place) -> None:
+    place.login.write("expired.asc", EXPIRED)
+    place.sh("mkdir -m 700 keys; apptainer key import expired.asc; sha256sum a.sif > before")
+    done = place.runner("sign", "a.sif")
+    assert done.returncode == NOT_VERIFIED
+    assert "the key of its signature has expired" in done.stderr
+    place.sh("sha256sum --check before")  # the signature was taken back
+    place.sh("apptainer sign --keyidx 0 a.sif")
+    code, state, words = place.signature()
+    assert (code, state) == (NOT_VERIFIED, "fail")
+    assert "has expired" in words
+    assert f"apptainer key remove {EXPIRED_FINGERPRINT}" in words
+
+
+def test_a_part_that_no_signature_covers(place: Place) -> None:
+    place.new_key("ada")
+    place.sign()
+    flags = "--datatype 4 --parttype 4 --partfs 2 --partarch 2"
+    place.sh(f"head -c 100000 /dev/zero > overlay; apptainer sif add {flags} a.sif overlay")
+    code, state, words = place.signature()
+    assert (code, state) == (NOT_VERIFIED, "fail")
+    assert "a part was added that no signature covers" in words
+
+
+def test_the_passphrase(place: Place) -> None:
+    place.new_key("ada", "correct horse")
+    place.sh("sha256sum a.sif > before")
+    wrong = place.login.run("bash", "-c", "echo wrong | runner sign a.sif", env=place.env)
+    assert wrong.returncode == USAGE
+    assert "the passphrase is wrong" in wrong.stderr
+    place.sh("sha256sum --check before; echo correct horse | runner sign a.sif")
+    assert place.signature()[:2] == (0, "pass")
+
+
+def test_without_a_key(place: Place) -> None:
+    done = place.runner("sign", "a.sif")
+    assert done.returncode == REFUSED
+    assert "try: apptainer key newpair" in done.stderr
+
+
+def test_an_image_that_is_cut_or_for_another_machine(place: Place) -> None:
+    digest = "sha256:" + place.sh("sha256sum a.sif").split()[0]
+    assert place.verify("--digest", digest)[1]["digest"]["state"] == "pass"
+    code, checks = place.verify("--digest", "sha256:" + "0" * 64)
+    assert (code, checks["digest"]["state"]) == (NOT_VERIFIED, "fail")
+    arm = "d = open('a.sif', 'rb').read(); at = d.rindex(b'02\\0', 0, 32000)"
+    arm += "; open('a.sif', 'wb').write(d[:at] + b'04' + d[at + 2:])"
+    place.sh(f"python3 -c {shlex.quote(arm)}")
+    code, checks = place.verify()
+    assert (code, checks["architecture"]["state"]) == (NOT_VERIFIED, "fail")
+    assert "it is for arm64" in checks["architecture"]["evidence"]
+    place.sh("truncate -s -100000 a.sif")
+    code, checks = place.verify()
+    assert (code, list(checks)) == (NOT_VERIFIED, ["whole", "contents"])
+    assert "cut short" in checks["whole"]["evidence"]
+
+
+def facts(place: Place, image: str, **env: str) -> dict[str, dict[str, Any]]:
+    """Return the facts that `runner inspect` has of an image."""
+    done = place.runner("inspect", "--json", image, **env)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)["facts"]
+    return found
+
+
+def test_an_image_of_others_is_looked_into_once(place: Place) -> None:
+    found = facts(place, "a.sif")
+    version = place.sh("/usr/bin/python3 -c 'import platform; print(platform.python_version())'")
+    assert found["python.version"] == {"value": version.strip(), "source": "probed"}
+    assert found["horovod.version"] == {"value": "none", "source": "probed"}
+    assert found["mpi.version"] == {"value": "unknown", "source": "unknown"}
+    without_runtime = {"PATH": "/opt/runner/bin"}
+    assert facts(place, "a.sif", **without_runtime) == found
+    place.sh("apptainer build --sandbox folder a.sif")
+    folder = facts(place, "folder")
+    assert folder["glibc.version"] == found["glibc.version"]
+    assert folder["format"]["value"] == "folder"
+
+
+def test_an_image_of_others_without_horovod(place: Place) -> None:
+    done = place.runner("verify", "a.sif")
+    assert done.returncode == NOT_VERIFIED
+    assert "fail         check-build" in done.stdout
+    assert "there is no Horovod in it" in done.stdout
+
+
+def test_the_policy_wants_a_signature(place: Place) -> None:
+    words = ["launch", "--image", "a.sif", "--scheduler", "local", "--runs-dir", "runs", "train.py"]
+    place.login.write("train.py", "print('trained')")
+    ada, eve = place.new_key("ada"), place.new_key("eve")
+    place.login.write("runner.toml", f"[policy]\nsigners = ['{ada}']")
+    done = place.runner(*words)
+    assert (done.returncode, place.login.runs()) == (NOT_VERIFIED, [])
+    assert "it is not signed\n  try: runner sign" in done.stderr
+    place.sign("--key", eve)
+    done = place.runner(*words)
+    assert (done.returncode, place.login.runs()) == (NOT_VERIFIED, [])
+    assert f"signed by {eve}" in done.stderr
+    place.sign("--key", ada)
+    done = place.runner(*words)
+    assert done.returncode == 0, done.stderr
+    assert "trained" in done.stdout
+    place.alter(1_000_000)
+    done = place.runner(*words)
+    assert done.returncode == NOT_VERIFIED
+    assert "altered after it was signed" in done.stderr
+    assert len(place.login.runs()) == 1
+
+
+def test_an_image_altered_while_the_job_waits(place: Place) -> None:
+    digest = place.sh("sha256sum a.sif").split()[0]
+    keys = f'name = "a.sif"\nsource = "a"\ndigest = "sha256:{digest}"\nsize = 1\npulled = "x"'
+    place.login.write("images.lock", f"[[image]]\n{keys}")
+    place.login.write("runner.toml", "[policy]\nknown-digests-only = true")
+    place.login.write("train.py", "print('trained')")
+    held = ["--sbatch-arg=--hold", "--parsable", "--image", "a.sif", "train.py"]
+    done = place.runner("launch", *held)
+    assert done.returncode == 0, done.stderr
+    place.alter(-5000)
+    place.sh(f"scontrol release {done.stdout}")
+    assert place.runner("wait").returncode == NOT_VERIFIED
+    assert "is no longer the file that the policy allowed" in place.runner("logs").stdout
+    done = place.runner("launch", *held)
+    assert (done.returncode, len(place.login.runs())) == (NOT_VERIFIED, 1)
+    assert "is not in" in done.stderr
+
+
+def test_our_own_image_proves_itself(place: Place) -> None:
+    done = place.runner("verify", "--json", IMAGE)
+    states = {check["name"]: check["state"] for check in json.loads(done.stdout)["checks"]}
+    assert done.returncode == 0, done.stdout
+    for name in ("whole", "architecture", "labels", "check-build", "self-test"):
+        assert states[name] == "pass", done.stdout
+    found = facts(place, IMAGE, PATH="/opt/runner/bin")
+    assert found["horovod.version"] == {"value": "0.28.1", "source": "label"}
+    assert "unknown" not in {found[name]["value"] for name in ("mpi.version", "pmix.version")}
