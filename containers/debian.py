@@ -27,6 +27,12 @@ STATIC_UNUSED = ("cublas", "cufft", "curand", "cusolver", "cusparse", "npp", "nv
 NO_IDS = """\
 a base image from Debian packages needs subordinate ids, which this user does not have here.
 Use a registry's: runner build cpu --base debian:12-slim"""
+# The user is root in here. mmdebstrap's own mode `unshare` makes the user nobody: it fails below a
+# folder that only its owner may enter, which most people's scratch is.
+NAMESPACE = (
+    *("unshare", "--user", "--map-root-user", "--map-auto"),
+    *("--mount", "--pid", "--fork", "--kill-child"),
+)
 # No trace of the archive: the image's own sources list stays empty.
 CLEAN = 'rm -f "$1"/etc/apt/sources.list "$1"/etc/resolv.conf "$1"/etc/hostname'
 
@@ -67,7 +73,8 @@ def argv(
     """
     signed, parts = f"[signed-by={KEYRING}]", " ".join(components)
     return [
-        *("mmdebstrap", f"--mode={mode}", "--variant=minbase", "--format=tar", "--quiet"),
+        *(NAMESPACE if mode == "unshare" else ()),
+        *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--quiet"),
         f"--include={','.join(packages)}",
         # /dev/* cannot be unpacked without privilege, and every container mounts its own.
         "--skip=output/dev",

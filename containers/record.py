@@ -10,9 +10,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Record:
-    """Key of a finished image, and the file it was written for."""
+    """Key of a finished image, its digest, and the file they were written for."""
 
     key: str
+    digest: str = ""  # sha256:... of the file
     size: int = 0  # bytes
     modified: int = 0  # nanoseconds since the epoch
 

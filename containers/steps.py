@@ -135,7 +135,8 @@ class Builder:
             raise BuildError(f"{plan.environment} is damaged: {error}\nRemove it.") from None
         finally:
             part.unlink(missing_ok=True)
-        record.write(plan.output, record.Record(plan.key))
+        digest = f"sha256:{debian.sha256(plan.output)}"
+        record.write(plan.output, record.Record(plan.key, digest))
 
     def compile_trainers(self, stage: Path, log: Path) -> None:
         """Bytecode beside the trainers, made by the image's own Python."""

@@ -11,10 +11,11 @@ from typing import Any
 
 import click
 
-from containers import build, pip, process, single, toolbox
+from containers import build, pip, process, record, single, toolbox
 from containers.catalogue import IMAGES
 from containers.errors import BuildError, UsageError
 
+from ..images import bill
 from .phases import display
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -113,8 +114,16 @@ def _ours(name: str, given: tuple[str, ...], dry_run: bool, values: dict[str, An
         click.echo(build.describe(plan, options, progress))
     else:
         build.build(plan, options, progress)
+        progress.say(f"bill of materials: {bill.extract(plan.output)}")
     if not dry_run:
+        _say_digest(plan.output)
         click.echo(_shown(plan.output))
+
+
+def _say_digest(output: Path) -> None:
+    made = record.read(output)
+    if made:
+        click.echo(made.digest, err=True)
 
 
 def _shown(output: Path) -> Path:

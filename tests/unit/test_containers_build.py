@@ -111,7 +111,9 @@ def test_the_archive_may_be_named_and_must_be_known() -> None:
 def test_the_base_is_made_without_privilege_and_without_a_trace_of_the_archive() -> None:
     archive, packages = "http://m.example/d", ["python3", "g++"]
     command = debian.argv(archive, "bookworm", ("main", "contrib"), packages, Path("o.tar"))
-    assert command[:2] == ["mmdebstrap", "--mode=unshare"]
+    assert command[:4] == ["unshare", "--user", "--map-root-user", "--map-auto"]
+    as_root = debian.argv(archive, "bookworm", ("main",), packages, Path("o.tar"), "root")
+    assert as_root[:2] == ["mmdebstrap", "--mode=root"]
     assert "--include=python3,g++" in command
     assert any("sources.list" in word for word in command if word.startswith("--customize-hook"))
     assert command[-1].endswith("http://m.example/d bookworm-updates main contrib")
