@@ -96,12 +96,6 @@ def labels_in(file: BinaryIO) -> dict[str, str] | None:
     return None
 
 
-def created(path: Path) -> int:
-    """Return when the image was made, in seconds since 1970, 0 where it does not say."""
-    with path.open("rb") as file:
-        return int(_read_header(file)[5])
-
-
 def table_of_contents(path: Path) -> dict[int, bytes]:
     """Return the header and the descriptors, used or not, by their offset in the file."""
     with path.open("rb") as file:

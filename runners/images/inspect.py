@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import sif
+from containers import sif, sif_table
 
 from ..errors import RunnerError
 from . import local, memory, probe, signature
@@ -31,7 +32,7 @@ SOFTWARE = (
 )
 OURS = "horovod.version"
 CREATED = "org.opencontainers.image.created"
-LABELS = ("org.opencontainers.image.version", "org.opencontainers.image.revision", "content.digest")
+LABELS = ("org.opencontainers.image.version", "org.opencontainers.image.revision")
 LABEL, PROBED, FILE, UNKNOWN = "label", "probed", "file", "unknown"
 
 
@@ -106,6 +107,9 @@ def _of_file(path: Path) -> dict[str, Fact]:
         "format": Fact("SIF", FILE),
         "size": Fact(path.stat().st_size, FILE),
         "digest": Fact(memory.digest(path), FILE),
+        # Of an image that `runner build` made this is part of the digest of what is in it, which a
+        # signature does not change; the runtime's own builds take it at random.
+        "id": Fact(str(uuid.UUID(bytes=sif_table.read(path)[0].id)), FILE),
         "signer": Fact(", ".join(keys) or "none", FILE),
     }
 
@@ -120,7 +124,7 @@ def _named(key: str) -> str:
 def _created(path: Path, labels: dict[str, str]) -> dict[str, Fact]:
     if CREATED in labels:
         return {"created": Fact(labels[CREATED], LABEL)}
-    seconds = 0 if path.is_dir() else sif.created(path)
+    seconds = 0 if path.is_dir() else sif_table.read(path)[0].created
     if not seconds:
         return {"created": NOT_KNOWN}
     return {"created": Fact(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)), FILE)}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from containers import sif
+from containers import record, sif
 
 from .. import shell
 from ..errors import NotVerified, Refused, SystemFault, UsageError
@@ -36,8 +37,13 @@ def sign(image: Path, wanted: str = "") -> Signature:
         raise NotVerified(f"{image} has a signature already: {before.message}", before.evidence)
     if before.groups and all(keys[number][0] in group for group in before.groups):
         return before
+    # A later `runner build` shall not take the signed image for one that somebody put there.
+    built = record.read(image)
     with _undone_on_failure(image):
-        return _sign(image, number)
+        found = _sign(image, number)
+    if built:
+        record.write(image, replace(built, digest=memory.digest(image)))
+    return found
 
 
 def _check_file(image: Path) -> None:
@@ -84,7 +90,7 @@ def _undone_on_failure(image: Path) -> Iterator[None]:
 
     Signing writes nothing else (github.com/apptainer/sif, AddObject).
     """
-    table, size, seen = sif.table_of_contents(image), image.stat().st_size, memory.stamp(image)
+    table, before, seen = sif.table_of_contents(image), image.stat(), memory.stamp(image)
     try:
         yield
     except BaseException:
@@ -93,5 +99,6 @@ def _undone_on_failure(image: Path) -> Iterator[None]:
                 for offset, part in table.items():
                     file.seek(offset)
                     file.write(part)
-                file.truncate(size)
+                file.truncate(before.st_size)
+            os.utime(image, ns=(before.st_atime_ns, before.st_mtime_ns))
         raise

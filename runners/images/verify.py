@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from containers import sif
+from containers import record, sif
 
 from ..errors import RunnerError
 from . import enforce, local, lock, machine, memory, policy, probe, proof, signature, store
@@ -111,9 +111,10 @@ def _digest(request: Request) -> Check:
 
 def _wanted(request: Request) -> dict[str, str]:
     """Return the digests that the file should have, by who says so."""
-    entries = lock.read(request.lockfile)
+    entries, built = lock.read(request.lockfile), record.read(request.image)
     wanted = {
         "--digest": request.digest,
+        "its build": built.digest if built else "",
         "its name": store.digest_named(request.image),
         lock.FILE: next((e.digest for e in entries if e.name == request.image.name), ""),
     }
