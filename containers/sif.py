@@ -134,6 +134,8 @@ def _read_header(file: BinaryIO) -> tuple[Any, ...]:
 
 def _read_table(file: BinaryIO) -> list[DataObject]:
     total, offset = _read_header(file)[8:10]
+    if not 0 <= total * DESCRIPTOR.size <= file.seek(0, 2) or offset < 0:
+        raise SifError("it is cut short within its table of contents, or altered there")
     file.seek(offset)
     table = file.read(DESCRIPTOR.size * total)
     if len(table) < DESCRIPTOR.size * total:
@@ -147,6 +149,9 @@ def _object(values: tuple[Any, ...]) -> DataObject:
     return DataObject(kind, name, offset, size, id, group & ~GROUP_LINK, link, values[13])
 
 
-def _labels_of(metadata: dict[str, Any]) -> dict[str, str]:
-    attributes = metadata.get("data", metadata).get("attributes", {})
-    return dict(attributes.get("labels") or {})
+def _labels_of(metadata: Any) -> dict[str, str]:
+    try:
+        attributes = metadata.get("data", metadata).get("attributes", {})
+        return {str(key): str(text) for key, text in (attributes.get("labels") or {}).items()}
+    except AttributeError:
+        raise SifError("its labels are damaged") from None

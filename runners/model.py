@@ -94,7 +94,8 @@ class JobSpec:
 class Site:
     """What this machine offers, asked once: `mpi_types` are srun's, empty without Slurm.
 
-    `driver` is the version of its NVIDIA driver, `glibc` that of its C library; empty if unknown.
+    `driver` is the version of its NVIDIA driver, `glibc` that of its C library, `architecture` is
+    in Go's words, such as amd64; empty if unknown.
     """
 
     has_slurm: bool
@@ -102,19 +103,22 @@ class Site:
     runtime: str | None = None
     driver: str = ""
     glibc: str = ""
+    architecture: str = ""
 
 
 @dataclass(frozen=True)
 class ImageInfo:
     """What an image says of itself; without labels of ours, `labels` has no key of ours.
 
-    A pulled image has the `source` that it came from and the `digest` of its file.
+    A pulled image has the `source` that it came from and the `digest` of its file. The
+    `architecture` is in Go's words, such as amd64; empty if unknown.
     """
 
     path: Path
     labels: dict[str, str] = field(default_factory=dict)
     source: str = ""
     digest: str = ""
+    architecture: str = ""
 
     def listed(self, label: str) -> tuple[str, ...]:
         """Return a comma-separated label as a tuple, empty when absent."""

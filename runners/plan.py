@@ -23,7 +23,8 @@ def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
     nv = _nv(spec, image)
     gpu = driver.check(scheduler.value, site, image) if nv.value == "yes" else []
     recipe = _recipe(spec, image)
-    decisions = [_image(image), scheduler, runtime, launcher, controller, mpi, nv, *gpu, recipe]
+    about = [_image(image), _architecture(scheduler.value, site, image)]
+    decisions = [*about, scheduler, runtime, launcher, controller, mpi, nv, *gpu, recipe]
     return Plan(
         spec=spec,
         scheduler=scheduler.value,
@@ -44,6 +45,17 @@ def _image(image: ImageInfo) -> Decision | None:
     if not image.source:
         return None
     return Decision("image", image.digest or image.path.name, f"from {image.source}")
+
+
+def _architecture(scheduler: str, site: Site, image: ImageInfo) -> Decision | None:
+    """Only a login node can be of another kind than the machines of the job."""
+    here, there = site.architecture, image.architecture
+    if not here or not there or here == there:
+        return None
+    if scheduler == "local":
+        message = f"{image.path.name} is for {there} and this machine is {here}"
+        raise Refused(message, remedy=f"build or pull it for {here}")
+    return Decision("architecture", there, f"this machine is {here}, the nodes have to be {there}")
 
 
 def _check_framework(spec: JobSpec, image: ImageInfo) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 
 from . import shell
+from .images import machine
 from .model import Site
 from .rank.gpu import driver_version
 
@@ -17,7 +18,7 @@ def probe() -> Site:
     """
     has_slurm = shutil.which("sbatch") is not None
     types = parse_mpi_list(shell.run(["srun", "--mpi=list"])) if has_slurm else ()
-    return Site(has_slurm, types, _runtime(), driver_version(), _glibc())
+    return Site(has_slurm, types, _runtime(), driver_version(), _glibc(), machine.architecture())
 
 
 def _glibc() -> str:

@@ -48,12 +48,13 @@ def read(path: Path) -> ImageInfo:
     if path.is_dir():
         return ImageInfo(path, _sandbox_labels(path))
     try:
-        labels = sif.labels(path)
+        labels, architecture = sif.labels(path), sif.architecture(sif.objects(path))
     except (sif.SifError, OSError, ValueError) as error:
         raise Refused(
             f"{path} cannot be used as an image", str(error), "copy or build it again"
         ) from None
-    return ImageInfo(path, labels if labels is not None else client.labels(path))
+    found = labels if labels is not None else client.labels(path)
+    return ImageInfo(path, found, architecture=architecture or "")
 
 
 def _sandbox_labels(path: Path) -> dict[str, str]:

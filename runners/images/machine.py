@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import platform
+import os
 
 WORDS = {"x86_64": "amd64", "aarch64": "arm64"}  # the others, such as ppc64le, are the same
 
 
 def architecture() -> str:
     """Return this machine's architecture, such as amd64."""
-    return WORDS.get(platform.machine(), platform.machine())
+    name = os.uname().machine
+    return WORDS.get(name, name)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runners import plan
-from runners.errors import RunnerError
+from runners.errors import Refused, RunnerError
 from runners.model import BindMount, ImageInfo, JobSpec, Resources, Site, Trainer
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
@@ -121,3 +121,13 @@ def test_binds_of_data_and_of_the_users_own_file() -> None:
 def test_a_recipe_that_the_image_lacks_is_brought_along() -> None:
     assert not plan.solve(SPEC, SLURM, OURS).brings_recipe
     assert plan.solve(SPEC, SLURM, FOREIGN).brings_recipe
+
+
+def test_an_image_for_another_machine() -> None:
+    arm = replace(OURS, architecture="arm64")
+    here = replace(SLURM, architecture="amd64")
+    with pytest.raises(Refused, match="is for arm64 and this machine is amd64"):
+        plan.solve(replace(SPEC, scheduler="local"), here, arm)
+    made = plan.solve(SPEC, here, arm)
+    reasons = {decision.what: decision.reason for decision in made.decisions}
+    assert reasons["architecture"] == "this machine is amd64, the nodes have to be arm64"
