@@ -27,6 +27,10 @@ demo: build-cpu cluster-up ## build the CPU image, start a cluster, train on two
 build-cpu: $(VENV)/.ready ## build the CPU image, without root; nothing when nothing changed
 	$(IN_VENV) python -m runners build cpu
 
+.PHONY: build-gpu
+build-gpu: $(VENV)/.ready ## build the GPU image, without root and without a GPU
+	$(IN_VENV) python -m runners build gpu
+
 .PHONY: lock
 lock: ## renew the locks of the images' packages
 	$(PYTHON) -m containers.lock

@@ -8,20 +8,33 @@ from __future__ import annotations
 import platform
 import re
 import subprocess
-from importlib.metadata import version
+import sysconfig
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
 TRAINERS = Path("/trainers")
 CONTROLLERS = ("mpi", "gloo")
+# NVIDIA, "CUDA Compatibility", Minor Version Compatibility: any CUDA 12.x with the driver of 12.0.
+# PTX asks for a driver as new as the nvcc that wrote it (12.4: 550.54), but only GPUs newer than
+# 9.0 compile it, and those came with driver 570.
+OLDEST_DRIVER = {"12": "525.60.13"}
 OPERATIONS = ("nccl", "ddl", "ccl", "mpi", "gloo")  # in the order of `horovodrun --check-build`
 
 
-def package_version(name: str) -> str:
+def package_version(pattern: str) -> str:
     """Upstream version of an installed Debian package, e.g. 4.2.2 of 4.2.2-1."""
-    query = ["dpkg-query", "--show", "--showformat=${Version}", name]
+    query = ["dpkg-query", "--show", "--showformat=${Version}", pattern]
     text = subprocess.run(query, check=True, capture_output=True, text=True).stdout
     return re.sub(r"^\d+:|-[^-]*$", "", text)
+
+
+def tensorflow_version() -> str:
+    """Version of TensorFlow, whose package without CUDA has a name of its own."""
+    try:
+        return version("tensorflow")
+    except PackageNotFoundError:
+        return version("tensorflow-cpu")
 
 
 def recipes() -> list[str]:
@@ -32,6 +45,40 @@ def recipes() -> list[str]:
 def built(horovod: ModuleType, names: tuple[str, ...]) -> str:
     """Those of `names` that Horovod was compiled with. Cheaper than check-build by 15 s."""
     return ",".join(name for name in names if getattr(horovod, f"{name}_built")())
+
+
+def cuda_labels(cuda: str | None) -> dict[str, str]:
+    """What an image for GPUs needs of its host and its GPUs; `cuda` is torch's version of it."""
+    if cuda is None:
+        return {"cuda.version": "none"}
+    return {
+        "cuda.version": cuda,
+        "cuda.driver.minimum": OLDEST_DRIVER[cuda.partition(".")[0]],
+        "cuda.capabilities": ",".join(capabilities(horovod_libraries()["torch"])),
+        "cudnn.version": version("nvidia-cudnn-cu12"),
+        "nccl.version": version("nvidia-nccl-cu12"),
+    }
+
+
+def horovod_libraries() -> dict[str, Path]:
+    """Horovod's extension for each framework; each holds its own copy of the GPU code."""
+    folder = Path(sysconfig.get_path("purelib"), "horovod")
+    return {name: next((folder / name).glob("mpi_lib*.so")) for name in ("torch", "tensorflow")}
+
+
+def capabilities(library: Path) -> list[str]:
+    """Compute capabilities a library has code for, e.g. 7.0, 9.0 and 9.0+PTX, as triton sees it."""
+    tool = Path(sysconfig.get_path("purelib"), "triton", "backends", "nvidia", "bin", "cuobjdump")
+    listing = [str(tool), "--list-elf", "--list-ptx", str(library)]
+    text = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
+    return parse_capabilities(text)
+
+
+def parse_capabilities(text: str) -> list[str]:
+    """Read cuobjdump's lines such as `ELF file    1: mpi_lib.1.sm_70.cubin`."""
+    found = re.findall(r"^(ELF|PTX) file\s+\d+: \S*\.sm_(\d+)(\d)\.", text, re.MULTILINE)
+    code = {(int(major), int(minor), "+PTX" * (kind == "PTX")) for kind, major, minor in found}
+    return [f"{major}.{minor}{ptx}" for major, minor, ptx in sorted(code)]
 
 
 def labels() -> dict[str, str]:
@@ -50,12 +97,12 @@ def labels() -> dict[str, str]:
         "horovod.operations": built(horovod.torch, OPERATIONS),
         "python.version": platform.python_version(),
         "torch.version": version("torch"),
-        "tensorflow.version": version("tensorflow-cpu"),
+        "tensorflow.version": tensorflow_version(),
         "mpi.flavour": "openmpi",
-        "mpi.version": package_version("libopenmpi3"),
-        "pmix.version": package_version("libpmix2"),
+        "mpi.version": package_version("libopenmpi[0-9]*"),
+        "pmix.version": package_version("libpmix2*"),
         "glibc.version": platform.libc_ver()[1],
-        "cuda.version": torch.version.cuda or "none",
+        **cuda_labels(torch.version.cuda),
         "architecture": platform.machine(),
         **({"recipes": ",".join(recipes())} if recipes() else {}),
     }

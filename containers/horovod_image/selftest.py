@@ -2,6 +2,10 @@
 
 Asserts what Horovod was really built with, then sums over two ranks with each framework and each
 controller. Standard library only up to the point where a rank imports its framework.
+
+In an image with NCCL's package Horovod must have NCCL and GPU code too, though no GPU is used. The
+sums are of tensors in the CPU's memory, which such an image must manage as well, and each rank
+imports its framework without a driver.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib.metadata import PackageNotFoundError, version
 
 NEEDED = {
     "frameworks": {"TensorFlow", "PyTorch"},
@@ -21,6 +26,9 @@ HEADINGS = {
     "Available Controllers:": "controllers",
     "Available Tensor Operations:": "operations",
 }
+NEEDED_GPU = {**NEEDED, "operations": {"NCCL", "MPI", "Gloo"}}
+CAPABILITIES = {"7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "9.0+PTX"}
+CUDA_BUILT = "import sys, horovod.{framework} as hvd; sys.exit(not hvd.cuda_built())"
 RANKS = 2
 SECONDS = 180  # for one run of two ranks; 6 s are normal, a cold network file system is slow
 # Both programs would ask the scheduler of the job that runs this test for hosts.
@@ -107,13 +115,39 @@ def prove(framework: str, controller: str) -> None:
     print(f"{framework} over {controller}: {RANKS} ranks agree ({time.monotonic() - began:.1f} s)")
 
 
+def require(kind: str, needed: set[str], there: list[str]) -> None:
+    """Print what is there. Raises Failed when something needed is not."""
+    if missing := needed - set(there):
+        raise Failed(f"Horovod was built without {', '.join(sorted(missing))} ({kind})")
+    print(f"{kind}: {', '.join(there)}", flush=True)
+
+
+def prove_gpu_code() -> None:
+    """Both extensions must have CUDA, and code for each generation of GPUs. Raises Failed."""
+    from .labels import capabilities, horovod_libraries
+
+    for framework, library in horovod_libraries().items():
+        require(f"GPU code for {framework}", CAPABILITIES, capabilities(library))
+        done = run([sys.executable, "-c", CUDA_BUILT.format(framework=framework)])
+        if done.returncode:
+            raise Failed(f"Horovod for {framework} was built without CUDA:\n{done.stdout}")
+
+
+def for_gpus() -> bool:
+    """Whether this is an image for GPUs, going by its packages."""
+    try:
+        return bool(version("nvidia-nccl-cu12"))
+    except PackageNotFoundError:
+        return False
+
+
 def prove_all() -> None:
     """Prove what our images must have. Raises Failed with the evidence."""
-    built = check_build()
-    for kind, names in NEEDED.items():
-        if missing := names - set(built[kind]):
-            raise Failed(f"Horovod was built without {', '.join(sorted(missing))} ({kind})")
-        print(f"{kind}: {', '.join(built[kind])}", flush=True)
+    built, gpu = check_build(), for_gpus()
+    for kind, names in (NEEDED_GPU if gpu else NEEDED).items():
+        require(kind, names, built[kind])
+    if gpu:
+        prove_gpu_code()
     for framework in ("torch", "tensorflow"):
         for controller in START:
             prove(framework, controller)

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Compiles the Horovod wheel; run by horovod_wheel*.def in their container: compile.sh IMAGE_LOCK
+#
+# In:  /mnt with the wheels of the locks; /opt/build.lock; /opt/edits.py; what the definition has
+#      exported besides (HOROVOD_GPU_OPERATIONS, ...). Compiler: CC and CXX, default gcc and g++.
+# Out: /opt/wheel/horovod-*.whl, and the same in /srv.
+set -eu
+
+ls /mnt/*.whl > /dev/null || { echo "no wheels: --bind WHEELS:/mnt is missing" >&2; exit 1; }
+export PATH="/opt/venv/bin:$PATH"
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=/mnt PIP_DISABLE_PIP_VERSION_CHECK=1
+# A line for the source archive is unpacked, not installed.
+grep -v '^horovod==' /opt/build.lock > /opt/tools.lock
+pip install --quiet --no-deps --no-compile --require-hashes -r "$1" -r /opt/tools.lock
+
+# The build edits the tree it runs in: always a fresh one, checked against the lock.
+sha256=$(sed -n 's/^horovod==.*sha256://p' /opt/build.lock)
+echo "$sha256  $(ls /mnt/horovod-*.tar.gz)" | sha256sum --check --quiet
+mkdir /opt/source /opt/wheel
+tar -xzf /mnt/horovod-*.tar.gz --strip-components=1 -C /opt/source
+python /opt/edits.py /opt/source
+
+export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1
+export HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1
+# Unset or empty, the flags of the machine that compiles leak in (-mavx -mfma). v2 (SSE4.2) is
+# below what TensorFlow's own wheels ask for (AVX), so Horovod never is the one that fails.
+case $(uname -m) in
+    x86_64) export HOROVOD_BUILD_ARCH_FLAGS="-march=x86-64-v2 -mtune=generic" ;;
+    *) export HOROVOD_BUILD_ARCH_FLAGS="-mtune=generic" ;;
+esac
+# Horovod compiles with -g: 36 MB of wheel, of which 34 are debug information.
+export LDFLAGS="-Wl,--strip-debug ${LDFLAGS:-}"
+# One compiler per core, but no more than memory allows: torch's headers take 1.5 GB each.
+memory=$(awk '/^MemAvailable/ {print int($2 / 1500000) + 1}' /proc/meminfo)
+cores=$(nproc)
+export MAKEFLAGS=-j$((cores < memory ? cores : memory))
+pip wheel --verbose --no-build-isolation --no-deps --wheel-dir /opt/wheel /opt/source
+cp /opt/wheel/horovod-*.whl /srv/
