@@ -37,7 +37,7 @@ def environment(plan: Plan) -> Path:
 
 def image_plan() -> Plan:
     """What `make build-cpu` built."""
-    return build.make_plan(build.parser().parse_args(["cpu"]))
+    return build.make_plan("cpu", build.Options())
 
 
 def _interpreter(version: str) -> str:
