@@ -21,8 +21,7 @@ class Image:
     name: str  # horovod_cpu for horovod_cpu.sif
     definition: str
     wheel_definition: str
-    lock: str  # what is installed in the image
-    build_lock: str  # what compiling Horovod needs besides
+    lock: str  # of wheels and Debian packages; containers/lock.py writes it
     slim: str  # what is taken out of the packages
     needs: Needs  # of a build from nothing, at its peak
     needs_for_trainers: Needs  # of one that only renews the trainers
@@ -34,10 +33,6 @@ class Image:
     components: tuple[str, ...] = ("main",)
     provided: frozenset[str] = frozenset()  # packages that others ask for and the image leaves out
 
-    def locks(self) -> tuple[Path, Path]:
-        """Both lock files."""
-        return HERE / self.lock, HERE / self.build_lock
-
 
 IMAGES = {
     "cpu": Image(
@@ -46,7 +41,6 @@ IMAGES = {
         definition="horovod_cpu.def",
         wheel_definition="horovod_wheel.def",
         lock="horovod_cpu.lock",
-        build_lock="horovod_build.lock",
         slim="horovod_cpu.slim",
         # Measured: with the compilers 3.3 GB unpacked, then 0.8 packed; 66,000 files.
         needs=Needs(6 * 10**9, 100_000),
@@ -64,7 +58,6 @@ IMAGES = {
         definition="horovod_gpu.def",
         wheel_definition="horovod_wheel_gpu.def",
         lock="horovod_gpu.lock",
-        build_lock="horovod_build.lock",
         slim="horovod_gpu.slim",
         # Measured: with the compilers 13 GB unpacked, then 9.6 and 4.2 packed; 60,000 files.
         needs=Needs(20 * 10**9, 100_000),

@@ -1,4 +1,13 @@
-"""The lock files: requirements format, one version and one sha256 per package."""
+"""The lock of an image: everything that decides what is in it, one line each.
+
+To pip it is a requirements file with one version and one sha256 per wheel of the image. What only
+compiling Horovod needs, and the versions of Debian's packages, stand in comments:
+
+    torch==2.13.0+cpu --hash=sha256:...
+    # build cmake==3.31.10 --hash=sha256:...
+    # debian libc6=2.36-9+deb12u13
+    # debian-build g++=4:12.2.0-3
+"""
 
 from __future__ import annotations
 
@@ -11,6 +20,7 @@ from .errors import UsageError
 
 LINE = re.compile(r"(?P<name>[\w.-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})")
 
+BUILD = re.compile(r"^# build (\S.*)$", re.MULTILINE)
 DEBIAN = re.compile(r"^# (debian(?:-build)?) ([a-z0-9][a-z0-9.+-]+)=(\S+)$", re.MULTILINE)
 
 
@@ -68,8 +78,19 @@ def render_debian(sections: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def read(path: Path) -> list[Pin]:
-    """Read a lock file. Raises UsageError."""
+    """The wheels of the image. Raises UsageError."""
     return parse(path.read_text(encoding="utf-8"), path.name)
+
+
+def build(path: Path) -> list[Pin]:
+    """What compiling Horovod needs besides; Horovod itself is a source archive."""
+    return parse("\n".join(BUILD.findall(path.read_text(encoding="utf-8"))), path.name)
+
+
+def render_build(pins: Iterable[Pin]) -> str:
+    """The lines that `build` reads."""
+    ordered = sorted(pins, key=lambda pin: pin.name)
+    return "".join(f"# build {pin.line()}\n" for pin in ordered)
 
 
 def render(pins: Iterable[Pin], header: str) -> str:

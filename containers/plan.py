@@ -66,7 +66,8 @@ class Plan:
     @cached_property
     def pins(self) -> str:
         """Key of all wheels and archives."""
-        lines = [pin.line() for lock in self.image.locks() for pin in lockfile.read(lock)]
+        lock = HERE / self.image.lock
+        lines = [pin.line() for pin in [*lockfile.read(lock), *lockfile.build(lock)]]
         return keys.key(pins="\n".join(sorted(lines)))
 
     def base_key(self, path: Path) -> str:
@@ -130,6 +131,6 @@ def recipes(checkout: Path) -> list[Path]:
 
 def tracked_inputs(image: Image) -> list[str]:
     """What decides the image's content, as paths in the repository, for its revision label."""
-    names = [image.definition, image.wheel_definition, image.lock, image.build_lock, image.slim]
+    names = [image.definition, image.wheel_definition, image.lock, image.slim]
     names += [INSIDE, "slim.py"]
     return ["recipes", "containers/horovod", *(f"containers/{name}" for name in names)]

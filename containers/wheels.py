@@ -33,7 +33,8 @@ The CPU build of PyTorch (+cpu) is not on the common package index: add PyTorch'
 
 def fetch(image: catalogue.Image, source: pip.Source, folder: Path) -> None:
     """Fill `folder`, which appears only when complete. Raises BuildError."""
-    pins = [pin for lock in image.locks() for pin in lockfile.read(lock)]
+    lock = catalogue.HERE / image.lock
+    pins = [*lockfile.read(lock), *lockfile.build(lock)]
     wheels = [pin for pin in pins if pin.name not in SOURCES]
     archives = [pin for pin in pins if pin.name in SOURCES]
     with appearing(folder) as part:

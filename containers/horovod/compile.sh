@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles the Horovod wheel; run by horovod_wheel*.def in their container: compile.sh IMAGE_LOCK
+# Compiles the Horovod wheel; run by horovod_wheel*.def in their container: compile.sh LOCK
 #
-# In:  /mnt with the wheels of the locks; /opt/build.lock; /opt/edits.py; what the definition has
+# In:  /mnt with the wheels of the lock; /opt/edits.py; what the definition has
 #      exported besides (HOROVOD_GPU_OPERATIONS, ...). Compiler: CC and CXX, default gcc and g++.
 # Out: /opt/wheel/horovod-*.whl, and the same in /srv.
 set -eu
@@ -9,7 +9,8 @@ set -eu
 ls /mnt/*.whl > /dev/null || { echo "no wheels: --bind WHEELS:/mnt is missing" >&2; exit 1; }
 export PATH="/opt/venv/bin:$PATH"
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/mnt PIP_DISABLE_PIP_VERSION_CHECK=1
-# A line for the source archive is unpacked, not installed.
+# What only this needs stands in comments; the source archive is unpacked, not installed.
+sed -n 's/^# build //p' "$1" > /opt/build.lock
 grep -v '^horovod==' /opt/build.lock > /opt/tools.lock
 pip install --quiet --no-deps --no-compile --require-hashes -r "$1" -r /opt/tools.lock
 

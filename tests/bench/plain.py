@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from containers import build, wheels
+from containers import build, catalogue, wheels
 from containers.keys import key
 from containers.plan import Plan
 
@@ -57,7 +57,7 @@ def _make(plan: Plan, python: str, folder: Path) -> None:
         _run([python, "-m", "venv", "--without-pip", str(part)])
         pip = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check"]
         install = [*pip, f"--python={part}/bin/python", "install", "--quiet", "--no-deps"]
-        lock = f"--requirement={plan.image.locks()[0]}"
+        lock = f"--requirement={catalogue.HERE / plan.image.lock}"
         _run([*install, "--no-index", f"--find-links={plan.wheels}", "--require-hashes", lock])
         _run([*install, "--no-index", f"--find-links={plan.horovod}", "horovod"])
 

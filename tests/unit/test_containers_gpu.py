@@ -35,7 +35,7 @@ Available Tensor Operations:
 
 
 def test_the_lock_has_one_major_version_of_cuda() -> None:
-    versions = {pin.name: pin.version for lock in GPU.locks() for pin in lockfile.read(lock)}
+    versions = {pin.name: pin.version for pin in lockfile.read(catalogue.HERE / GPU.lock)}
     assert {"torch", "tensorflow", "tf-keras", "nvidia-nccl-cu12", "nvidia-cudnn-cu12"} <= set(
         versions
     )

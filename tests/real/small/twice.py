@@ -24,7 +24,6 @@ SMALL = Image(
     definition=f"{HERE}/small.def",
     wheel_definition=f"{HERE}/small.def",
     lock=f"{HERE}/small.lock",
-    build_lock=f"{HERE}/build.lock",
     slim=f"{HERE}/small.slim",
     needs=Needs(10**9, 10_000),
     needs_for_trainers=Needs(10**8, 100),
