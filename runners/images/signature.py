@@ -31,7 +31,12 @@ RENEW = "apptainer key remove {0}; apptainer key import FILE (the signer's renew
 # Part of the runtime's words (Apptainer 1.4, its sif and openpgp libraries) -> what happened, and
 # the next command with the key's fingerprint as {0}. The first match counts.
 FAULTS = (
-    ("unknown entity|key material not provided", "signed with an unknown key", IMPORT),
+    (
+        "key material not provided",
+        "signed with a key that is not PGP",
+        "apptainer verify --key PEM IMG",
+    ),
+    ("unknown entity", "signed with an unknown key", IMPORT),
     ("expired", "the key of its signature has expired", RENEW),
     ("revoked", "the key of its signature was revoked", AGAIN),
     ("not associated with object group", "a part was added that no signature covers", AGAIN),
@@ -81,9 +86,9 @@ def check(path: Path, online: bool = False) -> Signature:
 
 
 def claimed(path: Path) -> tuple[str, ...]:
-    """Return the fingerprints that the file's signatures name, unchecked."""
+    """Return the fingerprints that the file's signatures name, unchecked; "" is not PGP's."""
     items = [item for item in sif.objects(path) if item.type == sif.SIGNATURE]
-    return tuple(sorted({sif.signed_by(item) for item in items} - {""}))
+    return tuple(sorted({sif.signed_by(item) for item in items}))
 
 
 def _verify(path: Path, flags: list[str]) -> tuple[int, str, tuple[str, ...]]:
@@ -109,7 +114,7 @@ def _bad(path: Path, text: str, signers: tuple[str, ...]) -> Signature:
     by = ", ".join(named(signer) for signer in signers)
     for pattern, message, remedy in FAULTS:
         if re.search(pattern, words):
-            evidence = f"{words}\nit names the key {by}" if by else words
+            evidence = f"{words}\nit names {by}"
             return Signature(BAD, (), message, evidence, remedy.format(" ".join(signers)))
     raise SystemFault(f"the check of {path}'s signature failed", words)
 
@@ -124,6 +129,8 @@ def known_keys(secret: bool = False) -> list[tuple[str, str]]:
 
 def named(fingerprint: str) -> str:
     """Return a fingerprint with the name that the keyring has for it."""
+    if not fingerprint:
+        return "a key that is not PGP"
     name = dict(known_keys()).get(fingerprint)
     return f"{fingerprint} ({name})" if name else f"{fingerprint} (not in the keyring)"
 

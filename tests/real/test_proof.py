@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 from .conftest import IMAGE, Done, Login, on_cluster
 
@@ -207,6 +209,10 @@ def test_an_image_that_is_cut_or_for_another_machine(place: Place) -> None:
     code, checks = place.verify()
     assert (code, checks["architecture"]["state"]) == (NOT_VERIFIED, "fail")
     assert "it is for arm64" in checks["architecture"]["evidence"]
+    place.login.write("train.py", "")
+    done = place.runner("launch", "--image", "a.sif", "--scheduler", "local", "train.py")
+    assert (done.returncode, place.login.runs()) == (REFUSED, [])
+    assert "a.sif is for arm64" in done.stderr
     place.sh("truncate -s -100000 a.sif")
     code, checks = place.verify()
     assert (code, list(checks)) == (NOT_VERIFIED, ["whole", "contents"])
@@ -289,6 +295,16 @@ def test_our_own_image_proves_itself(place: Place) -> None:
     assert done.returncode == 0, done.stdout
     for name in ("whole", "architecture", "labels", "check-build", "self-test"):
         assert states[name] == "pass", done.stdout
+
+
+def test_the_facts_and_the_bill_of_our_image(place: Place) -> None:
     found = facts(place, IMAGE, PATH="/opt/runner/bin")
     assert found["horovod.version"] == {"value": "0.28.1", "source": "label"}
     assert "unknown" not in {found[name]["value"] for name in ("mpi.version", "pmix.version")}
+    bill = place.runner("inspect", "--sbom", IMAGE).stdout
+    problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill)
+    assert problem is None, problem
+    components = {item["name"]: item for item in json.loads(bill)["components"]}
+    assert components["torch"]["version"] == found["torch.version"]["value"]
+    assert components["libpmix2"]["purl"].startswith("pkg:deb/debian/libpmix2@")
+    assert place.sh(f"cat {IMAGE.replace('.sif', '.cdx.json')}") == bill
