@@ -102,6 +102,8 @@ def build(plan: Plan, options: Options, progress: Progress) -> None:
     with chain.only_build(plan.places.work, progress):
         if not up_to_date(plan):  # another build may just have made it
             chain.carry_out(steps_of(plan, options, progress), plan, progress)
+        for path in keep.forget(plan.places.builds, plan.results()):
+            progress.say(f"removed, not used for {keep.DAYS} days: {path}")
 
 
 def steps_of(plan: Plan, options: Options, progress: Progress) -> list[chain.Step]:

@@ -111,6 +111,11 @@ class Plan:
         )
         return self.places.builds / f"environment-{key}.sif"
 
+    def results(self) -> list[Path]:
+        """All that is kept of a build besides wheels and image."""
+        bases = [self.base_archive(path) for path in (self.definition, self.wheel_definition)]
+        return [*bases, self.horovod, self.environment]
+
     @cached_property
     def key(self) -> str:
         """Key of the whole image. Of the revision it holds only whether it is dirty."""

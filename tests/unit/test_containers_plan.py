@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from containers import catalogue, chain, keys, pip, plan, record, steps, toolbox
+from containers import catalogue, chain, keep, keys, pip, plan, record, steps, toolbox
 from containers.apptainer import Apptainer
 from containers.errors import UsageError
 from containers.modes import Mode
@@ -205,3 +206,14 @@ def test_root_goes_on_in_the_toolbox() -> None:
     assert command[2:4] == ["tests.cluster", "toolbox"]
     assert "/cache/builds:/var/cache/horovod-runner/builds:rw" in command
     assert command[-4:] == ["runners", "build", "cpu", "--base=debian"]
+
+
+def test_results_that_no_build_used_for_a_month_are_removed(tmp_path: Path) -> None:
+    old, used, recent, foreign = (tmp_path / n for n in ("base-a", "base-b", "horovod-c", "x"))
+    for path in (old, used, recent, foreign):
+        path.mkdir()
+        age = 0 if path == recent else 40 * 86400
+        os.utime(path, (time.time() - age, time.time() - age))
+    assert keep.forget(tmp_path, [used, tmp_path / "environment-gone"]) == [old]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["base-b", "horovod-c", "x"]
+    assert keep.forget(tmp_path, []) == []
