@@ -15,6 +15,7 @@ from . import (
     catalogue,
     chain,
     debian,
+    keep,
     modes,
     pip,
     process,
