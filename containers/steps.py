@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import assemble, debian, definition, drift, pip, process, record, sif, wheels
+from . import assemble, debian, definition, drift, lockfile, pip, process, record, sif, wheels
 from .apptainer import Apptainer, Build
 from .catalogue import CHECKOUT, HERE
 from .errors import BuildError
@@ -22,6 +22,8 @@ COMPILE = """\
 set -eu
 python -m compileall -q -f --invalidation-mode unchecked-hash -s "$1" -p / "$1"
 """
+# In the form of dpkg's own status file.
+DPKG = ("dpkg-query", "--show", r"--showformat=Package: ${Package}\nVersion: ${Version}\n\n")
 IMPORT = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
 
 
@@ -69,6 +71,20 @@ class Builder:
         lock = HERE / self.plan.image.lock
         drift.check(installed, lock, drift.section(path, self.plan.definition), self.frozen)
 
+    def check_registry_base(self, image: Path) -> None:
+        """As `check_versions`, for a base whose packages are known only when it is unpacked.
+
+        Such a base has packages of its own, and our tools are gone: what both have is compared.
+        """
+        if self.plan.base.kind == "debian":
+            return
+        answer = self.log("versions")
+        self.apptainer.run(["apptainer", "exec", "--cleanenv", str(image), *DPKG], answer)
+        installed = debian.parse_status(answer.read_text(encoding="utf-8"))
+        locked = lockfile.debian(HERE / self.plan.image.lock, drift.SECTIONS[0])
+        both = {name: installed.get(name, version) for name, version in locked.items()}
+        self.check_versions(both, self.plan.definition)
+
     def horovod_build(self, result: Path) -> Build:
         """What compiles Horovod; its wheel comes into the folder `result`."""
         plan = self.plan
@@ -110,6 +126,7 @@ class Builder:
         plan.environment.parent.mkdir(parents=True, exist_ok=True)
         (plan.places.temporary / NO_RECIPES).mkdir(exist_ok=True)
         self.apptainer.build(asked, log)
+        self.check_registry_base(asked.output)
         self.apptainer.test(asked.output, log)
         part = plan.environment.with_suffix(".part")
         try:
