@@ -1,8 +1,8 @@
-"""Renew a lock: python3 -m containers.lock cpu [--extra-index-url URL]
+"""Renew locks: python3 -m containers.lock [cpu] [gpu] [--extra-index-url URL]
 
 Resolves the `.in` files to exact versions and hashes, and notes the versions of Debian's packages
-by making the bases. Run it with the image's own Python version
-on Linux x86_64, because pip evaluates environment markers for the Python that runs it.
+by making the bases. An image whose Python is another than this one is done by that one, on Linux
+x86_64, because pip evaluates environment markers for the Python that runs it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import argparse
 import json
 import os
 import platform
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,11 +23,9 @@ from . import catalogue, debian, definition, drift, lockfile, pip, process
 from .errors import BuildError, Refused
 from .lockfile import Pin
 
-HEADER = """\
-Written by python3 -m containers.lock from {image}.in and horovod_build.in: do not edit.
-All that the image installs, for CPython {python} on Linux x86_64; in comments what compiling
-Horovod needs besides, and the versions of Debian's packages."""
-BUILD_INPUT = "horovod_build.in"
+HEADER = "Written by python3 -m containers.lock from {source}: do not edit.\n{what}"
+RUNTIME = "Everything the image installs, for CPython {python} on Linux x86_64."
+BUILD = "What compiling Horovod needs besides an image's own lock; horovod is the source archive."
 
 
 def pins_of(report: dict[str, Any]) -> list[Pin]:
@@ -61,6 +61,20 @@ def require_same_python(python: str) -> None:
         )
 
 
+def interpreter(python: str, pyenv: Path) -> str:
+    """A Python of that version that runs: on PATH, or one of pyenv's. Refused without one."""
+    named = shutil.which(f"python{python}")
+    others = sorted(pyenv.glob(f"versions/{python}.*/bin/python{python}"))
+    for found in (*([named] if named else []), *map(str, others)):
+        # What pyenv puts on PATH is there for every version, and fails for most.
+        if subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
+            return found
+    raise Refused(
+        f"a lock for Python {python} is renewed by Python {python}, which is not here.\n"
+        f"Install it (Debian: python{python} and python3-pip), or leave that image out."
+    )
+
+
 def write(path: Path, text: str) -> None:
     """Replace a file in one step."""
     part = path.with_suffix(".part")
@@ -69,18 +83,22 @@ def write(path: Path, text: str) -> None:
 
 
 def renew_python(image: catalogue.Image, source: pip.Source) -> None:
-    """Write the wheels of an image's lock. Raises BuildError."""
+    """Write the wheels of both locks of an image. Raises BuildError."""
     require_same_python(image.python)
     here, target = catalogue.HERE, pip.target(image.python, image.glibc_minor)
-    lock = here / image.lock
-    found = resolve(lock.with_suffix(".in"), [*target, *source.options()], [])
+    wanted = (here / image.lock).with_suffix(".in"), (here / image.build_lock).with_suffix(".in")
+    found = resolve(wanted[0], [*target, *source.options()], [])
     runtime = [pin for pin in found if pin.name not in image.provided]
     # Horovod is the one package taken as source; --target needs binaries only, so no target here.
-    build = resolve(here / BUILD_INPUT, [*source.options(), "--no-binary=horovod"], runtime)
-    debian = lockfile.render_debian(_debian(lock))
-    header = HEADER.format(image=image.name, python=image.python)
-    write(lock, lockfile.render(runtime, header) + lockfile.render_build(build) + debian)
-    print(f"{image.lock}: packages of Python: {len(runtime)}, to compile: {len(build)}")
+    build = resolve(wanted[1], [*source.options(), "--no-binary=horovod"], runtime)
+    what = RUNTIME.format(python=image.python), BUILD
+    for name, pins, asked, text in zip(
+        (image.lock, image.build_lock), (runtime, build), wanted, what
+    ):
+        kept = lockfile.render_debian(_debian(here / name))
+        text = lockfile.render(pins, HEADER.format(source=asked.name, what=text))
+        write(here / name, text + kept)
+        print(f"{name}: {len(pins)} packages of Python")
 
 
 def _debian(lock: Path) -> dict[str, dict[str, str]]:
@@ -118,19 +136,37 @@ def debian_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
         return debian.installed(layer)
 
 
+def renew(image: catalogue.Image, options: argparse.Namespace) -> None:
+    """Renew what is asked for of one image's locks. Raises BuildError."""
+    if options.only != "debian":
+        renew_python(image, pip.Source.of(options))
+    if options.only != "python":
+        renew_debian(image)
+
+
+def renew_elsewhere(image: catalogue.Image, words: Sequence[str]) -> None:
+    """The same by a Python of the image's version. Raises BuildError."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    command = [interpreter(image.python, pyenv), "-m", "containers.lock", image.short, *words]
+    if subprocess.run(command, cwd=catalogue.CHECKOUT).returncode:
+        raise BuildError(f"{image.lock} was not renewed; the reason is above")
+
+
 def main(argv: Sequence[str]) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python3 -m containers.lock", description=__doc__)
-    parser.add_argument("image", choices=sorted(catalogue.IMAGES))
+    parser.add_argument("image", nargs="*", help="default: all of them")
     parser.add_argument("--only", choices=["python", "debian"], help="leave the other part")
     pip.add_options(parser)
     options = parser.parse_args(argv)
+    words = [word for word in argv if word not in options.image]
     try:
-        image = catalogue.image(options.image)
-        if options.only != "debian":
-            renew_python(image, pip.Source.of(options))
-        if options.only != "python":
-            renew_debian(image)
+        for name in options.image or catalogue.IMAGES:
+            image = catalogue.image(name)
+            if image.python == ".".join(platform.python_version_tuple()[:2]):
+                renew(image, options)
+            else:
+                renew_elsewhere(image, words)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -41,9 +41,8 @@ def test_a_line_that_is_not_pinned_is_refused(line: str) -> None:
         lockfile.parse(f"# header\n{line}\n", "cpu.lock")
 
 
-def test_the_parts_of_our_lock_agree_with_each_other() -> None:
-    lock = catalogue.HERE / catalogue.image("cpu").lock
-    runtime, build = lockfile.read(lock), lockfile.build(lock)
+def test_our_locks_agree_with_each_other() -> None:
+    runtime, build = (lockfile.read(path) for path in catalogue.image("cpu").locks())
     names = [pin.name for pin in [*runtime, *build]]
     assert len(names) == len(set(names))
     assert {"torch", "tensorflow-cpu", "tf-keras", "numpy", "scikit-learn"} <= set(names)
@@ -65,9 +64,9 @@ def test_debians_versions_are_comments_to_pip() -> None:
     text = lockfile.render_debian({"debian": {"libc6": "2.36-9", "zlib1g": "1:1.2.13.dfsg-1"}})
     assert lockfile.parse(text, "x.lock") == []
     assert lockfile.DEBIAN.findall(text)[1] == ("debian", "zlib1g", "1:1.2.13.dfsg-1")
-    locked = lockfile.debian(catalogue.HERE / catalogue.image("cpu").lock, "debian")
+    locked = lockfile.debian(catalogue.image("cpu").locks()[0], "debian")
     assert {"libc6", "libopenmpi3", "binutils"} <= set(locked)
-    compiling = lockfile.debian(catalogue.HERE / catalogue.image("cpu").lock, "debian-build")
+    compiling = lockfile.debian(catalogue.image("cpu").locks()[0], "debian-build")
     assert "g++" in compiling
     assert "g++" not in locked
 
@@ -92,6 +91,21 @@ def test_drift_is_reported_by_name_and_refused_when_frozen(
 def test_a_lock_is_renewed_only_by_the_images_own_python() -> None:
     with pytest.raises(Refused, match=r"python2\.7 -m containers.lock"):
         lock.require_same_python("2.7")
+
+
+def test_the_images_own_python_is_found_where_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two on PATH and in pyenv's folder, the one on PATH only says that it is not set up."""
+    folders = tmp_path / "shims", tmp_path / "versions" / "9.9.1" / "bin"
+    for folder, code in zip(folders, (127, 0)):
+        folder.mkdir(parents=True)
+        (folder / "python9.9").write_text(f"#!/bin/sh\nexit {code}\n")
+        (folder / "python9.9").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folders[0]), prepend=":")
+    assert lock.interpreter("9.9", tmp_path) == str(folders[1] / "python9.9")
+    with pytest.raises(Refused, match=r"Python 9\.9, which is not here"):
+        lock.interpreter("9.9", tmp_path / "none")
 
 
 def test_pip_chooses_files_for_the_image_not_for_the_host() -> None:
