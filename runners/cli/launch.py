@@ -51,23 +51,25 @@ def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_ru
     """Return the plan for what the command line, files and environment ask."""
     found, preset = trainers.find(trainer, args)
     settings = config.load(flags, os.environ, preset)
-    image = _image(settings.get("image"), dry_run)
+    policies = policy.load(os.environ)
+    image = _image(settings.get("image"), dry_run, policies)
     spec = request.job_spec(settings, image.path, found)
-    verdict = policy.decide(policy.load(os.environ), image.path)
+    verdict = policy.decide(policies, image.path)
     made = plan.solve(spec, site.probe(), image)
     decisions = (*made.decisions, *verdict.decisions)
     return replace(made, decisions=decisions, verified_digest=verdict.digest)
 
 
-def _image(name: str | None, dry_run: bool) -> ImageInfo:
+def _image(name: str | None, dry_run: bool, policies: tuple[policy.Policy, ...]) -> ImageInfo:
     """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
     if not name or not reference.is_remote(name):
         return choose.on_disk(name)
     from ..images import bring
     from . import progress
 
+    known_only = any(rules.known_digests_only for rules in policies)
     with progress.display() as display:
-        return bring.image(name, dry_run, display)
+        return bring.image(name, dry_run, known_only, display)
 
 
 def _stays(made: Plan, values: dict[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .. import places
-from ..errors import SystemFault
+from ..errors import NotVerified, SystemFault
 from ..model import ImageInfo
 from . import choose, machine, pull, reference, runtime, space, store
 from .progress import Progress
@@ -14,10 +14,20 @@ from .reference import Reference
 from .store import Stored
 
 
-def image(uri: str, ahead: bool, progress: Progress) -> ImageInfo:
-    """Return the image of a URI, with its labels; pull it, unless only looking `ahead`."""
+def image(uri: str, ahead: bool, known_only: bool, progress: Progress) -> ImageInfo:
+    """Return the image of a URI, with its labels; pull it, unless only looking `ahead`.
+
+    With `known_only` raise NotVerified for one that is not in images.lock: a launch would write it
+    there and so make it known.
+    """
     found = reference.parse(uri)
     request = Request(found, found.name, machine.architecture(), plain=runtime.plain())
+    if known_only and pull.locked(request) is None:
+        raise NotVerified(
+            f"{found.source} is not in images.lock, and the policy wants that",
+            "known-digests-only is true",
+            f"runner pull {uri}",
+        )
     if not ahead:
         return _of_store(pull.pull(request, progress), found)
     there = pull.already(request)

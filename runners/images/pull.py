@@ -73,7 +73,7 @@ def _check(request: Request) -> None:
 
 
 def _record(request: Request, pulled: Pulled) -> None:
-    stored, source, before = pulled.stored, request.reference.source, _locked(request)
+    stored, source, before = pulled.stored, request.reference.source, locked(request)
     entry = lock.Entry(
         request.name, source, stored.digest, stored.size, store.now(), pulled.manifest
     )
@@ -82,7 +82,7 @@ def _record(request: Request, pulled: Pulled) -> None:
     roots.hold_lock(lock.here())
 
 
-def _locked(request: Request) -> lock.Entry | None:
+def locked(request: Request) -> lock.Entry | None:
     """Return what images.lock has for the reference, preferably under the same name."""
     source = request.reference.source
     entries = [entry for entry in lock.read(lock.here()) if entry.source == source]
@@ -90,7 +90,7 @@ def _locked(request: Request) -> lock.Entry | None:
 
 
 def _pinned(request: Request) -> lock.Entry | None:
-    return None if request.update else _locked(request)
+    return None if request.update else locked(request)
 
 
 def already(request: Request) -> Pulled | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 
 import pytest
@@ -25,6 +26,7 @@ from .desk import (
 from .servers import PASSWORD, USER, Server
 
 __all__ = ["desk", "registry", "shop"]  # pytest looks for fixtures among a module's names
+SEEN = "seen-by-the-watch"  # a word for it to find, as proof that it looks
 HALF = 4_000_000  # bytes; the image with Python has more than twice as many
 
 
@@ -132,35 +134,50 @@ def locked_registry(shop: Login) -> Iterator[Server]:
         on_cluster(["apptainer", "registry", "logout", f"docker://{server.host}"])
 
 
-def test_a_password_opens_and_is_seen_nowhere(
-    desk: Desk, shop: Login, locked_registry: Server
-) -> None:
-    host = locked_registry.host
-    uri = f"oras://{host}/team/train:v1"
-    image = f"{shop.folder}/python.sif"
-    desk.sh(f"echo {PASSWORD} > secret; echo wrong > wrong; umask 077; mkdir watched")
-    # Looks at every process's words as fast as it can, for as long as this test runs.
-    watch = "while [ -e secret ]; do cat /proc/[0-9]*/cmdline 2>/dev/null; done | tr '\\0' '\\n'"
-    desk.sh(f"({watch} | grep -aF -f secret > watched/seen) > /dev/null 2>&1 & true")
+@pytest.fixture
+def watched(desk: Desk, locked_registry: Server) -> Iterator[Server]:
+    """Look at every process's words, again and again; in the end nothing may hold the password.
+
+    The files `secret` and `who` are the test's own, so that the password is in none of its words.
+    """
+    desk.write("secret", PASSWORD)
+    desk.write("who", f"APPTAINER_DOCKER_USERNAME={USER} APPTAINER_DOCKER_PASSWORD={PASSWORD}")
+    desk.sh(f"printf '{PASSWORD}\n{SEEN}' > words; echo wrong > wrong; touch watching")
+    # cat fails when a process has ended meanwhile.
+    look = "while [ -e watching ]; do cat /proc/[0-9]*/cmdline || sleep 0.01; done | tr '\\0' '\\n'"
+    desk.sh(f"({look} | grep -aF -f words > seen) > /dev/null 2>&1 & true")
+    desk.run("bash", "-c", "sleep 0.5; true", SEEN)
+    yield locked_registry
+    desk.sh("rm watching; for i in $(seq 50); do [ ! -s seen ] || break; sleep 0.1; done")
+    assert set(desk.sh("cat seen").split()) == {SEEN}, "the watch sees, but no password"
+    found = desk.sh("grep -rlF -f words . || true").split()
+    assert sorted(found) == ["./secret", "./seen", "./who", "./words"]
+
+
+def test_a_password_opens_and_is_seen_nowhere(desk: Desk, shop: Login, watched: Server) -> None:
+    host = watched.host
+    uri, image = f"oras://{host}/team/train:v1", f"{shop.folder}/python.sif"
     said = desk.refused(REFUSED, uri)
     assert "refuses access" in said
     assert f"runner registry login -u NAME {host}" in said
-    login = f"runner registry login --no-https -u {USER} --password-stdin {host}"
-    assert desk.run("bash", "-c", f"{login} < wrong").returncode == REFUSED
-    known = {"APPTAINER_DOCKER_USERNAME": USER, "APPTAINER_DOCKER_PASSWORD": PASSWORD}
-    assert desk.runner("push", image, uri, env=known).returncode == 0
-    assert desk.pull(uri, env=known)["digest"] == digest_of(shop, "python.sif")
+
+    def known(*words: str, stdin: str = "/dev/null") -> None:
+        """Run `runner` with the variables of the file `who`."""
+        line = shlex.join(["runner", *words])
+        ours = "RUNNER_SCRATCH=$PWD/scratch APPTAINER_NOHTTPS=1"
+        desk.sh(f"export {ours} $(< who); {line} < {stdin}")
+
+    known("push", image, uri)
+    known("pull", uri)
     desk.sh("rm -r scratch images.lock")
-    words = ["launch", "--image", uri, "-J", "x", "--wait", desk.write("train.py", "pass")]
-    assert desk.runner(*words, env=known).returncode == 0
-    assert desk.run("bash", "-c", f"{login} < secret").returncode == 0
+    known("launch", "--image", uri, "-J", "x", "--wait", desk.write("train.py", "pass"))
+    login = ["registry", "login", "-u", USER, "--password-stdin", host]
+    with pytest.raises(AssertionError, match="does not know ada with this password"):
+        known(*login, stdin="wrong")
+    known(*login, stdin="secret")
     assert desk.pull("--update", uri)["digest"] == digest_of(shop, "python.sif")
     assert desk.runner("registry", "logout", host).returncode == 0
     desk.refused(REFUSED, "--update", uri)
-    desk.sh("cp secret /tmp/words.$$; rm secret wrong; sleep 0.3; mv /tmp/words.$$ watched/words")
-    found = desk.sh("grep -rlF -f watched/words . || true").split()
-    assert found == ["./watched/words"], "a log, script or file holds the password"
-    assert desk.sh("cat watched/seen") == ""
 
 
 def test_a_launch_pulls_before_it_submits(desk: Desk, shop: Login, registry: Server) -> None:
@@ -183,6 +200,17 @@ def test_a_launch_pulls_before_it_submits(desk: Desk, shop: Login, registry: Ser
     assert registry.requests(digest_of(shop, "python.sif") + ' HTTP/1.1" 206') > 0
     name = ["launch", "--image", "train_v1.sif", "--dry-run", trainer]
     assert digest_of(shop, "python.sif").replace(":", "-") in desk.runner(*name).stdout
+
+
+def test_a_policy_that_wants_known_images(desk: Desk, registry: Server) -> None:
+    uri = f"oras://{registry.host}/team/train:v1"
+    desk.write("runner.toml", "[policy]\nknown-digests-only = true")
+    words = ["launch", "--image", uri, "--dry-run", desk.write("train.py", "pass")]
+    done = desk.runner(*words)
+    assert done.returncode == NOT_VERIFIED
+    assert f"try: runner pull {uri}" in done.stderr
+    desk.pull(uri)
+    assert desk.runner(*words).returncode == 0
 
 
 def test_prune_removes_what_nothing_needs(desk: Desk, shop: Login, registry: Server) -> None:
