@@ -23,9 +23,11 @@ from . import catalogue, debian, definition, drift, lockfile, pip, process
 from .errors import BuildError, Refused
 from .lockfile import Pin
 
-HEADER = "Written by python3 -m containers.lock from {source}: do not edit.\n{what}"
-RUNTIME = "Everything the image installs, for CPython {python} on Linux x86_64."
-BUILD = "What compiling Horovod needs besides an image's own lock; horovod is the source archive."
+HEADER = """\
+Written by python3 -m containers.lock from {image}.in and horovod_build.in: do not edit.
+All that the image installs, for CPython {python} on Linux x86_64; in comments what compiling
+Horovod needs besides, and the versions of Debian's packages."""
+BUILD_INPUT = "horovod_build.in"
 
 
 def pins_of(report: dict[str, Any]) -> list[Pin]:
@@ -83,22 +85,18 @@ def write(path: Path, text: str) -> None:
 
 
 def renew_python(image: catalogue.Image, source: pip.Source) -> None:
-    """Write the wheels of both locks of an image. Raises BuildError."""
+    """Write the wheels of an image's lock. Raises BuildError."""
     require_same_python(image.python)
     here, target = catalogue.HERE, pip.target(image.python, image.glibc_minor)
-    wanted = (here / image.lock).with_suffix(".in"), (here / image.build_lock).with_suffix(".in")
-    found = resolve(wanted[0], [*target, *source.options()], [])
+    lock = here / image.lock
+    found = resolve(lock.with_suffix(".in"), [*target, *source.options()], [])
     runtime = [pin for pin in found if pin.name not in image.provided]
     # Horovod is the one package taken as source; --target needs binaries only, so no target here.
-    build = resolve(wanted[1], [*source.options(), "--no-binary=horovod"], runtime)
-    what = RUNTIME.format(python=image.python), BUILD
-    for name, pins, asked, text in zip(
-        (image.lock, image.build_lock), (runtime, build), wanted, what
-    ):
-        kept = lockfile.render_debian(_debian(here / name))
-        text = lockfile.render(pins, HEADER.format(source=asked.name, what=text))
-        write(here / name, text + kept)
-        print(f"{name}: {len(pins)} packages of Python")
+    build = resolve(here / BUILD_INPUT, [*source.options(), "--no-binary=horovod"], runtime)
+    debian = lockfile.render_debian(_debian(lock))
+    header = HEADER.format(image=image.name, python=image.python)
+    write(lock, lockfile.render(runtime, header) + lockfile.render_build(build) + debian)
+    print(f"{image.lock}: packages of Python: {len(runtime)}, to compile: {len(build)}")
 
 
 def _debian(lock: Path) -> dict[str, dict[str, str]]:
