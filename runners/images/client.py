@@ -21,5 +21,6 @@ def labels(path: Path) -> dict[str, str]:
     client._init_command = lambda action, flags=None: [runtime, *(flags or []), action]
     answer: Any = client.inspect(str(path))
     if "attributes" not in answer:
-        raise SystemFault(f"{runtime} inspect {path} failed", str(answer.get("message", "")))
+        words = "".join(answer.get("message", ""))  # a string, or a list of lines
+        raise SystemFault(f"{runtime} inspect {path} failed", words)
     return dict(answer["attributes"].get("labels") or {})

@@ -41,8 +41,12 @@ FAULTS = (
     ("revoked", "the key of its signature was revoked", AGAIN),
     ("not associated with object group", "a part was added that no signature covers", AGAIN),
     ("signature not found for object group", "only a part of it is signed", AGAIN),
-    ("integrity|compromised|not signed|not found in", "it was altered after it was signed", AGAIN),
-    ("signature object|does not correspond", "its signature is damaged or forged", AGAIN),
+    ("compromised|object not signed|object not found", "it was altered after it was signed", AGAIN),
+    (
+        "signature object|correspond|not recognized|unsupported",
+        "its signature is damaged or forged",
+        AGAIN,
+    ),
 )
 
 
@@ -69,14 +73,14 @@ class Signature:
 def check(path: Path, online: bool = False) -> Signature:
     """Let the runtime check all signatures of a SIF; `online` lets it ask a key server.
 
-    Raises sif.SifError for a file that is no whole SIF, SystemFault for words it does not know.
+    Raises sif.SifError for a file that is no whole SIF, SystemFault when nothing answers.
     """
     found = sif.objects(path)
     if not any(item.type == sif.SIGNATURE for item in found):
         return Signature(UNSIGNED)
     code, text, signers = _verify(path, [] if online else ["--local"])
     if code:
-        return _bad(path, text, claimed(path))
+        return _bad(text, claimed(path))
     groups = sorted({item.group for item in found if item.type != sif.SIGNATURE})
     if len(groups) == 1:
         return Signature(SIGNED, (signers,))
@@ -108,15 +112,15 @@ def verified(text: str) -> tuple[str, ...]:
     )
 
 
-def _bad(path: Path, text: str, signers: tuple[str, ...]) -> Signature:
+def _bad(text: str, signers: tuple[str, ...]) -> Signature:
     fatal = FATAL.search(text)
     words = fatal.group(1) if fatal else text.strip()
     by = ", ".join(named(signer) for signer in signers)
-    for pattern, message, remedy in FAULTS:
-        if re.search(pattern, words):
-            evidence = f"{words}\nit names {by}"
-            return Signature(BAD, (), message, evidence, remedy.format(" ".join(signers)))
-    raise SystemFault(f"the check of {path}'s signature failed", words)
+    message, remedy = next(
+        (found[1:] for found in FAULTS if re.search(found[0], words)), ("its check failed", AGAIN)
+    )
+    evidence = f"{words}\nit names {by}"
+    return Signature(BAD, (), message, evidence, remedy.format(" ".join(signers)))
 
 
 def known_keys(secret: bool = False) -> list[tuple[str, str]]:

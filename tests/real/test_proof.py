@@ -145,6 +145,10 @@ def test_signed_and_then_altered(place: Place) -> None:
     code, state, words = place.signature()
     assert (code, state) == (NOT_VERIFIED, "fail")
     assert "altered after it was signed" in words
+    place.alter(1_000_000)  # back
+    assert place.signature()[:2] == (0, "pass")
+    place.alter(-300)
+    assert "its signature is damaged or forged" in place.signature()[2]
 
 
 def test_a_signature_by_somebody_else(place: Place) -> None:
