@@ -151,9 +151,11 @@ def _local(kind: str, name: str) -> Reference:
 
 
 def _web(scheme: str, text: str) -> Reference:
+    host, _, path = text.partition("//")[2].partition("/")
+    if not HOST.fullmatch(host) or not path.partition("?")[0].strip("/"):
+        # Not repeated: what stands there may be a password with odd characters.
+        raise UsageError(f"this {scheme}:// address names no file", remedy=f"{scheme}://HOST/FILE")
     parts = urlsplit(text)
-    if not HOST.fullmatch(parts.netloc) or not parts.path.strip("/"):
-        raise UsageError(f"{scheme}://{parts.netloc}{parts.path} names no file")
     if scheme == "http" and not is_loopback(parts.netloc):
         raise UsageError(
             f"{scheme}://{parts.netloc} is not encrypted: anybody on the way could alter the image",

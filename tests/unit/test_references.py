@@ -1,0 +1,124 @@
+"""What a user calls an image, and what that is for registries, files and people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners.errors import NotFound, UsageError
+from runners.images import reference
+from runners.images.reference import parse
+
+DIGEST = "sha256:" + "a1" * 32
+
+
+@pytest.mark.parametrize(
+    ("text", "server", "repository", "place", "name"),
+    [
+        ("oras://reg.org/team/train:v1", "reg.org", "team/train", "v1", "train_v1.sif"),
+        ("oras://reg.org:5000/train", "reg.org:5000", "train", "latest", "train_latest.sif"),
+        ("oras://localhost/train:1.0-rc", "localhost", "train", "1.0-rc", "train_1.0-rc.sif"),
+        ("oras://[::1]:5000/a/b:c", "[::1]:5000", "a/b", "c", "b_c.sif"),
+        ("docker://debian", "registry-1.docker.io", "library/debian", "latest", ""),
+        ("docker://ada/train:v1", "registry-1.docker.io", "ada/train", "v1", "train_v1.sif"),
+        ("docker://docker.io/debian:12", "registry-1.docker.io", "library/debian", "12", ""),
+        ("docker://index.docker.io/a/b", "registry-1.docker.io", "a/b", "latest", ""),
+        ("docker://nvcr.io/nvidia/pytorch:24.12-py3", "nvcr.io", "nvidia/pytorch", "24.12-py3", ""),
+        (f"oras://r.org/a@{DIGEST}", "r.org", "a", DIGEST, "a_sha256-a1a1a1a1a1a1.sif"),
+        (f"docker://r.org/a:v1@{DIGEST}", "r.org", "a", DIGEST, "a_v1.sif"),
+    ],
+)
+def test_registries(text: str, server: str, repository: str, place: str, name: str) -> None:
+    found = parse(text)
+    assert (found.server, found.repository, found.place) == (server, repository, place)
+    assert found.source == text
+    assert found.name.endswith(name or ".sif")
+    assert found.at(DIGEST).text.endswith(f"/{repository}@{DIGEST}")
+
+
+def test_the_runtime_is_given_a_tag_or_a_digest_but_not_both() -> None:
+    assert parse("docker://a/b:c").text == "docker://docker.io/a/b:c"
+    assert parse(f"docker://a/b:c@{DIGEST}").text == f"docker://docker.io/a/b@{DIGEST}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("oras://train:v1", "names no registry"),
+        ("oras://reg.org", "names no registry"),
+        ("oras://reg.org/Team/train", "is malformed"),
+        ("oras://reg.org/team/train:", "is malformed"),
+        ("oras://reg.org/team//train", "is malformed"),
+        ("oras://reg.org/team/train@sha256:123", "is not a digest"),
+        ("docker://reg.org:port/a", "names no registry"),
+        ("oras://reg.org/a b", "a space or a control character"),
+        ("oras://reg.org/a\nb", "a space or a control character"),
+        ("shub://a/b", "no kind of address"),
+        ("ftp://reg.org/a.sif", "no kind of address"),
+        ("http://reg.org/a.sif", "is not encrypted"),
+        ("https://reg.org", "names no file"),
+        ("https://[::1/x.sif", "names no file"),
+        ("https://reg.org/?x=/y.sif", "names no file"),
+        ("library://", "names no image"),
+    ],
+)
+def test_what_is_malformed(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse(text)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("scheme", ["oras", "docker", "https"])
+@pytest.mark.parametrize("user", ["ada:geheim", "geheim", "ada:ge/heim"])
+def test_a_password_in_an_address_is_refused_and_not_repeated(scheme: str, user: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse(f"{scheme}://{user}@reg.org/team/train")
+    assert "heim" not in str(error.value).replace(f"{scheme}://ada", "")
+
+
+def test_a_query_may_be_secret() -> None:
+    one = parse("https://reg.org/a/train.sif?signature=geheim#top")
+    assert one.text == "https://reg.org/a/train.sif?signature=geheim"
+    assert "geheim" not in one.source
+    assert one.source != parse("https://reg.org/a/train.sif?signature=other").source
+    assert one.name == "train.sif"
+
+
+def test_files_and_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.sif").touch()
+    (tmp_path / "b.tar").touch()
+    assert parse("a.sif").path == tmp_path / "a.sif"
+    for text in ("oci-archive:b.tar", f"oci-archive:{tmp_path}/b.tar", "oci-archive://b.tar"):
+        assert parse(text).source == f"oci-archive:{tmp_path}/b.tar"
+        assert parse(text).name == "b.sif"
+    for text in ("c.sif", "docker-archive:c.tar", "."):
+        with pytest.raises(NotFound):
+            parse(text)
+
+
+def test_names() -> None:
+    assert reference.image_name("a.b") == "a.b.sif"
+    assert reference.image_name("a.sif") == "a.sif"
+    for bad in ("", "..", "a/b", "-a", "a b", ".hidden", "sha256-abc", "a" * 300):
+        with pytest.raises(UsageError):
+            reference.image_name(bad)
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("ghcr.io", "ghcr.io"),
+        ("oras://reg.org:5000/team/train:v1", "reg.org:5000"),
+        ("https://index.docker.io/v1/", "docker.io"),
+    ],
+)
+def test_the_registry_that_is_meant(text: str, host: str) -> None:
+    assert reference.registry_name(text) == host
+
+
+@pytest.mark.parametrize("host", ["localhost:80", "127.0.0.1:5000", "127.3.2.1:443", "[::1]:8080"])
+def test_loopback(host: str) -> None:
+    assert reference.is_loopback(host)
+    assert not reference.is_loopback(f"example.org{host[-5:]}")
