@@ -16,37 +16,26 @@ MINIMUM = "cuda.driver.minimum"
 
 
 def check(scheduler: str, site: Site, image: ImageInfo) -> list[Decision]:
-    """Return what is known of driver and C library for a job with --nv; Refused if it cannot run.
+    """Return what is known of driver and C library for a job with --nv.
 
-    Raises Refused only without a scheduler, where this machine is the one that counts.
+    Raises Refused when the driver is too old and this machine, without a scheduler, is the node.
     """
     minimum = image.labels.get(MINIMUM, "")
-    if scheduler == "local":
-        _require(site, image, minimum)
-    return [_driver(site, minimum), *_glibc(site, image)]
-
-
-def _require(site: Site, image: ImageInfo, minimum: str) -> None:
-    if not site.driver:
-        raise Refused(
-            "GPUs were asked for, but this machine has no NVIDIA driver",
-            "no /proc/driver/nvidia/version",
-            "--no-nv, to run on its CPUs",
-        )
-    if minimum and older(site.driver, minimum):
+    too_old = bool(minimum and site.driver and older(site.driver, minimum))
+    if too_old and scheduler == "local":
         raise Refused(
             f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
             f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
             "an image with an older CUDA, a newer driver, or --no-nv to run on the CPUs",
         )
+    return [_driver(site, minimum, too_old), *_glibc(site, image)]
 
 
-def _driver(site: Site, minimum: str) -> Decision:
+def _driver(site: Site, minimum: str, too_old: bool) -> Decision:
     needed = f"{minimum} or newer" if minimum else "any"
     if not site.driver:
         return Decision("driver", needed, "each node is asked when the job starts")
-    fits = not minimum or not older(site.driver, minimum)
-    here = f"this machine has {site.driver}" + ("" if fits else ", too old")
+    here = f"this machine has {site.driver}" + (", too old" if too_old else "")
     return Decision("driver", needed, f"{here}; each node is asked when the job starts")
 
 
