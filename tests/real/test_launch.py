@@ -155,24 +155,6 @@ def test_gpu_jobs_ask_slurm_for_gpus(login: Login) -> None:
     assert done.stdout.count("SEES 0,1") == 2  # one rank for each GPU, and each sees both
 
 
-def test_a_node_without_the_driver_is_explained(login: Login) -> None:
-    """Slurm counts GPUs here that nobody has built in, as a node with a broken driver would."""
-    trainer = login.write("gpu.py", "print('STARTED')")
-    done = login.launch("-p", "gpu", "--gpus-per-node", "A100:2", "--nv", "--follow", trainer)
-    assert done.returncode == 89, done.stdout + done.stderr
-    assert re.search(r"runner: GPUs were asked for, but n\d has no NVIDIA driver", done.stdout)
-    assert "--no-nv to run on CPUs" in done.stdout
-    assert "STARTED" not in done.stdout
-    assert "Traceback" not in done.stdout
-
-
-def test_gpus_for_an_image_without_cuda_are_refused(login: Login) -> None:
-    trainer = login.write("gpu.py", "print('STARTED')")
-    done = login.launch("--gpus-per-node", "A100:2", trainer)
-    assert done.returncode == 80, done.stdout + done.stderr
-    assert "horovod_cpu.sif cannot use them" in done.stderr
-
-
 class TestWorldSizeGate:
     """Ranks that would train alone must not."""
 
