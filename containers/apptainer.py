@@ -32,6 +32,11 @@ CA_VARIABLES = (
     *("GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS"),
 )
 CA_FOLDER = "/media"  # in every base we know, and empty; a bind needs a place that exists
+# Where Debian, Red Hat and SUSE keep the authorities that this machine trusts.
+BUNDLES = (
+    *("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"),
+    "/etc/ssl/ca-bundle.pem",
+)
 APT_CONFIG = f'Acquire::https::CaInfo "{CA_FOLDER}/ca.crt";\n'
 
 
@@ -59,6 +64,12 @@ def environment(places: Places, environ: Mapping[str, str], epoch: int) -> dict[
     kept = {name: value for name, value in environ.items() if not name.startswith(foreign)}
     # The user's own folders are kept, but not a TMPDIR, which jobs often have in memory.
     return {**ours, **kept, "TMPDIR": ours["APPTAINER_TMPDIR"]}
+
+
+def authorities(site: Path) -> bytes:
+    """The certificates of a site's authority and, after them, of those this machine trusts."""
+    bundles = [path for path in map(Path, BUNDLES) if path.is_file()]
+    return b"\n".join(path.read_bytes() for path in (site, *bundles[:1]))
 
 
 @dataclass(frozen=True)
@@ -108,9 +119,10 @@ class Apptainer:
         """Run any command in the same environment. Raises BuildError."""
         process.run(command, log, self.environ)
 
-    def test(self, image: Path, log: Path) -> None:
-        """Run the image's own %test as its users would. Raises BuildError."""
-        self.run(["apptainer", "test", "--cleanenv", str(image)], log)
+    def test(self, image: Path, log: Path, instead: Path | None = None) -> None:
+        """Run the image's own %test as its users would, or a script. Raises BuildError."""
+        bind = ["--bind", f"{instead}:/.singularity.d/test:ro"] if instead else []
+        self.run(["apptainer", "test", "--cleanenv", *bind, str(image)], log)
 
     def _inputs(self, asked: Build) -> Path:
         folder = self.temporary / "inputs"
@@ -128,15 +140,23 @@ class Apptainer:
         return folder
 
     def _trust(self) -> dict[str, str]:
-        """The site's authority, for programs in the container and only while it is built."""
+        """The site's authority, for Apptainer's own downloads and for programs in the container.
+
+        NOTE: Apptainer (1.4) starts %post in an empty environment but for proxies and variables
+        that it is given as APPTAINERENV_*; its own Go code reads SSL_CERT_FILE of the machine.
+        """
         if self.ca is None:
             return {}
         folder = self._ca_folder()
         folder.mkdir(exist_ok=True)
-        shutil.copyfile(self.ca, folder / "ca.crt")
+        (folder / "ca.crt").write_bytes(authorities(self.ca))
         (folder / "apt.conf").write_text(APT_CONFIG)
-        named = dict.fromkeys(CA_VARIABLES, f"{CA_FOLDER}/ca.crt")
-        return {**named, "APT_CONFIG": f"{CA_FOLDER}/apt.conf"}
+        for path in (folder, *folder.iterdir()):
+            path.chmod(0o755 if path.is_dir() else 0o644)  # apt reads them as another user
+        inside = dict.fromkeys(CA_VARIABLES, f"{CA_FOLDER}/ca.crt")
+        inside["APT_CONFIG"] = f"{CA_FOLDER}/apt.conf"
+        handed_on = {f"APPTAINERENV_{name}": value for name, value in inside.items()}
+        return {"SSL_CERT_FILE": str(folder / "ca.crt"), **handed_on}
 
     def _ca_folder(self) -> Path:
         return self.temporary / "ca"

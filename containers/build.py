@@ -18,7 +18,6 @@ from . import (
     keep,
     modes,
     pip,
-    process,
     record,
     revision,
     toolbox,
@@ -109,7 +108,7 @@ def build(plan: Plan, options: Options, progress: Progress) -> None:
 
 def steps_of(plan: Plan, options: Options, progress: Progress) -> list[chain.Step]:
     """The steps, in the way of building that works here. Raises Refused."""
-    process.empty(plan.places.temporary)
+    plan.places.temporary.mkdir(parents=True, exist_ok=True)  # not emptied: another may build
     environ = apptainer.environment(plan.places, os.environ, EPOCH)
     mode = modes.choose(environ)
     progress.say(f"build mode: {mode.name} ({mode.evidence})")

@@ -52,6 +52,11 @@ def lines(text: str) -> Iterable[tuple[str, str]]:
             yield section, line
 
 
+def has_section(text: str, name: str) -> bool:
+    """Whether a definition has the section %name with something in it."""
+    return any(section == name and line.strip() for section, line in lines(text))
+
+
 def packages(definition: Path) -> list[str]:
     """The Debian packages a definition of ours asks for. UsageError when it names none."""
     found = arguments(definition.read_text(encoding="utf-8"))

@@ -7,30 +7,47 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from . import apptainer, chain, definition, modes, process, space
 from .apptainer import Apptainer, Build
 from .chain import Progress
 from .errors import UsageError
 from .places import Places
+from .plan import COMPRESSION
 from .space import Needs
 
 # A base of unknown size: what the larger of our own images comes to while it is built.
 UNKNOWN = Needs(4 * 10**9, 50_000)
 
 
+class Around(Protocol):
+    """What is done before the build, and with its result before that takes its name."""
+
+    def before(self, runtime: Apptainer, temporary: Path, log: Path) -> None:
+        """Make what the build binds. Raises BuildError."""
+
+    def after(self, runtime: Apptainer, image: Path, log: Path) -> None:
+        """Check the image. Raises BuildError."""
+
+
 @dataclass(frozen=True)
 class Single:
-    """One definition and the image to make of it; relative names in it belong to `folder`."""
+    """One definition and the image to make of it.
+
+    Relative names in it belong to `folder`, or are those of `files` where there is none.
+    """
 
     text: str
     name: str  # of the definition, for messages
-    folder: Path
+    folder: Path | None
     output: Path
     given: Mapping[str, str] = field(default_factory=dict)
-    binds: tuple[str, ...] = ()
+    files: Mapping[str, Path] = field(default_factory=dict)
+    binds: Mapping[str, str] = field(default_factory=dict)  # a folder in temporary -> in the image
     needs: Needs = UNKNOWN
     ca: Path | None = None
+    around: Around | None = None
 
 
 def read(path: Path) -> str:
@@ -51,11 +68,17 @@ def check(asked: Single) -> None:
 def describe(asked: Single) -> str:
     """The definition, and the command that would be run in the way that works here."""
     places = Places.locate(os.environ)
-    process.empty(places.temporary)
+    places.temporary.mkdir(parents=True, exist_ok=True)  # another build may be using it
     mode = modes.choose(apptainer.environment(places, os.environ, 0))
     runtime = Apptainer(mode, {}, places.temporary, asked.ca)
-    build = Build(Path(asked.name), asked.output, {}, asked.given, asked.binds)
+    path = Path(asked.name if asked.folder else "image.def")
+    build = _build(asked, path, asked.output, places.temporary)
     return f"{asked.text.rstrip()}\n\n# {mode.name}\n{shlex.join(runtime.argv(build))}"
+
+
+def _build(asked: Single, path: Path, output: Path, temporary: Path) -> Build:
+    binds = tuple(f"{temporary / name}:{target}:ro" for name, target in asked.binds.items())
+    return Build(path, output, asked.files, asked.given, binds, COMPRESSION)
 
 
 def build(asked: Single, progress: Progress) -> None:
@@ -86,12 +109,17 @@ def _carry_out(asked: Single, places: Places, progress: Progress) -> None:
     log.write_bytes(b"")
     asked.output.parent.mkdir(parents=True, exist_ok=True)
     part = asked.output.with_name(f".{asked.output.name}.part")
-    build = Build(path, part, {}, asked.given, asked.binds)
+    build = _build(asked, path, part, places.temporary)
     try:
-        with progress.phase(f"[1/2] {asked.name}", log):
+        if asked.around:
+            with progress.phase("[1/3] what it adds", log):
+                asked.around.before(runtime, places.temporary, log)
+        with progress.phase(f"[2/3] {asked.name}" if asked.around else f"[1/2] {asked.name}", log):
             runtime.build(build, log, asked.folder)
-        with progress.phase("[2/2] its test", log):
+        with progress.phase("[3/3] its test" if asked.around else "[2/2] its test", log):
             runtime.test(part, log)
+            if asked.around:
+                asked.around.after(runtime, part, log)
         os.replace(part, asked.output)
     finally:
         part.unlink(missing_ok=True)

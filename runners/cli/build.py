@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from containers.catalogue import IMAGES
 from containers.errors import BuildError, UsageError
 
 from ..images import bill
+from . import derive, sources
 from .phases import display
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -24,22 +25,17 @@ Examples:
   runner build cpu
   runner build gpu --wheelhouse /shared/wheels
   runner build my.def -o my.sif --build-arg version=3
+  runner build --from horovod_cpu.sif --requirements extra.txt -o mine.sif
 """
 INTERRUPTED = 130
-
-
-def _sources(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--extra-index-url", metavar="URL", default="", help="a second index"),
-        click.option("--index-url", metavar="URL", default="", help="package index to use"),
-        click.option("--wheelhouse", metavar="DIR", help="take wheels from this folder only"),
-    ):
-        function = option(function)
-    return function
+NO_TARGET = f"""\
+name what to build: one of {", ".join(IMAGES)}, or a definition file.
+An image from another: runner build --from IMAGE --requirements FILE"""
+NOT_FOR_DEF = "is for our own images; a definition says itself what it starts from and takes"
 
 
 @click.command("build", context_settings=HELP, epilog=EXAMPLE)
-@click.argument("target")
+@click.argument("target", required=False)
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="default: images/ on scratch")
 @click.option(
     "--base",
@@ -47,7 +43,8 @@ def _sources(function: Callable[..., Any]) -> Callable[..., Any]:
     metavar="auto|debian|IMAGE",
     help="what the image starts from: Debian packages, or an image of a registry",
 )
-@_sources
+@sources.packages
+@sources.base_image
 @click.option(
     "--ca-certificate",
     "ca",
@@ -58,11 +55,21 @@ def _sources(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--frozen", is_flag=True, help="refuse Debian packages other than the locked ones")
 @click.option("--dry-run", is_flag=True, help="print definition and command, and stop")
 @click.option("--revision", default="", hidden=True)  # from root, whose repository it is
-def build_command(target: str, given: tuple[str, ...], dry_run: bool, **values: Any) -> None:
-    """Build TARGET, one of our images (cpu, gpu) or a definition file, without root."""
+def build_command(target: str | None, given: tuple[str, ...], dry_run: bool, **values: Any) -> None:
+    """Build TARGET, one of our images (cpu, gpu) or a definition file, without root.
+
+    Instead of TARGET, --from makes a new image from one that is there.
+    """
     with failures():
-        if is_definition(target):
-            _definition(Path(target), dict(map(_argument, given)), dry_run, values)
+        derive.check(target, values)
+        arguments = dict(map(_argument, given))
+        if values["origin"]:
+            derive.build(arguments, dry_run, values)
+        elif target is None:
+            raise UsageError(NO_TARGET)
+        elif is_definition(target):
+            sources.refuse(values, (*sources.OF_OURS, *sources.PACKAGES), NOT_FOR_DEF)
+            _definition(Path(target), arguments, dry_run, values)
         else:
             _ours(target, given, dry_run, values)
 

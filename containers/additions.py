@@ -1,0 +1,180 @@
+"""Finds and fetches the packages that an image is to have besides, by its own Python and pip.
+
+It happens before the build, with the machine's pip configuration bound into a container of the
+base: the build itself then needs no index, so that nothing of the configuration gets into it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import apptainer, derive, pip, pipconf
+from .apptainer import Apptainer
+from .derive import STAGE, Base, Inside
+from .errors import BuildError, Refused, UsageError
+
+FIND = """\
+for program in /opt/horovod/bin/python python3 python; do
+    if command -v "$program" > /dev/null; then exec "$program" -s -c "$1"; fi
+done
+exit 42
+"""
+NO_PYTHON = 42
+PROBE = """\
+import json, sys
+from importlib.metadata import distributions
+try:
+    from pip import __version__ as pip
+except ImportError:
+    pip = ""
+found = {}
+for package in distributions():
+    if package.metadata["Name"]:
+        found.setdefault(package.metadata["Name"], package.version)
+print(json.dumps({"python": sys.executable, "pip": pip, "packages": found}))
+"""
+OLDEST_PIP = (22, 2)  # the first with --dry-run and --report
+BY_DEFINITION = "Use --def my.def with a %post that installs what is needed."
+CONFLICT = """\
+{requirements} cannot be added to {base} without replacing what the image has:
+{held}
+They were built and tested with each other, so they stay as they are. Loosen the requirements, or
+use --def my.def with a virtual environment of your own in its %post.
+{evidence}"""
+BAD_FILE = ("Invalid requirement", "Could not open requirements file")
+EVIDENCE = 15  # lines
+MISSING = """\
+no file for {pin} where this machine's pip looks (see: python3 -m pip config list).
+Name an index with --index-url URL or --extra-index-url URL, or a folder with --wheelhouse DIR.
+{evidence}"""
+
+
+def look(base: Base) -> Inside:
+    """The Python that the base has. Refused when it has none, or no pip that can do this."""
+    command = ["apptainer", "exec", "--cleanenv", str(base.path), "sh", "-c", FIND, "sh", PROBE]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == NO_PYTHON:
+        raise Refused(f"{base.path.name} has no Python to install packages into.\n{BY_DEFINITION}")
+    if done.returncode:
+        raise BuildError(f"the Python of {base.path.name} cannot be asked:\n{done.stderr.strip()}")
+    inside = Inside.parse(done.stdout.splitlines()[-1])
+    if not inside.pip:
+        raise Refused(f"{inside.python} in {base.path.name} has no pip.\n{BY_DEFINITION}")
+    if tuple(map(int, inside.pip.split(".")[:2])) < OLDEST_PIP:
+        raise Refused(
+            f"pip {inside.pip} in {base.path.name} cannot say what it would install; that needs"
+            f" {'.'.join(map(str, OLDEST_PIP))} or newer.\n{BY_DEFINITION}"
+        )
+    return inside
+
+
+@dataclass(frozen=True)
+class Request:
+    """A requirements file for a base, and where its packages come from."""
+
+    base: Base
+    inside: Inside
+    requirements: Path
+    source: pip.Source
+    ca: Path | None
+
+    def fetch(self, runtime: Apptainer, folder: Path, stage: Path, log: Path) -> None:
+        """Fill `stage` for the build; `folder` is for what must not be seen by it."""
+        (folder / "wheels").mkdir()
+        (folder / "constraints.txt").write_text(derive.constraints(self.inside.packages))
+        settings = self._settings(folder)
+        (folder / "pip.conf").touch(mode=0o600)  # indexes may be named with a password
+        (folder / "pip.conf").write_text(pipconf.render(settings), encoding="utf-8")
+        container = self._container(folder, settings)
+        try:
+            found = self._resolve(runtime, container, folder, log)
+            (folder / "pins.txt").write_text(derive.pins(found))
+            fetch = ["wheel", "--no-deps", "--wheel-dir", f"{STAGE}/wheels", "--requirement"]
+            runtime.run([*container, *fetch, f"{STAGE}/pins.txt"], log)
+        except BuildError as error:
+            raise self._explained(error, log) from error
+        known = {item.sha256 for item in found}
+        self._fill(stage, folder / "wheels", known)
+
+    def _settings(self, folder: Path) -> dict[str, str]:
+        machine = {} if self.source.wheelhouse else pipconf.parse(pip.run(["config", "list"]))
+        if self.ca:
+            (folder / "ca.crt").write_bytes(apptainer.authorities(self.ca))
+        authority = f"{STAGE}/ca.crt" if self.ca else ""
+        return pipconf.settings(machine, self.source, Path.cwd(), authority)
+
+    def _container(self, folder: Path, settings: Mapping[str, str]) -> list[str]:
+        """The words before pip's own command."""
+        shown = {self.requirements.parent, Path.cwd(), *pipconf.local(settings)}
+        places = sorted(
+            path for path in shown if path.exists() and STAGE not in map(str, path.parents)
+        )
+        return [
+            *("apptainer", "exec", "--cleanenv", "--pwd", str(Path.cwd())),
+            *("--env", f"PIP_CONFIG_FILE={STAGE}/pip.conf", "--env", "PIP_BREAK_SYSTEM_PACKAGES=1"),
+            *("--env", "PIP_PROGRESS_BAR=off"),
+            *("--mount", mount(folder, STAGE)),
+            *(word for path in places for word in ("--mount", mount(path, str(path), "ro"))),
+            *(str(self.base.path), self.inside.python, "-s", "-m", "pip"),
+            *("--disable-pip-version-check", "--no-input"),
+        ]
+
+    def _resolve(
+        self, runtime: Apptainer, container: Sequence[str], folder: Path, log: Path
+    ) -> list[derive.Addition]:
+        ask = ["install", "--dry-run", "--report", f"{STAGE}/report.json"]
+        keep = ["--constraint", f"{STAGE}/constraints.txt"]
+        runtime.run([*container, *ask, *keep, "--requirement", str(self.requirements)], log)
+        found = derive.additions((folder / "report.json").read_text(encoding="utf-8"))
+        if not found:
+            name = self.base.path.name
+            raise Refused(f"{name} has everything in {self.requirements} already; nothing to add")
+        return found
+
+    def _explained(self, error: BuildError, log: Path) -> BuildError:
+        """Pip's failure in words, when it is one that its users can mend."""
+        if isinstance(error, (Refused, UsageError)):
+            return error
+        text = log.read_text(encoding="utf-8", errors="replace")
+        evidence = "\n".join(f"  | {line}" for line in text.splitlines()[-EVIDENCE:])
+        held = derive.held(text)
+        if held:
+            listed = "\n".join(f"  {pin}" for pin in held)
+            name = self.base.path.name
+            return Refused(
+                CONFLICT.format(
+                    requirements=self.requirements, base=name, held=listed, evidence=evidence
+                )
+            )
+        if any(words in text for words in BAD_FILE):
+            return UsageError(f"pip cannot read {self.requirements}:\n{evidence}")
+        missing = derive.missing(text)
+        return BuildError(MISSING.format(pin=missing, evidence=evidence)) if missing else error
+
+    def _fill(self, stage: Path, wheels: Path, known: set[str]) -> None:
+        """What the build finds: wheels, their lock, and the part of it known to an index."""
+        shutil.move(str(wheels), stage / "wheels")
+        sums = [(path.name, sha256(path)) for path in (stage / "wheels").glob("*.whl")]
+        (stage / "requirements.txt").write_text(derive.lock(sums))
+        (stage / "added.lock").write_text(derive.lock(pair for pair in sums if pair[1] in known))
+        (stage / "list.py").write_text(derive.COMPILE)
+
+
+def mount(source: Path, target: str, *options: str) -> str:
+    """The value of Apptainer's --mount, which unlike --bind takes any name: a line of CSV."""
+    fields = ["type=bind", f"source={source}", f"destination={target}", *options]
+    return ",".join('"' + field.replace('"', '""') + '"' for field in fields)
+
+
+def sha256(path: Path) -> str:
+    """The digest of a file, hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

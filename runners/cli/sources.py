@@ -1,0 +1,46 @@
+"""Options of `runner build`: where packages come from, and which image a new one starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from containers.errors import UsageError
+
+Command = Callable[..., Any]
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
+OF_OURS = ("base", "frozen")
+DEFAULTS = {"base": "auto"}
+
+
+def packages(function: Command) -> Command:
+    """Add the options that say where wheels come from."""
+    for option in (
+        click.option("--extra-index-url", metavar="URL", default="", help="a second index"),
+        click.option("--index-url", metavar="URL", default="", help="package index to use"),
+        click.option("--wheelhouse", metavar="DIR", help="take wheels from this folder only"),
+    ):
+        function = option(function)
+    return function
+
+
+def base_image(function: Command) -> Command:
+    """Add the options of an image made from another."""
+    for option in (
+        click.option("--def", "def_file", type=FILE, help="with --from: your definition on it"),
+        click.option("--requirements", "-r", type=FILE, help="with --from: Python packages to add"),
+        click.option("--from", "origin", metavar="IMAGE", help="make a new image from this one"),
+    ):
+        function = option(function)
+    return function
+
+
+def refuse(values: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
+    """Raise UsageError for options that were given and would not be heard."""
+    for name in names:
+        if values[name] and values[name] != DEFAULTS.get(name):
+            raise UsageError(f"--{name.replace('_', '-')} {why}")
