@@ -71,7 +71,7 @@ SLURM = (
     _slurm("comment", "comment (mandatory on some sites)"),
 )
 CONTAINER = (
-    Setting("image", "text", "container", "image: a .sif file, a sandbox folder, or a name"),
+    Setting("image", "text", "container", "a .sif file, a sandbox folder, a name, or a URI"),
     Setting("bind", "list", "container", "folder to bind", ("-B",), metavar="SRC[:DST[:ro]]"),
     Setting("env", "list", "container", "variable for the trainer", metavar="NAME=VALUE"),
     Setting(

@@ -16,7 +16,7 @@ from ..images.space import shown
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_REFRESHES = 10.0, 0.1
 
 
 @contextmanager
@@ -30,13 +30,14 @@ def display() -> Iterator[Progress]:
     from rich.console import Console
 
     columns = (
-        progress.TextColumn("{task.description}"),
         progress.BarColumn(),
         progress.DownloadColumn(),
         progress.TransferSpeedColumn(),
         progress.TimeElapsedColumn(),
     )
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    console = Console(stderr=True)
+    # Without its thread: programs are started meanwhile, with work to do between fork and exec.
+    with progress.Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
         yield Bar(bars)
 
 
@@ -69,8 +70,8 @@ class Bar:
     """A bar with bytes, rate and time; without a total it only moves."""
 
     def __init__(self, bars: Bars) -> None:
-        self.bars = bars
-        self.task = bars.add_task("", total=None)
+        self.bars, self.shown = bars, 0.0
+        self.task = bars.add_task("", total=None, visible=False)
 
     def say(self, text: str) -> None:
         """Print it above the bar."""
@@ -79,8 +80,14 @@ class Bar:
     def begin(self, what: str, total: int | None = None) -> None:
         """Start a new bar."""
         self.bars.remove_task(self.task)
-        self.task = self.bars.add_task(what.replace("[", "\\["), total=total)
+        self.say(what)
+        self.task = self.bars.add_task("", total=total)
+        self.bars.refresh()
 
     def at(self, done: int) -> None:
         """Move the bar."""
-        self.bars.update(self.task, completed=done)
+        now = time.monotonic()
+        refresh = now - self.shown > SECONDS_BETWEEN_REFRESHES
+        self.bars.update(self.task, completed=done, refresh=refresh)
+        if refresh:
+            self.shown = now

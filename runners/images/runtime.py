@@ -85,8 +85,7 @@ def _run(
     progress.begin(what)
 
     def tick() -> None:
-        if grows is not None and grows.exists():
-            progress.at(grows.stat().st_size)
+        progress.at(grows.stat().st_size if grows is not None and grows.exists() else 0)
 
     done = shell.watch(argv, tick, _environment(Path(argv[0]).name, plain, work))
     if done.code:
