@@ -17,11 +17,14 @@ class Cause:
     remedy: str
 
 
+MORE_IDS = """\
+An administrator can give you more: sudo usermod --add-subuids 100000-165535 \\
+    --add-subgids 100000-165535 USER"""
 CAUSES = (
     Cause(
         r"No space left on device|Disk quota exceeded",
         "the disk is full",
-        "Free some space or name another place: RUNNER_SCRATCH=<folder>",
+        "Free some space there or name another place: RUNNER_SCRATCH=<folder>, --output FILE",
     ),
     Cause(
         r"DO NOT MATCH THE HASHES|Hash Sum mismatch|computed checksum did NOT match",
@@ -65,24 +68,43 @@ CAUSES = (
         "Use a base for this machine, or build on a machine of the image's kind.",
     ),
     Cause(
+        r"fakeroot: \d+: getopt: not found|libfakeroot\S*:.*(?:cannot|version|not found)",
+        "this machine's fakeroot program, which stands in for subordinate ids, does not run in the"
+        " image",
+        MORE_IDS,
+    ),
+    Cause(
+        r"(?:chown|chgrp|changing ownership|set\w+ids?|seteuid).*Invalid argument",
+        "a program gives a file to another user, and this way of building has only one",
+        MORE_IDS,
+    ),
+    Cause(
         r"fatal error: Killed|signal: killed|Cannot allocate memory|out of memory",
         "a program was ended for want of memory",
         "Build on a machine, or in a job, with more memory.",
     ),
 )
 ERROR = re.compile(r"^(?:FATAL|ERROR|E:|error:|ERROR:|fatal:)|: error:|Error:|command not found")
+CLOSING = "While performing build"
+FRAME = re.compile(r"INFO|FATAL|WARNING")
 
 
 def explain(log: str) -> str:
-    """The cause in words with its line and remedy, else the last line that looks like an error."""
+    """The cause in words with its line and remedy, else the line that most likely says it."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     for line in reversed(lines):
         for cause in CAUSES:
             if re.search(cause.pattern, line, re.IGNORECASE):
                 return f"{cause.words}\n  | {line[:300]}\n{cause.remedy}"
-    errors = [line for line in lines if ERROR.search(line)]
-    # Apptainer closes with a line that only says that a build failed; the reason is before it.
-    reasons = [line for line in errors if "While performing build" not in line] or errors
+    return _likely([line for line in lines if ERROR.search(line)], lines)
+
+
+def _likely(errors: list[str], lines: list[str]) -> str:
+    # Apptainer closes with a line that often only says that a build failed.
+    reasons = [line for line in errors if CLOSING not in line]
+    if errors and not reasons:
+        own = [line for line in errors if "exit status" not in line]
+        reasons = own or [line for line in lines if not FRAME.match(line)] or errors
     return f"  | {reasons[-1][:300]}" if reasons else ""
 
 

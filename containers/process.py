@@ -60,12 +60,14 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Make SIGTERM (scancel, CI) end the block as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Make SIGTERM (scancel, CI) and SIGHUP (a lost connection) end the block as Ctrl-C does."""
+    signals = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in signals}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def remove(folder: Path) -> None:

@@ -63,6 +63,9 @@ def check(asked: Single) -> None:
     definition.check(asked.text, asked.name, asked.given)
     if asked.output.is_dir():
         raise UsageError(f"--output {asked.output} is a folder; name a file, such as my.sif")
+    folder = next(path for path in asked.output.parents if path.exists())
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"--output {asked.output}: you may not write in {folder}")
 
 
 def describe(asked: Single) -> str:
@@ -97,10 +100,10 @@ def build(asked: Single, progress: Progress) -> None:
 def _carry_out(asked: Single, places: Places, progress: Progress) -> None:
     environ = apptainer.environment(places, os.environ, 0)
     del environ["SOURCE_DATE_EPOCH"]  # the times of a user's own files are the user's
-    mode = modes.choose(environ)
-    progress.say(f"build mode: {mode.name} ({mode.evidence})")
     for warning in space.require(places.temporary, asked.needs):
         progress.say(f"warning: {warning}")
+    mode = modes.choose(environ)
+    progress.say(f"build mode: {mode.name} ({mode.evidence})")
     runtime = Apptainer(mode, environ, places.temporary, asked.ca)
     path = places.temporary / "image.def"
     path.write_text(asked.text, encoding="utf-8")

@@ -64,17 +64,22 @@ def check(volume: Volume, needs: Needs, memory: int) -> list[str]:
             f"no room for more files: {place} has {volume.inodes} inodes free, a build needs about"
             f" {needs.inodes}.\n{ELSEWHERE}"
         )
-    if volume.flags & os.ST_NOEXEC:
-        raise Refused(
-            f"{place} is mounted noexec: programs of the image cannot run there while it is built."
-            f"\n{ELSEWHERE}"
-        )
+    check_exec(volume)
     if volume.type in MEMORY and memory < needs.bytes:
         raise Refused(
             f"{place} is in memory, and {_gb(memory)} of memory are available; a build needs about"
             f" {_gb(needs.bytes)} there.\n{ELSEWHERE}"
         )
     return warnings(volume, place)
+
+
+def check_exec(volume: Volume) -> None:
+    """Refused where no program may run, which also makes every way of building fail."""
+    if volume.flags & os.ST_NOEXEC:
+        raise Refused(
+            f"{volume.folder} ({volume.type}) is mounted noexec: programs of the image cannot run"
+            f" there while it is built.\n{ELSEWHERE}"
+        )
 
 
 def warnings(volume: Volume, place: str) -> list[str]:

@@ -14,6 +14,7 @@ import click
 from containers import build, pip, process, record, single, toolbox
 from containers.catalogue import IMAGES
 from containers.errors import BuildError, UsageError
+from containers.space import ELSEWHERE
 
 from ..images import bill
 from . import derive, sources
@@ -95,6 +96,9 @@ def failures() -> Iterator[None]:
     except BuildError as error:
         click.echo(f"runner: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        click.echo(f"runner: {error.strerror}: {error.filename}\n{ELSEWHERE}", err=True)
+        sys.exit(BuildError.exit_code)
     except KeyboardInterrupt:
         click.echo("\nrunner: interrupted; what the build had begun is removed", err=True)
         sys.exit(INTERRUPTED)

@@ -176,7 +176,17 @@ def test_a_failure_is_put_in_plain_words_with_its_line(line: str, words: str) ->
     assert line[:20] in found
 
 
+def test_one_user_alone_cannot_give_files_away() -> None:
+    found = failure.explain("+ chown 5:5 /f\nchown: changing ownership of '/f': Invalid argument\n")
+    assert "has only one" in found
+    assert "--add-subuids" in found
+
+
 def test_an_unknown_failure_shows_the_line_before_apptainers_closing_one() -> None:
     log = "x\nE: Unable to locate package nonsense\nFATAL:   While performing build: exit 100\n"
     assert failure.explain(log) == "  | E: Unable to locate package nonsense"
     assert failure.explain("all well\n") == ""
+    closing = "FATAL:   While performing build: while running %post section: exit status 1\n"
+    assert failure.explain(f"INFO: a\n+ make\nodd words\n{closing}") == "  | odd words"
+    closing = "FATAL:   While performing build: while creating SIF: open x: permission denied"
+    assert failure.explain(f"+ true\n{closing}\n") == f"  | {closing}"
