@@ -49,7 +49,7 @@ def pull_command(
     .sif file.
     """
     found = reference.parse(uri)
-    name = reference.image_name(name) if name else found.name
+    name = reference.image_name(name) if name else pull.name_of(found)
     digest = reference.checked_digest(digest) if digest else ""
     plain = plain or runtime.plain()
     with progress.display() as display:

@@ -21,8 +21,9 @@ def image(uri: str, ahead: bool, known_only: bool, progress: Progress) -> ImageI
     there and so make it known.
     """
     found = reference.parse(uri)
-    request = Request(found, found.name, machine.architecture(), plain=runtime.plain())
-    if known_only and pull.locked(request) is None:
+    name, arch = pull.name_of(found), machine.architecture()
+    request = Request(found, name, arch, plain=runtime.plain())
+    if known_only and pull.locked(found) is None:
         raise NotVerified(
             f"{found.source} is not in images.lock, and the policy wants that",
             "known-digests-only is true",

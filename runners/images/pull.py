@@ -68,12 +68,20 @@ def _check(request: Request) -> None:
             "--digest cannot be checked: an archive becomes another SIF each time",
             remedy=f"sha256sum {request.reference.path}",
         )
+    entry = lock.find(lock.here(), request.name)
+    if entry and entry.source != request.reference.source and not request.update:
+        raise Refused(
+            f"{lock.FILE} has {request.name} from elsewhere",
+            f"from {entry.source}",
+            f"runner pull {request.reference.source} --name OTHER, or --update",
+        )
     if not os.access(Path.cwd(), os.W_OK):
         raise Refused(f"cannot write {lock.here()}", remedy="pull in a folder of your own")
 
 
 def _record(request: Request, pulled: Pulled) -> None:
-    stored, source, before = pulled.stored, request.reference.source, locked(request)
+    stored, source = pulled.stored, request.reference.source
+    before = locked(request.reference, request.name)
     entry = lock.Entry(
         request.name, source, stored.digest, stored.size, store.now(), pulled.manifest
     )
@@ -82,15 +90,20 @@ def _record(request: Request, pulled: Pulled) -> None:
     roots.hold_lock(lock.here())
 
 
-def locked(request: Request) -> lock.Entry | None:
-    """Return what images.lock has for the reference, preferably under the same name."""
-    source = request.reference.source
-    entries = [entry for entry in lock.read(lock.here()) if entry.source == source]
-    return next((e for e in entries if e.name == request.name), entries[0] if entries else None)
+def locked(reference: Reference, name: str = "") -> lock.Entry | None:
+    """Return what images.lock has for the reference, preferably under this name."""
+    entries = [entry for entry in lock.read(lock.here()) if entry.source == reference.source]
+    return next((e for e in entries if e.name == name), entries[0] if entries else None)
+
+
+def name_of(reference: Reference) -> str:
+    """Return the name that images.lock has for the reference, else one made of it."""
+    entry = locked(reference)
+    return entry.name if entry else reference.name
 
 
 def _pinned(request: Request) -> lock.Entry | None:
-    return None if request.update else locked(request)
+    return None if request.update else locked(request.reference, request.name)
 
 
 def already(request: Request) -> Pulled | None:

@@ -18,7 +18,7 @@ from urllib.error import HTTPError
 
 from ..errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
 from . import auth, credentials, web
-from .reference import Reference
+from .reference import DIGEST, Reference
 
 OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"
 INDEXES = (f"{OCI}.index.v1+json", f"{DOCKER}.manifest.list.v2+json")
@@ -94,7 +94,10 @@ class Registry:
         if self.reference.digest and digest != self.reference.digest:
             raise NotVerified(f"{self._host} answers {digest} for {self.reference.digest}")
         if "manifests" in document:
-            digest = self._choose(document["manifests"], arch)
+            try:
+                digest = self._choose(document["manifests"], arch)
+            except (LookupError, TypeError, ValueError, AttributeError):
+                raise self._strange(document) from None
             found, document = self._document(f"manifests/{digest}", MANIFESTS)
             if found != digest:
                 raise NotVerified(f"{self._host} answers {found} for {digest}")
@@ -122,10 +125,10 @@ class Registry:
         for entry in entries:
             platform = entry.get("platform") or {}
             if platform.get("os", "linux") == "linux":
-                there.setdefault(platform.get("architecture", arch), entry["digest"])
+                there.setdefault(platform.get("architecture", arch), entry)
         if arch not in there:
             raise self.other_architecture(arch, ", ".join(sorted(there)))
-        return str(there[arch])
+        return _blob(there[arch]).digest
 
     def other_architecture(self, wanted: str, there: str) -> Refused:
         """Return the error for an image that this machine cannot run."""
@@ -135,11 +138,14 @@ class Registry:
         try:
             layers = tuple(_blob(layer) for layer in document["layers"])
             return Manifest(digest, _blob(document["config"]), layers)
-        except (KeyError, TypeError):
-            raise Refused(
-                f"{self.reference.source} is of a kind that cannot be pulled",
-                f"its manifest is {document.get('mediaType', 'of schema 1')}",
-            ) from None
+        except (LookupError, TypeError, ValueError):
+            raise self._strange(document) from None
+
+    def _strange(self, document: dict[str, Any]) -> Refused:
+        return Refused(
+            f"{self.reference.source} is of a kind that cannot be pulled",
+            f"its manifest is {document.get('mediaType', 'of schema 1')}",
+        )
 
     def blob(self, blob: Blob, bytes_range: str = "") -> HTTPResponse:
         """Return the open answer with a blob's bytes; raise a RunnerError."""
@@ -205,7 +211,10 @@ def check(host: str, plain: bool, user: str, password: str) -> None:
 
 
 def _blob(entry: dict[str, Any]) -> Blob:
-    return Blob(str(entry["digest"]), int(entry["size"]), str(entry.get("mediaType", "")))
+    digest = str(entry["digest"])
+    if not DIGEST.fullmatch(digest):
+        raise ValueError(digest)  # it becomes part of addresses and paths
+    return Blob(digest, int(entry["size"]), str(entry.get("mediaType", "")))
 
 
 def told_by(error: HTTPError) -> str:

@@ -14,7 +14,7 @@ from typing import Callable
 from urllib.error import HTTPError
 
 from ..errors import NotFound, Refused, RunnerError, SystemFault
-from . import archives, download, registry, remote, runtime, web
+from . import archives, download, registry, remote, runtime, space, web
 from .progress import Progress
 from .reference import Reference
 from .registry import Blob, Registry
@@ -111,10 +111,9 @@ def _from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progre
 def _from_the_web(reference: Reference, part: Path, progress: Progress) -> str:
     try:
         with web.send(reference.text) as answer:
-            length = answer.headers.get("Content-Length")
-            expected = int(length) if length else None
-            progress.begin(f"pulling {reference.source}", expected)
-            return download.save(answer, reference.registry, part, expected, progress)
+            progress.begin(f"pulling {reference.source}", answer.length)
+            space.check(part.parent, answer.length or 0)
+            return download.save(answer, reference.registry, part, answer.length, progress)
     except HTTPError as error:
         raise _web_fault(reference, error) from None
 
@@ -132,6 +131,7 @@ def _from_a_file(path: Path, part: Path, progress: Progress) -> str:
     try:
         size = path.stat().st_size
         progress.begin(f"copying {path}", size)
+        space.check(part.parent, size)
         with path.open("rb") as file:
             return download.save(file, str(path), part, size, progress)
     except OSError as error:

@@ -15,9 +15,16 @@ from http.client import HTTPException, HTTPResponse
 from typing import IO, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import (
+    HTTPRedirectHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from ..errors import NotVerified, Refused, RunnerError, SystemFault
+from .reference import is_loopback
 
 SECONDS = 30.0  # without a byte
 AGENT = "horovod-runner"
@@ -45,13 +52,19 @@ def send(
     if secret:
         request.add_unredirected_header("Authorization", secret)
     try:
-        return cast(HTTPResponse, build_opener(_Redirects).open(request, timeout=SECONDS))
+        return cast(HTTPResponse, _opener(url).open(request, timeout=SECONDS))
     except HTTPError:
         raise
     except URLError as error:
         raise unreachable(url, error.reason) from None
     except (OSError, HTTPException) as error:
         raise unreachable(url, error) from None
+
+
+def _opener(url: str) -> OpenerDirector:
+    """Never a proxy for this machine itself: the runtime, in Go, has none for it either."""
+    direct = [ProxyHandler({})] if is_loopback(urlsplit(url).netloc) else []
+    return build_opener(_Redirects, *direct)
 
 
 def unreachable(url: str, why: object) -> RunnerError:
