@@ -49,7 +49,7 @@ use --def my.def with a virtual environment of your own in its %post.
 BAD_FILE = ("Invalid requirement", "Could not open requirements file")
 EVIDENCE = 15  # lines
 MISSING = """\
-no file for {pin} where this machine's pip looks (see: python3 -m pip config list).
+no file for {pin} {place}.
 Name an index with --index-url URL or --extra-index-url URL, or a folder with --wheelhouse DIR.
 {evidence}"""
 
@@ -154,7 +154,9 @@ class Request:
         if any(words in text for words in BAD_FILE):
             return UsageError(f"pip cannot read {self.requirements}:\n{evidence}")
         missing = derive.missing(text)
-        return BuildError(MISSING.format(pin=missing, evidence=evidence)) if missing else error
+        if not missing:
+            return error
+        return BuildError(MISSING.format(pin=missing, place=self.source.place, evidence=evidence))
 
     def _fill(self, stage: Path, wheels: Path, known: set[str]) -> None:
         """What the build finds: wheels, their lock, and the part of it known to an index."""

@@ -63,7 +63,7 @@ CAUSES = (
         "Try again later, or another server or mirror.",
     ),
     Cause(
-        r"exec format error|Exec format error",
+        r"exec format error|Exec format error|architecture \(\S+\) could not run on the host",
         "programs of the image are for another architecture than this machine",
         "Use a base for this machine, or build on a machine of the image's kind.",
     ),

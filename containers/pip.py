@@ -33,6 +33,13 @@ class Source:
             raise UsageError(f"--wheelhouse {wheelhouse}: no such folder")
         return cls(folder, index_url, extra_index_url)
 
+    @property
+    def place(self) -> str:
+        """Where it is looked for, for messages: 'no file for NAME ...'."""
+        if self.wheelhouse:
+            return f"in {self.wheelhouse}"
+        return "where this machine's pip looks (see: python3 -m pip config list)"
+
     def options(self) -> list[str]:
         """The options of pip that say so."""
         if self.wheelhouse:

@@ -21,14 +21,20 @@ from .lockfile import Pin
 
 SOURCES = frozenset({"horovod"})  # taken as source archives; everything else as wheels
 NO_SOURCE = """\
-no file for {pin} where this machine's pip looks (see: python3 -m pip config list).
-{hint}
-Name an index with --extra-index-url URL or --index-url URL, or a folder with --wheelhouse DIR.
+no file for {pin} {place}.
+{hint}Name an index with --extra-index-url URL or --index-url URL, or a folder:
+--wheelhouse DIR.
+
+{evidence}"""
+ALTERED = """\
+{pin} is not the file that the lock names: its hash differs. Do not use it.
+Take it from another index or folder; to lock new versions: make lock
 
 {evidence}"""
 CPU_BUILD = """\
 The CPU build of PyTorch (+cpu) is not on the common package index: add PyTorch's own CPU index
-(its address: pytorch.org, Get Started, pip, Linux, CPU)."""
+(its address: pytorch.org, Get Started, pip, Linux, CPU).
+"""
 
 
 def fetch(image: catalogue.Image, source: pip.Source, folder: Path) -> None:
@@ -70,19 +76,25 @@ def _download(pins: Sequence[Pin], kind: Sequence[str], source: pip.Source, into
         try:
             pip.run([*fixed, *where, *kind, *source.options()])
         except BuildError as error:
-            raise _explained(error, pins) from error
+            raise _explained(error, pins, source) from error
 
 
-def _explained(error: BuildError, pins: Sequence[Pin]) -> BuildError:
-    """Pip's failure with the remedy, when it is that one package was not found."""
+def _explained(error: BuildError, pins: Sequence[Pin], source: pip.Source) -> BuildError:
+    """Pip's failure with the remedy, when one package is missing or not the locked one."""
     evidence = str(error)
-    missing = [pin for pin in pins if f"for {pin.name}=={pin.version}" in evidence]
+    if "DO NOT MATCH THE HASHES" in evidence:
+        names = [name for name in _names(pins) if f"{name} from " in evidence]
+        return BuildError(ALTERED.format(pin=", ".join(names) or "a file", evidence=evidence))
+    missing = [name for name in _names(pins) if f"for {name}" in evidence]
     if "No matching distribution found" not in evidence or not missing:
         return error
-    pin = missing[0]
-    hint = CPU_BUILD if "+cpu" in pin.version else ""
-    name = f"{pin.name}=={pin.version}"
-    return BuildError(NO_SOURCE.format(pin=name, hint=hint, evidence=evidence))
+    hint = CPU_BUILD if "+cpu" in missing[0] else ""
+    text = NO_SOURCE.format(pin=missing[0], place=source.place, hint=hint, evidence=evidence)
+    return BuildError(text)
+
+
+def _names(pins: Sequence[Pin]) -> list[str]:
+    return [f"{pin.name}=={pin.version}" for pin in pins]
 
 
 def main(argv: Sequence[str]) -> int:
