@@ -17,6 +17,7 @@ from .desk import (
     ZEROS,
     Desk,
     desk,
+    digest_in,
     digest_of,
     registry,
     shop,
@@ -76,7 +77,7 @@ def test_archives_and_files(desk: Desk, shop: Login, docker: Server) -> None:
         desk.sh(f"head -c 5000000 {archive} > cut.tar; echo nothing > no.tar")
         assert "is not a whole" in desk.refused(REFUSED, f"{kind}-archive:cut.tar")
         assert "is not a whole" in desk.refused(REFUSED, f"{kind}-archive:no.tar")
-    assert desk.pull(f"{shop.folder}/other.sif")["digest"] == digest_of(shop, "other.sif")
+    assert desk.pull(f"{shop.folder}/other.sif")["digest"] == digest_in(shop, "other.sif")
     desk.sh(f"head -c 1000000 {shop.folder}/python.sif > cut.sif")
     assert "cut short" in desk.refused(REFUSED, "cut.sif")
     assert "start like a SIF" in desk.refused(REFUSED, "no.tar")
@@ -93,7 +94,7 @@ def web(shop: Login) -> Iterator[Server]:
 
 def test_a_file_from_the_web(desk: Desk, shop: Login, web: Server) -> None:
     uri = f"http://{web.host}/python.sif"
-    digest = digest_of(shop, "python.sif")
+    digest = digest_in(shop, "python.sif")
     assert desk.pull(f"{uri}?signature=secret", "--digest", digest)["digest"] == digest
     assert desk.sh("grep -r signature=secret . || true") == ""
     assert "is not there" in desk.refused(USAGE, f"http://{web.host}/nothing.sif")
