@@ -55,6 +55,12 @@ def undisturbed(path: Path) -> Iterator[None]:
         yield
 
 
+def exclusive(file: IO[str]) -> None:
+    """Wait for an open file's lock; do without where the file system has none."""
+    if not _taken(file, fcntl.LOCK_EX):
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
 def _opened(path: Path) -> IO[str]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

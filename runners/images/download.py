@@ -54,11 +54,14 @@ def _cut(origin: str, size: int, expected: int | None, why: str) -> SystemFault:
     )
 
 
-def digest_of(path: Path, progress: Progress) -> str:
-    """Return the digest of a file, "sha256:..."; raise SystemFault when it cannot be read."""
+def digest_of(path: Path, name: str, progress: Progress) -> str:
+    """Return the digest of a file, "sha256:..."; raise SystemFault when it cannot be read.
+
+    `name` is what people call it.
+    """
     digest, size = hashlib.sha256(), 0
     try:
-        progress.begin(f"reading {path.name}", path.stat().st_size)
+        progress.begin(f"computing the digest of {name}", path.stat().st_size)
         with path.open("rb") as file:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)

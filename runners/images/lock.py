@@ -6,7 +6,6 @@ the project. Pulls write it; `verify` and the policy read it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from typing import Any
 
 from .. import config
 from ..errors import SystemFault, UsageError
+from .alone import exclusive
 
 FILE = "images.lock"
 OPTIONAL = "manifest"
@@ -130,7 +130,7 @@ def _alone(path: Path) -> Iterator[None]:
     """
     while True:
         with path.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            exclusive(file)
             if _same(file.fileno(), path):
                 yield
                 return

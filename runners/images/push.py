@@ -35,10 +35,10 @@ def push(
     _check_image(image)
     if reference.kind == "library":
         runtime.push(image, reference.text, plain, unsigned, progress)
-        return Pushed(download.digest_of(image, progress), "")
+        return Pushed(download.digest_of(image, image.name, progress), "")
     server = Registry(reference, plain, "pull,push")
     _check_access(server)
-    digest = download.digest_of(image, progress)
+    digest = download.digest_of(image, image.name, progress)
     runtime.push(image, reference.text, plain, unsigned, progress)
     return _arrived(server, digest)
 

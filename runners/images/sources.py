@@ -142,7 +142,7 @@ def _by_runtime(
     text: str, reference: Reference, arch: str, plain: bool, part: Path, progress: Progress
 ) -> str:
     runtime.pull(text, reference.source, part, arch, plain, progress)
-    return download.digest_of(part, progress)
+    return download.digest_of(part, reference.source, progress)
 
 
 def _from_an_archive(reference: Reference, arch: str, part: Path, progress: Progress) -> str:

@@ -104,6 +104,17 @@ def relay(home: Login, target: Server, limit: int) -> Iterator[Server]:
 
 
 @contextmanager
+def library(home: Login, image: str) -> Iterator[Server]:
+    """Run a library that has one image."""
+    command = f"python3 /opt/kit/tests/real/library.py {image}"
+    server = start(home, "library", command, "sed -n 's/^port //p' library.log")
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@contextmanager
 def website(home: Login, folder: str) -> Iterator[Server]:
     """Serve a folder over http."""
     command = f"python3 -u -m http.server --bind 127.0.0.1 --directory {shlex.quote(folder)} 0"

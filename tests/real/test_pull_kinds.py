@@ -110,6 +110,17 @@ def test_a_file_from_the_web(desk: Desk, shop: Login, web: Server) -> None:
     assert desk.pull("--update", other)["digest"] == digest
 
 
+def test_a_library(desk: Desk, shop: Login) -> None:
+    with servers.library(shop, "other.sif") as server:
+        there = {"APPTAINER_LIBRARY": f"http://{server.host}"}
+        facts = desk.pull("library://ada/team/other:v1", env=there)
+        assert facts["digest"] == digest_in(shop, "other.sif")
+        absent = "library://ada/team/absent:v1"
+        assert "no such image" in desk.refused(USAGE, absent, env=there)
+    said = desk.refused(FAULT, "library://ada/team/other:v2", env=there)
+    assert "the server does not answer" in said
+
+
 @pytest.fixture
 def small_scratch(desk: Desk) -> Iterator[None]:
     """The images folder has room for 20 MB, which the image fits in, and its layers do not."""

@@ -43,6 +43,15 @@ def test_a_round_trip_keeps_every_byte(desk: Desk, shop: Login, registry: Server
     assert f'source = "oras://{registry.host}/team/train:v1"' in recorded
 
 
+def test_no_runtime_is_needed_for_a_sif(desk: Desk, registry: Server) -> None:
+    desk.sh("mkdir bin; ln -s /opt/runner/bin/runner bin/")
+    facts = desk.pull(f"oras://{registry.host}/team/train:v1", env={"PATH": f"{desk.folder}/bin"})
+    assert desk.sh(f"wc -c < {facts['path']}").strip() == str(facts["size"])
+    done = desk.runner("pull", "library://a/b", env={"PATH": f"{desk.folder}/bin"})
+    assert done.returncode == REFUSED
+    assert "there is no container runtime on this machine" in done.stderr
+
+
 def test_a_tag_is_looked_up_once_and_again_when_asked(
     desk: Desk, shop: Login, registry: Server
 ) -> None:

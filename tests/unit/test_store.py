@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import multiprocessing
 import os
@@ -157,6 +159,19 @@ def test_only_one_works_on_an_image() -> None:
     with multiprocessing.get_context("fork").Pool(8) as pool:
         assert {before for _, before in pool.imap_unordered(_work, range(24))} == {1}
     assert [path for path in works.root().iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.usefixtures("images")
+def test_a_file_system_without_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Lustre mounted without flock says so; no such file system can be made here."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        assert len(pool.map(_work, range(16))) == 16, "each has a folder of its own"
+    lock.record(tmp_path / lock.FILE, lock.Entry("a.sif", "x", "sha256:" + "0" * 64, 1, ""))
 
 
 def test_a_folder_that_cannot_be_written(images: Path, tmp_path: Path) -> None:
