@@ -6,7 +6,7 @@ import hashlib
 import os
 from http.client import HTTPException
 from pathlib import Path
-from typing import BinaryIO
+from typing import Protocol
 
 from ..errors import SystemFault
 from . import space
@@ -15,8 +15,15 @@ from .progress import Progress
 CHUNK = 1 << 20
 
 
+class Readable(Protocol):
+    """What bytes come from: an answer, a file."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes, none at the end."""
+
+
 def save(
-    source: BinaryIO, origin: str, target: Path, expected: int | None, progress: Progress
+    source: Readable, origin: str, target: Path, expected: int | None, progress: Progress
 ) -> str:
     """Write all of `source` to the new file `target`; return its digest, "sha256:...".
 
@@ -40,7 +47,7 @@ def save(
     return f"sha256:{digest.hexdigest()}"
 
 
-def _read(source: BinaryIO, origin: str, size: int, expected: int | None) -> bytes:
+def _read(source: Readable, origin: str, size: int, expected: int | None) -> bytes:
     try:
         return source.read(CHUNK)
     except (OSError, HTTPException) as error:

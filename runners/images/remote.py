@@ -1,15 +1,19 @@
-"""A blob of a registry as a file that is read here and there, without downloading it."""
+"""A blob of a registry as a file: read here and there, or from end to end over a bad line."""
 
 from __future__ import annotations
 
 import io
+import time
+from http.client import HTTPException, HTTPResponse
 from typing import BinaryIO, cast
 
 from containers import sif
 
-from ..errors import Refused, SystemFault
+from ..errors import Refused, RunnerError, SystemFault
 from .registry import Blob, Registry
 
+PARTIAL = 206
+WAITS = (0.0, 1.0, 3.0)  # seconds before each try to go on
 PAGE = 1 << 16  # a SIF's table of contents has 28 kB
 
 
@@ -39,7 +43,7 @@ class RemoteFile(io.RawIOBase):
         if last < self.position:
             return 0
         with self.registry.blob(self.blob, f"{self.position}-{last}") as answer:
-            if answer.status != 206:
+            if answer.status != PARTIAL:
                 raise SystemFault(
                     f"{self.registry.reference.registry} does not send parts of files"
                 )
@@ -47,6 +51,49 @@ class RemoteFile(io.RawIOBase):
         buffer[: len(data)] = data
         self.position += len(data)
         return len(data)
+
+
+class Stream:
+    """Reads from start to end; goes on where it was when the connection ends, a few times.
+
+    The digest is checked in the end, so that parts of two answers may follow each other.
+    """
+
+    def __init__(self, registry: Registry, blob: Blob) -> None:
+        self.registry, self.blob, self.position = registry, blob, 0
+        self.answer: HTTPResponse | None = None
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes, none at the end.
+
+        Raises OSError when it cannot go on, and a RunnerError when it cannot even begin.
+        """
+        for seconds in WAITS:
+            time.sleep(seconds)
+            try:
+                data = self._read(size)
+                if data or self.position == self.blob.size:
+                    return data
+                why = "the connection ended"
+            except (OSError, HTTPException) as error:
+                why = str(error) or type(error).__name__
+            except RunnerError as error:
+                if not self.position:
+                    raise
+                why = error.message
+            self.answer = None
+        raise OSError(why)
+
+    def _read(self, size: int) -> bytes:
+        if self.answer is None:
+            self.registry.secret = ""  # a token may have become too old
+            wanted = f"{self.position}-{self.blob.size - 1}" if self.position else ""
+            self.answer = self.registry.blob(self.blob, wanted)
+            if self.position and self.answer.status != PARTIAL:
+                raise OSError("the registry cannot go on in the middle")
+        data = self.answer.read(size)
+        self.position += len(data)
+        return data
 
 
 def labels(registry: Registry, blob: Blob) -> dict[str, str]:

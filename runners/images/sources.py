@@ -104,8 +104,8 @@ def _docker(server: Registry, arch: str, plain: bool) -> Source:
 
 def _from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progress) -> str:
     progress.begin(f"pulling {server.reference.source}", layer.size)
-    with server.blob(layer) as answer:
-        return download.save(answer, server.reference.registry, part, layer.size, progress)
+    stream = remote.Stream(server, layer)
+    return download.save(stream, server.reference.registry, part, layer.size, progress)
 
 
 def _from_the_web(reference: Reference, part: Path, progress: Progress) -> str:

@@ -93,7 +93,7 @@ storage: {{filesystem: {{rootdirectory: {home.folder}/{name}}}, delete: {{enable
 
 @contextmanager
 def relay(home: Login, target: Server, limit: int) -> Iterator[Server]:
-    """Run a relay that stops after `limit` bytes of an answer, until the file relay/go exists."""
+    """Run a relay that stops after `limit` bytes of an answer; with the file relay/cut it cuts."""
     home.sh("rm -rf relay; mkdir relay")
     command = f"python3 /opt/kit/tests/real/relay.py {target.port} {limit} relay"
     server = start(home, "relay.out", command, "cat relay/port 2>/dev/null")

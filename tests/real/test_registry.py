@@ -117,6 +117,15 @@ def test_an_interrupted_pull_leaves_nothing_whole(
     assert desk.sh("find scratch/images/.pulls -mindepth 1 ! -name '*.lock'") == ""
 
 
+def test_a_cut_connection_is_taken_up_again(desk: Desk, shop: Login, registry: Server) -> None:
+    with servers.relay(shop, registry, HALF) as relay:
+        shop.sh("touch relay/cut")
+        facts = desk.pull(f"oras://{relay.host}/team/train:v1")
+    assert facts["digest"] == digest_of(desk, facts["path"]) == digest_in(shop, "python.sif")
+    parts = f'/blobs/{facts["digest"]} HTTP/1.1" 206'
+    assert registry.requests(parts) >= facts["size"] // HALF, "the rest, not all of it again"
+
+
 def test_a_wrong_digest_is_refused(desk: Desk, shop: Login, registry: Server) -> None:
     uri = f"oras://{registry.host}/team/train:v1"
     said = desk.refused(NOT_VERIFIED, uri, "--digest", ZEROS)
