@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 
@@ -38,7 +39,7 @@ def secret(challenge: str, base: str, scope: str, who: Credentials | None) -> st
     try:
         told = json.loads(answer.read(LARGEST_ANSWER))
         return f"Bearer {told.get('token') or told['access_token']}"
-    except (OSError, ValueError, LookupError, AttributeError):
+    except (OSError, HTTPException, ValueError, LookupError, AttributeError):
         raise SystemFault(f"{realm} gave no token", f"{base} sends us there") from None
 
 

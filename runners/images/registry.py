@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from http.client import HTTPResponse
+from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.error import HTTPError
 
@@ -58,9 +58,7 @@ class Registry:
         self.action = action
         self.secret = ""
 
-    def get(
-        self, path: str, accept: str = "", bytes_range: str = "", method: str = "GET"
-    ) -> HTTPResponse:
+    def get(self, path: str, accept: str = "", bytes_range: str = "") -> HTTPResponse:
         """Return the open answer, after logging in if asked to; raise HTTPError or a RunnerError.
 
         `path` is below /v2/; `bytes_range` such as "0-127".
@@ -69,7 +67,7 @@ class Registry:
         if bytes_range:
             headers["Range"] = f"bytes={bytes_range}"
         try:
-            return web.send(self.base + path, headers, self.secret, method)
+            return web.send(self.base + path, headers, self.secret)
         except HTTPError as error:
             if error.code != 401 or self.secret:
                 raise
@@ -81,7 +79,7 @@ class Registry:
             )
             if not self.secret:
                 raise
-        return web.send(self.base + path, headers, self.secret, method)
+        return web.send(self.base + path, headers, self.secret)
 
     def manifest(self, arch: str) -> Manifest:
         """Return the manifest of the reference for an architecture in Go's words (amd64).
@@ -114,7 +112,7 @@ class Registry:
             document = json.loads(raw)
         except HTTPError as error:
             raise self.fault(error) from None
-        except (OSError, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise SystemFault(f"{self._host} does not answer as a registry", str(error)) from None
         if not isinstance(document, dict):
             raise SystemFault(f"{self._host} does not answer as a registry", str(document)[:200])
@@ -159,7 +157,7 @@ class Registry:
         """Return an image's configuration: architecture, labels; raise a RunnerError."""
         try:
             return dict(json.loads(self.blob(manifest.config).read(LARGEST_DOCUMENT)))
-        except (OSError, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise SystemFault(f"{self._host} does not answer as a registry", str(error)) from None
 
     def tags(self) -> list[str]:
@@ -167,7 +165,7 @@ class Registry:
         try:
             answer = self.get(f"{self.reference.repository}/tags/list").read(LARGEST_DOCUMENT)
             return [str(tag) for tag in json.loads(answer).get("tags") or []]
-        except (HTTPError, OSError, ValueError, AttributeError):
+        except (OSError, HTTPException, ValueError, AttributeError):
             return []  # only a hint within another error hangs on this
 
     def fault(self, error: HTTPError) -> RunnerError:

@@ -30,8 +30,12 @@ def hold_lock(path: Path) -> None:
 
 
 def hold_run(folder: Path, digest: str) -> None:
-    """Keep an image until the run in `folder` has ended."""
-    _hold(f"{RUN}-{digest.partition(':')[2]}", folder)
+    """Keep an image until the run in `folder` has ended.
+
+    In a folder of images that is not ours to write, nor to prune, its owner has to take care.
+    """
+    if os.access(places.images(), os.W_OK):
+        _hold(f"{RUN}-{digest.partition(':')[2]}", folder)
 
 
 def _hold(kind: str, path: Path) -> None:

@@ -40,15 +40,13 @@ class _Redirects(HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 
-def send(
-    url: str, headers: dict[str, str] | None = None, secret: str = "", method: str = "GET"
-) -> HTTPResponse:
+def send(url: str, headers: dict[str, str] | None = None, secret: str = "") -> HTTPResponse:
     """Return the open answer; `secret` is an Authorization header, for this server alone.
 
     Raises HTTPError for the server to be understood by the caller, and a RunnerError with the next
     command when no server answers at all.
     """
-    request = Request(url, headers={"User-Agent": AGENT, **(headers or {})}, method=method)
+    request = Request(url, headers={"User-Agent": AGENT, **(headers or {})})
     if secret:
         request.add_unredirected_header("Authorization", secret)
     try:
