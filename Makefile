@@ -67,6 +67,10 @@ real: $(VENV)/.ready build-cpu ## the tests on a real cluster
 bench: $(VENV)/.ready build-cpu cluster-up ## measure, as ratios within one run
 	$(IN_VENV) python -m tests.bench
 
+.PHONY: bench-images
+bench-images: $(VENV)/.ready build-cpu cluster-up ## measure how the CPU image is packed, started and built
+	$(IN_VENV) python -m tests.bench.images
+
 .PHONY: clean
 clean: cluster-down ## end the cluster; remove the build and test leftovers of this checkout
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache *.egg-info

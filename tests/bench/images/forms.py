@@ -1,0 +1,50 @@
+"""The forms in which the image is tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from containers.plan import COMPRESSION
+
+PLAIN = "plain environment"
+FOLDER = "sandbox folder"
+
+
+@dataclass(frozen=True)
+class Form:
+    """A way of packing: a name for people, and the options of mksquashfs."""
+
+    name: str
+    options: tuple[str, ...]
+
+    @property
+    def file(self) -> str:
+        """Name of the packed file."""
+        return self.name.replace(" ", "-") + ".sqfs"
+
+
+def zstd(level: int, block: str) -> Form:
+    """Zstandard at a level, with blocks of a size in mksquashfs' words, such as 128K."""
+    options = ("-comp", "zstd", "-Xcompression-level", str(level), "-b", block)
+    return Form(f"zstd-{level} {block}", options)
+
+
+STORED = Form("not compressed", ("-no-compression", "-b", "128K"))
+FORMS = (
+    Form("gzip 128K", ("-comp", "gzip", "-b", "128K")),  # mksquashfs' own default
+    Form("lz4hc 128K", ("-comp", "lz4", "-Xhc", "-b", "128K")),
+    zstd(3, "128K"),
+    zstd(9, "128K"),
+    zstd(9, "256K"),
+    zstd(15, "256K"),
+    zstd(9, "1M"),
+    STORED,
+)
+
+
+def chosen() -> Form:
+    """The one that our images are packed in. LookupError when it is not tried here."""
+    for form in FORMS:
+        if form.options == tuple(COMPRESSION.split()):
+            return form
+    raise LookupError(f"containers/plan.py packs with {COMPRESSION}, which is not in FORMS")

@@ -1,0 +1,105 @@
+"""Several ranks on one node, each in a container of its own, or in a shared one."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from pathlib import Path
+from typing import Callable
+
+from .. import cluster, plain
+from ..report import Part, Row, compared, row
+from ..rounds import interleaved
+from . import packing, start
+from .forms import FOLDER, PLAIN, chosen, zstd
+from .packing import Shelf
+from .start import Way
+
+COUNT, ROUNDS = 4, 2
+BOUND = Way(options=("--cpu=0",))
+MODULES = ("torch", "tensorflow")
+RACES = 10  # starts of COUNT ranks each, to see how often --sharens fails
+SHARED = ("--sharens",)
+
+FORMS = (zstd(9, "128K"), zstd(9, "1M"))
+
+Case = Callable[[], float]
+
+
+def measure() -> list[Part]:
+    """Measure. Raises BenchError, Skipped."""
+    found, environment = packing.shelf(), plain.environment(plain.image_plan())
+    packing.require(found, FORMS)
+    parts = []
+    for what in MODULES:
+        many = {**outside(environment, what, Way(COUNT)), **together(found, what)}
+        one = {**outside(environment, what, BOUND), **bound(found, what)}
+        parts.append(part(f"import {what}, {COUNT} ranks on one node, warm", many))
+        parts.append(part(f"import {what}, 1 rank bound to one CPU, warm", one))
+    return [*parts, races(found)]
+
+
+def images(found: Shelf) -> dict[str, str]:
+    """What is tried here."""
+    return {FOLDER: found.tree, **{form.name: found.packed(form) for form in FORMS}}
+
+
+def outside(environment: Path, what: str, way: Way) -> dict[str, Case]:
+    """The case that all others are compared with."""
+    return {PLAIN: functools.partial(start.in_environment, environment, what, way)}
+
+
+def inside(image: str, what: str, way: Way) -> Case:
+    """One case in containers."""
+    return functools.partial(start.in_container, image, what, way)
+
+
+def bound(found: Shelf, what: str) -> dict[str, Case]:
+    """One rank on one CPU, with what serves it its files: so does srun with --cpus-per-task=1."""
+    return {name: inside(image, what, BOUND) for name, image in images(found).items()}
+
+
+def together(found: Shelf, what: str) -> dict[str, Case]:
+    """All ranks at once: each in a container of its own, and sharing one."""
+    every = {name: inside(image, what, Way(COUNT)) for name, image in images(found).items()}
+    for form in FORMS:
+        image = found.packed(form)
+        every[f"{form.name}, --sharens"] = inside(image, what, Way(COUNT, exec=SHARED))
+    return every
+
+
+def part(title: str, cases: dict[str, Case]) -> Part:
+    """Measure the cases in turns."""
+    interleaved(cases, 1)
+    measured = interleaved(cases, ROUNDS)
+    return Part(title, table(measured), dict(measured))
+
+
+def table(measured: dict[str, list[float]]) -> tuple[Row, ...]:
+    """A line for each case, against the plain environment."""
+    reference = measured[PLAIN]
+    return tuple(
+        row(name, took, "s")
+        if name == PLAIN
+        else compared(name, took, "s", PLAIN, reference, start.AIM)
+        for name, took in measured.items()
+    )
+
+
+def races(found: Shelf) -> Part:
+    """How often ranks that share fail to start; the first may end before the last has joined."""
+    image = found.packed(chosen())
+    argv = ["apptainer", "exec", *SHARED, image, "true"]
+    runs = [cluster.login_program("together", f"--count={COUNT}", *argv) for _ in range(RACES)]
+    failed = [text for run in runs for text in run["failed"]]
+    return Part(
+        f"Ranks that fail to start with --sharens, of {COUNT * RACES}",
+        samples={"failed": failed},
+        notes=tuple(counted(failed)),
+    )
+
+
+def counted(failed: list[str]) -> list[str]:
+    """The distinct failures with their number; one line that says so when there are none."""
+    lines = [f"{number} x {text}" for text, number in Counter(failed).most_common()]
+    return lines or ["none failed"]
