@@ -68,7 +68,8 @@ CAUSES = (
         "Use a base for this machine, or build on a machine of the image's kind.",
     ),
     Cause(
-        r"fakeroot: \d+: getopt: not found|libfakeroot\S*:.*(?:cannot|version|not found)",
+        r"fakeroot: \d+: \w+: not found|fakeroot: error while starting|"
+        r"libfakeroot\S*:.*(?:cannot|version|not found)",
         "this machine's fakeroot program, which stands in for subordinate ids, does not run in the"
         " image",
         MORE_IDS,

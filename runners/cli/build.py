@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ Examples:
   runner build --from horovod_cpu.sif --requirements extra.txt -o mine.sif
 """
 INTERRUPTED = 130
+NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 NO_TARGET = f"""\
 name what to build: one of {", ".join(IMAGES)}, or a definition file.
 An image from another: runner build --from IMAGE --requirements FILE"""
@@ -97,7 +99,8 @@ def failures() -> Iterator[None]:
         click.echo(f"runner: {error}", err=True)
         sys.exit(error.exit_code)
     except OSError as error:
-        click.echo(f"runner: {error.strerror}: {error.filename}\n{ELSEWHERE}", err=True)
+        remedy = ELSEWHERE if error.errno in NO_ROOM else ""
+        click.echo(f"runner: {error.strerror}: {error.filename}\n{remedy}".rstrip(), err=True)
         sys.exit(BuildError.exit_code)
     except KeyboardInterrupt:
         click.echo("\nrunner: interrupted; what the build had begun is removed", err=True)

@@ -1,0 +1,225 @@
+"""`runner build` with definitions: each way of building, bad input, disks, interruption."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from .yard import Yard, yard
+
+__all__ = ["yard"]
+
+OWNER = "%post\n  touch /opt/file\n  chown 5:5 /opt/file\n"
+PLAIN = "%post\n  touch /opt/file\n"
+RUN = "env -C $HOME RUNNER_SCRATCH=$HOME/scratch runner build"
+# A user without subordinate ids. Only users with a name can run Apptainer.
+EVE = """
+(cat /etc/passwd; echo eve:x:1001:1001::$PWD/eve:/bin/sh) > passwd
+mount --bind passwd /etc/passwd
+rm -rf eve; mkdir eve; cp {definition} eve/x.def; chown -R 1001:1001 eve
+as_eve() {{
+    setpriv --reuid=1001 --regid=1001 --clear-groups env HOME=$PWD/eve USER=eve "$@"
+}}
+"""
+
+
+def test_with_subordinate_ids(yard: Yard) -> None:
+    folder = yard.fresh("subordinate", x=OWNER)
+    done = yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif")
+    assert done.returncode == 0, done.stderr
+    assert "build mode: fakeroot with subordinate ids (uid map: 0 1000 1" in done.stderr
+    assert done.stdout == f"{folder}/x.sif\n"
+    yard.sh(f"apptainer exec {folder}/x.sif test -e /opt/file")
+
+
+def as_eve(yard: Yard, body: str, before: str = "") -> str:
+    folder = yard.fresh("mapped", x=body)
+    script = EVE.format(definition=f"{folder}/x.def") + before
+    done = yard.as_root(f"{script}\nas_eve sh -c '{RUN} x.def' 2>&1 || echo code $?; rm -r eve")
+    return done.stdout + done.stderr
+
+
+def test_without_subordinate_ids(yard: Yard) -> None:
+    seen = as_eve(yard, PLAIN)
+    assert "build mode: root-mapped namespace (uid map: 0 1001 1; files can be given" in seen
+    assert f"{yard.folder}/eve/x.sif" in seen
+    assert "code" not in seen.splitlines()[-1]
+
+
+def test_one_user_alone_and_a_file_for_another(yard: Yard) -> None:
+    seen = as_eve(yard, OWNER, "mount --bind /dev/null $(readlink -f /usr/bin/fakeroot)")
+    assert "all files belong to one user" in seen
+    assert "a program gives a file to another user, and this way of building has only one" in seen
+    assert "sudo usermod --add-subuids" in seen
+    assert seen.endswith("code 1\n")
+
+
+def test_no_user_namespaces_is_refused_with_the_administrators_command(yard: Yard) -> None:
+    folder = yard.fresh("none", x=PLAIN)
+    done = yard.as_root(f"""
+        unshare --user --map-users=0,0,65536 --map-groups=0,0,65536 bash -c '
+            echo 0 > /proc/sys/user/max_user_namespaces
+            setpriv --reuid=1000 --regid=1000 --clear-groups env -C {folder} HOME={folder} \\
+                USER=ada RUNNER_SCRATCH={folder}/scratch runner build x.def || echo code $?'""")
+    assert done.stdout == "code 80\n"
+    assert "no way to build images works here for ada" in done.stderr
+    assert "sudo sysctl -w user.max_user_namespaces=15000" in done.stderr
+    assert "runner pull" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("size=100m", "no space to build"),
+        ("size=5g,noexec", "mounted noexec"),
+        ("size=5g,nr_inodes=1000", "inodes free"),
+    ],
+)
+def test_a_scratch_that_cannot_do_is_refused(yard: Yard, options: str, message: str) -> None:
+    folder = yard.fresh("poor", x=PLAIN)
+    done = yard.as_root(f"""
+        mkdir {folder}/disk; mount -t tmpfs -o {options},mode=777 tmpfs {folder}/disk
+        setpriv --reuid=1000 --regid=1000 --init-groups env -C {folder} HOME=/home/ada USER=ada \\
+            RUNNER_SCRATCH={folder}/disk runner build x.def || echo code $?""")
+    assert done.stdout == "code 80\n", done.stderr
+    assert message in done.stderr
+    assert "RUNNER_SCRATCH=<folder>" in done.stderr
+
+
+def test_a_disk_that_fills_up(yard: Yard) -> None:
+    folder = yard.fresh("full", x="%post\n  head -c 9000000000 /dev/zero > /opt/zero\n")
+    done = yard.as_root(f"""
+        cd {folder}; mkdir disk; mount -t tmpfs -o size=800m,mode=777 tmpfs disk
+        echo old > x.sif; chown 1000 x.sif
+        setpriv --reuid=1000 --regid=1000 --init-groups env -C {folder} HOME=/home/ada USER=ada \\
+            RUNNER_SCRATCH=$PWD/disk runner build --from ../shell.sif --def x.def || echo code $?
+        cat x.sif; find disk/horovod-runner/tmp -mindepth 1""")
+    assert done.stdout == "code 1\nold\n", done.stderr
+    assert "the disk is full\n  | head: error writing" in done.stderr
+    assert "RUNNER_SCRATCH=<folder>" in done.stderr
+
+
+def test_bad_definitions_fail_before_anything_runs(yard: Yard) -> None:
+    folder = yard.fresh("bad", section="%pots\n  true\n", good="%post\n  true\n")
+    done = yard.build(f"{folder}/section.def")
+    assert done.returncode == 2
+    assert (
+        "section.def, line 3: there is no section '%pots'\n  | %pots\nDid you mean" in done.stderr
+    )
+    done = yard.build(f"{folder}/good.def", "--build-arg", "color=red")
+    assert done.returncode == 2
+    assert "--build-arg color=...: good.def has no '{{ color }}'" in done.stderr
+    done = yard.build(f"{folder}/absent.def")
+    assert done.returncode == 2
+    assert "cannot read the definition" in done.stderr
+    done = yard.build(f"{folder}/good.def", "-o", "/proc/x.sif")
+    assert done.returncode == 2
+    assert "you may not write in /proc" in done.stderr
+
+
+def test_a_scratch_that_may_not_be_written(yard: Yard) -> None:
+    folder = yard.fresh("closed", x=PLAIN)
+    done = yard.build(f"{folder}/x.def", env={"RUNNER_SCRATCH": "/usr/share"})
+    assert done.returncode == 1
+    assert "Permission denied: /usr/share/horovod-runner" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# A SIF says twice what it is for: in its header, and of its file system.
+FOREIGN = """
+import sys
+from pathlib import Path
+data = bytearray(Path(sys.argv[1]).read_bytes())
+data[45:47] = b"04"
+place = data.find(b"\\x02\\0\\0\\0" + b"02\\0", 128, 2**16)
+data[place + 4:place + 6] = b"04"
+Path(sys.argv[2]).write_bytes(data)
+"""
+
+
+def test_a_base_for_another_architecture(yard: Yard) -> None:
+    folder = yard.fresh("foreign", x=PLAIN)
+    arguments = shlex.join([FOREIGN, "shell.sif", f"{folder}/arm.sif"])
+    yard.sh(f"python3 -c {arguments}; sed -i 's/shell.sif/foreign\\/arm.sif/' {folder}/x.def")
+    done = yard.build(f"{folder}/x.def")
+    assert done.returncode == 1
+    assert "programs of the image are for another architecture than this machine" in done.stderr
+    done = yard.build("--from", f"{folder}/arm.sif", "--def", f"{folder}/x.def")
+    assert done.returncode == 80
+    assert "is for arm64, and this machine is amd64" in done.stderr
+
+
+SLOW = """%post
+  head -c 1000 /dev/zero > /opt/zero
+  mkdir /opt/locked
+  touch /opt/locked/file
+  chown -R 5:5 /opt/locked
+  chmod 0 /opt/locked
+  echo IN THE MIDDLE
+  sleep 300
+"""
+# Background jobs of a shell ignore Ctrl-C; the program that starts this one does not.
+INTERRUPT = """
+python3 -c '
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.execvp(sys.argv[1], sys.argv[1:])' runner build slow.def 2> err & pid=$!
+for i in $(seq 300); do
+    grep -qs "^IN THE MIDDLE" ../scratch/horovod-runner/logs/slow.log && break
+    sleep 0.1
+done
+kill -{signal} $pid
+code=0
+wait $pid || code=$?
+echo $code; cat slow.sif
+"""
+
+
+@pytest.mark.parametrize("signal", ["INT", "TERM", "HUP"])
+def test_interrupted_in_the_middle(yard: Yard, signal: str) -> None:
+    folder = yard.fresh("slow", slow=SLOW)
+    yard.sh(f"rm -f {yard.scratch}/horovod-runner/logs/slow.log; echo old > {folder}/slow.sif")
+    script = INTERRUPT.replace("{signal}", signal)
+    done = yard.run("env", "-C", folder, f"RUNNER_SCRATCH={yard.scratch}", "bash", "-c", script)
+    assert done.stdout == "130\nold\n", done.stderr
+    assert "interrupted; what the build had begun is removed" in yard.sh(f"cat {folder}/err")
+    assert yard.left() == ""
+
+
+def test_a_failing_test_keeps_the_image_that_was_there(yard: Yard) -> None:
+    folder = yard.fresh("failing", x="%test\n  echo not today\n  exit 7\n")
+    yard.sh(f"echo old > {folder}/x.sif")
+    done = yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif")
+    assert done.returncode == 1
+    assert "apptainer test failed (exit code 7)" in done.stderr
+    assert "| not today" in done.stderr
+    assert yard.sh(f"cat {folder}/x.sif") == "old\n"
+    assert yard.left() == ""
+
+
+def test_hostile_names(yard: Yard) -> None:
+    name = "a b'c\"d $HOME;e,ü"
+    folder = yard.fresh(name, **{name: PLAIN})
+    scratch = f"RUNNER_SCRATCH={yard.scratch}"
+    done = yard.run("env", "-C", folder, scratch, "runner", "build", f"{name}.def")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{folder}/{name}.sif\n"
+    made = yard.run("apptainer", "exec", done.stdout.strip(), "test", "-e", "/opt/file")
+    assert made.returncode == 0, made.stderr
+
+
+def test_wheels_of_our_own_image(yard: Yard) -> None:
+    pin = yard.sh("grep -m 1 '^[a-z]' /opt/kit/containers/horovod_cpu.lock").split()[0]
+    name, _, version = pin.partition("==")
+    wheel = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+    env = {"RUNNER_CACHE": f"{yard.folder}/cache"}
+    yard.sh("mkdir -p wheels cache")
+    done = yard.build("cpu", "--wheelhouse", "wheels", env=env)
+    assert done.returncode == 1
+    assert f"no file for {pin} in {yard.folder}/wheels" in done.stderr
+    yard.sh(f"echo altered > wheels/{wheel}")
+    done = yard.build("cpu", "--wheelhouse", "wheels", env=env)
+    assert done.returncode == 1
+    assert f"{pin} is not the file that the lock names: its hash differs" in done.stderr
+    assert yard.sh("ls cache/wheels") == ""
