@@ -14,11 +14,12 @@ USER, PASSWORD = "ada", "correct-horse-battery"
 # Of the login node's own files: an image with Python, enough for a trainer, an image with a shell,
 # and that one's tree, which takes its room and cannot be compressed.
 MAKE_IMAGE = """
+python=$(basename "$(readlink -f /usr/bin/python3)")
 mkdir -p root/bin root/tmp root/usr/bin root/usr/lib
-cp -a /usr/bin/python3* root/usr/bin/
-cp -a /usr/lib/python3.13 root/usr/lib/
-cp --parents -L $(ldd /usr/bin/python3.13 | grep -o '/[^ ]*') root/
-rm -rf root/usr/lib/python3.13/{test,ensurepip,idlelib,pydoc_data,lib2to3}
+cp -a /usr/bin/python3 "/usr/bin/$python" root/usr/bin/
+cp -a "/usr/lib/$python" root/usr/lib/
+cp --parents -L $(ldd "/usr/bin/$python" | grep -o '/[^ ]*') root/
+rm -rf "root/usr/lib/$python"/{test,ensurepip,idlelib,pydoc_data,lib2to3}
 apptainer build --mksquashfs-args "-Xcompression-level 1" python.sif root
 mkdir -p small/bin small/tmp
 cp -L /bin/sh small/bin/
