@@ -57,6 +57,11 @@ def _check_target(image: Path, reference: Reference) -> None:
 
 
 def _check_image(image: Path) -> None:
+    if image.is_dir():
+        raise Refused(
+            f"{image} is a sandbox folder; a registry takes a SIF",
+            remedy=f"apptainer build {image}.packed.sif {image}",
+        )
     try:
         sif.objects(image)
     except (OSError, sif.SifError) as error:
