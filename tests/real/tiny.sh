@@ -33,11 +33,10 @@ image shell.sif
 
 add python3
 version=$(python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
-cp -r "/usr/lib/$version" root/usr/lib/
-rm -rf root/usr/lib/"$version"/{test,idlelib,ensurepip,pydoc_data} root/usr/lib/"$version"/config-*
-find root -name __pycache__ -prune -exec rm -rf {} +
+cp -r --preserve=timestamps "/usr/lib/$version" root/usr/lib/
+rm -rf root/usr/lib/"$version"/{test,idlelib,ensurepip,pydoc_data,tkinter,unittest,config-*}
 for module in root/usr/lib/"$version"/lib-dynload/*.so; do libraries "$module"; done
 mkdir -p root/usr/lib/python3/dist-packages root/etc/ssl/certs
-cp -r /opt/runner/lib/"$version"/site-packages/pip* root/usr/lib/python3/dist-packages/
+cp -r --preserve=timestamps /opt/runner/lib/"$version"/site-packages/pip* root/usr/lib/python3/dist-packages/
 cp /etc/ssl/certs/ca-certificates.crt root/etc/ssl/certs/  # Debian's pip wants it
 image python.sif

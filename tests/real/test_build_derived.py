@@ -1,0 +1,208 @@
+"""Images made from others, and what a site has of its own: pip's configuration, an authority."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from .servers import registry
+from .yard import Yard, yard
+
+__all__ = ["yard"]
+
+# alpha needs beta; gamma needs a pip that the image does not have.
+WHEELS = """
+mkdir -p "site's wheels"
+python3 /opt/kit/tests/real/make_wheel.py "site's wheels" \
+    'alpha==1.0:beta>=2' beta==1.0 beta==2.1 'gamma==1.0:pip>=99' pip==99.0
+"""
+# A word that must not be found in the image afterwards, in places that a site may name.
+MARK = "zorkmid"
+
+
+def add(yard: Yard, wanted: str, *words: str, **env: str) -> tuple[int, str]:
+    yard.write("extra.txt", wanted)
+    command = ["--from", "python.sif", "--requirements", "extra.txt", "-o", "mine.sif"]
+    done = yard.build(*command, *words, env=env)
+    return done.returncode, done.stderr
+
+
+def traces(yard: Yard, image: str, *words: str) -> str:
+    """Return where words are found in an image: files, their names, labels, definition."""
+    seek = shlex.join(["grep", "-aF", *(part for word in words for part in ("-e", word))])
+    return yard.sh(f"""
+        rm -rf tree; apptainer build --sandbox tree {image} > /dev/null 2>&1
+        test -e tree/.singularity.d/labels.json
+        {seek} -rl tree || true
+        (find tree; apptainer inspect --all {image}; apptainer sif dump 1 {image}) | {seek} || true
+    """)
+
+
+def test_packages_are_added_with_what_they_need(yard: Yard) -> None:
+    yard.sh(WHEELS)
+    code, said = add(yard, "alpha", "--wheelhouse", "site's wheels")
+    assert code == 0, said
+    program = "import alpha, beta; print(beta.VERSION, open(beta.__cached__, 'rb').read(8)[4])"
+    # 1: bytecode with a hash that nobody checks (PEP 552)
+    assert yard.sh(f'apptainer exec mine.sif python3 -c "{program}"') == "2.1 1\n"
+    labels = yard.sh("apptainer inspect mine.sif")
+    digest = yard.sh("sha256sum python.sif").split()[0]
+    assert "mine: yes" in labels
+    assert f"org.opencontainers.image.base.digest: sha256:{digest}" in labels
+    assert "org.opencontainers.image.base.name: python.sif" in labels
+    assert yard.left() == ""
+
+
+def test_the_machines_own_pip_configuration_is_used_and_stays_outside(yard: Yard) -> None:
+    yard.sh(f"rm -rf {MARK}; mkdir -p {MARK}/simple {MARK}/files")
+    yard.sh(f"cp site*/beta-1.0* {MARK}/files/; mkdir {MARK}/simple/beta")
+    link = "<a href='../../files/beta-1.0-py3-none-any.whl'>beta-1.0-py3-none-any.whl</a>"
+    yard.write(f"{MARK}/simple/beta/index.html", link)
+    index = f"file://{yard.folder}/{MARK}/simple"
+    settings = f"[global]\nindex-url = {index}\n[install]\ntrusted-host = {MARK}.example\n"
+    yard.write("pip.conf", settings)
+    proxy = f"http://{MARK}.example:1"
+    code, said = add(yard, "beta", PIP_CONFIG_FILE=f"{yard.folder}/pip.conf", https_proxy=proxy)
+    assert code == 0, said
+    assert (
+        yard.sh("apptainer exec mine.sif python3 -c 'import beta; print(beta.VERSION)'") == "1.0\n"
+    )
+    assert traces(yard, "mine.sif", MARK) == ""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code", "message"),
+    [
+        ("gamma", 80, "without replacing what the image has:\n  pip=="),
+        ("absent==3", 1, "no file for absent==3 in "),
+        ("pip", 80, "nothing to add"),
+        ("alpha==", 2, "pip cannot read "),
+    ],
+)
+def test_what_cannot_be_added(yard: Yard, wanted: str, code: int, message: str) -> None:
+    yard.sh(f"{WHEELS} rm -f mine.sif; echo old > mine.sif")
+    found, said = add(yard, wanted, "--wheelhouse", "site's wheels")
+    assert (found, message in said) == (code, True), said
+    assert yard.sh("cat mine.sif") == "old\n"
+    assert yard.left() == ""
+
+
+def test_a_base_without_python(yard: Yard) -> None:
+    yard.write("extra.txt", "alpha")
+    done = yard.build("--from", "shell.sif", "--requirements", "extra.txt")
+    assert done.returncode == 80
+    assert "shell.sif has no Python to install packages into" in done.stderr
+
+
+DEFINITION = """
+%files
+  data/file /srv/file
+%labels
+  theirs yes
+%post
+  {{ command }}
+%test
+  test "$(cat /srv/file)" = payload
+%arguments
+  command=true
+"""
+
+
+def derive(yard: Yard, *words: str) -> tuple[int, str]:
+    yard.fresh("project", my=DEFINITION)
+    yard.sh("mkdir project/data; echo payload > project/data/file")
+    command = ["--from", "shell.sif", "--def", "project/my.def", "-o", "derived.sif"]
+    done = yard.build(*command, *words)
+    return done.returncode, done.stderr
+
+
+def test_a_definition_on_an_image(yard: Yard) -> None:
+    code, said = derive(yard)
+    assert code == 0, said
+    labels = yard.sh("apptainer inspect derived.sif")
+    assert "mine: yes" in labels
+    assert "theirs: yes" in labels
+    assert "image.base.name: shell.sif" in labels
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("exit 0", "the %post of my.def ended before its last line"),
+        ("rm -rf /srv; mkdir /srv", "apptainer test failed (exit code 1)"),
+    ],
+)
+def test_a_definition_that_does_harm(yard: Yard, command: str, message: str) -> None:
+    yard.sh("rm -f derived.sif; echo old > derived.sif")
+    code, said = derive(yard, "--build-arg", f"command={command}")
+    assert code == 1
+    assert message in said
+    assert yard.sh("cat derived.sif") == "old\n"
+
+
+def test_the_bases_own_test_must_pass_too(yard: Yard) -> None:
+    yard.fresh("strict", base="%post\n  touch /opt/needed\n%test\n  test -e /opt/needed\n")
+    yard.fresh("careless", my="%post\n  rm /opt/needed\n%test\n  true\n")
+    assert yard.build("strict/base.def", "-o", "strict.sif").returncode == 0
+    done = yard.build("--from", "strict.sif", "--def", "careless/my.def", "-o", "careless.sif")
+    assert done.returncode == 1
+    assert "apptainer test failed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name what to build: one of cpu, gpu, or a definition file"),
+        (["cpu", "--requirements", "x.txt"], "go with --from IMAGE"),
+        (["cpu", "--from", "shell.sif"], "cpu: --from says what to start from"),
+        (["--from", "shell.sif"], "say what to add to it"),
+        (["--from", "absent.sif", "--def", "x.txt"], "absent.sif does not exist"),
+        (["--from", "oras://a/b:1", "--def", "x.txt"], "try: runner pull oras://a/b:1"),
+        (["--from", "shell.sif", "--def", "x.txt", "-o", "shell.sif"], "name another file"),
+        (["--from", "shell.sif", "--def", "x.txt", "--index-url", "u"], "is for --requirements"),
+    ],
+)
+def test_options_that_contradict_each_other(yard: Yard, words: list[str], message: str) -> None:
+    yard.write("x.txt", "Bootstrap: docker\nFrom: x\n")
+    done = yard.build(*words)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+AUTHORITY = f"""
+openssl() {{ command openssl "$@" 2> /dev/null; }}
+key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
+openssl req -x509 $key -days 2 -keyout ca.key -out ca.crt -subj '/CN={MARK} authority' \\
+    -addext keyUsage=critical,keyCertSign
+openssl req $key -keyout server.key -out server.csr -subj /CN=127.0.0.1
+printf 'subjectAltName=IP:127.0.0.1' > names
+openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \\
+    -out server.crt -extfile names
+"""
+TLS = "http: {{addr: '127.0.0.1:0', tls: {{certificate: {0}/server.crt, key: {0}/server.key}}}}"
+ASKING = """Bootstrap: docker
+From: {host}/team/base:one
+%post
+  python3 -c 'import urllib.request as u; print(u.urlopen("https://{host}/v2/").status, "seen")'
+"""
+PUSH = """
+apptainer build --sandbox box python.sif > /dev/null 2>&1
+SSL_CERT_FILE=ca.crt python3 /opt/kit/tests/real/make_oci.py box amd64 one https://{}/v2/team/base
+"""
+
+
+def test_a_sites_authority_is_trusted_during_the_build_only(yard: Yard) -> None:
+    yard.sh(AUTHORITY)
+    with registry(yard, "registry", TLS.format(yard.folder)) as server:
+        yard.sh(PUSH.format(server.host))
+        yard.write("ask.def", ASKING.format(host=server.host))
+        done = yard.build("ask.def")
+        assert done.returncode == 1
+        assert "a server's certificate is not trusted" in done.stderr
+        assert "--ca-certificate FILE" in done.stderr
+        proxy = {"https_proxy": f"http://{MARK}.example:1", "no_proxy": "127.0.0.1"}
+        done = yard.build("ask.def", "--ca-certificate", "ca.crt", env=proxy)
+        assert done.returncode == 0, done.stderr
+    assert "200 seen" in yard.sh("cat scratch/horovod-runner/logs/ask.log")
+    certificate = yard.sh("sed -n 3p ca.crt").strip()
+    assert traces(yard, "ask.sif", MARK, certificate, "/media/ca.crt") == ""
