@@ -55,8 +55,7 @@ def test_packages_are_added_with_what_they_need(yard: Yard) -> None:
 
 
 def test_the_machines_own_pip_configuration_is_used_and_stays_outside(yard: Yard) -> None:
-    yard.sh(f"rm -rf {MARK}; mkdir -p {MARK}/simple {MARK}/files")
-    yard.sh(f"cp site*/beta-1.0* {MARK}/files/; mkdir {MARK}/simple/beta")
+    yard.sh(f"{WHEELS} mkdir -p {MARK}/simple/beta {MARK}/files; cp site*/beta-1.0* {MARK}/files/")
     link = "<a href='../../files/beta-1.0-py3-none-any.whl'>beta-1.0-py3-none-any.whl</a>"
     yard.write(f"{MARK}/simple/beta/index.html", link)
     index = f"file://{yard.folder}/{MARK}/simple"
