@@ -17,21 +17,37 @@ NPZ = (
 )
 
 
-def tasks() -> str:
-    """Return the README's section of tasks."""
-    return README.read_text().split("\n## Tasks\n")[1].split("\n## ")[0]
+def section(name: str) -> str:
+    """Return a section of the README."""
+    return README.read_text().split(f"\n## {name}\n")[1].split("\n## ")[0]
+
+
+def commands(text: str) -> list[str]:
+    """Return the commands of its consoles; those in plain text blocks need more than is here."""
+    consoles = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+    return re.findall(r"^\$ (runner .*)$", "\n".join(consoles), re.MULTILINE)
 
 
 def test_every_command_of_the_tasks(login: Login) -> None:
     login.write("train.py", TRAINER)
     image = "/scratch/ada/images/horovod_cpu.sif"
     login.sh(f"mkdir mnist; apptainer exec {image} python -c {shlex.quote(NPZ)}")
-    toml = re.search(r"```toml\n(.*?)```", tasks(), re.DOTALL)
+    tasks = section("Tasks")
+    toml = re.search(r"```toml\n(.*?)```", tasks, re.DOTALL)
     assert toml is not None
-    commands = re.findall(r"^\$ (runner .*)$", tasks(), re.MULTILINE)
-    assert len(commands) >= 15
-    for command in commands:
+    found = commands(tasks)
+    assert len(found) >= 15
+    for command in found:
         if command.startswith("runner config"):
             login.write("runner.toml", toml.group(1))
         done = login.run(*shlex.split(command))
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+def test_every_command_of_the_images(login: Login) -> None:
+    found = commands(section("Images"))
+    assert len(found) >= 6
+    for command in found:
+        done = login.run(*shlex.split(command))
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        assert (done.stdout + done.stderr).strip(), command
