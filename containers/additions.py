@@ -6,14 +6,13 @@ base: the build itself then needs no index, so that nothing of the configuration
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import apptainer, derive, pip, pipconf
+from . import apptainer, derive, digest, pip, pipconf
 from .apptainer import Apptainer
 from .derive import STAGE, Base, Inside
 from .errors import BuildError, Refused, UsageError
@@ -161,7 +160,7 @@ class Request:
     def _fill(self, stage: Path, wheels: Path, known: set[str]) -> None:
         """What the build finds: wheels, their lock, and the part of it known to an index."""
         shutil.move(str(wheels), stage / "wheels")
-        sums = [(path.name, sha256(path)) for path in (stage / "wheels").glob("*.whl")]
+        sums = [(path.name, digest.sha256(path)) for path in (stage / "wheels").glob("*.whl")]
         (stage / "requirements.txt").write_text(derive.lock(sums))
         (stage / "added.lock").write_text(derive.lock(pair for pair in sums if pair[1] in known))
         (stage / "list.py").write_text(derive.COMPILE)
@@ -171,12 +170,3 @@ def mount(source: Path, target: str, *options: str) -> str:
     """The value of Apptainer's --mount, which unlike --bind takes any name: a line of CSV."""
     fields = ["type=bind", f"source={source}", f"destination={target}", *options]
     return ",".join('"' + field.replace('"', '""') + '"' for field in fields)
-
-
-def sha256(path: Path) -> str:
-    """The digest of a file, hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

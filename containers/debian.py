@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import re
@@ -11,6 +10,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from .digest import sha256
 from .errors import BuildError, Refused
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -112,15 +112,6 @@ def parse_status(text: str) -> dict[str, str]:
         if len(fields) == 2:
             found[fields["Package"]] = fields["Version"]
     return found
-
-
-def sha256(file: Path) -> str:
-    """The digest of a large file (hashlib.file_digest needs Python 3.11)."""
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def docker_archive(layer: Path, output: Path) -> None:

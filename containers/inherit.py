@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import additions, apptainer, definition, derive, pip, sif, single
+from . import additions, apptainer, definition, derive, digest, pip, sif, single
 from .additions import Request
 from .apptainer import Apptainer
 from .derive import Base
@@ -65,7 +65,7 @@ def _test_of(image: Path) -> bytes:
 
 def read_base(path: Path, labels: Mapping[str, str]) -> Base:
     """The base with its digest, for which the whole file is read."""
-    return Base(path, additions.sha256(path), labels, path.stat().st_size)
+    return Base(path, digest.sha256(path), labels, path.stat().st_size)
 
 
 def with_packages(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from . import definition, drift, keys, lockfile
+from . import debian, definition, drift, keys, lockfile
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .places import Places
 
@@ -74,12 +74,11 @@ class Plan:
         """Content key of the base that a definition starts from."""
         if self.base.kind == "docker":
             return f"docker:{self.base.reference}"
-        text = (HERE / "debian.py").read_text(encoding="utf-8")
         section = drift.section(path, self.definition)
+        image, packages = self.image, definition.packages(path)
+        command = debian.argv("", image.codename, image.components, packages, Path())
         return keys.key(
-            program=text,
-            release=f"{self.image.codename} {' '.join(self.image.components)}",
-            packages=" ".join(definition.packages(path)),
+            command="\n".join(command),
             versions=lockfile.render_debian({"": lockfile.debian(HERE / self.image.lock, section)}),
         )
 

@@ -9,7 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import assemble, debian, definition, drift, lockfile, pip, process, record, sif, wheels
+from . import (
+    assemble,
+    debian,
+    definition,
+    digest,
+    drift,
+    lockfile,
+    pip,
+    process,
+    record,
+    sif,
+    wheels,
+)
 from .apptainer import Apptainer, Build
 from .catalogue import CHECKOUT, HERE
 from .errors import BuildError
@@ -152,8 +164,8 @@ class Builder:
             raise BuildError(f"{plan.environment} is damaged: {error}\nRemove it.") from None
         finally:
             part.unlink(missing_ok=True)
-        digest = f"sha256:{debian.sha256(plan.output)}"
-        record.write(plan.output, record.Record(plan.key, digest))
+        made = f"sha256:{digest.sha256(plan.output)}"
+        record.write(plan.output, record.Record(plan.key, made))
 
     def compile_trainers(self, stage: Path, log: Path) -> None:
         """Bytecode beside the trainers, made by the image's own Python."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import apptainer, build, debian, process, revision
+from containers import apptainer, build, debian, digest, process, revision
 from containers.errors import BuildError, Refused, UsageError
 from containers.horovod_image import selftest
 from containers.modes import Mode
@@ -129,7 +129,7 @@ def test_a_base_looks_like_a_saved_image(tmp_path: Path) -> None:
         assert member is not None
         config = json.load(member)
     assert names == ["config.json", "manifest.json", "layer.tar"]
-    assert config["rootfs"]["diff_ids"] == [f"sha256:{debian.sha256(layer)}"]
+    assert config["rootfs"]["diff_ids"] == [f"sha256:{digest.sha256(layer)}"]
 
 
 def test_a_failure_shows_the_end_of_its_log_and_where_it_is(tmp_path: Path) -> None:

@@ -70,7 +70,6 @@ CHANGES = {
     "containers/horovod_cpu.def": {"environment", "image"},
     "containers/horovod/edits.py": {"horovod", "environment", "image"},
     "containers/horovod_wheel.def": {"horovod", "environment", "image"},
-    "containers/debian.py": {"horovod", "environment", "image"},
     "containers/build.py": set(),
 }
 
