@@ -62,8 +62,13 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo("\nrunner: interrupted; a job that was submitted goes on", err=True)
+            goes_on = "; a job that was submitted goes on" if self.waits_for_a_job(ctx) else ""
+            click.echo(f"\nrunner: interrupted{goes_on}", err=True)
             ctx.exit(130)
+
+    def waits_for_a_job(self, ctx: click.Context) -> bool:
+        """Whether the command that was begun can have a job."""
+        return COMMANDS.get(ctx.invoked_subcommand or "", ("",))[0] in ("launch", "jobs")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands from the data above."""
