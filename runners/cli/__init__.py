@@ -13,6 +13,7 @@ from .. import __version__
 # Command -> module and short help. Kept as data so that `runner --help` imports none of them.
 COMMANDS = {
     "build": ("build", "Build an image, without root."),
+    "convert": ("convert", "Turn a Dockerfile into a definition."),
     "launch": ("launch", "Run a trainer on N ranks, in a container."),
     "status": ("jobs", "Show the state of a job."),
     "list": ("jobs", "List the runs."),

@@ -1,0 +1,58 @@
+"""`runner convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from containers import definition
+from containers.errors import UsageError as NotADefinition
+
+from ..errors import UsageError
+from ..images.docker.convert import convert
+from ..images.docker.stage import Note
+
+HELP = {"help_option_names": ["-h", "--help"]}
+EXAMPLE = "Example: runner convert Dockerfile -o my.def && runner build my.def"
+HEADING = "not converted, or to be looked at:"
+
+
+@click.command("convert", context_settings=HELP, epilog=EXAMPLE)
+@click.argument("dockerfile", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="default: standard output")
+def convert_command(dockerfile: Path, output: Path | None) -> None:
+    """Turn a Dockerfile into a definition; what has no counterpart is listed.
+
+    The definition belongs into the Dockerfile's folder: it names the same files.
+    """
+    try:
+        text, notes = convert(dockerfile, dockerfile.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{dockerfile} is not text", str(error)) from None
+    _write(text, output)
+    for line in listed(text, notes, output.name if output else "the definition"):
+        click.echo(line, err=True)
+
+
+def listed(text: str, notes: list[Note], name: str) -> list[str]:
+    """What is to be told: the notes, and what is wrong with the definition as it is."""
+    lines = [f"  {note}" for note in notes]
+    try:
+        definition.check(text, name, {})
+    except NotADefinition as error:
+        lines.append("  " + str(error).replace("\n", "\n  "))
+    return [HEADING, *lines] if lines else []
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    part = output.with_name(f".{output.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(output)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {output}", str(error)) from None

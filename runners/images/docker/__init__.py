@@ -1,0 +1,1 @@
+"""Turns Dockerfiles into definitions."""

@@ -1,0 +1,176 @@
+"""Turns a Dockerfile into a definition: what spython's parser gets right, and the rest.
+
+spython (0.3.14) splits lines at spaces, so every text goes through it as one private word, a
+token, and is put back into its answer. What has no counterpart in Apptainer becomes a note.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path, PurePosixPath
+
+from .files import DELIMITER, Files
+from .parse import SHELL, Instruction, pairs, parse, shell, words
+from .stage import VARIABLE, Note, Stage, automatic, placeholder
+from .write import write
+
+# A RUN that changes its shell: in a Dockerfile the next one starts afresh, in %post it does not.
+CHANGES_SHELL = re.compile(r"(?:^|[;&|(\n]\s*)(?:cd|export|set|umask|exit|exec|source|\.)\s", re.M)
+INTERPRETER = re.compile(r"#!\s*(.+)")
+LOST = {
+    "USER": "in Apptainer everybody stays who they are outside; what follows runs as root in %post",
+    "EXPOSE": "a container has the network of its host: nothing to do",
+    "VOLUME": "bind a folder when it runs: --bind DIR:/volume",
+    "STOPSIGNAL": "choose the signal where the program is stopped: scancel --signal",
+    "HEALTHCHECK": "write a %test section that proves the image: apptainer test runs it",
+    "ONBUILD": "write it into the definitions that start from this image",
+}
+MOUNTS = {
+    "cache": "nothing is kept between builds: packages are fetched each time",
+    "bind": "name the files below %files",
+    "tmpfs": "the folder is an ordinary one while it is built",
+}
+SECRET = "hand it over while it is built: export APPTAINERENV_NAME=..., and store nothing"
+LATE = "%files come before all of %post; it matters where both touch a path"
+
+
+class Converter(Files):
+    """Reads the instructions one after the other."""
+
+    def __init__(self, context: Path) -> None:
+        super().__init__(context)
+        self.globals: dict[str, str] = {}
+        self.readers = {
+            "FROM": self._from,
+            "ARG": self._arg,
+            "ENV": self._env,
+            "LABEL": self._label,
+            "MAINTAINER": self._maintainer,
+            "SHELL": self._shell,
+            "RUN": self._run,
+            "WORKDIR": self._workdir,
+            "ENTRYPOINT": self._entrypoint,
+            "CMD": self._cmd,
+            "COPY": self.copy,
+            "ADD": self.add,
+        }
+
+    def read(self, item: Instruction) -> None:
+        """One instruction."""
+        if item.word == "ARG" and not self.stages:
+            self._global(item)
+        elif item.word in LOST:
+            self.note(item, f"{item.word} {item.flat}", LOST[item.word])
+        elif item.word in self.readers:
+            self.readers[item.word](item)
+        else:
+            self.note(item, f"{item.word} is not known", "write what it does into %post")
+
+    def _global(self, item: Instruction) -> None:
+        for word in words(item.flat):
+            name, _, value = word.partition("=")
+            self.globals[name] = self.expand(item, shell(value), self.globals)
+
+    def _from(self, item: Instruction) -> None:
+        found = item.flat.split()
+        name = found[2] if len(found) > 2 else f"stage{len(self.stages)}"
+        for flag, value in item.flags:
+            self.note(item, f"--{flag}={value}", "an image is built for the machine it is built on")
+        base = self.expand(item, found[0], {**self.globals})
+        earlier = self.named(base)
+        self.stages.append(earlier.continued(name) if earlier else Stage(name, base))
+        if earlier:
+            self.note(item, f"FROM {base}, a stage", "the lines of that stage are repeated")
+
+    def _arg(self, item: Instruction) -> None:
+        here = self.stage
+        for word in words(item.flat):
+            name, equals, value = word.partition("=")
+            default = shell(value) if equals else self.globals.get(name, automatic(name))
+            if default is None:
+                self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
+            known = {**self.globals, **here.variables, **here.arguments}
+            here.arguments[name] = self.expand(item, default or "", known)
+            self.post(f'export {name}="{placeholder(name)}"')
+
+    def _env(self, item: Instruction) -> None:
+        here = self.stage
+        for name, value in pairs(item.flat):
+            text = self.with_arguments(item, value)
+            here.variables[name] = VARIABLE.sub(
+                lambda match: here.variables.get(match[1] or match[2], match[0]), text
+            )
+            quoted = self.token(f'"{text}"')
+            here.lines.append(f"ENV {name}={quoted}")
+
+    def _label(self, item: Instruction) -> None:
+        for name, value in pairs(item.flat):
+            text = " ".join(self.static(item, value).split())
+            self.stage.lines.append(f"LABEL {self.token(f'{name} {text}')}")
+
+    def _maintainer(self, item: Instruction) -> None:
+        text = f"org.opencontainers.image.authors {item.flat}"
+        self.stage.lines.append(f"LABEL {self.token(text)}")
+
+    def _shell(self, item: Instruction) -> None:
+        self.stage.shell = tuple(item.command())
+
+    def _run(self, item: Instruction) -> None:
+        self._run_flags(item)
+        self.stage.ran = True
+        listed = item.listed()
+        if listed is not None:
+            self.post(shlex.join(listed))
+        elif item.bodies:
+            self.post(_with_bodies(item))
+        elif self.stage.shell != SHELL:
+            self.post(f"{shlex.join(self.stage.shell)} {shlex.quote(item.text)}")
+        else:
+            self.post(_apart(item.text) if CHANGES_SHELL.search(item.text) else item.text)
+
+    def _run_flags(self, item: Instruction) -> None:
+        for flag, value in item.flags:
+            kind = dict(part.partition("=")[::2] for part in value.split(",")).get("type", "bind")
+            remedy = MOUNTS.get(kind, SECRET) if flag == "mount" else "%post has the host's network"
+            self.note(item, f"RUN --{flag}={value}", remedy)
+
+    def _workdir(self, item: Instruction) -> None:
+        here = self.stage
+        here.folder = str(PurePosixPath(here.folder) / self.static(item, shell(item.flat)))
+        here.lines.append(f"WORKDIR {self.token(shlex.quote(here.folder))}")
+
+    def _entrypoint(self, item: Instruction) -> None:
+        self.stage.entrypoint = item.command()
+
+    def _cmd(self, item: Instruction) -> None:
+        self.stage.command = item.command()
+
+
+def _apart(text: str) -> str:
+    """In a shell of its own; a comment at the end must not swallow the parenthesis."""
+    return f"(\n{text}\n    )" if "#" in text else f"({text})"
+
+
+def _with_bodies(item: Instruction) -> str:
+    text, names = item.text, [match[2] for match in DELIMITER.finditer(item.text)]
+    if text.startswith("<<"):  # the body is the script itself
+        match = INTERPRETER.match(item.bodies[0])
+        text = f"{match[1] if match else SHELL[0]} <<'{names[0]}'"
+    return "\n".join([text, *(f"{body}\n{name}" for body, name in zip(item.bodies, names))])
+
+
+def convert(path: Path, text: str) -> tuple[str, list[Note]]:
+    """Return the definition of a Dockerfile, and what is missing in it.
+
+    Raises UsageError when it is no Dockerfile, SystemFault when spython fails.
+    """
+    converter = Converter(path.absolute().parent)
+    for item in parse(text, path.name):
+        if item.word != "ARG" and not converter.stages and item.word != "FROM":
+            converter.note(item, f"{item.word} before FROM", "it belongs to no image")
+        else:
+            converter.read(item)
+    if converter.copied_late:
+        converter.note(converter.copied_late, "COPY after RUN", LATE)
+    return write(converter), sorted(converter.notes, key=lambda note: note.line)
