@@ -66,7 +66,8 @@ class Files(Reader):
     def _write(self, item: Instruction, target: str) -> None:
         path = shlex.quote(target)
         matches = list(DELIMITER.finditer(item.text))
-        start = f'mkdir -p "$(dirname {path})"\ncat > {path} {matches[0][0]}'
+        folder = shlex.quote(str(PurePosixPath(target).parent))
+        start = f"mkdir -p {folder}\n    cat > {path} {matches[0][0]}"
         self.post(f"{start}\n{item.bodies[0]}\n{matches[0][2]}")
         if len(matches) > 1:
             self.note(item, "several texts in one COPY", "write the others into %post")
