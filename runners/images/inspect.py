@@ -30,6 +30,8 @@ SOFTWARE = (
     "recipes",
     "architecture",
 )
+# Only an image for GPUs has these.
+FOR_GPUS = ("cuda.driver.minimum", "cuda.capabilities", "cudnn.version")
 OURS = "horovod.version"
 CREATED = "org.opencontainers.image.created"
 LABELS = ("org.opencontainers.image.version", "org.opencontainers.image.revision")
@@ -66,6 +68,7 @@ def inspect(path: Path) -> Inspection:
     inside, problem = ({}, None) if OURS in labels else _look(path)
     for name in SOFTWARE:
         facts[name] = _known(name, labels, inside)
+    facts.update({name: Fact(labels[name], LABEL) for name in FOR_GPUS if name in labels})
     if facts["architecture"] == NOT_KNOWN and path.is_file():
         facts["architecture"] = Fact(sif.architecture(sif.objects(path)) or UNKNOWN, FILE)
     return Inspection(facts, problem)

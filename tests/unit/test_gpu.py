@@ -15,6 +15,7 @@ import pytest
 import runners.rank
 from runners import plan
 from runners.errors import Refused
+from runners.images import inspect
 from runners.model import ImageInfo, JobSpec, Resources, Site, Trainer
 from runners.rank import gpu
 
@@ -120,6 +121,15 @@ def test_gpus_for_an_image_that_cannot_use_them_are_refused() -> None:
     with pytest.raises(Refused, match=r"gpu\.sif cannot use them"):
         plan.solve(SPEC, SLURM, image)
     assert not plan.solve(replace(SPEC, nv=False), SLURM, image).nv
+
+
+def test_inspect_shows_what_a_gpu_image_needs(tmp_path: Path) -> None:
+    (tmp_path / ".singularity.d").mkdir()
+    labels = {**IMAGE.labels, "horovod.version": "0.28.1"}
+    (tmp_path / ".singularity.d" / "labels.json").write_text(json.dumps(labels))
+    facts = inspect.inspect(tmp_path).facts
+    assert facts["cuda.driver.minimum"].value == "525.60.13"
+    assert "cudnn.version" not in facts  # not known, and not every image's business
 
 
 @pytest.fixture
