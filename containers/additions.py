@@ -37,6 +37,9 @@ for package in distributions():
         found.setdefault(package.metadata["Name"], package.version)
 print(json.dumps({"python": sys.executable, "pip": pip, "packages": found}))
 """
+# The folder of the requirements and the current one, which names in them belong to, are seen in
+# these: in their own places they could hide what the image has there.
+FOLDER, CURRENT = "/srv", "/media"
 OLDEST_PIP = (22, 2)  # the first with --dry-run and --report
 BY_DEFINITION = "Use --def my.def with a %post that installs what is needed."
 CONFLICT = """\
@@ -109,26 +112,36 @@ class Request:
 
     def _container(self, folder: Path, settings: Mapping[str, str]) -> list[str]:
         """The words before pip's own command."""
-        shown = {self.requirements.parent, Path.cwd(), *pipconf.local(settings)}
-        places = sorted(
-            path for path in shown if path.exists() and STAGE not in map(str, path.parents)
-        )
+        mounts = [mount(folder, STAGE), mount(Path.cwd(), CURRENT)]
+        mounts.append(mount(self.requirements.parent, FOLDER, "ro"))
+        mounts += [mount(path, str(path), "ro") for path in self._local(settings)]
         return [
-            *("apptainer", "exec", "--cleanenv", "--pwd", str(Path.cwd())),
+            *("apptainer", "exec", "--cleanenv", "--no-mount", "cwd", "--pwd", CURRENT),
             *("--env", f"PIP_CONFIG_FILE={STAGE}/pip.conf", "--env", "PIP_BREAK_SYSTEM_PACKAGES=1"),
             *("--env", "PIP_PROGRESS_BAR=off"),
-            *("--mount", mount(folder, STAGE)),
-            *(word for path in places for word in ("--mount", mount(path, str(path), "ro"))),
+            *(word for value in mounts for word in ("--mount", value)),
             *(str(self.base.path), self.inside.python, "-s", "-m", "pip"),
             *("--disable-pip-version-check", "--no-input"),
         ]
+
+    def _local(self, settings: Mapping[str, str]) -> list[Path]:
+        """What pip's settings name of this machine. UsageError for what would hide the image's."""
+        found = {path for path in pipconf.local(settings) if path.exists()}
+        for path in found:
+            if path in Path(self.inside.python).parents:
+                raise UsageError(
+                    f"packages cannot be taken from {path}: in the image, its Python is below it.\n"
+                    "Name a folder of its own: --wheelhouse DIR"
+                )
+        return sorted(path for path in found if not str(path).startswith(f"{STAGE}/"))
 
     def _resolve(
         self, runtime: Apptainer, container: Sequence[str], folder: Path, log: Path
     ) -> list[derive.Addition]:
         ask = ["install", "--dry-run", "--report", f"{STAGE}/report.json"]
         keep = ["--constraint", f"{STAGE}/constraints.txt"]
-        runtime.run([*container, *ask, *keep, "--requirement", str(self.requirements)], log)
+        wanted = ["--requirement", f"{FOLDER}/{self.requirements.name}"]
+        runtime.run([*container, *ask, *keep, *wanted], log)
         found = derive.additions((folder / "report.json").read_text(encoding="utf-8"))
         if not found:
             name = self.base.path.name
@@ -140,7 +153,8 @@ class Request:
         if isinstance(error, (Refused, UsageError)):
             return error
         text = log.read_text(encoding="utf-8", errors="replace")
-        evidence = "\n".join(f"  | {line}" for line in text.splitlines()[-EVIDENCE:])
+        shown = text.replace(f"{FOLDER}/", f"{self.requirements.parent}/").splitlines()
+        evidence = "\n".join(f"  | {line}" for line in shown[-EVIDENCE:])
         held = derive.held(text)
         if held:
             listed = "\n".join(f"  {pin}" for pin in held)

@@ -41,7 +41,8 @@ def traces(yard: Yard, image: str, *words: str) -> str:
 
 def test_packages_are_added_with_what_they_need(yard: Yard) -> None:
     yard.sh(WHEELS)
-    code, said = add(yard, "alpha", "--wheelhouse", "site's wheels")
+    yard.write("more.txt", "alpha")
+    code, said = add(yard, "-r more.txt", "--wheelhouse", "site's wheels")
     assert code == 0, said
     program = "import alpha, beta; print(beta.VERSION, open(beta.__cached__, 'rb').read(8)[4])"
     # 1: bytecode with a hash that nobody checks (PEP 552)
@@ -85,6 +86,12 @@ def test_what_cannot_be_added(yard: Yard, wanted: str, code: int, message: str) 
     assert (found, message in said) == (code, True), said
     assert yard.sh("cat mine.sif") == "old\n"
     assert yard.left() == ""
+
+
+def test_a_wheelhouse_that_would_hide_the_images_python(yard: Yard) -> None:
+    code, said = add(yard, "alpha", "--wheelhouse", "/usr")
+    assert code == 2
+    assert "packages cannot be taken from /usr: in the image, its Python is below it" in said
 
 
 def test_a_base_without_python(yard: Yard) -> None:
