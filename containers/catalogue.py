@@ -59,7 +59,7 @@ IMAGES = {
         wheel_definition="horovod_wheel_gpu.def",
         lock="horovod_gpu.lock",
         slim="horovod_gpu.slim",
-        # Measured: with the compilers 13 GB unpacked, then 9.6 and 4.2 packed; 60,000 files.
+        # Measured: with the compilers 13 GB unpacked, then 9.5 and 3.9 packed; 60,000 files.
         needs=Needs(20 * 10**9, 100_000),
         needs_for_trainers=Needs(10 * 10**9, 1_000),
         codename="trixie",

@@ -92,9 +92,14 @@ def _explained(what: str, evidence: str, remedy: str) -> str:
 
 
 def loading_error(library: str) -> str:
-    """Load a library; return the loader's complaint, empty when there is none."""
-    import ctypes  # `runner` imports this module for its version numbers alone
+    """Load a library; return the loader's complaint, empty when there is none.
 
+    Also empty where Python cannot try: in some small images it lacks the module.
+    """
+    try:
+        import ctypes  # here, because `runner` imports this module for its version numbers alone
+    except ImportError:
+        return ""
     try:
         ctypes.CDLL(library)
     except OSError as error:

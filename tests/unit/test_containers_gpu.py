@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import catalogue, lockfile
+from containers import catalogue, debian, lockfile
 from containers.definition import arguments, packages
 from containers.horovod_image import labels, selftest
 
@@ -48,6 +48,14 @@ def test_compilers_stay_in_the_stage_that_compiles() -> None:
     compilers = {"nvidia-cuda-toolkit", "g++-13", "libopenmpi-dev", "python3-dev"}
     assert compilers <= set(packages(WHEEL))
     assert not compilers & set(packages(DEFINITION))
+
+
+def test_the_base_to_compile_in_has_nvccs_sections_of_the_archive() -> None:
+    names = packages(WHEEL)
+    command = debian.argv("https://m.example/d", GPU.codename, GPU.components, names, Path("o"))
+    assert command[-1].endswith("/d trixie-updates main contrib non-free")
+    assert "--dpkgopt=path-exclude=/usr/lib/*/libcublas*_static*.a" in command
+    assert "main contrib non-free" in WHEEL.read_text()  # in a base from a registry too
 
 
 def test_both_definitions_start_from_the_catalogues_release() -> None:

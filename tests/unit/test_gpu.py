@@ -217,6 +217,13 @@ def build(folder: Path, name: str, code: str, *options: str) -> None:
     subprocess.run(command, check=True, cwd=folder)
 
 
+def test_a_python_that_cannot_load_libraries_is_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctypes", None)
+    assert gpu.problem("525.60.13", "n1", str(version_file(tmp_path))) == ""
+
+
 def run_shim(tmp_path: Path, libraries: Path, code: str) -> subprocess.CompletedProcess[str]:
     """Run the shim for one task of a job with --nv."""
     (tmp_path / "trainer.py").write_text(code)
