@@ -43,9 +43,11 @@ def run(
 
 def _report(command: Sequence[str], code: int, log: Path) -> str:
     text = log.read_text(encoding="utf-8", errors="replace")
-    what = f"{command[0]} {command[1]} failed (exit code {code}):"
-    cause = failure.explain(text) or "the end of its log:"
-    return f"{what} {cause}\n{failure.last_lines(text)}\nThe whole log: {log}"
+    said = f"{command[0]} {command[1]} failed (exit code {code})"
+    cause = failure.explain(text)
+    if cause:
+        said += f":\n{cause}" if cause.startswith("  |") else f": {cause}"
+    return f"{said}\n\nThe end of its log:\n{failure.last_lines(text)}\nThe whole log: {log}"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
