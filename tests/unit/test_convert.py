@@ -195,6 +195,7 @@ def test_what_is_lost_is_listed(text: str, note: str, tmp_path: Path) -> None:
     [
         ("RUN x\n", "has no line FROM"),
         ("FROM a\n{ x }\n", "line 2: not an instruction"),
+        ("ARG X=1\nFROM \n", "line 2: nothing follows FROM"),
         ("# escape=`\nFROM a\n", "another escape character"),
     ],
 )

@@ -79,6 +79,8 @@ def _instruction(
     if not re.fullmatch(r"[A-Za-z]+", word):
         raise UsageError(f"{name}, line {number}: not an instruction", line)
     flags, text = _flags(rest.lstrip())
+    if not text.strip():
+        raise UsageError(f"{name}, line {number}: nothing follows {word}", line)
     named = HEREDOC.findall(text) if word.upper() in WITH_HEREDOCS else []
     bodies = tuple(_body(delimiter, lines) for _, delimiter in named)
     return Instruction(word.upper(), flags, text, number, bodies)
