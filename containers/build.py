@@ -110,7 +110,7 @@ def build(plan: Plan, options: Options, progress: Progress) -> None:
 def steps_of(plan: Plan, options: Options, progress: Progress) -> list[chain.Step]:
     """The steps, in the way of building that works here. Raises Refused."""
     plan.places.temporary.mkdir(parents=True, exist_ok=True)  # not emptied: another may build
-    space.check_exec(space.Volume.of(plan.places.temporary))
+    space.check_place(space.Volume.of(plan.places.temporary))
     environ = apptainer.environment(plan.places, os.environ, EPOCH)
     mode = modes.choose(environ)
     progress.say(f"build mode: {mode.name} ({mode.evidence})")

@@ -70,6 +70,7 @@ def check(asked: Single) -> None:
 
 def describe(asked: Single) -> str:
     """The definition, and the command that would be run in the way that works here."""
+    apptainer.require()
     places = Places.locate(os.environ)
     places.temporary.mkdir(parents=True, exist_ok=True)  # another build may be using it
     mode = modes.choose(apptainer.environment(places, os.environ, 0))
@@ -104,25 +105,31 @@ def _carry_out(asked: Single, places: Places, progress: Progress) -> None:
         progress.say(f"warning: {warning}")
     mode = modes.choose(environ)
     progress.say(f"build mode: {mode.name} ({mode.evidence})")
-    runtime = Apptainer(mode, environ, places.temporary, asked.ca)
-    path = places.temporary / "image.def"
-    path.write_text(asked.text, encoding="utf-8")
     log = places.logs / f"{asked.output.stem}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
     asked.output.parent.mkdir(parents=True, exist_ok=True)
     part = asked.output.with_name(f".{asked.output.name}.part")
-    build = _build(asked, path, part, places.temporary)
     try:
-        if asked.around:
-            with progress.phase("[1/3] what it adds", log):
-                asked.around.before(runtime, places.temporary, log)
-        with progress.phase(f"[2/3] {asked.name}" if asked.around else f"[1/2] {asked.name}", log):
-            runtime.build(build, log, asked.folder)
-        with progress.phase("[3/3] its test" if asked.around else "[2/2] its test", log):
-            runtime.test(part, log)
-            if asked.around:
-                asked.around.after(runtime, part, log)
+        runtime = Apptainer(mode, environ, places.temporary, asked.ca)
+        _make(asked, part, runtime, progress, log)
         os.replace(part, asked.output)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _make(asked: Single, part: Path, runtime: Apptainer, progress: Progress, log: Path) -> None:
+    around, path = asked.around, runtime.temporary / "image.def"
+    path.write_text(asked.text, encoding="utf-8")
+    names = ["what it adds", asked.name, "its test"] if around else [asked.name, "its test"]
+    phases = (progress.phase(f"[{i}/{len(names)}] {n}", log) for i, n in enumerate(names, 1))
+    if around:
+        with next(phases):
+            around.before(runtime, runtime.temporary, log)
+    with next(phases):
+        build = _build(asked, path, part, runtime.temporary)
+        runtime.build(build, log, asked.folder)
+    with next(phases):
+        runtime.test(part, log)
+        if around:
+            around.after(runtime, part, log)

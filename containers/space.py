@@ -8,6 +8,8 @@ from pathlib import Path
 
 from .errors import Refused
 
+# Apptainer 1.4 fails with a temporary folder of such a name, in %post or as it reads labels.
+UNUSABLE = frozenset("'\";,:")
 MEMORY = frozenset({"tmpfs", "ramfs"})
 ELSEWHERE = "Free some, or name another place: RUNNER_SCRATCH=<folder>"
 
@@ -64,7 +66,7 @@ def check(volume: Volume, needs: Needs, memory: int) -> list[str]:
             f"no room for more files: {place} has {volume.inodes} inodes free, a build needs about"
             f" {needs.inodes}.\n{ELSEWHERE}"
         )
-    check_exec(volume)
+    check_place(volume)
     if volume.type in MEMORY and memory < needs.bytes:
         raise Refused(
             f"{place} is in memory, and {_gb(memory)} of memory are available; a build needs about"
@@ -73,8 +75,11 @@ def check(volume: Volume, needs: Needs, memory: int) -> list[str]:
     return warnings(volume, place)
 
 
-def check_exec(volume: Volume) -> None:
-    """Refused where no program may run, which also makes every way of building fail."""
+def check_place(volume: Volume) -> None:
+    """Refused where Apptainer cannot build at all, in whatever way."""
+    odd = "".join(sorted(UNUSABLE & set(str(volume.folder))))
+    if odd:
+        raise Refused(f"Apptainer cannot build below {volume.folder}: it has {odd}\n{ELSEWHERE}")
     if volume.flags & os.ST_NOEXEC:
         raise Refused(
             f"{volume.folder} ({volume.type}) is mounted noexec: programs of the image cannot run"

@@ -126,6 +126,15 @@ def test_a_scratch_that_may_not_be_written(yard: Yard) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_scratch_that_apptainer_cannot_name(yard: Yard) -> None:
+    folder = yard.fresh("odd", x=PLAIN)
+    scratch = f"{folder}/it's; here"
+    yard.sh(f"mkdir {shlex.quote(scratch)}")
+    done = yard.build(f"{folder}/x.def", env={"RUNNER_SCRATCH": scratch})
+    assert done.returncode == 80
+    assert f"Apptainer cannot build below {scratch}/horovod-runner/tmp: it has ';" in done.stderr
+
+
 # A SIF says twice what it is for: in its header, and of its file system.
 FOREIGN = """
 import sys
