@@ -90,7 +90,7 @@ def test_a_scratch_that_cannot_do_is_refused(yard: Yard, options: str, message: 
 def test_a_disk_that_fills_up(yard: Yard) -> None:
     folder = yard.fresh("full", x="%post\n  head -c 9000000000 /dev/zero > /opt/zero\n")
     done = yard.as_root(f"""
-        cd {folder}; mkdir disk; mount -t tmpfs -o size=800m,mode=777 tmpfs disk
+        cd {folder}; mkdir disk; mount -t tmpfs -o size=1200m,mode=777 tmpfs disk
         echo old > x.sif; chown 1000 x.sif
         setpriv --reuid=1000 --regid=1000 --init-groups env -C {folder} HOME=/home/ada USER=ada \\
             RUNNER_SCRATCH=$PWD/disk runner build --from ../shell.sif --def x.def || echo code $?
