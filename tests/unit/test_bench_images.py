@@ -84,14 +84,16 @@ def test_ranks_start_at_once_and_their_failures_are_told() -> None:
     found = together(["sh", "-c", "sleep 0.2"], 4)
     assert found["failed"] == []
     assert 0.2 <= found["seconds"] < 0.8
-    failed = together(["sh", "-c", "echo why >&2; exit 3"], 2)["failed"]
+    script = r"""printf 'why\033[0m\n\033[0m' >&2; exit 3"""
+    failed = together(["sh", "-c", script], 2)["failed"]
     assert failed == ["exit code 3: why"] * 2
     with pytest.raises(BenchError, match="2 of 2 failed: exit code 3: why"):
         start.seconds_of({"failed": failed, "seconds": 1.0}, 2)
 
 
 def test_failures_are_counted() -> None:
-    assert ranks.counted(["a", "b", "a"]) == ["2 x a", "1 x b"]
+    text = "exit code 255: no instance {}".format
+    assert ranks.counted([text(119332), text(119467), "b"]) == [f"2 x {text('N')}", "1 x b"]
     assert ranks.counted([]) == ["none failed"]
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Sequence
 from typing import Any
 
-INSTANCE = "bench-together"
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def start(command: Sequence[str]) -> subprocess.Popen[str]:
@@ -35,26 +36,9 @@ def together(command: Sequence[str], count: int) -> dict[str, Any]:
 
 def failure(code: int, text: str) -> str:
     """What one line can say of it."""
-    last = (text.strip().splitlines() or ["it said nothing"])[-1]
+    plain = COLOUR.sub("", text)
+    last = (plain.strip().splitlines() or ["it said nothing"])[-1]
     return f"exit code {code}: {last}"
-
-
-def in_instance(image: str, command: Sequence[str], count: int) -> dict[str, Any]:
-    """The same in one instance, which is mounted once; its start counts, its stop does not."""
-    name = f"{INSTANCE}-{os.getpid()}"
-    began = time.perf_counter()
-    quietly(["apptainer", "instance", "start", image, name])
-    started = time.perf_counter() - began
-    try:
-        found = together(["apptainer", "exec", f"instance://{name}", *command], count)
-    finally:
-        quietly(["apptainer", "instance", "stop", name])
-    return {**found, "seconds": found["seconds"] + started}
-
-
-def quietly(command: Sequence[str]) -> None:
-    """Run to the end. Raises CalledProcessError."""
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def main() -> None:
@@ -62,16 +46,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--cpu", type=int, help="bind all to this one")
-    parser.add_argument("--instance", metavar="IMAGE", help="run in an instance of it")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     if options.cpu is not None:
         os.sched_setaffinity(0, {options.cpu})
-    command = options.command
-    if options.instance:
-        print(json.dumps(in_instance(options.instance, command, options.count)))
-    else:
-        print(json.dumps(together(command, options.count)))
+    print(json.dumps(together(options.command, options.count)))
 
 
 if __name__ == "__main__":
