@@ -159,17 +159,12 @@ def test_the_bases_own_test_must_pass_too(yard: Yard) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "name what to build: one of cpu, gpu, or a definition file"),
-        (["cpu", "--requirements", "x.txt"], "go with --from IMAGE"),
-        (["cpu", "--from", "shell.sif"], "cpu: --from says what to start from"),
-        (["--from", "shell.sif"], "say what to add to it"),
         (["--from", "absent.sif", "--def", "x.txt"], "absent.sif does not exist"),
         (["--from", "oras://a/b:1", "--def", "x.txt"], "try: runner pull oras://a/b:1"),
         (["--from", "shell.sif", "--def", "x.txt", "-o", "shell.sif"], "name another file"),
-        (["--from", "shell.sif", "--def", "x.txt", "--index-url", "u"], "is for --requirements"),
     ],
 )
-def test_options_that_contradict_each_other(yard: Yard, words: list[str], message: str) -> None:
+def test_an_image_that_nothing_can_start_from(yard: Yard, words: list[str], message: str) -> None:
     yard.write("x.txt", "Bootstrap: docker\nFrom: x\n")
     done = yard.build(*words)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr

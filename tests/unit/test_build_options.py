@@ -1,0 +1,43 @@
+"""Options of `runner build` that contradict each other are refused before anything is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from runners.cli.build import build_command
+
+
+def build(words: list[str]) -> tuple[int, str]:
+    done = CliRunner().invoke(build_command, words)
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name what to build: one of cpu, gpu, or a definition file"),
+        (["cpu", "--requirements", "x.txt"], "go with --from IMAGE"),
+        (["x.def", "--def", "x.txt"], "go with --from IMAGE"),
+        (["cpu", "--from", "base.sif"], "cpu: --from says what to start from"),
+        (["--from", "base.sif"], "--requirements FILE, or --def FILE"),
+        (["--from", "base.sif", "-r", "x.txt", "--def", "x.txt"], "; not both"),
+        (["--from", "base.sif", "-r", "x.txt", "--frozen"], "--frozen is for our own images"),
+        (["--from", "base.sif", "-r", "x.txt", "--build-arg", "a=b"], "--build-arg is for --def"),
+        (["--from", "base.sif", "--def", "x.txt", "--index-url", "u"], "is for --requirements"),
+        (["x.def", "--wheelhouse", "."], "--wheelhouse is for our own images"),
+        (["x.def", "--base", "debian"], "--base is for our own images"),
+        (["cpu", "--build-arg", "a=b"], "--build-arg is for a definition of your own"),
+        (["x.def", "--build-arg", "ab"], "--build-arg ab: not NAME=VALUE"),
+        (["tpu"], "no image named 'tpu'"),
+    ],
+)
+def test_what_would_not_be_heard_is_refused(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.txt").write_text("Bootstrap: docker\nFrom: x\n")
+    code, said = build(words)
+    assert (code, message in said) == (2, True), said
