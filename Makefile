@@ -33,7 +33,7 @@ build-gpu: $(VENV)/.ready ## build the GPU image, without root and without a GPU
 
 .PHONY: lock
 lock: ## renew the locks of the images' packages
-	$(PYTHON) -m containers.lock cpu
+	$(PYTHON) -m containers.lock
 
 .PHONY: cluster-up cluster-down cluster-status cluster-shell
 cluster-up: ## start the test cluster (NODES=2)
