@@ -2,7 +2,7 @@
 
 Prints a table and writes build/bench-images.json. The cluster must be up and the image built
 (`make bench-images` sees to both). `pack` comes before what starts the packed forms. The forms stay
-on scratch, 7 GB, until --remove. Exit code 1 when something could not run.
+on scratch, 8 GB, until the part `remove`. Exit code 1 when something could not run.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ PARTS: dict[str, Callable[[], list[Part]]] = {
     "ranks": ranks.measure,
     "edit": builds.measure_edit,
     "build": builds.measure_cold,
+    "remove": packing.remove,
 }
 DEFAULT = ("pack", "warm", "cold", "ranks", "edit")
 OUTPUT = CHECKOUT / "build" / "bench-images.json"
@@ -48,15 +49,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.images", description=__doc__)
     shown = f"of: {', '.join(PARTS)} ({', '.join(DEFAULT)})"
     parser.add_argument("parts", nargs="*", metavar="PART", help=shown)
-    parser.add_argument("--remove", action="store_true", help="remove the packed forms at the end")
     options = parser.parse_args()
     if set(options.parts) - set(PARTS):
         parser.error(f"there is: {', '.join(PARTS)}")
     began, before = time.monotonic(), os.getloadavg()[0]
-    chosen = options.parts or ([] if options.remove else DEFAULT)
-    parts = [part for name in chosen for part in attempt(name)]
-    if options.remove:
-        packing.remove()
+    parts = [part for name in options.parts or DEFAULT for part in attempt(name)]
     load, took = (before, os.getloadavg()[0]), time.monotonic() - began
     report.write(OUTPUT, parts, cpus=os.cpu_count(), load=load, seconds=took)
     print(report.text(parts, load))
