@@ -29,7 +29,8 @@ def reference() -> str:
     """Return the reference: each command's help as `runner COMMAND --help` prints it."""
     texts = []
     for name, command in commands(cli, ("runner",)):
-        context = click.Context(command, info_name=name, terminal_width=90, max_content_width=90)
+        settings = {"terminal_width": 90, "max_content_width": 90, **command.context_settings}
+        context = click.Context(command, info_name=name, **settings)
         texts.append(f"```text\n{command.get_help(context).rstrip()}\n```")
     return "\n\n".join(texts)
 
