@@ -58,12 +58,12 @@ def environment(places: Places, environ: Mapping[str, str], epoch: int) -> dict[
     ours = {
         "APPTAINER_TMPDIR": str(places.temporary),
         "APPTAINER_CACHEDIR": str(places.work / "apptainer-cache"),
-        "SOURCE_DATE_EPOCH": str(epoch),
     }
     foreign = (*FOREIGN, *CA_VARIABLES)
     kept = {name: value for name, value in environ.items() if not name.startswith(foreign)}
     # The user's own folders are kept, but not a TMPDIR, which jobs often have in memory.
-    return {**ours, **kept, "TMPDIR": ours["APPTAINER_TMPDIR"]}
+    fixed = {"TMPDIR": ours["APPTAINER_TMPDIR"], "SOURCE_DATE_EPOCH": str(epoch)}
+    return {**ours, **kept, **fixed}
 
 
 def authorities(site: Path) -> bytes:
