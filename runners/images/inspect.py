@@ -77,6 +77,8 @@ def inspect(path: Path) -> Inspection:
 def _known(name: str, labels: dict[str, str], inside: dict[str, str]) -> Fact:
     if name in labels:
         return Fact(labels[name], LABEL)
+    if name == "nccl.version" and labels.get("cuda.version") == "none":
+        return Fact("none", LABEL)  # our CPU image has no label for what it cannot have
     return Fact(inside[name], PROBED) if name in inside else NOT_KNOWN
 
 

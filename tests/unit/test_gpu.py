@@ -130,6 +130,10 @@ def test_inspect_shows_what_a_gpu_image_needs(tmp_path: Path) -> None:
     facts = inspect.inspect(tmp_path).facts
     assert facts["cuda.driver.minimum"].value == "525.60.13"
     assert "cudnn.version" not in facts  # not known, and not every image's business
+    labels.update({"cuda.version": "none"})
+    labels.pop("nccl.version", None)
+    (tmp_path / ".singularity.d" / "labels.json").write_text(json.dumps(labels))
+    assert inspect.inspect(tmp_path).facts["nccl.version"].value == "none"
 
 
 @pytest.fixture
