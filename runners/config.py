@@ -23,6 +23,8 @@ else:
 DEFAULTS: dict[str, Any] = {
     "nodes": 1,
     "controller": "auto",
+    "launcher": "auto",
+    "runtime": "auto",
     "scheduler": "auto",
     "runs-dir": "runs",
 }

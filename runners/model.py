@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .sites.profile import Profile
+
 
 @dataclass(frozen=True)
 class Resources:
@@ -16,6 +18,7 @@ class Resources:
     cpus_per_task: int | None = None
     gpus: str | None = None
     gpus_per_node: str | None = None
+    gpus_per_task: str | None = None
     gres: str | None = None
     time: str | None = None
     partition: str | None = None
@@ -26,6 +29,8 @@ class Resources:
     nodelist: str | None = None
     exclude: str | None = None
     exclusive: bool = False
+    overcommit: bool = False
+    distribution: str | None = None
     reservation: str | None = None
     dependency: str | None = None
     comment: str | None = None
@@ -40,7 +45,8 @@ class Resources:
     @property
     def wants_gpus(self) -> bool:
         """Whether any of Slurm's ways to ask for GPUs is used."""
-        return bool(self.gpus or self.gpus_per_node or "gpu" in (self.gres or ""))
+        asked = self.gpus or self.gpus_per_node or self.gpus_per_task
+        return bool(asked or "gpu" in (self.gres or ""))
 
 
 @dataclass(frozen=True)
@@ -76,10 +82,15 @@ class JobSpec:
     resources: Resources
     runs_dir: Path
     scheduler: str = "auto"
+    runtime: str = "auto"
+    launcher: str = "auto"
     controller: str = "auto"
     mpi: str | None = None
+    host_mpi: bool = False
+    cpu_bind: str | None = None
     interface: str | None = None
     nv: bool | None = None
+    rocm: bool | None = None
     data: Path | None = None
     output: str | None = None
     binds: tuple[BindMount, ...] = ()
@@ -91,11 +102,34 @@ class JobSpec:
 
 
 @dataclass(frozen=True)
-class Site:
-    """What this machine offers, asked once: `mpi_types` are srun's, empty without Slurm.
+class Partition:
+    """A part of the cluster, as sinfo tells; the counts are those of its smallest node.
 
-    `driver` is the version of its NVIDIA driver, `glibc` that of its C library, `architecture` is
-    in Go's words, such as amd64; empty if unknown.
+    `gpus` has the type ("" where the site gives none) and the number of each kind; `time_limit` is
+    Slurm's text, such as 1-00:00:00; `default` is the one that a job without --partition gets.
+    """
+
+    name: str
+    nodes: int = 0
+    cpus: int = 0
+    memory_mb: int = 0
+    gpus: tuple[tuple[str, int], ...] = ()
+    features: tuple[str, ...] = ()
+    time_limit: str = ""
+    default: bool = False
+
+
+@dataclass(frozen=True)
+class Site:
+    """What this machine offers, asked once; what could not be found out is empty.
+
+    `mpi_types` are srun's and `mpi_default` the one it takes by itself; `schedulers` are those
+    whose commands are here; `runtimes` likewise, the preferred one first. `driver` is the version
+    of the NVIDIA driver, `glibc` that of the C library, `architecture` is in Go's words, such as
+    amd64. `host_mpi` is flavour and version of the mpirun on the PATH, such as "openmpi 5.0.7".
+    `allocation` is the number of the Slurm job in which this process runs, and `allocated_nodes`
+    its nodes. `problems` are commands that hung or were not understood, in words for the user.
+    `profile` is the site's own, None where none is known.
     """
 
     has_slurm: bool
@@ -104,14 +138,28 @@ class Site:
     driver: str = ""
     glibc: str = ""
     architecture: str = ""
+    schedulers: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    slurm_version: str = ""
+    mpi_default: str = ""
+    task_plugin: str = ""
+    cluster_name: str = ""
+    partitions: tuple[Partition, ...] = ()
+    host_mpi: str = ""
+    amd: bool = False
+    allocation: str = ""
+    allocated_nodes: int = 0
+    problems: tuple[str, ...] = ()
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True)
 class ImageInfo:
-    """What an image says of itself; without labels of ours, `labels` has no key of ours.
+    """What is known of an image: its labels, and for one that is not ours what was found inside.
 
-    A pulled image has the `source` that it came from and the `digest` of its file. The
-    `architecture` is in Go's words, such as amd64; empty if unknown.
+    `found` holds facts under the names of our labels; `fact` reads both. A pulled image has the
+    `source` that it came from and the `digest` of its file. The `architecture` is in Go's words,
+    such as amd64; empty if unknown. `problem` says why the image could not be looked into.
     """
 
     path: Path
@@ -119,26 +167,65 @@ class ImageInfo:
     source: str = ""
     digest: str = ""
     architecture: str = ""
+    found: dict[str, str] = field(default_factory=dict)
+    problem: str = ""
 
-    def listed(self, label: str) -> tuple[str, ...]:
-        """Return a comma-separated label as a tuple, empty when absent."""
-        return tuple(part for part in self.labels.get(label, "").split(",") if part)
+    def fact(self, name: str) -> str:
+        """Return a fact such as "mpi.version", "" when unknown and "none" when not in the image."""
+        return self.labels.get(name) or self.found.get(name, "")
+
+    def how(self, name: str) -> str:
+        """Return what a fact rests on, in words, such as `its label mpi.version is 4.1.4`."""
+        if self.labels.get(name):
+            return f"its label {name} is {self.labels[name]}"
+        if self.found.get(name):
+            return f"looking into it, {name} is {self.found[name]}"
+        return f"{name} is unknown" + (f": {self.problem}" if self.problem else "")
+
+    def listed(self, name: str) -> tuple[str, ...]:
+        """Return a comma-separated fact as a tuple, empty when absent or "none"."""
+        return tuple(part for part in self.fact(name).split(",") if part not in ("", "none"))
 
 
 @dataclass(frozen=True)
 class Decision:
-    """One choice of the plan, and what it rests on."""
+    """One choice of the plan, why, and what that rests on."""
 
     what: str
     value: str
     reason: str
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a plan cannot work. `remedies` are ranked, each an option, or a command to type."""
+
+    what: str
+    evidence: str = ""
+    remedies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the job. What the user has exported wins, unless `forced`.
+
+    `where` is "job" for the batch script, srun and mpirun, "image" for inside the container only.
+    """
+
+    name: str
+    value: str
+    reason: str
+    where: str = "job"
+    forced: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
     """Every choice made; `script` turns it into text and nothing else.
 
-    `driver` is the oldest NVIDIA driver for the image, None when it does not say.
+    `driver` is the oldest NVIDIA driver for the image, None when it does not say. With `refusals`
+    it cannot work, and is submitted by force only. `data_plane` is nccl, mpi or gloo.
     """
 
     spec: JobSpec
@@ -154,3 +241,9 @@ class Plan:
     image_digest: str = ""
     verified_digest: str = ""
     driver: str | None = None
+    rocm: bool = False
+    data_plane: str = ""
+    cpu_bind: str | None = None
+    variables: tuple[Variable, ...] = ()
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[Refusal, ...] = ()

@@ -31,10 +31,15 @@ def job_spec(config: Config, image: Path, trainer: Trainer) -> JobSpec:
         resources=_resources(config),
         runs_dir=Path(get("runs-dir")).absolute(),
         scheduler=get("scheduler"),
+        runtime=get("runtime"),
+        launcher=get("launcher"),
         controller=get("controller"),
         mpi=get("mpi"),
+        host_mpi=bool(get("host-mpi")),
+        cpu_bind=get("cpu-bind"),
         interface=get("network-interfaces"),
         nv=get("nv"),
+        rocm=get("rocm"),
         data=_folder("data", get("data")),
         output=get("output"),
         binds=tuple(parse_bind(text) for text in get("bind") or ()),
@@ -58,7 +63,8 @@ def _resources(config: Config) -> Resources:
             f"--time {values['time']!r} is not a time that Slurm reads",
             remedy="--time 30 (minutes), --time 01:30:00 or --time 2-12:00:00 (days-hours)",
         )
-    values["exclusive"] = bool(values["exclusive"])
+    for switch in ("exclusive", "overcommit"):
+        values[switch] = bool(values[switch])
     return _consistent(Resources(**values))
 
 

@@ -48,6 +48,12 @@ SLURM = (
         metavar="[TYPE:]N",
         sbatch="SBATCH_GPUS_PER_NODE",
     ),
+    _slurm(
+        "gpus-per-task",
+        "GPUs that each rank alone sees",
+        metavar="[TYPE:]N",
+        sbatch="SBATCH_GPUS_PER_TASK",
+    ),
     _slurm("gres", "generic resources on each node", metavar="gpu:N", sbatch="SBATCH_GRES"),
     _slurm(
         "time",
@@ -66,6 +72,20 @@ SLURM = (
     _slurm("nodelist", "nodes to use", short="-w"),
     _slurm("exclude", "nodes not to use", short="-x"),
     _slurm("exclusive", "whole nodes", "switch", sbatch="SBATCH_EXCLUSIVE"),
+    _slurm(
+        "overcommit",
+        "several ranks on one CPU",
+        "switch",
+        short="-O",
+        sbatch="SBATCH_OVERCOMMIT",
+    ),
+    _slurm(
+        "distribution",
+        "how ranks go to nodes",
+        short="-m",
+        metavar="block|cyclic|...",
+        sbatch="SBATCH_DISTRIBUTION",
+    ),
     _slurm("reservation", "reservation", sbatch="SBATCH_RESERVATION"),
     _slurm("dependency", "jobs to wait for", short="-d"),
     _slurm("comment", "comment (mandatory on some sites)"),
@@ -76,6 +96,14 @@ CONTAINER = (
     Setting("env", "list", "container", "variable for the trainer", metavar="NAME=VALUE"),
     Setting(
         "nv", "switch", "container", "NVIDIA driver in the image (default: when GPUs are asked)"
+    ),
+    Setting("rocm", "switch", "container", "AMD driver in the image (default: as for --nv)"),
+    Setting(
+        "runtime",
+        "text",
+        "container",
+        "what runs the image; none: a virtual or conda environment",
+        choices=("auto", "apptainer", "singularity", "shifter", "podman-hpc", "none"),
     ),
     Setting("data", "text", "container", "dataset folder, read-only at /data", metavar="DIR"),
     Setting("module", "list", "container", "environment module to load in the job"),
@@ -88,7 +116,16 @@ HOROVOD = (
         "who starts and steers Horovod",
         choices=("auto", "mpi", "gloo"),
     ),
+    Setting(
+        "launcher",
+        "text",
+        "horovod",
+        "who starts the ranks",
+        choices=("auto", "srun", "mpirun", "mpiexec", "horovodrun", "local"),
+    ),
     Setting("mpi", "text", "horovod", "type for srun --mpi=", metavar="TYPE"),
+    Setting("host-mpi", "switch", "horovod", "the host's MPI libraries in the image"),
+    Setting("cpu-bind", "text", "horovod", "how srun binds ranks to CPUs", metavar="TYPE"),
     Setting("network-interfaces", "text", "horovod", "interface for Gloo", metavar="NAME"),
 )
 RUNNER = (
@@ -97,8 +134,9 @@ RUNNER = (
         "text",
         "runner",
         "where to run",
-        choices=("auto", "slurm", "local"),
+        choices=("auto", "slurm", "allocation", "pbs", "cobalt", "local"),
     ),
+    Setting("site", "text", "runner", "the site's profile (default: found)", metavar="NAME"),
     Setting("runs-dir", "text", "runner", "folder for the runs (default: ./runs)", metavar="DIR"),
     Setting("sbatch-arg", "list", "runner", "any other option for sbatch", metavar="ARG"),
     Setting("srun-arg", "list", "runner", "any other option for srun", metavar="ARG"),

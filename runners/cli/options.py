@@ -22,7 +22,10 @@ def _option(setting: Setting) -> Decorator:
     words = (*setting.words, f"--{setting.name}")
     if setting.kind == "switch":
         return click.option(
-            f"--{setting.name}/--no-{setting.name}", default=None, help=setting.help
+            *setting.words,
+            f"--{setting.name}/--no-{setting.name}",
+            default=None,
+            help=setting.help,
         )
     return click.option(
         *words,
