@@ -40,8 +40,9 @@ class State:
 
     @classmethod
     def locate(cls, folder: str | None = None) -> State:
-        """The state of the cluster at *folder*, or of the cache's own cluster."""
+        """The cluster at *folder*, at RUNNER_TEST_CLUSTER, or the cache's own."""
         cache = cache_root(os.environ)
+        folder = folder or os.environ.get("RUNNER_TEST_CLUSTER")
         return cls(cache, Path(folder).absolute() if folder else cache / "cluster")
 
     @property
