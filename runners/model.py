@@ -128,8 +128,9 @@ class Site:
     of the NVIDIA driver, `glibc` that of the C library, `architecture` is in Go's words, such as
     amd64. `host_mpi` is flavour and version of the mpirun on the PATH, such as "openmpi 5.0.7".
     `allocation` is the number of the Slurm job in which this process runs, and `allocated_nodes`
-    its nodes. `problems` are commands that hung or were not understood, in words for the user.
-    `profile` is the site's own, None where none is known.
+    its nodes. `cwd` is the current folder; `environment` has the user's variables that matter to
+    a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or were not understood, in
+    words for the user. `profile` is the site's own, None where none is known.
     """
 
     has_slurm: bool
@@ -149,6 +150,8 @@ class Site:
     amd: bool = False
     allocation: str = ""
     allocated_nodes: int = 0
+    cwd: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     profile: Profile | None = None
 

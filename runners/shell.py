@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Callable
@@ -48,6 +49,38 @@ def run(
     except subprocess.TimeoutExpired:
         raise SystemFault(f"{argv[0]} did not answer within {timeout:.0f} s") from None
     return Result(done.returncode, done.stdout, done.stderr)
+
+
+def together(commands: Sequence[Sequence[str]], timeout: float) -> list[Result]:
+    """Run all commands at once, for `timeout` seconds in all; return their results in order.
+
+    For questions whose answers one can do without: a command that is absent has the code 127, one
+    that hangs is ended and has 124, and `err` says so.
+    """
+    began = time.monotonic()
+    running = [_start_quietly(argv) for argv in commands]
+    return [_result(each, began + timeout, timeout) for each in running]
+
+
+def _start_quietly(argv: Sequence[str]) -> subprocess.Popen[str] | str:
+    pipe, none = subprocess.PIPE, subprocess.DEVNULL
+    try:
+        return subprocess.Popen(
+            argv, stdin=none, stdout=pipe, stderr=pipe, text=True, errors="replace"
+        )
+    except OSError as error:
+        return f"{argv[0]}: {error.strerror}"
+
+
+def _result(process: subprocess.Popen[str] | str, deadline: float, timeout: float) -> Result:
+    if isinstance(process, str):
+        return Result(127, "", process)
+    try:
+        out, err = process.communicate(timeout=max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.kill()  # not waited for: a child of its own may keep the pipes open
+        return Result(124, "", f"no answer within {timeout:.0f} s")
+    return Result(process.returncode, out, err)
 
 
 def ask(argv: Sequence[str]) -> Result:

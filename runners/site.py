@@ -3,46 +3,133 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Callable, TypeVar
 
 from . import shell
 from .images import machine
-from .model import Site
+from .model import Partition, Site
 from .rank.gpu import driver_version
+from .schedulers import slurm_facts
+
+SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
+RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc")
+SUBMITS = {"slurm": "sbatch", "pbs": "qsub", "cobalt": "cqsub"}
+# What a user may have set that changes a job, or what a site's rules may name.
+MATTERS = re.compile(
+    r"(NCCL|HOROVOD|UCX|FI|OMPI_MCA|PMIX_MCA|OMP|SLURM_CPU_BIND)_|"
+    r"(CUDA_VISIBLE_DEVICES|SLURM_CPU_BIND|USER|HOME|SCRATCH|PSCRATCH|RUNNER_SCRATCH)$"
+)
+MPIRUN = ["mpirun", "--version"]
+Parsed = TypeVar("Parsed")
 
 
 def probe() -> Site:
-    """Return what is here: Slurm with its MPI types, and a container runtime.
+    """Return what is here; a command that hangs or cannot be read is left out, and told.
 
-    `srun --mpi=list` only lists plugin files; it does not call the controller.
+    `srun --mpi=list` only lists plugin files; the other two questions go to Slurm's controller.
     """
-    has_slurm = shutil.which("sbatch") is not None
-    types = parse_mpi_list(shell.run(["srun", "--mpi=list"])) if has_slurm else ()
-    return Site(has_slurm, types, _runtime(), driver_version(), _glibc(), machine.architecture())
+    env = os.environ
+    runtimes = tuple(name for name in RUNTIMES if shutil.which(name))
+    slurm = shutil.which("sbatch") is not None
+    problems: list[str] = []
+    types, settings, partitions = _slurm(problems) if slurm else ((), {}, ())
+    return Site(
+        has_slurm=slurm,
+        mpi_types=types,
+        runtime=next(iter(runtimes), None),
+        runtimes=runtimes,
+        schedulers=tuple(name for name, command in SUBMITS.items() if shutil.which(command)),
+        driver=driver_version(),
+        glibc=_glibc(),
+        architecture=machine.architecture(),
+        slurm_version=settings.get("SLURM_VERSION", ""),
+        mpi_default=settings.get("MpiDefault", ""),
+        task_plugin=settings.get("TaskPlugin", ""),
+        cluster_name=settings.get("ClusterName", ""),
+        partitions=partitions,
+        amd=Path("/dev/kfd").exists(),
+        allocation=env.get("SLURM_JOB_ID", ""),
+        allocated_nodes=_number(env.get("SLURM_JOB_NUM_NODES", "")),
+        cwd=os.getcwd(),
+        environment=that_matters(env),
+        problems=tuple(problems),
+    )
+
+
+def _slurm(
+    problems: list[str],
+) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
+    commands = [slurm_facts.MPI_LIST, slurm_facts.CONFIG, slurm_facts.PARTITIONS]
+    types, config, sinfo = shell.together(commands, SECONDS_TO_ANSWER)
+    # srun prints its list on stderr (22.05) or stdout (newer).
+    types = shell.Result(types.code, types.out + types.err, types.err)
+    return (
+        _read(slurm_facts.MPI_LIST, types, slurm_facts.parse_mpi_list, (), problems),
+        _read(slurm_facts.CONFIG, config, slurm_facts.parse_config, {}, problems),
+        _read(slurm_facts.PARTITIONS, sinfo, slurm_facts.parse_partitions, (), problems),
+    )
+
+
+def _read(
+    command: list[str],
+    answer: shell.Result,
+    parse: Callable[[str], Parsed],
+    otherwise: Parsed,
+    problems: list[str],
+) -> Parsed:
+    """Return what a command said; when that fails note why, with its words, and go on."""
+    if answer.code:
+        problems.append(f"{command[0]}: {_first(answer.err or answer.out)}")
+        return otherwise
+    try:
+        found = parse(answer.out)
+    except ValueError:
+        problems.append(f"{command[0]} printed what runner does not read: {_first(answer.out)}")
+        return otherwise
+    if not found and command is not slurm_facts.PARTITIONS:
+        problems.append(f"{command[0]} printed what runner does not read: {_first(answer.out)}")
+    return found
+
+
+def _first(text: str) -> str:
+    return text.strip().partition("\n")[0][:200] or "it said nothing"
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+def that_matters(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a plan looks at."""
+    return {name: value for name, value in env.items() if MATTERS.match(name)}
+
+
+def mpirun() -> str:
+    """Return flavour and version of the mpirun on the PATH, empty without one.
+
+    It is this machine's; the nodes of the job are taken to have the same.
+    """
+    return parse_mpirun(shell.together([MPIRUN], SECONDS_TO_ANSWER)[0])
+
+
+def parse_mpirun(answer: shell.Result) -> str:
+    """Return "openmpi 5.0.7" or "mpich 4.0.2" from `mpirun --version`."""
+    for flavour, pattern in (
+        ("openmpi", r"\(Open MPI\) (\d[\w.]*)"),
+        ("intelmpi", r"Intel\(R\) MPI Library .*?Version (\d[\w.]*)"),
+        ("mpich", r"HYDRA[\s\S]*?Version:\s+(\d[\w.]*)"),
+    ):
+        found = re.search(pattern, answer.out)
+        if found:
+            return f"{flavour} {found.group(1)}"
+    return ""
 
 
 def _glibc() -> str:
     """Return 2.36 of "glibc 2.36"; empty with another C library."""
     name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     return version if name == "glibc" else ""
-
-
-def _runtime() -> str | None:
-    for name in ("apptainer", "singularity"):
-        if shutil.which(name):
-            return name
-    return None
-
-
-def parse_mpi_list(answer: shell.Result) -> tuple[str, ...]:
-    """Return the types that `srun --mpi=list` prints, such as none, pmi2, pmix and pmix_v5.
-
-    Slurm 22.05 to 26.05 print a heading, one indented type a line, and a line of pmix versions.
-    """
-    types: list[str] = []
-    for line in (answer.out + answer.err).splitlines():
-        if line.startswith(("\t", " ")):
-            types.append(line.strip())
-        elif line.startswith("specific pmix plugin versions available:"):
-            types += [version.strip() for version in line.split(":", 1)[1].split(",")]
-    return tuple(types)

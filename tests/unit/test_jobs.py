@@ -14,7 +14,7 @@ from runners.errors import NotFound, Refused, SystemFault
 from runners.jobs import Job, JobPaths, JobState
 from runners.schedulers import local, slurm
 from runners.shell import Result
-from runners.site import parse_mpi_list
+from runners.schedulers.slurm_facts import parse_mpi_list
 
 
 def make_run(folder: Path, id: str, state: str = "", submitted: float = 1.0) -> JobPaths:
@@ -174,8 +174,8 @@ def test_srun_names_the_lost_task(line: str, who: str | None) -> None:
 def test_mpi_types_of_three_generations() -> None:
     text = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n"
     text += "specific pmix plugin versions available: pmix_v4,pmix_v5\n"
-    assert parse_mpi_list(Result(0, text, "")) == ("none", "pmi2", "pmix", "pmix_v4", "pmix_v5")
-    assert parse_mpi_list(Result(0, "", text.replace("\t", "  ")))[:3] == ("none", "pmi2", "pmix")
+    assert parse_mpi_list(text) == ("none", "pmi2", "pmix", "pmix_v4", "pmix_v5")
+    assert parse_mpi_list(text.replace("\t", "  "))[:3] == ("none", "pmi2", "pmix")
 
 
 def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,80 @@
+"""What a Slurm cluster says of itself: commands and parsers for its types, partitions, settings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ..model import Partition
+
+MPI_LIST = ["srun", "--mpi=list"]
+CONFIG = ["scontrol", "show", "config"]
+# sinfo(1), -o: name with * for the default, nodes, CPUs, memory, GRES, features, time limit. With
+# --exact, nodes that differ have lines of their own.
+PARTITIONS = ["sinfo", "--noheader", "--exact", "--format=%P|%D|%c|%m|%G|%f|%l"]
+# gpu:A100:4(S:0-1), gpu:2, gpu:a100_1g.5gb:7
+GPU = re.compile(r"gpu(?::(?P<type>[^:(]+))?:(?P<count>\d+)")
+
+
+def parse_mpi_list(text: str) -> tuple[str, ...]:
+    """Return the types that `srun --mpi=list` prints, such as none, pmi2, pmix and pmix_v5.
+
+    Slurm 22.05 to 26.05 print a heading, one indented type a line, and a line of pmix versions.
+    """
+    types: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(("\t", " ")):
+            types.append(line.strip())
+        elif line.startswith("specific pmix plugin versions available:"):
+            types += [version.strip() for version in line.split(":", 1)[1].split(",")]
+    return tuple(types)
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """Return the settings of `scontrol show config`, in which (null) stands for none."""
+    found = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            found[name.strip()] = "" if value.strip() == "(null)" else value.strip()
+    return found
+
+
+def parse_partitions(text: str) -> tuple[Partition, ...]:
+    """Return the partitions in sinfo's lines; raise ValueError for a line of another form."""
+    found: dict[str, Partition] = {}
+    for line in text.splitlines():
+        one = _parse_partition(line)
+        found[one.name] = _merged(found[one.name], one) if one.name in found else one
+    return tuple(found.values())
+
+
+def _parse_partition(line: str) -> Partition:
+    name, nodes, cpus, memory, gres, features, limit = line.split("|")
+    return Partition(
+        name.rstrip("*"),
+        int(nodes),
+        int(cpus.rstrip("+")),
+        int(memory.rstrip("+")),
+        parse_gpus(gres),
+        () if features == "(null)" else tuple(features.split(",")),
+        limit,
+        name.endswith("*"),
+    )
+
+
+def parse_gpus(gres: str) -> tuple[tuple[str, int], ...]:
+    """Return type and number of the GPUs among generic resources."""
+    return tuple((match["type"] or "", int(match["count"])) for match in GPU.finditer(gres))
+
+
+def _merged(one: Partition, other: Partition) -> Partition:
+    """Return one partition of two kinds of nodes, as poor as the poorer of them."""
+    return replace(
+        one,
+        nodes=one.nodes + other.nodes,
+        cpus=min(one.cpus, other.cpus),
+        memory_mb=min(one.memory_mb, other.memory_mb),
+        gpus=one.gpus + tuple(gpu for gpu in other.gpus if gpu not in one.gpus),
+        features=one.features + tuple(f for f in other.features if f not in one.features),
+    )
