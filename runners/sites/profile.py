@@ -15,28 +15,56 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Detect:
+    """What tells that this is the site: cluster names, host name patterns, variables' values."""
+
+    clusters: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A setting that every job must have, or with `gpus_only` every job with GPUs, and why.
+
+    `pattern` is a regular expression for the whole value, "" for any. `remedy` is what to type;
+    in it {framework} is the trainer's and {value} what was given.
+    """
+
+    reason: str
+    remedy: str = ""
+    pattern: str = ""
+    gpus_only: bool = False
+
+
+@dataclass(frozen=True)
 class Rules:
     """What the site enforces; the texts are reasons for the user.
 
-    `require` and `forbid` map settings to reasons. `submit_below` are folders, of which the
-    current one must be below one, with $USER and the like in them. `account` is a pattern that a
-    given --account must match, with its reason. `whole_nodes` names partitions, or "*", whose jobs
-    over several nodes must take all GPUs of each; `no_fast_network` GPU types whose nodes have
-    nothing faster than Ethernet.
+    `require` and `forbid` go by setting. `submit_below` are folders, of which the current one must
+    be below one, with $USER and the like in them. `gpu_request` is the setting by which GPUs are
+    asked for, gres or gpus-per-node; with `gpu_type` their type must be named. `max_time` has
+    limits in Slurm's form by partition or QOS, "*" for all others. `whole_nodes` names partitions,
+    or "*", whose jobs over several nodes must take all GPUs of each; `no_fast_network` GPU types
+    whose nodes have nothing faster than Ethernet.
     """
 
-    require: dict[str, str] = field(default_factory=dict)
+    require: dict[str, Requirement] = field(default_factory=dict)
     forbid: dict[str, str] = field(default_factory=dict)
     submit_below: tuple[str, ...] = ()
-    account: str = ""
-    account_reason: str = ""
+    gpu_request: str = ""
+    gpu_type: bool = False
+    max_time: dict[str, str] = field(default_factory=dict)
     whole_nodes: tuple[str, ...] = ()
     no_fast_network: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class NodeKind:
-    """The nodes of one partition or constraint: CPUs and GPUs of each, the GPUs' type."""
+    """Nodes of one kind: CPUs (as Slurm counts them) and GPUs of each, the GPUs' type.
+
+    `name` is a partition or a constraint; where the site has neither, any name.
+    """
 
     name: str
     cpus: int = 0
@@ -61,8 +89,12 @@ class HostMpi:
 class Profile:
     """One site, inheritance done. `launch` are settings as in runner.toml; `env` host variables.
 
-    `sources` maps a dotted key, or the beginning of one, to its source; `chosen` says why this
-    profile is in force, such as "the cluster calls itself neuron".
+    `runtime_args` goes by runtime. `module_use` are folders for `module use`, before any module is
+    loaded. `gpu_order` is CUDA_VISIBLE_DEVICES for a rank in a job that has all GPUs of its nodes,
+    so that GPUs follow the ranks' CPUs. `rendered` names the parts (scheduler, runtime, launcher)
+    that were compared with whole expected scripts, and never run by this project. `sources` and
+    `files` map each value's dotted key to its source and to the file that has it; `chosen` says
+    why this profile is in force, such as "the cluster calls itself neuron".
     """
 
     name: str
@@ -71,12 +103,21 @@ class Profile:
     runtimes: tuple[str, ...] = ()
     launch: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
+    detect: Detect = Detect()
     rules: Rules = Rules()
     nodes: tuple[NodeKind, ...] = ()
     host_mpi: HostMpi | None = None
     login: str = ""
     paths: dict[str, str] = field(default_factory=dict)
-    runtime_args: tuple[str, ...] = ()
-    runnable: bool = True
+    runtime_args: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    module_use: tuple[str, ...] = ()
+    gpu_order: str = ""
+    rendered: tuple[str, ...] = ()
     sources: dict[str, Source] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
     chosen: str = ""
+
+    @property
+    def runnable(self) -> bool:
+        """Whether this project has run jobs under the site's scheduler."""
+        return self.scheduler not in self.rendered
