@@ -21,17 +21,21 @@ BYTES_NEEDED = 64 * 2**20
 
 @dataclass(frozen=True)
 class Draft:
-    """What a launch is going to do, before it touches anything."""
+    """What a launch is going to do, before it touches anything.
+
+    `packages` are folders of Python modules that go into the run's folder, beside the shim.
+    """
 
     plan: Plan
     paths: JobPaths
     text: str
+    packages: tuple[Path, ...] = ()
 
 
-def draft(plan: Plan) -> Draft:
+def draft(plan: Plan, packages: tuple[Path, ...] = ()) -> Draft:
     """Return the script and the folder for it; nothing is written."""
     paths = JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name))
-    return Draft(plan, paths, script.render(plan, paths, os.getcwd()))
+    return Draft(plan, paths, script.render(plan, paths, os.getcwd()), packages)
 
 
 def submit(draft: Draft) -> Job:
@@ -53,7 +57,8 @@ def submit(draft: Draft) -> Job:
 def _write(draft: Draft) -> None:
     paths = draft.paths
     paths.log.parent.mkdir()
-    _copy_package(Path(__file__).parent / "rank", paths.code / "rank")
+    for package in (Path(__file__).parent / "rank", *draft.packages):
+        _copy_package(package, paths.code / package.name)
     if draft.plan.brings_recipe:
         _copy_package(recipes_folder(), paths.code / "recipes")
     paths.script.write_text(draft.text, encoding="utf-8")

@@ -12,7 +12,7 @@ import click
 from .. import config, launch, plan, request, site, trainers, watch
 from ..images import choose, policy, reference, roots
 from ..jobs import Job, JobPaths
-from ..model import ImageInfo, Plan
+from ..model import ImageInfo, Plan, Trainer
 from . import options, show
 
 EXAMPLE = """\b
@@ -49,7 +49,13 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
 
 def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
     """Return the plan for what the command line, files and environment ask."""
-    found, preset = trainers.find(trainer, args)
+    return plan_for(*trainers.find(trainer, args), flags, dry_run)
+
+
+def plan_for(
+    found: Trainer, preset: config.Layer | None, flags: dict[str, Any], dry_run: bool
+) -> Plan:
+    """The same for a trainer that was found, with its preset."""
     settings = config.load(flags, os.environ, preset)
     policies = policy.load(os.environ)
     image = _image(settings.get("image"), dry_run, policies)
