@@ -10,7 +10,10 @@ from collections.abc import Iterable
 
 
 class RunnerError(Exception):
-    """Base of all: `message` says what happened, `evidence` shows it, `remedy` is what to type."""
+    """Base of all: `message` says what happened, `evidence` shows it, `remedy` is what to type.
+
+    Several remedies stand on lines of their own, the best first.
+    """
 
     def __init__(self, message: str, evidence: str = "", remedy: str = "") -> None:
         super().__init__(message)
@@ -19,8 +22,7 @@ class RunnerError(Exception):
     def __str__(self) -> str:
         lines = [self.message]
         lines += [f"  {line}" for line in self.evidence.strip().splitlines()]
-        if self.remedy:
-            lines.append(f"  try: {self.remedy}")
+        lines += [f"  try: {line}" for line in self.remedy.splitlines()]
         return "\n".join(lines)
 
 

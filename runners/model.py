@@ -173,6 +173,11 @@ class ImageInfo:
     found: dict[str, str] = field(default_factory=dict)
     problem: str = ""
 
+    @property
+    def ours(self) -> bool:
+        """Whether its labels tell what is in it."""
+        return "horovod.version" in self.labels
+
     def fact(self, name: str) -> str:
         """Return a fact such as "mpi.version", "" when unknown and "none" when not in the image."""
         return self.labels.get(name) or self.found.get(name, "")

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from . import gpus
 from .config import Config
 from .errors import NotFound, UsageError
 from .model import BindMount, JobSpec, Resources, Trainer
@@ -69,10 +70,12 @@ def _resources(config: Config) -> Resources:
 
 
 def _consistent(asked: Resources) -> Resources:
-    """Check the task counts against each other; without any, each GPU of a node gets a task."""
+    """Check the counts against each other; without any, each GPU of a node gets a task."""
+    _check_gpus(asked)
     per_node, total = asked.ntasks_per_node, asked.ntasks
-    if per_node is None and total is None and asked.gpus_per_node:
-        return replace(asked, ntasks_per_node=_gpu_count(asked.gpus_per_node))
+    if per_node is None and total is None:
+        found = gpus.on_a_node(asked)
+        return replace(asked, ntasks_per_node=found[1]) if found and found[1] else asked
     if total is not None and total < asked.nodes:
         raise UsageError(
             f"--ntasks {total} leaves some of --nodes {asked.nodes} without a task",
@@ -86,14 +89,28 @@ def _consistent(asked: Resources) -> Resources:
     return asked
 
 
-def _gpu_count(text: str) -> int:
-    """Return N of `[TYPE:]N`."""
-    count = text.rpartition(":")[2]
-    if not count.isdigit() or int(count) == 0:
+def _check_gpus(asked: Resources) -> None:
+    """Refuse requests that are not Slurm's, or that say two things."""
+    for name in ("gpus", "gpus_per_node", "gpus_per_task"):
+        text = getattr(asked, name)
+        if text is not None and not gpus.TYPED.fullmatch(text):
+            raise UsageError(
+                f"--{name.replace('_', '-')} {text!r} is not [TYPE:]N",
+                remedy=f"--{name.replace('_', '-')} A100:4",
+            )
+    ways = {
+        "--gpus-per-node": asked.gpus_per_node,
+        "--gres": asked.gres if gpus.in_gres(asked.gres) else None,
+    }
+    said = {name: text for name, text in ways.items() if text}
+    if len(said) == 2 and gpus.in_gres(asked.gres) != gpus.typed(asked.gpus_per_node or ""):
+        both = " and ".join(f"{name} {text}" for name, text in said.items())
+        raise UsageError(f"{both} ask for different GPUs", remedy="leave out one of them")
+    if asked.gpus and gpus.typed(asked.gpus)[1] % asked.nodes:
         raise UsageError(
-            f"--gpus-per-node {text!r} is not [TYPE:]N", remedy="--gpus-per-node A100:4"
+            f"--gpus {asked.gpus} cannot be shared evenly by --nodes {asked.nodes}",
+            remedy="--gpus-per-node N",
         )
-    return int(count)
 
 
 def _positive(name: str, value: Any) -> None:

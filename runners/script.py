@@ -122,7 +122,8 @@ def command(plan: Plan, paths: JobPaths) -> str:
         shim += ["--nv", *(["--driver", plan.driver] if plan.driver else [])]
     shim += ["--run-dir", str(paths.root), "--"]
     container = runtimes.exec_argv(plan, str(paths.root))
-    groups = [launchers.outside(plan), container, shim, _trainer(plan)]
+    starts = [*launchers.inside(plan), *shim]
+    groups = [launchers.outside(plan), container, starts, _trainer(plan)]
     return " \\\n  ".join(shlex.join(group) for group in groups if group)
 
 

@@ -15,6 +15,7 @@ COMMANDS = {
     "build": ("build", "Build an image, without root."),
     "convert": ("convert", "Turn a Dockerfile into a definition."),
     "launch": ("launch", "Run a trainer on N ranks, in a container."),
+    "plan": ("plan", "Show what a launch would choose, and why."),
     "status": ("jobs", "Show the state of a job."),
     "list": ("jobs", "List the runs."),
     "logs": ("jobs", "Show a job's log."),

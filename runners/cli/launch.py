@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from .. import config, launch, plan, request, site, trainers, watch
+from ..errors import Refused
 from ..images import choose, policy, reference, roots
 from ..jobs import Job, JobPaths
 from ..model import ImageInfo, Plan, Trainer
-from . import options, show
+from . import again, options, show
 
 EXAMPLE = """\b
 Examples:
@@ -28,6 +29,7 @@ Examples:
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
 @click.option("--dry-run", "--dryrun", is_flag=True, help="print the script and stop")
+@click.option("--force", is_flag=True, help="submit although the plan says that it cannot work")
 @click.option("--wait", is_flag=True, help="wait for the end and take over the exit code")
 @click.option("--follow", is_flag=True, help="the same, showing the log and the result")
 @click.option("--parsable", is_flag=True, help="print the job's number and nothing else")
@@ -35,6 +37,7 @@ Examples:
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in an image."""
     made = make_plan(trainer, args, options.flags(values), values["dry_run"])
+    _refuse(made, values["force"])
     draft = launch.draft(made)
     if values["dry_run"]:
         _print_draft(draft, values["as_json"])
@@ -47,6 +50,22 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
         sys.exit(_to_the_end(draft.paths, job, values))
 
 
+def _refuse(made: Plan, force: bool) -> None:
+    """Raise Refused for a plan that cannot work, with the commands that can; with force, say it."""
+    for warning in made.warnings:
+        click.echo(f"runner: warning: {warning}", err=True)
+    if not made.refusals:
+        return
+    first, *others = made.refusals
+    evidence = [first.evidence, *(other.what for other in others)]
+    remedies = [again.with_options(remedy) for remedy in first.remedies]
+    text = "\n".join(line for line in evidence if line)
+    error = Refused(first.what, text, "\n".join(remedies))
+    if not force:
+        raise error
+    click.echo(f"runner: warning: submitted by force, although {error}", err=True)
+
+
 def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
     """Return the plan for what the command line, files and environment ask."""
     return plan_for(*trainers.find(trainer, args), flags, dry_run)
@@ -56,14 +75,26 @@ def plan_for(
     found: Trainer, preset: config.Layer | None, flags: dict[str, Any], dry_run: bool
 ) -> Plan:
     """The same for a trainer that was found, with its preset."""
+    here = site.probe()
     settings = config.load(flags, os.environ, preset)
     policies = policy.load(os.environ)
     image = _image(settings.get("image"), dry_run, policies)
     spec = request.job_spec(settings, image.path, found)
     verdict = policy.decide(policies, image.path)
-    made = plan.solve(spec, site.probe(), image)
+    if spec.launcher == "mpirun":
+        here = replace(here, host_mpi=site.mpirun())
+    made = plan.solve(spec, here, _looked_into(image))
     decisions = (*made.decisions, *verdict.decisions)
     return replace(made, decisions=decisions, verified_digest=verdict.digest)
+
+
+def _looked_into(image: ImageInfo) -> ImageInfo:
+    """Look into an image that is not ours, and say so, since it takes seconds the first time."""
+    if image.ours or not image.path.exists():
+        return image
+    from ..images import facts  # 20 ms that a launch of an image of ours need not pay
+
+    return facts.found(image, lambda text: click.echo(f"runner: {text}", err=True))
 
 
 def _image(name: str | None, dry_run: bool, policies: tuple[policy.Policy, ...]) -> ImageInfo:

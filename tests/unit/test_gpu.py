@@ -14,7 +14,6 @@ import pytest
 
 import runners.rank
 from runners import plan
-from runners.errors import Refused
 from runners.images import inspect
 from runners.model import ImageInfo, JobSpec, Resources, Site, Trainer
 from runners.rank import gpu
@@ -103,12 +102,11 @@ def test_an_image_without_labels_needs_any_driver() -> None:
 
 
 def test_without_a_scheduler_an_old_driver_is_refused() -> None:
-    with pytest.raises(Refused) as caught:
-        plan.solve(SPEC, replace(ALONE, driver="470.57.02"), IMAGE)
-    assert "too old for the CUDA in gpu.sif" in caught.value.message
-    assert "470.57.02" in caught.value.evidence
-    assert "525.60.13" in caught.value.evidence
-    assert "--no-nv" in caught.value.remedy
+    (refusal,) = plan.solve(SPEC, replace(ALONE, driver="470.57.02"), IMAGE).refusals
+    assert "too old for the CUDA in gpu.sif" in refusal.what
+    assert "470.57.02" in refusal.evidence
+    assert "525.60.13" in refusal.evidence
+    assert refusal.remedies[0] == "--no-nv"
 
 
 def test_a_driver_that_says_nothing_of_itself_is_left_to_the_container() -> None:
@@ -118,8 +116,8 @@ def test_a_driver_that_says_nothing_of_itself_is_left_to_the_container() -> None
 
 def test_gpus_for_an_image_that_cannot_use_them_are_refused() -> None:
     image = replace(IMAGE, labels={**IMAGE.labels, "cuda.version": "none"})
-    with pytest.raises(Refused, match=r"gpu\.sif cannot use them"):
-        plan.solve(SPEC, SLURM, image)
+    (refusal,) = plan.solve(SPEC, SLURM, image).refusals
+    assert "gpu.sif cannot use them" in refusal.what
     assert not plan.solve(replace(SPEC, nv=False), SLURM, image).nv
 
 

@@ -40,8 +40,8 @@ EXPECTED = """\
 # Submit it again by hand: sbatch /runs/torch_mnist-1/job.sbatch
 # scheduler: slurm (sbatch is on this machine)
 # runtime: apptainer (found on this machine)
-# launcher: srun (Slurm starts, counts and ends the ranks itself)
 # controller: gloo (the only one in the image)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
 # srun --mpi: none (Gloo needs no PMI)
 # --nv: no (the job asks for no GPU)
 # recipe: from the image (its label recipes names it)

@@ -6,27 +6,27 @@ The login node often has no GPU, or another driver than the nodes: there the nod
 
 from __future__ import annotations
 
-from .errors import Refused
-from .model import Decision, ImageInfo, Site
-from .rank.gpu import older
+from ..model import Decision, ImageInfo, Site
+from ..rank.gpu import older
+from .notes import Notes
 
 # NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
 # the driver of 12.0 or a newer one. Our images carry it as a label.
 MINIMUM = "cuda.driver.minimum"
 
 
-def check(scheduler: str, site: Site, image: ImageInfo) -> list[Decision]:
+def check(scheduler: str, site: Site, image: ImageInfo, notes: Notes) -> list[Decision]:
     """Return what is known of driver and C library for a job with --nv.
 
-    Raises Refused when the driver is too old and this machine, without a scheduler, is the node.
+    Refuses when the driver is too old and this machine, without a scheduler, is the node.
     """
-    minimum = image.labels.get(MINIMUM, "")
+    minimum = image.fact(MINIMUM)
     too_old = bool(minimum and site.driver and older(site.driver, minimum))
     if too_old and scheduler == "local":
-        raise Refused(
+        notes.refuse(
             f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
             f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
-            "an image with an older CUDA, a newer driver, or --no-nv to run on the CPUs",
+            "an image with an older CUDA, or a newer driver",
         )
     return [_driver(site, minimum, too_old), *_glibc(site, image)]
 
@@ -41,7 +41,7 @@ def _driver(site: Site, minimum: str, too_old: bool) -> Decision:
 
 def _glibc(site: Site, image: ImageInfo) -> list[Decision]:
     """Whether the libraries that --nv brings can need more than the image's C library has."""
-    own = image.labels.get("glibc.version", "")
+    own = image.fact("glibc.version")
     if not own or not site.glibc:
         return []
     if older(own, site.glibc):

@@ -1,0 +1,72 @@
+"""`runner plan`: every choice with its reason and evidence, or why it cannot work."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from .. import launch
+from ..model import Plan, Refusal
+from . import again, exits, options, show
+from .launch import make_plan
+
+EXAMPLE = """\b
+Examples:
+  runner plan --image horovod_cpu.sif --nodes 2 torch_mnist
+  runner plan --image other.sif -N 2 --controller mpi --json train.py
+"""
+
+
+@click.command("plan", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("trainer")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@options.setting_options
+@click.option("--json", "as_json", is_flag=True, help="print JSON, the script included")
+def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
+    """Show what a launch would choose, why, and what that rests on; nothing is submitted."""
+    made = make_plan(trainer, args, options.flags(values), dry_run=True)
+    if values["as_json"]:
+        show.print_json(as_data(made))
+    else:
+        _print(made)
+    if made.refusals:
+        sys.exit(exits.REFUSED)
+
+
+def as_data(made: Plan) -> dict[str, Any]:
+    """Return the plan for programs."""
+    return {
+        "works": not made.refusals,
+        "refusals": [asdict(refusal) for refusal in made.refusals],
+        "decisions": [asdict(decision) for decision in made.decisions],
+        "variables": [asdict(variable) for variable in made.variables],
+        "warnings": list(made.warnings),
+        "script": launch.draft(made).text,
+    }
+
+
+def _print(made: Plan) -> None:
+    rows = [[d.what, d.value, _because(d.reason, d.evidence)] for d in made.decisions]
+    rows += [[v.name, v.value, v.reason] for v in made.variables]
+    show.table(rows, ["choice", "value", "because"])
+    for text in made.warnings:
+        click.echo(f"warning: {text}")
+    for refusal in made.refusals:
+        _print_refusal(refusal)
+    if not made.refusals:
+        click.echo("this works; to run it: runner launch with the same words")
+
+
+def _because(reason: str, evidence: str) -> str:
+    return f"{reason} ({evidence})" if evidence else reason
+
+
+def _print_refusal(refusal: Refusal) -> None:
+    click.echo(f"refused: {refusal.what}")
+    if refusal.evidence:
+        click.echo(f"  {refusal.evidence}")
+    for remedy in refusal.remedies:
+        click.echo(f"  try: {again.with_options(remedy)}")

@@ -1,0 +1,23 @@
+"""The facts of an image that a plan needs: its labels, or what is found inside, once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Callable
+
+from ..errors import RunnerError
+from ..model import ImageInfo
+from . import inspect, memory
+
+
+def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
+    """Return the image with what is inside; what went wrong is its `problem`, no error.
+
+    `say` is told when this will take long, which is the first time for a file.
+    """
+    if image.path.is_dir() or memory.recall(image.path, "digest") is None:
+        say(f"looking into {image.path.name}, which has no labels of ours")
+    try:
+        return replace(image, found=inspect.look(image.path))
+    except RunnerError as error:
+        return replace(image, problem=error.message)

@@ -1,0 +1,35 @@
+"""The network: the interface for Gloo, and the variables that MPI and the site need."""
+
+from __future__ import annotations
+
+from ..model import JobSpec, Site
+from .notes import Notes
+
+
+def interface(spec: JobSpec, controller: str, one_node: bool, notes: Notes) -> None:
+    """Say which interface Gloo will use; MPI and NCCL choose by themselves or by the site's."""
+    if controller != "gloo":
+        return
+    if spec.interface:
+        notes.choose("interface", spec.interface, "as asked")
+    elif one_node:
+        notes.choose("interface", "loopback", "all ranks are on one node")
+    else:
+        reason = "each node takes the one that leads to rank 0's node"
+        notes.choose("interface", "found on the nodes", reason)
+
+
+def variables(site: Site, controller: str, launcher: str, runtime: str, notes: Notes) -> None:
+    """Set what MPI in containers and what the site's network needs."""
+    if controller == "mpi" and runtime != "none":
+        notes.set(
+            "OMPI_MCA_btl_vader_single_copy_mechanism",
+            "none",
+            "ranks in separate user namespaces may not copy from each other's memory",
+        )
+    profile = site.profile
+    for name, value in profile.env.items() if profile else ():
+        notes.set(name, value, f"{profile.name if profile else ''} needs it")
+    kept = [v.name for v in notes.variables if v.name in site.environment]
+    for name in kept:
+        notes.warn(f"your {name}={site.environment[name]} is kept")
