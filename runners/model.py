@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .sites.profile import Profile
+from .sites.profile import HostMpi, Profile
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,7 @@ class Site:
     its nodes. `cwd` is the current folder; `environment` has the user's variables that matter to
     a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or were not understood, in
     words for the user. `profile` is the site's own, None where none is known.
+    `host_libraries` are those of its mpirun, looked for when the job wants them in the image.
     """
 
     has_slurm: bool
@@ -154,6 +155,7 @@ class Site:
     environment: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     profile: Profile | None = None
+    host_libraries: HostMpi | None = None
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,8 @@ class Plan:
 
     `driver` is the oldest NVIDIA driver for the image, None when it does not say. With `refusals`
     it cannot work, and is submitted by force only. `data_plane` is nccl, mpi or gloo.
+    `runtime_args` are the site's options for the runtime, `module_use` its folders of modules.
+    `host_mpi` is set where the host's MPI libraries go into the image.
     """
 
     spec: JobSpec
@@ -255,3 +259,6 @@ class Plan:
     variables: tuple[Variable, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    runtime_args: tuple[str, ...] = ()
+    module_use: tuple[str, ...] = ()
+    host_mpi: HostMpi | None = None
