@@ -12,6 +12,7 @@ Solve = Callable[[JobSpec], Plan]
 # Ranked: what changes least comes first. None and "auto" let the solver choose.
 CHANGES: tuple[dict[str, Any], ...] = (
     {"mpi": None},
+    {"controller": "gloo"},
     {"controller": "gloo", "mpi": None},
     {"controller": "mpi", "mpi": None},
     {"launcher": "auto"},

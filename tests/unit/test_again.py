@@ -1,0 +1,29 @@
+"""A remedy is the command that was typed, with other options."""
+
+from __future__ import annotations
+
+import pytest
+
+from runners.cli.again import with_options
+
+
+@pytest.mark.parametrize(
+    ("options", "typed", "expected"),
+    [
+        (
+            "--mpi pmix",
+            ["launch", "--image", "a b.sif", "--mpi=pmi2", "-N", "2", "t", "--", "--mpi", "x"],
+            "runner launch --mpi pmix --image 'a b.sif' -N 2 t -- --mpi x",
+        ),
+        (
+            "--nodes 1 --ntasks 4",
+            ["plan", "-N", "2", "-np", "4", "t.py"],
+            "runner launch --nodes 1 --ntasks 4 t.py",
+        ),
+        ("--no-nv", ["launch", "--nv", "t"], "runner launch --no-nv t"),
+        ("make build-gpu", ["launch", "t"], "make build-gpu"),
+        ("--mpi pmix", ["-c"], "--mpi pmix"),
+    ],
+)
+def test_with_options(options: str, typed: list[str], expected: str) -> None:
+    assert with_options(options, typed) == expected

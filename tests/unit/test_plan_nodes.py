@@ -1,0 +1,147 @@
+"""GPUs, CPUs and partitions of the nodes, in the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners import gpus, plan
+from runners.model import ImageInfo, JobSpec, Partition, Plan, Resources, Site, Trainer
+
+SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), Resources(), Path("/r"))
+IMAGE = ImageInfo(
+    Path("/i/a.sif"),
+    {"horovod.controllers": "gloo", "horovod.operations": "nccl,gloo", "cuda.version": "12.8"},
+)
+SITE = Site(
+    True,
+    ("none", "pmix"),
+    "apptainer",
+    task_plugin="affinity,cgroup",
+    partitions=(
+        Partition("cpu", nodes=10, cpus=32, default=True),
+        Partition("a100", nodes=4, cpus=64, gpus=(("A100", 8),)),
+        Partition("mixed", nodes=4, cpus=32, gpus=(("T4", 8), ("V100", 2))),
+    ),
+)
+
+
+def solved(resources: Resources, site: Site = SITE, image: ImageInfo = IMAGE) -> Plan:
+    return plan.solve(replace(SPEC, resources=resources), site, image)
+
+
+def values(made: Plan) -> dict[str, str]:
+    return {decision.what: decision.value for decision in made.decisions}
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        (Resources(gpus_per_node="A100:4"), ("A100", 4)),
+        (Resources(gpus_per_node="4"), ("", 4)),
+        (Resources(nodes=2, gpus="8"), ("", 4)),
+        (Resources(nodes=2, ntasks=8, gpus_per_task="1"), ("", 4)),
+        (Resources(gres="gpu:A100:2,nvme:1"), ("A100", 2)),
+        (Resources(gres="gpu"), ("", 1)),
+        (Resources(gres="gpu:a100_1g.5gb:7"), ("a100_1g.5gb", 7)),
+        (Resources(gres="nvme:1"), None),
+        (Resources(), None),
+    ],
+)
+def test_ways_to_ask_for_gpus(resources: Resources, expected: tuple[str, int] | None) -> None:
+    assert gpus.on_a_node(resources) == expected
+
+
+@pytest.mark.parametrize(
+    ("resources", "words", "remedy"),
+    [
+        (Resources(gpus_per_node="1"), "partition cpu has no GPUs", "--partition a100"),
+        (
+            Resources(partition="a100", gpus_per_node="V100:2"),
+            "partition a100 has no GPUs of type V100",
+            "--partition mixed",
+        ),
+        (Resources(partition="a100", gpus_per_node="9"), "no node of partition a100 has 9", ""),
+        (
+            Resources(partition="mixed", gpus_per_node="V100:4"),
+            "no node of partition mixed has 4 GPUs",
+            "",
+        ),
+        (
+            Resources(partition="a100", gpus_per_node="4", ntasks_per_node=8),
+            "NCCL refuses two ranks on one GPU",
+            "--ntasks-per-node 4",
+        ),
+        (Resources(ntasks_per_node=40), "40 ranks with 1 CPUs each do not fit", "--overcommit"),
+        (
+            Resources(ntasks_per_node=8, cpus_per_task=8),
+            "8 ranks with 8 CPUs each do not fit",
+            "--cpus-per-task 1",
+        ),
+        (Resources(ntasks=64), "do not fit", "--nodes 2"),
+    ],
+)
+def test_what_the_partition_does_not_have(resources: Resources, words: str, remedy: str) -> None:
+    (refusal,) = solved(resources).refusals
+    assert words in refusal.what
+    assert not remedy or remedy in refusal.remedies
+
+
+def test_a_rank_has_its_gpus_part_of_the_node() -> None:
+    made = solved(Resources(partition="a100", gpus_per_node="4", ntasks_per_node=4))
+    assert made.spec.resources.cpus_per_task == 8
+    assert made.cpu_bind == "cores"
+    assert made.data_plane == "nccl"
+    assert values(made)["GPU of a rank"] == "local rank modulo the visible ones"
+
+
+def test_one_visible_gpu_for_each_rank() -> None:
+    made = solved(Resources(partition="a100", ntasks_per_node=4, gpus_per_task="1"))
+    assert values(made)["GPU of a rank"] == "the visible one"
+    assert not made.refusals
+
+
+def test_idle_gpus_and_parts_of_gpus_are_told() -> None:
+    made = solved(Resources(partition="a100", gpus_per_node="8", ntasks_per_node=2))
+    assert "2 ranks on a node with 8 GPUs: 6 stay idle" in made.warnings
+    parts = replace(SITE, partitions=())
+    made = solved(Resources(gres="gpu:1g.10gb:2", ntasks_per_node=2), parts)
+    assert any("MIG" in text for text in made.warnings)
+
+
+def test_amd_gpus_get_rocm() -> None:
+    nodes = (Partition("mi", nodes=2, cpus=64, gpus=(("mi250", 8),), default=True),)
+    made = solved(Resources(gpus_per_node="mi250:8"), replace(SITE, partitions=nodes))
+    assert (made.nv, made.rocm) == (False, True)
+    asked = replace(SPEC, resources=Resources(gpus_per_node="8"))
+    there = replace(SITE, partitions=(), amd=True)
+    assert plan.solve(asked, there, IMAGE).rocm
+    assert plan.solve(replace(asked, nv=True), there, IMAGE).nv
+
+
+def test_a_gpu_job_without_nccl_is_told() -> None:
+    image = replace(IMAGE, labels={**IMAGE.labels, "horovod.operations": "gloo"})
+    made = solved(Resources(partition="a100", gpus_per_node="4", ntasks_per_node=4), image=image)
+    assert made.data_plane == "gloo"
+    assert any("no NCCL" in text for text in made.warnings)
+
+
+@pytest.mark.parametrize(
+    ("resources", "changes", "expected"),
+    [
+        (Resources(cpus_per_task=4), {}, "cores"),
+        (Resources(cpus_per_task=1), {}, None),
+        (Resources(cpus_per_task=4), {"task_plugin": "task/none"}, None),
+        (Resources(cpus_per_task=4), {"environment": {"SLURM_CPU_BIND": "none"}}, None),
+    ],
+)
+def test_binding(resources: Resources, changes: dict[str, object], expected: str | None) -> None:
+    site = replace(SITE, **changes)  # type: ignore[arg-type]
+    assert solved(resources, site).cpu_bind == expected
+
+
+def test_threads_are_the_cpus_of_a_rank() -> None:
+    made = solved(Resources(cpus_per_task=4))
+    assert [(v.name, v.value) for v in made.variables] == [("OMP_NUM_THREADS", "4")]

@@ -1,0 +1,115 @@
+"""Which MPI goes with which launcher and --mpi=; `make test-matrix` proves the same for real."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners import plan
+from runners.model import ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+
+TWO_NODES = Resources(nodes=2, ntasks_per_node=2)
+SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), TWO_NODES, Path("/runs"))
+SITE = Site(
+    True, ("none", "pmi2", "pmix", "pmix_v5"), "apptainer", host_mpi="openmpi 5.0.7", cwd="/s"
+)
+
+
+def foreign(controllers: str, **found: str) -> ImageInfo:
+    facts = {name.replace("_", "."): value for name, value in found.items()}
+    return ImageInfo(Path("/i/a.sif"), found={"horovod.controllers": controllers, **facts})
+
+
+OPENMPI = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version="5.0.7", pmix_version="5.0.6")
+MPICH = foreign("mpi,gloo", mpi_flavour="mpich", mpi_version="4.0.2")
+NO_MPI = foreign("gloo", mpi_version="none")
+UNKNOWN = ImageInfo(Path("/i/a.sif"), problem="nothing can be run in it")
+
+
+def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) -> Plan:
+    spec = replace(SPEC, controller=controller, mpi=mpi, launcher=launcher)
+    return plan.solve(spec, SITE, image)
+
+
+@pytest.mark.parametrize(
+    ("image", "controller", "mpi", "launcher", "works"),
+    [
+        (OPENMPI, "mpi", "pmix", "srun", True),
+        (OPENMPI, "mpi", "pmix_v5", "srun", True),
+        (OPENMPI, "mpi", "pmi2", "srun", False),
+        (OPENMPI, "mpi", "none", "srun", False),
+        (OPENMPI, "mpi", None, "mpirun", True),
+        (OPENMPI, "mpi", None, "horovodrun", False),
+        (OPENMPI, "gloo", "pmi2", "srun", True),
+        (OPENMPI, "gloo", None, "mpirun", True),
+        (MPICH, "mpi", "pmi2", "srun", True),
+        (MPICH, "mpi", "pmix", "srun", False),
+        (MPICH, "mpi", "none", "srun", False),
+        (MPICH, "mpi", None, "mpirun", False),
+        (MPICH, "gloo", "pmix", "srun", True),
+        (NO_MPI, "mpi", "pmix", "srun", False),
+        (NO_MPI, "gloo", "none", "srun", True),
+        (NO_MPI, "gloo", None, "mpirun", True),
+        (NO_MPI, "gloo", None, "horovodrun", False),
+    ],
+)
+def test_two_nodes(
+    image: ImageInfo, controller: str, mpi: str | None, launcher: str, works: bool
+) -> None:
+    made = solved(image, controller, mpi, launcher)
+    assert (not made.refusals) is works, made.refusals
+    assert works or made.refusals[0].remedies
+
+
+@pytest.mark.parametrize(("image", "mpi"), [(OPENMPI, "pmix"), (MPICH, "pmi2"), (UNKNOWN, "pmix")])
+def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> None:
+    made = solved(image, "mpi", None, "auto")
+    assert made.mpi == mpi
+    assert not made.refusals
+
+
+def test_an_unknown_image_gets_gloo_and_the_reason_why_it_is_unknown() -> None:
+    made = plan.solve(SPEC, SITE, UNKNOWN)
+    assert made.controller == "gloo"
+    (decision,) = [d for d in made.decisions if d.what == "controller"]
+    assert "nothing can be run in it" in decision.evidence
+
+
+def test_remedies_are_ranked_and_each_of_them_works() -> None:
+    refusal = solved(OPENMPI, "mpi", "pmi2", "srun").refusals[0]
+    assert refusal.remedies[:2] == ("--mpi pmix", "--controller gloo")
+    assert "looking into it, mpi.flavour is openmpi" in refusal.evidence
+    assert not solved(OPENMPI, "mpi", "pmix", "srun").refusals
+    assert not solved(OPENMPI, "gloo", "pmi2", "srun").refusals
+
+
+def test_horovodrun_stays_on_one_node() -> None:
+    refusal = solved(OPENMPI, "gloo", None, "horovodrun").refusals[0]
+    assert "ssh" in refusal.what
+    assert refusal.remedies[0] == "--launcher srun"
+    alone = replace(SPEC, resources=Resources(ntasks=2), launcher="horovodrun", controller="gloo")
+    assert not plan.solve(alone, SITE, OPENMPI).refusals
+
+
+def test_mpirun_of_another_mpi_and_none_at_all() -> None:
+    hydra = replace(SITE, host_mpi="mpich 4.0.2")
+    spec = replace(SPEC, launcher="mpirun", controller="mpi")
+    assert "every rank would be alone" in plan.solve(spec, hydra, OPENMPI).refusals[0].what
+    assert not plan.solve(spec, hydra, MPICH).refusals
+    nothing = replace(SITE, host_mpi="")
+    assert "no mpirun" in plan.solve(spec, nothing, OPENMPI).refusals[0].what
+
+
+def test_an_option_without_effect_is_told() -> None:
+    made = solved(OPENMPI, "mpi", "pmix", "mpirun")
+    assert made.mpi is None
+    assert any("--mpi pmix has no effect" in text for text in made.warnings)
+
+
+def test_a_slurm_that_did_not_answer_is_told_and_does_not_stop_the_plan() -> None:
+    deaf = replace(SITE, mpi_types=(), problems=("sinfo: no answer within 10 s",))
+    made = plan.solve(replace(SPEC, controller="mpi"), deaf, OPENMPI)
+    assert made.mpi == "pmix"
+    assert made.warnings == ("sinfo: no answer within 10 s",)
