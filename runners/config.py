@@ -1,6 +1,7 @@
 """Merges the sources of settings and remembers where each value came from.
 
-defaults < the recipe's preset < user file < project runner.toml < RUNNER_* < SBATCH_* < flags
+defaults < the recipe's preset < the site's profile < user file < project runner.toml < RUNNER_* <
+SBATCH_* < flags
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from .errors import UsageError, nearest
 from .settings import SETTINGS, Setting
+from .sites.profile import Profile
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,6 +32,8 @@ DEFAULTS: dict[str, Any] = {
 }
 PROJECT_FILE = "runner.toml"
 TABLES = ("launch", "policy")
+# Several ways to say one thing: a site's way gives way when the user takes another one.
+SAME = (("gpus", "gpus-per-node", "gpus-per-task", "gres"), ("ntasks", "ntasks-per-node"))
 TYPES: dict[str, type] = {"int": int, "text": str, "switch": bool}
 
 
@@ -67,15 +71,31 @@ def merge(layers: list[Layer]) -> Config:
     return Config(values, origins)
 
 
-def load(flags: Mapping[str, Any], env: Mapping[str, str], preset: Layer | None = None) -> Config:
+def load(
+    flags: Mapping[str, Any],
+    env: Mapping[str, str],
+    preset: Layer | None = None,
+    profile: Profile | None = None,
+) -> Config:
     """Return the settings in force here; raise UsageError for a file with unknown keys."""
-    layers = [Layer("default", DEFAULTS)]
-    if preset:
-        layers.append(preset)
-    layers += [check_table(*found) for found in tables(env, "launch")]
-    layers += from_environment(env)
-    layers.append(Layer("command line", {k: v for k, v in flags.items() if v not in (None, ())}))
-    return merge(layers)
+    own = [check_table(*found) for found in tables(env, "launch")]
+    own += from_environment(env)
+    own.append(Layer("command line", {k: v for k, v in flags.items() if v not in (None, ())}))
+    below = [Layer("default", DEFAULTS), *([preset] if preset else [])]
+    return merge([*below, *site_layers(profile, own), *own])
+
+
+def site_layers(profile: Profile | None, own: list[Layer]) -> list[Layer]:
+    """Return a layer for each setting of the site that the user's `own` layers leave in force."""
+    if profile is None:
+        return []
+    given = {name for layer in own for name in layer.values}
+    others = {name for names in SAME if given & set(names) for name in names}
+    return [
+        Layer(f"site {profile.name} ({profile.files.get(f'launch.{name}', '')})", {name: value})
+        for name, value in profile.launch.items()
+        if name not in others
+    ]
 
 
 def user_file(env: Mapping[str, str]) -> Path:

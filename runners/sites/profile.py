@@ -27,14 +27,16 @@ class Detect:
 class Requirement:
     """A setting that every job must have, or with `gpus_only` every job with GPUs, and why.
 
-    `pattern` is a regular expression for the whole value, "" for any. `remedy` is what to type;
-    in it {framework} is the trainer's and {value} what was given.
+    `pattern` is a regular expression for the whole value, "" for any; with `optional` it is for a
+    value that is given, and none need be. `remedy` is what to type; in it {framework} is the
+    trainer's and {value} what was given.
     """
 
-    reason: str
+    reason: str = ""
     remedy: str = ""
     pattern: str = ""
     gpus_only: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True)
