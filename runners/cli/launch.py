@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,8 @@ from .. import config, launch, plan, request, site, trainers, watch
 from ..errors import Refused
 from ..images import choose, policy, reference, roots
 from ..jobs import Job, JobPaths
-from ..model import ImageInfo, Plan, Trainer
+from ..model import ImageInfo, Plan, Site, Trainer
+from ..sites import find
 from . import again, options, show
 
 EXAMPLE = """\b
@@ -75,8 +77,8 @@ def plan_for(
     found: Trainer, preset: config.Layer | None, flags: dict[str, Any], dry_run: bool
 ) -> Plan:
     """The same for a trainer that was found, with its preset."""
-    here = site.probe()
-    settings = config.load(flags, os.environ, preset)
+    here = _here(flags, preset)
+    settings = config.load(flags, os.environ, preset, here.profile)
     policies = policy.load(os.environ)
     image = _image(settings.get("image"), dry_run, policies)
     spec = request.job_spec(settings, image.path, found)
@@ -86,6 +88,14 @@ def plan_for(
     made = plan.solve(spec, here, _looked_into(image))
     decisions = (*made.decisions, *verdict.decisions)
     return replace(made, decisions=decisions, verified_digest=verdict.digest)
+
+
+def _here(flags: dict[str, Any], preset: config.Layer | None) -> Site:
+    """Return what this machine offers, with the profile of the site that it belongs to."""
+    here = site.probe()
+    name = config.load(flags, os.environ, preset).get("site")
+    host = socket.gethostname()
+    return replace(here, profile=find.find(name, here.cluster_name, host, os.environ))
 
 
 def _looked_into(image: ImageInfo) -> ImageInfo:

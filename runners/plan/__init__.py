@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..model import BindMount, ImageInfo, JobSpec, Plan, Refusal, Site
+from ..sites import adapt, rules
+from ..sites.profile import HostMpi
 from . import cpu, driver, gpu, network, remedies, where, wireup
 from .notes import Notes
 
@@ -25,9 +27,10 @@ def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
     return replace(made, refusals=(Refusal(first.what, first.evidence, options), *others))
 
 
-def _attempt(asked: JobSpec, site: Site, image: ImageInfo) -> Plan:
+def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     notes = Notes(warnings=list(site.problems))
-    _known(asked, site, image, notes)
+    _known(wanted, site, image, notes)
+    asked = _as_the_site_wants_it(wanted, site, notes)
     scheduler = where.scheduler(asked, site, notes)
     runtime = where.runtime(asked, site, scheduler, notes)
     where.architecture(scheduler, site, image, notes)
@@ -41,8 +44,10 @@ def _attempt(asked: JobSpec, site: Site, image: ImageInfo) -> Plan:
     bind = cpu.bind(spec, site, launcher, notes)
     cpu.threads(spec.resources, notes)
     network.interface(spec, controller, spec.resources.nodes == 1, notes)
-    network.variables(site, controller, launcher, runtime, notes)
+    network.variables(spec, site, controller, runtime, notes)
+    host_mpi = _host_mpi(spec, site, notes)
     brings = _brings_recipe(spec, image, notes)
+    _rules(spec, site, notes)
     return Plan(
         spec=spec,
         scheduler=scheduler,
@@ -62,6 +67,9 @@ def _attempt(asked: JobSpec, site: Site, image: ImageInfo) -> Plan:
         variables=tuple(notes.variables),
         warnings=tuple(notes.warnings),
         refusals=tuple(notes.refusals),
+        runtime_args=site.profile.runtime_args.get(runtime, ()) if site.profile else (),
+        module_use=site.profile.module_use if site.profile else (),
+        host_mpi=host_mpi,
     )
 
 
@@ -78,6 +86,40 @@ def _known(spec: JobSpec, site: Site, image: ImageInfo, notes: Notes) -> None:
             f"{spec.trainer.name} needs {wanted}, which {image.path.name} does not have",
             image.how("horovod.frameworks"),
         )
+
+
+def _as_the_site_wants_it(spec: JobSpec, site: Site, notes: Notes) -> JobSpec:
+    if site.profile is None:
+        return spec
+    adapted, decisions = adapt.adapt(spec, site.profile)
+    notes.decisions += decisions
+    return adapted
+
+
+def _rules(spec: JobSpec, site: Site, notes: Notes) -> None:
+    if site.profile:
+        refusals, warnings = rules.check(spec, site.profile, site.cwd, site.environment)
+        notes.refusals += refusals
+        notes.warnings += warnings
+
+
+def _host_mpi(spec: JobSpec, site: Site, notes: Notes) -> HostMpi | None:
+    """Choose where the libraries of the host's MPI are, if they shall go into the image."""
+    if not spec.host_mpi:
+        return None
+    if site.profile and site.profile.host_mpi:
+        notes.choose("host MPI", "in the image", f"as {site.profile.name} has it", "its profile")
+        return site.profile.host_mpi
+    if site.host_libraries is None:
+        notes.refuse(
+            "--host-mpi: no MPI was found on this machine",
+            "neither mpirun's libraries nor the site's profile tell where it is",
+            "module load openmpi",
+        )
+        return None
+    where_it_is = site.host_libraries.library_path
+    notes.choose("host MPI", "in the image", "found beside this machine's mpirun", where_it_is)
+    return site.host_libraries
 
 
 def _brings_recipe(spec: JobSpec, image: ImageInfo, notes: Notes) -> bool:

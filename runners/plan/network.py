@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import JobSpec, Site
+from ..sites import adapt
 from .notes import Notes
 
 
@@ -19,7 +20,7 @@ def interface(spec: JobSpec, controller: str, one_node: bool, notes: Notes) -> N
         notes.choose("interface", "found on the nodes", reason)
 
 
-def variables(site: Site, controller: str, launcher: str, runtime: str, notes: Notes) -> None:
+def variables(spec: JobSpec, site: Site, controller: str, runtime: str, notes: Notes) -> None:
     """Set what MPI in containers and what the site's network needs."""
     if controller == "mpi" and runtime != "none":
         notes.set(
@@ -27,9 +28,8 @@ def variables(site: Site, controller: str, launcher: str, runtime: str, notes: N
             "none",
             "ranks in separate user namespaces may not copy from each other's memory",
         )
-    profile = site.profile
-    for name, value in profile.env.items() if profile else ():
-        notes.set(name, value, f"{profile.name if profile else ''} needs it")
+    if site.profile:
+        notes.variables += adapt.variables(spec, site.profile)
     kept = [v.name for v in notes.variables if v.name in site.environment]
     for name in kept:
         notes.warn(f"your {name}={site.environment[name]} is kept")
