@@ -6,23 +6,39 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from ..model import Refusal
 from ..settings import SETTINGS
 
 COMMANDS = ("launch", "plan", "doctor")
+LEAVE_OUT = "leave out "  # before an option that a remedy takes away
 
 
 def with_options(options: str, typed: Sequence[str] | None = None) -> str:
     """Return the whole command with `options` in it; `options` alone when it is not one of ours.
 
-    A remedy that does not begin with a dash is a command of its own.
+    A remedy that does not begin with a dash, or with LEAVE_OUT, is a command of its own.
     """
     words = list(sys.argv[1:] if typed is None else typed)
-    if not options.startswith("-") or not words or words[0] not in COMMANDS:
+    if not are_options(options) or not words or words[0] not in COMMANDS:
         return options
     end = words.index("--") if "--" in words else len(words)
-    changed = options.split()
-    kept = _without([word for word in changed if word.startswith("-")], words[1:end])
-    return f"runner launch {options} {shlex.join([*kept, *words[end:]])}"
+    changed = [word for word in options.split() if word.startswith("-")]
+    added = " ".join(part for part in options.split(", ") if not part.startswith(LEAVE_OUT))
+    kept = shlex.join([*_without(changed, words[1:end]), *words[end:]])
+    return " ".join(part for part in ("runner launch", added, kept) if part)
+
+
+def are_options(remedy: str) -> bool:
+    """Whether a remedy changes the command that was typed, and is no command of its own."""
+    return remedy.startswith(("-", LEAVE_OUT))
+
+
+def remedies(refusals: Sequence[Refusal]) -> list[str]:
+    """Return what to type instead, the best first; one command mends several faults if it can."""
+    first = [refusal.remedies[0] for refusal in refusals if refusal.remedies]
+    if len(first) == len(refusals) > 1 and all(are_options(text) for text in first):
+        return [with_options(", ".join(first))]
+    return [with_options(text) for refusal in refusals for text in refusal.remedies]
 
 
 def _without(names: list[str], words: list[str]) -> list[str]:

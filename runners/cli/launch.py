@@ -59,10 +59,11 @@ def _refuse(made: Plan, force: bool) -> None:
     if not made.refusals:
         return
     first, *others = made.refusals
-    evidence = [first.evidence, *(other.what for other in others)]
-    remedies = [again.with_options(remedy) for remedy in first.remedies]
+    evidence = [first.evidence]
+    for other in others:
+        evidence += [f"also: {other.what}", other.evidence]
     text = "\n".join(line for line in evidence if line)
-    error = Refused(first.what, text, "\n".join(remedies))
+    error = Refused(first.what, text, "\n".join(again.remedies(made.refusals)))
     if not force:
         raise error
     click.echo(f"runner: warning: submitted by force, although {error}", err=True)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .. import launch
-from ..model import Plan, Refusal
+from ..model import Plan
 from . import again, exits, options, show
 from .launch import make_plan
 
@@ -55,18 +55,12 @@ def _print(made: Plan) -> None:
     for text in made.warnings:
         click.echo(f"warning: {text}")
     for refusal in made.refusals:
-        _print_refusal(refusal)
+        click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
+    for remedy in again.remedies(made.refusals):
+        click.echo(f"try: {remedy}")
     if not made.refusals:
         click.echo("this works; to run it: runner launch with the same words")
 
 
 def _because(reason: str, evidence: str) -> str:
     return f"{reason} ({evidence})" if evidence else reason
-
-
-def _print_refusal(refusal: Refusal) -> None:
-    click.echo(f"refused: {refusal.what}")
-    if refusal.evidence:
-        click.echo(f"  {refusal.evidence}")
-    for remedy in refusal.remedies:
-        click.echo(f"  try: {again.with_options(remedy)}")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from .. import gpus
 from ..model import JobSpec, Resources, Site
+from ..sites import requests
 from . import gpu
 from .notes import Notes
 
@@ -16,7 +17,7 @@ def share(spec: JobSpec, site: Site, notes: Notes) -> JobSpec:
     if resources.cpus_per_task:
         notes.choose("CPUs for each rank", str(resources.cpus_per_task), "as asked")
         return spec
-    found = _of_a_gpu(resources, site)
+    found = _of_a_gpu(spec, site)
     if found is None:
         return spec
     number, evidence = found
@@ -24,19 +25,21 @@ def share(spec: JobSpec, site: Site, notes: Notes) -> JobSpec:
     return replace(spec, resources=replace(resources, cpus_per_task=number))
 
 
-def _of_a_gpu(resources: Resources, site: Site) -> tuple[int, str] | None:
+def _of_a_gpu(spec: JobSpec, site: Site) -> tuple[int, str] | None:
     """Return a rank's CPUs where each rank has GPUs, with what that rests on."""
-    wanted, there = gpus.on_a_node(resources), gpu.partition(resources, site)
+    wanted, there = gpus.on_a_node(spec.resources), gpu.partition(spec.resources, site)
     if wanted is None:
         return None
-    for kind in site.profile.nodes if site.profile else ():
-        if kind.gpus and kind.name in (resources.partition, wanted[0]):
-            number = kind.cpus // kind.gpus
-            return number, f"{site.profile.name if site.profile else ''}: {kind.cpus} CPUs"
+    profile = site.profile
+    kinds = requests.kinds(spec, profile) if profile else ()
+    if profile and kinds and all(kind.gpus and kind.cpus for kind in kinds):
+        poorest = min(kinds, key=lambda kind: kind.cpus // kind.gpus)
+        evidence = f"{profile.name}: {poorest.cpus} CPUs, {poorest.gpus} GPUs on a node"
+        return poorest.cpus // poorest.gpus, evidence
     fitting = [n for name, n in there.gpus if wanted[0] in ("", name)] if there else []
     if there is None or not fitting or there.cpus < max(fitting):
         return None
-    return there.cpus // max(fitting), f"sinfo: {there.cpus} CPUs, {max(fitting)} GPUs"
+    return there.cpus // max(fitting), f"sinfo: {there.cpus} CPUs, {max(fitting)} GPUs on a node"
 
 
 def check(resources: Resources, site: Site, notes: Notes) -> None:

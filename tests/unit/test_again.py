@@ -22,6 +22,11 @@ from runners.cli.again import with_options
         ),
         ("--no-nv", ["launch", "--nv", "t"], "runner launch --no-nv t"),
         ("make build-gpu", ["launch", "t"], "make build-gpu"),
+        (
+            "--comment pytorch, leave out --mem",
+            ["launch", "--mem", "4G", "-N2", "t"],
+            "runner launch --comment pytorch -N2 t",
+        ),
         ("--mpi pmix", ["-c"], "--mpi pmix"),
     ],
 )
