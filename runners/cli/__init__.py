@@ -30,6 +30,7 @@ COMMANDS = {
     "inspect": ("proof", "Show the facts of an image."),
     "verify": ("proof", "Prove an image: signature, digest, contents, two ranks."),
     "sign": ("proof", "Sign an image with a PGP key."),
+    "sites": ("sites", "List the sites that are known; write a profile for this one."),
     "config": ("info", "Show the settings in force."),
 }
 

@@ -36,7 +36,9 @@ def config_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def show_command(origin: bool, as_json: bool) -> None:
     """Show the settings from files, environment and defaults."""
-    merged = config.load({}, os.environ)
+    from ..sites import here
+
+    merged = config.load({}, os.environ, profile=here.profile())
     if as_json:
         show.print_json(
             {k: {"value": v, "origin": merged.origins[k]} for k, v in merged.values.items()}

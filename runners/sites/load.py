@@ -109,26 +109,32 @@ def merged(under: Table, over: Table) -> Table:
     return result
 
 
+def table(chain: list[Part]) -> Table:
+    """Return what a chain of files, bases first, says in all."""
+    whole: Table = {}
+    for part in chain:
+        whole = merged(whole, part.table)
+    return whole
+
+
 def build(name: str, chain: list[Part], chosen: str = "") -> Profile:
     """Return the profile that a chain of files, bases first, makes."""
-    table: Table = {}
     sources: dict[str, Source] = {}
     origins: dict[str, str] = {}
     for part in chain:
-        table = merged(table, part.table)
         for key, _ in leaves(part.table):
             origins[key] = files.shown(part.path)
             sources.pop(key, None)
             source = source_of(key, part.table.get("sources", {}))
             if source:
                 sources[key] = source
-    return _profile(name, table, sources, origins, chosen)
+    return _profile(name, table(chain), sources, origins, chosen)
 
 
 def _profile(
-    name: str, table: Table, sources: dict[str, Source], origins: dict[str, str], chosen: str
+    name: str, whole: Table, sources: dict[str, Source], origins: dict[str, str], chosen: str
 ) -> Profile:
-    get = table.get
+    get = whole.get
     host_mpi = get("host_mpi")
     return Profile(
         name=name,

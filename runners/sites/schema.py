@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ..config import check_table
 from ..errors import UsageError, nearest
+from ..request import TIME
 from ..settings import SETTINGS
 
 WORDS = {
@@ -16,6 +18,8 @@ WORDS = {
     "list": "a list of strings",
     "texts": "a table of strings",
     "lists": "a table of lists of strings",
+    "times": "a table of Slurm's time limits, such as 1-12:00:00",
+    "pattern": "a regular expression",
     "table": "a table",
 }
 
@@ -28,7 +32,7 @@ SOURCE = {"text": "text", "date": "text"}
 REQUIREMENT = {
     "reason": "text",
     "remedy": "text",
-    "pattern": "text",
+    "pattern": "pattern",
     "gpus_only": "switch",
     "optional": "switch",
 }
@@ -38,7 +42,7 @@ RULES = {
     "submit_below": "list",
     "gpu_request": "text",
     "gpu_type": "switch",
-    "max_time": "texts",
+    "max_time": "times",
     "whole_nodes": "list",
     "no_fast_network": "list",
 }
@@ -68,6 +72,7 @@ CHOICES = {
     "runtimes": ("apptainer", "singularity", "shifter", "podman-hpc", "none"),
     "rules.gpu_request": ("gres", "gpus-per-node"),
 }
+INNER = {"texts": "text", "lists": "list", "times": "time"}
 # Tables whose keys are settings of a launch.
 BY_SETTING = ("rules.require", "rules.forbid")
 
@@ -140,7 +145,18 @@ def is_a(kind: str, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and value >= 0
     if kind == "list":
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if kind in ("texts", "lists"):
-        inner = "text" if kind == "texts" else "list"
-        return isinstance(value, dict) and all(is_a(inner, item) for item in value.values())
+    if kind in INNER:
+        return isinstance(value, dict) and all(is_a(INNER[kind], item) for item in value.values())
+    if kind == "time":
+        return isinstance(value, str) and TIME.fullmatch(value) is not None
+    if kind == "pattern":
+        return isinstance(value, str) and _compiles(value)
     return isinstance(value, {"text": str, "switch": bool, "table": dict}[kind])
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""`runner sites`: the systems that are known, their values, and what is wrong with a profile."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import UsageError
+from ..sites import files, here, lint, load
+from ..sites.profile import Profile
+from . import show
+
+HELP = {"help_option_names": ["-h", "--help"]}
+EXAMPLE = """\b
+Examples:
+  runner sites
+  runner launch --site none --image horovod_cpu.sif torch_mnist
+"""
+
+
+@click.group("sites", invoke_without_command=True, context_settings=HELP, epilog=EXAMPLE)
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@click.pass_context
+def sites_command(ctx: click.Context, as_json: bool) -> None:
+    """List the sites that are known, and which of them this machine is at."""
+    if ctx.invoked_subcommand is not None:
+        return
+    chosen = here.profile()
+    known = sorted(files.found(os.environ).items())
+    rows = [_facts(load.profile(name, os.environ), path, chosen) for name, path in known]
+    if as_json:
+        show.print_json(rows)
+        return
+    headers = ["name", "title", "scheduler", "runtimes", "never run", "in force"]
+    show.table([_words(row)[: len(headers)] for row in rows], headers)
+    if chosen is None:
+        click.echo("none is in force here; next: runner sites new, or --site NAME", err=True)
+
+
+def _facts(profile: Profile, path: Path, chosen: Profile | None) -> dict[str, Any]:
+    return {
+        "name": profile.name,
+        "title": profile.title,
+        "scheduler": profile.scheduler,
+        "runtimes": profile.runtimes,
+        "never_run": profile.rendered,
+        "in_force": chosen.chosen if chosen and chosen.name == profile.name else "",
+        "file": str(path),
+    }
+
+
+def _words(facts: dict[str, Any]) -> list[str]:
+    return [", ".join(item) if isinstance(item, tuple) else item for item in facts.values()]
+
+
+@sites_command.command("show", context_settings=HELP, epilog="Example: runner sites show neuron")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def show_command(name: str | None, as_json: bool) -> None:
+    """Show every value of a site with source, date and file; without NAME of the one in force."""
+    profile = load.profile(name, os.environ) if name else here.profile()
+    if profile is None:
+        raise UsageError("no site is in force here", remedy="runner sites show NAME")
+    chain = load.parts(files.found(os.environ)[profile.name], os.environ)
+    rows = [_value(profile, key, value) for key, value in load.leaves(load.table(chain))]
+    if as_json:
+        facts = {"name": profile.name, "title": profile.title, "never_run": profile.rendered}
+        show.print_json({**facts, "values": rows})
+        return
+    click.echo(f"{profile.name}: {profile.title}{_never_run(profile)}", err=True)
+    show.table([list(row.values()) for row in rows], ["value", "", "source", "read", "file"])
+
+
+def _never_run(profile: Profile) -> str:
+    parts = ", ".join(profile.rendered)
+    return f" (rendered, and never run by this project: {parts})" if parts else ""
+
+
+def _value(profile: Profile, key: str, value: Any) -> dict[str, Any]:
+    source = profile.sources.get(key)
+    return {
+        "key": key,
+        "value": ", ".join(value) if isinstance(value, list) else value,
+        "source": source.text if source else "",
+        "date": source.date if source else "",
+        "file": profile.files[key],
+    }
+
+
+@sites_command.command("new", context_settings=HELP, epilog="Example: runner sites new mycluster")
+@click.argument("name", required=False)
+@click.option("--force", is_flag=True, help="overwrite the profile of this name")
+def new_command(name: str | None, force: bool) -> None:
+    """Write a profile from what this machine tells; NAME is by default the cluster's own."""
+    from ..sites import create
+
+    path, problems = create.profile(name, force)
+    for problem in problems:
+        click.echo(f"runner: left out: {problem}", err=True)
+    click.echo(path)
+    click.echo(f"next: read and complete it; runner sites lint {path}", err=True)
+
+
+@sites_command.command("lint", context_settings=HELP, epilog="Example: runner sites lint my.toml")
+@click.argument("paths", metavar="[FILE]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
+    """Check profiles, by default all: keys, types, bases, a source and date for every value."""
+    checked = paths or tuple(files.found(os.environ).values())
+    found = {files.shown(path): lint.faults(path, os.environ) for path in checked}
+    if as_json:
+        show.print_json(found)
+    for name, faults in found.items():
+        for fault in faults if not as_json else ():
+            click.echo(f"{name}: {fault}", err=True)
+    if any(found.values()):
+        sys.exit(2)
+    if not as_json:
+        click.echo(f"{len(checked)} without fault")

@@ -1,0 +1,55 @@
+"""Asks this machine, and writes a profile of its site into the user's folder."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import socket
+from pathlib import Path
+
+from .. import places, shell, site
+from ..errors import Refused, SystemFault, UsageError
+from ..schedulers import slurm_facts
+from . import files, here, new, write
+
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+
+
+def profile(name: str | None, force: bool) -> tuple[Path, tuple[str, ...]]:
+    """Write the profile; return its path, and what could not be found out.
+
+    Raises UsageError for a name that cannot be one, Refused when there is a profile already.
+    """
+    machine = ask()
+    name = name or machine.site.cluster_name or machine.host.partition(".")[0]
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot be the name of a site", remedy="runner sites new NAME")
+    path = files.user_folder(os.environ) / f"{name}.toml"
+    if path.exists() and not force:
+        raise Refused(f"there is already {path}", remedy=f"runner sites new {name} --force")
+    today = datetime.date.today().isoformat()
+    title = f"{name}, as {machine.host} told"
+    _save(path, write.profile(title, new.base(machine), new.facts(machine), today))
+    return path, machine.site.problems
+
+
+def ask() -> new.Machine:
+    """Return what this machine tells; what hangs or cannot be read is in the site's problems."""
+    found = site.probe()
+    settings: dict[str, str] = {}
+    if found.has_slurm:
+        answer = shell.together([slurm_facts.CONFIG], here.SECONDS)[0]
+        settings = slurm_facts.parse_config(answer.out)
+    return new.Machine(found, settings, socket.gethostname(), str(places.scratch()))
+
+
+def _save(path: Path, text: str) -> None:
+    part = path.with_suffix(".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise SystemFault(f"cannot write {path}", str(error)) from None

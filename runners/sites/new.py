@@ -1,0 +1,85 @@
+"""What a machine tells of its site, as facts for a profile. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..model import Partition, Site
+from .write import Fact
+
+ENDLESS = ("infinite", "UNLIMITED", "")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What was asked: the site's facts, Slurm's settings, and names of this machine."""
+
+    site: Site
+    settings: Mapping[str, str]
+    host: str
+    scratch: str
+
+
+def facts(machine: Machine) -> list[Fact]:
+    """Return what can be said of the site, each with its source."""
+    return [*_about(machine), *_rules(machine), *_nodes(machine), *_paths(machine)]
+
+
+def base(machine: Machine) -> str:
+    """Return the profile to build upon, "" for none."""
+    return "slurm" if machine.site.has_slurm else ""
+
+
+def _about(machine: Machine) -> Iterator[Fact]:
+    site, host = machine.site, machine.host
+    if not site.has_slurm:
+        name = next(iter(site.schedulers), "local")
+        yield Fact(("scheduler",), name, f"the commands on {host}")
+    if site.runtimes:
+        yield Fact(("runtimes",), site.runtimes, f"the commands on {host}")
+    if site.cluster_name:
+        source = f"scontrol show config on {host}"
+        yield Fact(("detect", "clusters"), [site.cluster_name], source)
+    else:
+        yield Fact(("detect", "hosts"), [host.lower()], f"the name of {host}")
+
+
+def _rules(machine: Machine) -> Iterator[Fact]:
+    site, host = machine.site, machine.host
+    if any(partition.gpus for partition in site.partitions):
+        # Slurm's select/cons_tres, since 19.05, knows --gpus-per-node and the like.
+        form = "gpus-per-node" if "tres" in machine.settings.get("SelectType", "") else "gres"
+        yield Fact(("rules", "gpu_request"), form, f"SelectType in scontrol show config on {host}")
+    if site.partitions and not any(partition.default for partition in site.partitions):
+        required, source = ("rules", "require", "partition"), f"sinfo on {host}"
+        yield Fact((*required, "reason"), "no partition is the default", source)
+        yield Fact((*required, "remedy"), f"--partition {site.partitions[0].name}", source)
+    for partition in site.partitions:
+        if partition.time_limit not in ENDLESS:
+            path = ("rules", "max_time", partition.name)
+            yield Fact(path, partition.time_limit, f"sinfo on {host}")
+
+
+def _nodes(machine: Machine) -> Iterator[Fact]:
+    for partition in machine.site.partitions:
+        for name, gpu_type, gpus in _kinds(partition):
+            values = {"cpus": partition.cpus, "gpus": gpus, "gpu_type": gpu_type}
+            for key, value in values.items():
+                if value:
+                    yield Fact(("nodes", name, key), value, f"sinfo on {machine.host}")
+
+
+def _kinds(partition: Partition) -> Iterator[tuple[str, str, int]]:
+    """Yield name, GPU type and GPUs of each kind of node; several types have a name each."""
+    if len(partition.gpus) < 2:
+        gpu_type, gpus = partition.gpus[0] if partition.gpus else ("", 0)
+        yield partition.name, gpu_type, gpus
+        return
+    for gpu_type, gpus in partition.gpus:
+        yield f"{partition.name}-{gpu_type or 'gpu'}-{gpus}", gpu_type, gpus
+
+
+def _paths(machine: Machine) -> Iterator[Fact]:
+    if machine.scratch:
+        yield Fact(("paths", "scratch"), machine.scratch, f"looking for it on {machine.host}")
