@@ -39,7 +39,7 @@ def _vendor(
         notes.refuse(
             f"the job asks for GPUs, and {image.path.name} cannot use them",
             image.how("cuda.version"),
-            "--image horovod_gpu.sif (make build-gpu)",
+            "--image horovod_gpu.sif",
         )
     if _is_amd(wanted[0], site):
         notes.choose("--rocm", "yes", "the job asks for GPUs, and they are AMD's")
@@ -122,7 +122,7 @@ def data_plane(
         _one_rank_for_a_gpu(resources, notes)
         known = image.how("horovod.operations")
         return notes.choose("data", "nccl", "GPUs, and Horovod's fastest way between them", known)
-    if vendor:
+    if vendor and image.fact("cuda.version") != "none":
         notes.warn(
             f"Horovod in {image.path.name} has no NCCL: gradients go through the CPUs' memory"
         )

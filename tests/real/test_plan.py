@@ -1,0 +1,149 @@
+"""`runner plan`, and launches that follow it: counted GPUs, commands that hang, remedies."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+
+from .conftest import IMAGE, Done, Login
+
+# A GPU's stand-in: torch is told that there are as many as the driver would list.
+TAKES_A_GPU = """\
+import os
+import horovod.torch as hvd
+import torch
+from recipes import torch_mnist
+
+visible = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+chosen = []
+torch.cuda.is_available = lambda: True
+torch.cuda.device_count = lambda: len(visible)
+torch.cuda.set_device = chosen.append
+torch.cuda.current_device = lambda: chosen[-1]
+hvd.init()
+torch_mnist.pick_device()
+print(f"RANK {hvd.rank()} of {hvd.size()} LOCAL {hvd.local_rank()} GPU {visible[chosen[-1]]}")
+"""
+RANK = re.compile(r"RANK (\d) of (\d) LOCAL (\d) GPU (\d)")
+
+
+def planned(login: Login, *words: str) -> dict[str, Any]:
+    done = login.runner("plan", "--json", "--image", IMAGE, *words)
+    assert done.returncode in (0, 80), done.stderr
+    value: dict[str, Any] = json.loads(done.stdout)
+    assert value["works"] is (done.returncode == 0)
+    return value
+
+
+def choices(plan: dict[str, Any]) -> dict[str, str]:
+    return {decision["what"]: decision["value"] for decision in plan["decisions"]}
+
+
+@pytest.mark.parametrize(
+    "request_", [("--gres", "gpu:A100:2"), ("--gpus-per-node", "A100:2"), ("--gpus", "4")]
+)
+def test_tasks_follow_the_gpus_and_ranks_take_them_in_turn(
+    login: Login, request_: tuple[str, str]
+) -> None:
+    trainer = login.write("gpu.py", TAKES_A_GPU)
+    done = login.launch("-p", "gpu", "-N", "2", *request_, "--no-nv", "--follow", trainer)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ranks = sorted(RANK.findall(done.stdout))
+    assert [(rank, size, local) for rank, size, local, _ in ranks] == [
+        ("0", "4", "0"),
+        ("1", "4", "1"),
+        ("2", "4", "0"),
+        ("3", "4", "1"),
+    ]
+    assert ranks[0][3] != ranks[1][3], "two ranks of a node on one GPU"
+
+
+def test_one_visible_gpu_for_each_rank(login: Login) -> None:
+    trainer = login.write("gpu.py", TAKES_A_GPU)
+    words = ("-p", "gpu", "--ntasks-per-node", "2", "--gpus-per-task", "1", "--no-nv")
+    done = login.launch(*words, "--follow", trainer)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ranks = sorted(RANK.findall(done.stdout))
+    assert [rank[0] for rank in ranks] == ["0", "1"]
+    assert ranks[0][3] != ranks[1][3], "two ranks on one GPU"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--gpus-per-node", "V100:1"), 80, "partition cpu has no GPUs of type V100"),
+        (("--gpus-per-node", "9"), 80, "no node of partition cpu has 9 GPUs"),
+        (("--gpus-per-node", "A100:x"), 2, "is not [TYPE:]N"),
+        (("--gpus-per-node", "2", "--gres", "gpu:1"), 2, "ask for different GPUs"),
+        (("--nodes", "2", "--gpus", "3"), 2, "cannot be shared evenly"),
+        (("--nodes", "2", "--ntasks", "1"), 2, "without a task"),
+        (("--ntasks-per-node", "9"), 80, "do not fit on a node"),
+        (("--scheduler", "allocation"), 80, "not within a job"),
+        (("--launcher", "mpiexec"), 80, "does not go with --scheduler slurm"),
+        (("--site", "neurone"), 2, "neuron"),
+    ],
+)
+def test_contradictions_are_refused(
+    login: Login, words: tuple[str, ...], code: int, message: str
+) -> None:
+    done = login.launch(*words, "torch_mnist")
+    assert done.returncode == code, done.stdout + done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert login.runs() == []
+
+
+def test_a_remedy_is_a_command_that_works(login: Login) -> None:
+    trainer = login.write("t.py", "import horovod.torch as hvd; hvd.init(); print(hvd.size())")
+    words = ("-N", "2", "--controller", "mpi", "--mpi", "pmi2", "--wait", trainer)
+    done = login.launch(*words)
+    assert done.returncode == 80
+    assert "every rank would be alone" in done.stderr
+    remedy = re.findall(r"try: (runner launch .*)", done.stderr)[0]
+    again = login.run(*shlex.split(remedy))
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_by_force_the_gate_still_watches(login: Login) -> None:
+    """Debian's Open MPI ends within MPI_Init; either way no rank may believe to be alone."""
+    trainer = login.write("t.py", "import horovod.torch as hvd; hvd.init(); print('ALONE')")
+    words = ("-N", "2", "--controller", "mpi", "--mpi", "pmi2", "--force", "--follow", trainer)
+    done = login.launch(*words)
+    assert done.returncode == 82, done.stdout + done.stderr
+    assert "submitted by force" in done.stderr
+    assert "| ALONE" not in done.stdout
+
+
+def with_stand_in(login: Login, name: str, script: str) -> Done:
+    """Plan with another program in the place of one of Slurm's."""
+    login.write(f"bin/{name}", f"#!/bin/sh\n{script}")
+    login.sh(f"chmod +x bin/{name}")
+    path = f"PATH={login.folder}/bin:$PATH"
+    return login.run("bash", "-c", f"{path} runner plan --image {IMAGE} -N 2 torch_mnist")
+
+
+def test_a_site_command_that_hangs_is_left_out(login: Login) -> None:
+    login.sh("mkdir bin")
+    done = with_stand_in(login, "sinfo", "sleep 60")
+    assert done.returncode == 0, done.stderr
+    assert "warning: sinfo: no answer within 10 s" in done.stdout
+
+
+def test_output_that_is_not_understood_is_shown(login: Login) -> None:
+    login.sh("mkdir bin")
+    done = with_stand_in(login, "sinfo", "echo the queue is closed today")
+    assert done.returncode == 0, done.stderr
+    assert "sinfo printed what runner does not read: the queue is closed today" in done.stdout
+
+
+def test_every_choice_has_a_reason(login: Login) -> None:
+    plan = planned(login, "-N", "2", "torch_mnist")
+    assert all(decision["reason"] for decision in plan["decisions"])
+    assert choices(plan)["srun --mpi"] == "pmix"
+    assert "srun --mpi=pmix" in plan["script"]
+    refused = planned(login, "-N", "2", "--launcher", "horovodrun", "torch_mnist")
+    assert refused["refusals"][0]["remedies"][0] == "--launcher srun"
