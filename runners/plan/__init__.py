@@ -10,7 +10,7 @@ from dataclasses import replace
 from ..model import BindMount, ImageInfo, JobSpec, Plan, Refusal, Site
 from ..sites import adapt, rules
 from ..sites.profile import HostMpi
-from . import cpu, driver, gpu, network, remedies, where, wireup
+from . import cpu, driver, gpu, network, partition, remedies, where, wireup
 from .notes import Notes
 
 DATA_TARGET = "/data"
@@ -40,7 +40,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     vendor = gpu.choose(asked, site, image, scheduler, notes)
     data = gpu.data_plane(asked.resources, image, controller, vendor, notes)
     spec = cpu.share(asked, site, notes)
-    cpu.check(spec.resources, site, notes)
+    partition.check(spec.resources, site, notes)
     bind = cpu.bind(spec, site, launcher, notes)
     cpu.threads(spec.resources, notes)
     network.interface(spec, controller, spec.resources.nodes == 1, notes)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from .. import gpus
 from ..model import JobSpec, Resources, Site
 from ..sites import requests
-from . import gpu
+from . import partition
 from .notes import Notes
 
 
@@ -27,7 +27,7 @@ def share(spec: JobSpec, site: Site, notes: Notes) -> JobSpec:
 
 def _of_a_gpu(spec: JobSpec, site: Site) -> tuple[int, str] | None:
     """Return a rank's CPUs where each rank has GPUs, with what that rests on."""
-    wanted, there = gpus.on_a_node(spec.resources), gpu.partition(spec.resources, site)
+    wanted, there = gpus.on_a_node(spec.resources), partition.of(spec.resources, site)
     if wanted is None:
         return None
     profile = site.profile
@@ -40,25 +40,6 @@ def _of_a_gpu(spec: JobSpec, site: Site) -> tuple[int, str] | None:
     if there is None or not fitting or there.cpus < max(fitting):
         return None
     return there.cpus // max(fitting), f"sinfo: {there.cpus} CPUs, {max(fitting)} GPUs on a node"
-
-
-def check(resources: Resources, site: Site, notes: Notes) -> None:
-    """Refuse more CPUs on a node than it has, which sbatch would, or queue for ever."""
-    there = gpu.partition(resources, site)
-    tasks = -(-resources.tasks // resources.nodes)
-    needed = tasks * (resources.cpus_per_task or 1)
-    if there is None or not there.cpus or needed <= there.cpus or resources.overcommit:
-        return
-    nodes = -(-resources.tasks * (resources.cpus_per_task or 1) // there.cpus)
-    remedies = ["--overcommit"] if not resources.cpus_per_task else ["--cpus-per-task 1"]
-    if resources.ntasks and nodes <= there.nodes:
-        remedies.insert(0, f"--nodes {nodes}")
-    notes.refuse(
-        f"{tasks} ranks with {resources.cpus_per_task or 1} CPUs each do not fit on a node of "
-        f"partition {there.name}",
-        f"sinfo: its nodes have {there.cpus} CPUs",
-        *remedies,
-    )
 
 
 def bind(spec: JobSpec, site: Site, launcher: str, notes: Notes) -> str | None:

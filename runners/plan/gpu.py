@@ -6,7 +6,7 @@ import re
 
 from .. import gpus
 from ..model import ImageInfo, JobSpec, Partition, Resources, Site
-from . import driver
+from . import driver, partition
 from .notes import Notes
 
 
@@ -56,7 +56,7 @@ def _is_amd(kind: str, site: Site) -> bool:
 def _check_partition(
     wanted: tuple[str, int], resources: Resources, site: Site, notes: Notes
 ) -> None:
-    there = partition(resources, site)
+    there = partition.of(resources, site)
     if there is None:
         return
     kind, number = wanted
@@ -83,14 +83,6 @@ def _has(there: Partition, kind: str, number: int) -> bool:
 
 def _listed(there: Partition) -> str:
     return ", ".join(f"{n} x {kind or 'GPU'}" for kind, n in there.gpus) or "no GPUs"
-
-
-def partition(resources: Resources, site: Site) -> Partition | None:
-    """Return what is known of the job's partition: the one asked for, else the default."""
-    for one in site.partitions:
-        if one.name == resources.partition or (resources.partition is None and one.default):
-            return one
-    return None
 
 
 def _binding(resources: Resources, wanted: tuple[str, int], notes: Notes) -> None:

@@ -39,7 +39,7 @@ def assert_refused(login: Login, words: list[str], code: int, expected: str) -> 
         (["--image", IMAGE, "-B", "/nope:/data", "train.py"], USAGE, "/nope does not exist"),
         (["--image", IMAGE, "--nodse", "2", "train.py"], USAGE, "No such option"),
         (["--image", IMAGE, "-p", "nope", "train.py"], REFUSED, "invalid partition specified"),
-        (["--image", IMAGE, "-N", "99", "train.py"], REFUSED, "More processors requested"),
+        (["--image", IMAGE, "-N", "99", "train.py"], REFUSED, "partition cpu has 2 nodes"),
         (["--image", IMAGE, "--output", "no/x.log", "train.py"], USAGE, "no does not exist"),
     ],
 )

@@ -162,7 +162,9 @@ class TestWorldSizeGate:
         """Debian's Open MPI 4.1 under srun ends the process within MPI_Init."""
         trainer = login.write("hello.py", HELLO)
         start = time.monotonic()
-        done = login.launch("-N", "2", "--controller", "mpi", "--mpi", "none", "--follow", trainer)
+        done = login.launch(
+            "-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--follow", trainer
+        )
         assert done.returncode == 82, done.stdout + done.stderr
         assert re.search(r"no world on rank \d@n\d: it ended within hvd.init\(\)", done.stdout)
         assert "runner launch --mpi pmix" in done.stdout
@@ -174,7 +176,9 @@ class TestWorldSizeGate:
         trainer = login.write(
             "alone.py", hide + "del os.environ[name]\n" + HELLO + "print('ALONE')"
         )
-        done = login.launch("-N", "2", "--controller", "mpi", "--mpi", "none", "--follow", trainer)
+        done = login.launch(
+            "-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--follow", trainer
+        )
         assert done.returncode == 82, done.stdout + done.stderr
         assert re.search(r"world-size mismatch on rank \d@n\d: 2 tasks were started", done.stdout)
         assert "Horovod sees a world of 1" in done.stdout
@@ -190,7 +194,9 @@ class TestWorldSizeGate:
 
     def test_wait_passes_the_code_on(self, login: Login) -> None:
         trainer = login.write("hello.py", HELLO)
-        id = login.launch("-N", "2", "--controller", "mpi", "--mpi", "none", "--parsable", trainer)
+        id = login.launch(
+            "-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--parsable", trainer
+        )
         assert login.runner("wait", id.stdout.strip()).returncode == 82
 
 

@@ -81,6 +81,7 @@ def test_ways_to_ask_for_gpus(resources: Resources, expected: tuple[str, int] | 
             "--cpus-per-task 1",
         ),
         (Resources(ntasks=64), "do not fit", "--nodes 2"),
+        (Resources(nodes=5, partition="a100"), "a100 has 4 nodes, fewer", "--partition cpu"),
     ],
 )
 def test_what_the_partition_does_not_have(resources: Resources, words: str, remedy: str) -> None:
