@@ -31,6 +31,7 @@ COMMANDS = {
     "verify": ("proof", "Prove an image: signature, digest, contents, two ranks."),
     "sign": ("proof", "Sign an image with a PGP key."),
     "sites": ("sites", "List the sites that are known; write a profile for this one."),
+    "doctor": ("doctor", "Look at this machine, an image and a short job; say what is wrong."),
     "config": ("info", "Show the settings in force."),
 }
 

@@ -1,0 +1,132 @@
+"""`runner doctor`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .. import config
+from ..errors import RunnerError, UsageError
+from . import exits, options, show
+
+if TYPE_CHECKING:
+    from ..doctor.finding import Finding
+    from ..model import Plan, Site
+
+EXAMPLE = """\b
+Examples:
+  runner doctor
+  runner doctor --image horovod_cpu.sif --json
+  runner doctor --image horovod_cpu.sif --job --nodes 2 --ntasks-per-node 2
+"""
+SECONDS_TO_WAIT = 600
+
+
+@click.command("doctor", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@options.setting_options
+@click.option("--job", is_flag=True, help="also run a short job with the image")
+@click.option("--run", "run", metavar="RUN", help="come back to the short job of an earlier call")
+@click.option(
+    "--max-wait",
+    type=click.IntRange(min=0),
+    default=SECONDS_TO_WAIT,
+    show_default=True,
+    metavar="SECONDS",
+    help="how long to wait for the job",
+)
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def doctor_command(job: bool, run: str | None, max_wait: int, as_json: bool, **values: Any) -> None:
+    """Look at this machine, an image and a short job; say what is wrong and what to type.
+
+    Each finding is ok, a warning or a failure. The exit code is 80 when something failed. The
+    options of a launch say which image, and what the job asks for.
+    """
+    from ..doctor.finding import failed
+
+    flags = options.flags(values)
+    if run is not None and job:
+        raise UsageError("--run comes back to an earlier job, --job starts another", remedy="one")
+    settings = config.load(flags, os.environ)
+    runs_dir = Path(settings.get("runs-dir")).absolute()
+    if run is not None:
+        found = _earlier(run, runs_dir, max_wait)
+    else:
+        if job and not settings.get("image"):
+            raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
+        found = _all(settings.get("image"), flags, runs_dir, max_wait if job else None)
+    _print(found, as_json)
+    sys.exit(exits.REFUSED if failed(found) else 0)
+
+
+def _all(
+    name: str | None, flags: dict[str, Any], runs_dir: Path, max_wait: int | None
+) -> list[Finding]:
+    """Return every finding; `max_wait` is None without a job."""
+    from .. import site
+    from ..doctor import machine, question
+
+    here = site.probe()
+    made, about = _plan(flags, here) if name else (None, [])
+    image = made.spec.image if made else None
+    found = question.examine(machine.subjects(here, runs_dir, image)) + about
+    if made is None or max_wait is None:
+        return found
+    return found + _job(made, max_wait)
+
+
+def _plan(flags: dict[str, Any], here: Site) -> tuple[Plan | None, list[Finding]]:
+    """Return the plan of the job, None when there can be none, and what there is to say."""
+    from ..doctor import job
+    from ..doctor.checks import image as check
+    from ..images import choose, inspect
+    from . import launch
+
+    try:
+        name = config.load(flags, os.environ).get("image")
+        path = choose.on_disk(name).path
+        facts = inspect.inspect(path)
+        found = [*check.facts(facts), *check.fits(facts, here)]
+        made = launch.plan_for(job.trainer(path), job.preset(), flags, dry_run=False)
+        return made, [*found, *check.plan(made)]
+    except RunnerError as error:
+        return None, [check.refused(error)]
+
+
+def _job(made: Plan, max_wait: int) -> list[Finding]:
+    from ..doctor import job
+    from ..doctor.checks import image as image_check
+    from ..doctor.checks import job as check
+
+    if made.refusals:
+        return []
+    try:
+        paths, submitted = job.submit(made)
+    except RunnerError as error:
+        return [image_check.refused(error)]
+    click.echo(f"job {submitted.id} submitted, in {paths.root}", err=True)
+    return check.check(job.wait(paths, submitted, max_wait))
+
+
+def _earlier(word: str, runs_dir: Path, max_wait: int) -> list[Finding]:
+    from .. import jobs
+    from ..doctor import job
+    from ..doctor.checks import job as check
+
+    return check.check(job.wait(*jobs.find(word, runs_dir), max_wait))
+
+
+def _print(found: list[Finding], as_json: bool) -> None:
+    from ..doctor.finding import counts, failed
+
+    if as_json:
+        findings = [asdict(finding) for finding in found]
+        show.print_json({"failed": failed(found), "counts": counts(found), "findings": findings})
+    else:
+        from . import diagnosis
+
+        diagnosis.show(found)

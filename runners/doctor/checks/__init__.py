@@ -1,0 +1,1 @@
+"""One module for each subject: facts -> findings, pure."""

@@ -1,0 +1,119 @@
+"""Container runtime -> findings."""
+
+from __future__ import annotations
+
+from ...model import Site
+from ..facts.container import Container, Run
+from ..finding import FAILURE, OK, WARNING, Finding
+
+SUBJECT = "containers"
+LOAD = "module load apptainer"
+
+
+def absent(site: Site) -> list[Finding]:
+    """Return the finding of a machine without a runtime; the nodes of a cluster may have one."""
+    evidence = "neither apptainer nor singularity is on the PATH"
+    if site.runtimes:
+        says = ", ".join(site.runtimes)
+        return [Finding(SUBJECT, "runtime", OK, says, "what it can do is seen in a job: --job")]
+    if site.schedulers and site.schedulers != ("local",):
+        says = "none on this machine; the nodes have to have one"
+        return [Finding(SUBJECT, "runtime", WARNING, says, evidence, LOAD)]
+    says = "none on this machine, and no scheduler that leads to others: nothing can run"
+    return [Finding(SUBJECT, "runtime", FAILURE, says, evidence, LOAD)]
+
+
+def check(found: Container) -> list[Finding]:
+    """Return what can be said of the runtime."""
+    return [
+        _runtime(found),
+        _namespaces(found),
+        _subordinate(found),
+        _mounts(found),
+        *_builds(found),
+        *map(run, found.runs),
+    ]
+
+
+def _runtime(found: Container) -> Finding:
+    if found.version.problem:
+        says = f"{found.command} does not answer: {found.version.problem}"
+        return Finding(SUBJECT, "runtime", FAILURE, says, found.version.shown, LOAD)
+    how = "with a setuid part" if found.setuid else "without setuid, through user namespaces"
+    says = found.version.out.strip() or "says no version"
+    return Finding(SUBJECT, "runtime", OK, says, f"{found.command}, installed {how}")
+
+
+def _namespaces(found: Container) -> Finding:
+    name, settings = "user namespaces", found.settings
+    if not found.namespace.problem:
+        return Finding(SUBJECT, name, OK, "allowed", found.namespace.command)
+    told = [
+        f"kernel.unprivileged_userns_clone = {settings.unprivileged}",
+        f"user.max_user_namespaces = {settings.maximum}",
+        f"kernel.apparmor_restrict_unprivileged_userns = {settings.apparmor}",
+    ]
+    evidence = "\n".join([found.namespace.shown, *(line for line in told if "None" not in line)])
+    state = WARNING if found.setuid else FAILURE
+    says = "not allowed here: nothing can be built, and without setuid nothing can run"
+    return Finding(SUBJECT, name, state, says, evidence, found.remedy)
+
+
+def _subordinate(found: Container) -> Finding:
+    name = "subordinate ids"
+    missing = [file for file in ("subuid", "subgid") if not _has(found, file)]
+    if not missing and found.tools.get("newuidmap"):
+        says = "there are some for this user"
+        return Finding(SUBJECT, name, OK, says, "\n".join(found.subordinate))
+    lacks = " and ".join([*(f"no line in /etc/{file}" for file in missing)] or ["no newuidmap"])
+    says = f"{lacks}: images with several owners cannot be built in the best way"
+    return Finding(SUBJECT, name, WARNING, says, "\n".join(found.subordinate), found.remedy)
+
+
+def _has(found: Container, file: str) -> bool:
+    return any(f"/{file}:" in line for line in found.subordinate)
+
+
+def _mounts(found: Container) -> Finding:
+    name = "image mounts"
+    evidence = "\n".join(f"{tool}: {path or 'not here'}" for tool, path in found.tools.items())
+    evidence += f"\n/dev/fuse: {'usable' if found.fuse else 'not usable'}"
+    if found.setuid or (found.fuse and found.tools.get("squashfuse")):
+        says = "by the setuid part" if found.setuid else "by squashfuse"
+        return Finding(SUBJECT, name, OK, says, evidence)
+    says = "no squashfuse: each start unpacks the whole image first, into memory or /tmp"
+    fix = "sudo apt-get install squashfuse    (on RPM systems: sudo dnf install squashfuse)"
+    return Finding(SUBJECT, name, WARNING, says, evidence, fix)
+
+
+def _builds(found: Container) -> list[Finding]:
+    if not found.builds:
+        return []
+    works = [mode for mode, _ in found.builds if mode]
+    evidence = "\n".join(text for _, text in found.builds)
+    if not works:
+        says = "no way of building works here; finished images can be pulled"
+        return [Finding(SUBJECT, "building", WARNING, says, evidence, found.remedy)]
+    names = ", ".join(dict.fromkeys(mode.name for mode in works))
+    return [Finding(SUBJECT, "building", OK, names, evidence)]
+
+
+def run(tried: Run) -> Finding:
+    """Return the finding of one start."""
+    name = f"running {tried.what}" if not tried.what.startswith("making") else tried.what
+    if tried.answer.problem:
+        fatal = [line for line in tried.answer.err.splitlines() if line.startswith("FATAL")]
+        evidence = "\n".join(fatal[-1:]) or tried.answer.shown
+        # A sandbox or an unpacked image is a detour; without a SIF that runs there is nothing.
+        state = FAILURE if tried.what in ("a SIF file", "the image") else WARNING
+        return Finding(SUBJECT, name, state, tried.answer.problem, evidence, _detour(tried.what))
+    if tried.unpacked and "unpacked" not in tried.what:
+        says = "works, but unpacks the image first: slow, and large in memory or /tmp"
+        return Finding(SUBJECT, name, WARNING, says, tried.answer.err.strip(), _detour(tried.what))
+    return Finding(SUBJECT, name, OK, "works", f"/bin/true ended after {tried.seconds:.2f} s")
+
+
+def _detour(what: str) -> str:
+    if what.startswith("making"):
+        return "sudo apt-get install squashfs-tools"
+    return "apptainer build --sandbox FOLDER IMAGE, and --image FOLDER"

@@ -1,0 +1,151 @@
+"""Inherited variables -> findings: what will hurt, and what is kept out of a job anyway."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ...script import LEAKS
+from ..finding import OK, WARNING, Finding
+
+SUBJECT = "environment"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Variables that match `pattern`, and what is to be said when one is set."""
+
+    pattern: str
+    state: str
+    says: str
+
+
+# The first rule that matches counts.
+RULES = (
+    Rule("SLURM_CONF|SLURM_CLUSTERS", OK, "say which cluster; they reach sbatch"),
+    Rule("SBATCH_.+", OK, "are read as settings (runner config show --origin), then removed"),
+    Rule("(SLURM|SRUN|PMI|PMIX)_.+", OK, "of a surrounding job are kept from sbatch"),
+    Rule("|".join(LEAKS), OK, "are unset in the job"),
+    Rule("LD_LIBRARY_PATH", OK, "does not reach the image: the runtime sets its own"),
+    Rule(
+        "HOROVOD_(CONTROLLER|CPU_OPERATIONS|GPU_OPERATIONS|GPU_ALLREDUCE)",
+        WARNING,
+        "wins over the plan's choice of controller; left over from another job?",
+    ),
+    Rule(
+        "HOROVOD_(RANK|SIZE|LOCAL_.+|CROSS_.+|HOSTNAME|GLOO_RENDEZVOUS_.+)",
+        WARNING,
+        "tells a rank its place in some other job's world",
+    ),
+    Rule("(WORLD_SIZE|RANK|LOCAL_RANK|TF_CONFIG)", WARNING, "tells frameworks of another job"),
+    Rule("CUDA_VISIBLE_DEVICES", WARNING, "hides GPUs wherever the scheduler does not set it"),
+    Rule(
+        "NCCL_(P2P|SHM|IB)_DISABLE",
+        WARNING,
+        "switches off one of NCCL's fast ways, if it is not 0",
+    ),
+    Rule(
+        "OMP_NUM_THREADS",
+        WARNING,
+        "wins over what --cpus-per-task says",
+    ),
+    Rule("(HTTPS?|NO|ALL)_PROXY", OK, "are used by pulls and builds; they reach the job too"),
+    Rule(
+        "(HOROVOD|NCCL|UCX|OMPI_MCA|GLOO|FI|MPICH)_.+",
+        OK,
+        "are yours: they reach the ranks, and win",
+    ),
+    Rule("(APPTAINER|SINGULARITY)ENV_.+", OK, "are yours: they reach the ranks, and win"),
+)
+HARMLESS = {"NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0", "NCCL_IB_DISABLE": "0"}
+# Variables that name interfaces. NCCL's may begin with ^ (all but) or = (exactly), and otherwise
+# name a beginning (NCCL's user guide, "NCCL_SOCKET_IFNAME"); Open MPI's also take networks.
+INTERFACES = (
+    "NCCL_SOCKET_IFNAME",
+    "GLOO_SOCKET_IFNAME",
+    "HOROVOD_GLOO_IFACE",
+    "OMPI_MCA_btl_tcp_if_include",
+)
+PATHS = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")
+FOLDERS = ("APPTAINER_TMPDIR", "APPTAINER_CACHEDIR", "SINGULARITY_TMPDIR", "SINGULARITY_CACHEDIR")
+
+
+def check(
+    env: Mapping[str, str], interfaces: Collection[str], missing: Collection[str]
+) -> list[Finding]:
+    """Return a finding for each rule that applies, with the variables it concerns.
+
+    `interfaces` are the names of those here, `missing` the paths in PATHS and FOLDERS that are not.
+    """
+    groups: dict[Rule, list[str]] = {}
+    for name in sorted(env):
+        rule = _rule(name)
+        if rule and HARMLESS.get(name) != env[name]:
+            groups.setdefault(rule, []).append(name)
+    found = [_of_rule(rule, groups[rule], env) for rule in RULES if rule in groups]
+    found += [*absent_interfaces(env, interfaces), *_binds(env, missing)]
+    return found or [Finding(SUBJECT, "variables", OK, "nothing that concerns a job")]
+
+
+def _rule(name: str) -> Rule | None:
+    upper = name.upper() if name.lower().endswith("_proxy") else name
+    return next((rule for rule in RULES if re.fullmatch(rule.pattern, upper)), None)
+
+
+def _of_rule(rule: Rule, names: list[str], env: Mapping[str, str]) -> Finding:
+    evidence = "\n".join(f"{name}={env[name]}" for name in names)
+    fix = f"unset {' '.join(names)}" if rule.state != OK else ""
+    shown = " ".join(names[:3]) + (" ..." if len(names) > 3 else "")
+    return Finding(SUBJECT, shown, rule.state, rule.says, evidence, fix)
+
+
+def absent_interfaces(
+    env: Mapping[str, str], interfaces: Collection[str], where: str = "this machine"
+) -> list[Finding]:
+    """Return a warning for each variable that names an interface which is not there."""
+    found = []
+    for name in INTERFACES:
+        gone = [word for word in _named(env.get(name, "")) if not _matches(name, word, interfaces)]
+        if gone:
+            says = f"names {', '.join(gone)}, which {where} does not have"
+            evidence = f"{name}={env[name]}\ninterfaces: {', '.join(sorted(interfaces))}"
+            found.append(Finding(SUBJECT, name, WARNING, says, evidence, f"unset {name}"))
+    return found
+
+
+def _named(value: str) -> list[str]:
+    """Return the names that a value wants, none for one that only excludes."""
+    if value.startswith("^"):
+        return []
+    words = (word.strip() for word in value.lstrip("=").split(","))
+    return [word for word in words if word and "/" not in word]
+
+
+def _matches(variable: str, word: str, interfaces: Collection[str]) -> bool:
+    if variable == "NCCL_SOCKET_IFNAME":
+        word = word.partition(":")[0]
+        return any(item.startswith(word) for item in interfaces)
+    return word in interfaces
+
+
+def _binds(env: Mapping[str, str], missing: Collection[str]) -> list[Finding]:
+    found = []
+    for name in (*PATHS, *FOLDERS):
+        gone = [path for path in paths(name, env) if path in missing]
+        if gone:
+            says = f"names {', '.join(gone)}, which is not on this machine"
+            evidence = f"{name}={env[name]}"
+            found.append(Finding(SUBJECT, name, WARNING, says, evidence, f"unset {name}"))
+        elif env.get(name) and name in PATHS:
+            says = "is bound into each container, the jobs' too"
+            found.append(Finding(SUBJECT, name, OK, says, env[name]))
+    return found
+
+
+def paths(name: str, env: Mapping[str, str]) -> list[str]:
+    """Return the host's paths in a variable: `src[:dest[:opts]],...`, or one folder."""
+    value = env.get(name, "")
+    if not value or name in FOLDERS:
+        return [value] if value else []
+    return [bind.partition(":")[0] for bind in value.split(",") if bind.startswith("/")]

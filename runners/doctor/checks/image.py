@@ -1,0 +1,101 @@
+"""An image and the plan for it -> findings."""
+
+from __future__ import annotations
+
+from ...errors import RunnerError
+from ...images.inspect import UNKNOWN, Inspection
+from ...model import Plan, Site
+from ...rank.gpu import older
+from ..finding import FAILURE, OK, WARNING, Finding
+
+SUBJECT = "image"
+SHOWN = (
+    "horovod.version",
+    "horovod.frameworks",
+    "horovod.controllers",
+    "mpi.flavour",
+    "mpi.version",
+    "pmix.version",
+    "cuda.version",
+    "nccl.version",
+    "glibc.version",
+)
+MINIMUM = "cuda.driver.minimum"
+
+
+def refused(error: RunnerError) -> Finding:
+    """Return the finding of an image, or a plan, that is refused with an error."""
+    return Finding(SUBJECT, "plan", FAILURE, error.message, error.evidence, error.remedy)
+
+
+def facts(found: Inspection) -> list[Finding]:
+    """Return what the image has."""
+    known = {name: fact for name, fact in found.facts.items() if name in SHOWN}
+    lines = "\n".join(f"{name}: {fact.value} ({fact.source})" for name, fact in known.items())
+    unknown = [name for name, fact in known.items() if fact.value == UNKNOWN]
+    if found.problem:
+        says = f"cannot be looked into: {found.problem.message}"
+        return [Finding(SUBJECT, "facts", WARNING, says, lines, found.problem.remedy)]
+    version = found.facts["horovod.version"].value
+    if version in (UNKNOWN, "none"):
+        says = "no Horovod was found in it"
+        return [Finding(SUBJECT, "facts", FAILURE, says, lines, "runner build cpu")]
+    says = f"Horovod {version}" + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+    return [Finding(SUBJECT, "facts", OK, says, lines)]
+
+
+def fits(found: Inspection, site: Site) -> list[Finding]:
+    """Return whether machine, driver and C library fit, as far as this machine can tell."""
+    values = {name: str(fact.value) for name, fact in found.facts.items()}
+    return [*_architecture(values, site), *_driver(values, site), *_glibc(values, site)]
+
+
+def _architecture(values: dict[str, str], site: Site) -> list[Finding]:
+    there, here = values.get("architecture", UNKNOWN), site.architecture
+    names = {"x86_64": "amd64", "aarch64": "arm64"}  # as Python names what our images are for
+    there = names.get(there, there)
+    if there in (UNKNOWN, here):
+        return [Finding(SUBJECT, "architecture", OK, there)] if there == here else []
+    says = f"it is for {there}, this machine is {here}"
+    fix = f"runner launch --partition NAME, of {there} nodes; or build it for {here}"
+    return [Finding(SUBJECT, "architecture", WARNING, says, "", fix)]
+
+
+def _driver(values: dict[str, str], site: Site) -> list[Finding]:
+    minimum = values.get(MINIMUM, "")
+    if not minimum or not site.driver:
+        return []
+    evidence = f"{MINIMUM}: {minimum}; this machine: {site.driver}"
+    if older(site.driver, minimum):
+        says = f"the driver here is too old for CUDA {values.get('cuda.version', '')}"
+        fix = "an image with an older CUDA, or --partition NAME with a newer driver"
+        return [Finding(SUBJECT, "driver", WARNING, says, evidence, fix)]
+    return [Finding(SUBJECT, "driver", OK, "new enough", evidence)]
+
+
+def _glibc(values: dict[str, str], site: Site) -> list[Finding]:
+    """Only what --nv or --rocm brings from the host is linked against the host's C library."""
+    own = values.get("glibc.version", UNKNOWN)
+    if own == UNKNOWN or not site.glibc or not (site.driver or site.amd):
+        return []
+    evidence = f"image: glibc {own}; this machine: {site.glibc}"
+    if older(own, site.glibc):
+        says = "older than this machine's: the driver's libraries may not load in it"
+        fix = "runner doctor --job --gpus-per-node 1 ..., which tries; else a newer base system"
+        return [Finding(SUBJECT, "C library", WARNING, says, evidence, fix)]
+    return [Finding(SUBJECT, "C library", OK, "as new as this machine's", evidence)]
+
+
+def plan(made: Plan) -> list[Finding]:
+    """Return what a launch would do here, and why it would not."""
+    lines = "\n".join(
+        f"{choice.what}: {choice.value} ({choice.reason})" for choice in made.decisions
+    )
+    warnings = [Finding(SUBJECT, "plan", WARNING, text) for text in made.warnings]
+    refusals = [
+        Finding(SUBJECT, "plan", FAILURE, item.what, item.evidence, "; ".join(item.remedies))
+        for item in made.refusals
+    ]
+    says = f"{made.launcher}, controller {made.controller}, {made.spec.resources.tasks} ranks"
+    works = [] if refusals else [Finding(SUBJECT, "plan", OK, says, lines)]
+    return [*works, *warnings, *refusals]

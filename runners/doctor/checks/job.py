@@ -1,0 +1,85 @@
+"""The trial's outcome -> findings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...jobs import JobState
+from ...watch import culprit
+from .. import job as trial
+from ..facts import transport as words
+from ..finding import FAILURE, OK, WARNING, Finding
+from ..job import Outcome
+from ..question import LINES_SHOWN
+from . import cpus, environment, network, transport, world
+
+SUBJECT = "job"
+UNLIMITED = -1
+ENOUGH_LOCKED = 64 * 2**30
+
+
+def check(found: Outcome) -> list[Finding]:
+    """Return the findings of a trial, be it waiting, failed or complete."""
+    if not found.status.state.ended:
+        return [_waiting(found)]
+    if found.result is None:
+        return [_no_result(found)]
+    result, ranks = found.result, found.result["ranks"]
+    return [
+        _ended(found, result),
+        *world.check(ranks, result["started"]),
+        *cpus.check(ranks),
+        *transport.check(result, words.parse(found.log)),
+        *_nodes(ranks),
+    ]
+
+
+def _waiting(found: Outcome) -> Finding:
+    state = f"{found.status.state.value} {found.status.reason}".strip()
+    says = f"job {found.job.id} has not ended yet: {state}"
+    fix = f"runner doctor --run {found.paths.root}    (to give up: runner cancel {found.job.id})"
+    return Finding(SUBJECT, "trial", WARNING, says, f"its folder: {found.paths.root}", fix)
+
+
+def _no_result(found: Outcome) -> Finding:
+    alone = trial.alone(found.paths)
+    if found.status.state == JobState.COMPLETED and alone:
+        says = f"{len(alone)} ranks ran, but the image has no Horovod that Python can use"
+        reasons = "\n".join(f"{name}: {why}" for name, why in alone[0]["problems"].items())
+        return Finding(SUBJECT, "trial", FAILURE, says, reasons, "runner inspect IMAGE")
+    says = f"job {found.job.id} ended: {found.status.state.value} {found.status.reason}".rstrip()
+    lines = [culprit(found.paths, found.job) or "no rank left a word"]
+    lines += found.log.strip().splitlines()[-LINES_SHOWN:]
+    fix = f"runner logs {found.paths.root}"
+    return Finding(SUBJECT, "trial", FAILURE, says, "\n".join(lines), fix)
+
+
+def _ended(found: Outcome, result: dict[str, Any]) -> Finding:
+    device = result["ranks"][0]["device"]
+    controller = result["ranks"][0]["variables"].get("HOROVOD_CONTROLLER", "?")
+    says = f"job {found.job.id} ran: {result['framework']} on {device}, controller {controller}"
+    return Finding(SUBJECT, "trial", OK, says, f"its folder: {found.paths.root}")
+
+
+def _nodes(ranks: list[dict[str, Any]]) -> list[Finding]:
+    """Return what is wrong on single nodes, once for each of them."""
+    found: list[Finding] = []
+    for host, seen in transport.networks(ranks).items():
+        where = f" on {host}"
+        found += network.dead_interfaces(seen.interfaces, where)
+        found += network.dead_ports(seen.ports, where)
+        record = next(record for record in ranks if record["host"] == host)
+        names = {item.name for item in seen.interfaces}
+        found += environment.absent_interfaces(record["variables"], names, host)
+        found += _locked_memory(host, record)
+    return found
+
+
+def _locked_memory(host: str, record: dict[str, Any]) -> list[Finding]:
+    """RDMA registers memory, which counts against this limit; Slurm passes on the login node's."""
+    limit = record["locked_memory"]
+    if not record["ports"] or limit == UNLIMITED or limit >= ENOUGH_LOCKED:
+        return []
+    says = f"only {limit // 1024} KiB of memory may be locked on {host}: RDMA will fail"
+    fix = "runner launch --srun-arg=--propagate=NONE ..., or ask for unlimited memlock"
+    return [Finding(SUBJECT, "locked memory", WARNING, says, "ulimit -l", fix)]

@@ -1,0 +1,102 @@
+"""Interfaces and fabric -> findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..facts.network import SECONDS_FOR_A_NAME, Network, fabrics
+from ..finding import OK, WARNING, Finding
+from ..trial.interfaces import Interface, Port
+
+SUBJECT = "network"
+
+
+def check(network: Network) -> list[Finding]:
+    """Return what can be said of this node's network."""
+    return [
+        _fabric(network),
+        _interfaces(network.interfaces),
+        *dead_interfaces(network.interfaces),
+        *dead_ports(network.ports),
+        *_name(network),
+    ]
+
+
+def _fabric(network: Network) -> Finding:
+    found = fabrics(network)
+    lines = [shown_port(port) for port in network.ports]
+    lines += [shown(item) for item in network.interfaces if item.kind == "slingshot"]
+    lines += [f"{name}: a Slingshot device" for name in network.cxi]
+    evidence = "\n".join(lines) or "no ports in /sys/class/infiniband, no interface named hsn*"
+    says = ", ".join(found) if found else "none here but Ethernet; nodes may have more (--job)"
+    return Finding(SUBJECT, "fabric", OK, says, evidence)
+
+
+def _interfaces(all: Iterable[Interface]) -> Finding:
+    working = [item for item in all if item.works and item.kind != "loopback"]
+    if working:
+        names = ", ".join(item.name for item in working)
+        return Finding(SUBJECT, "interfaces", OK, names, "\n".join(map(shown, working)))
+    says = "none with a link and an address, apart from loopback"
+    evidence = "\n".join(map(shown, all))
+    return Finding(SUBJECT, "interfaces", WARNING, says, evidence, "ip address")
+
+
+def dead_interfaces(all: Iterable[Interface], where: str = "") -> list[Finding]:
+    """Return a warning when an interface has an address, and so may be chosen, but no link."""
+    dead = [item for item in all if item.dead]
+    if not dead:
+        return []
+    alive = [item.name for item in all if item.works and item.kind in ("ethernet", "slingshot")]
+    name = alive[0] if alive else "NAME"
+    says = f"{', '.join(item.name for item in dead)} has an address but no link{where}"
+    fix = f"runner launch --network-interfaces {name} --env NCCL_SOCKET_IFNAME={name} ..."
+    return [Finding(SUBJECT, "dead", WARNING, says, "\n".join(map(shown, dead)), fix)]
+
+
+def dead_ports(all: Iterable[Port], where: str = "") -> list[Finding]:
+    """Return a warning when a fabric's port does not work; one of two is often not cabled."""
+    dead = [port for port in all if not port.works]
+    if not dead:
+        return []
+    alive = ",".join(f"={port.name}" if i == 0 else port.name for i, port in _alive(all))
+    says = f"{', '.join(port.name for port in dead)} is not active{where}"
+    fix = f"runner launch --env NCCL_IB_HCA={alive} ..." if alive else "ibstat"
+    return [Finding(SUBJECT, "ports", WARNING, says, "\n".join(map(shown_port, dead)), fix)]
+
+
+def _alive(all: Iterable[Port]) -> list[tuple[int, Port]]:
+    return list(enumerate(port for port in all if port.works))
+
+
+def _name(network: Network) -> list[Finding]:
+    if network.address is None:
+        says = f"the name {network.host} was not resolved within {SECONDS_FOR_A_NAME:.0f} s"
+        return [Finding(SUBJECT, "host name", WARNING, says, "", f"getent hosts {network.host}")]
+    if not network.address:
+        says = f"the name {network.host} leads to no address"
+        return [Finding(SUBJECT, "host name", WARNING, says, "", f"getent hosts {network.host}")]
+    if not network.address.startswith("127.") and network.address != "::1":
+        return []
+    says = f"the name {network.host} leads to loopback, {network.address}"
+    evidence = "other nodes cannot come in there; the runner asks for the route instead"
+    fix = "runner launch --network-interfaces NAME ..., for programs that trust the name"
+    return [Finding(SUBJECT, "host name", WARNING, says, evidence, fix)]
+
+
+def shown(item: Interface) -> str:
+    """Return an interface in one line."""
+    state = "up" if item.up and item.carrier else "no link" if item.up else "down"
+    speed = f", {rate(item.speed)}" if item.speed else ""
+    addresses = ", ".join(item.addresses) or "no address"
+    return f"{item.name}: {item.kind}, {state}{speed}, {addresses}"
+
+
+def rate(megabits: float) -> str:
+    """Return a speed in Mbit/s as people say it."""
+    return f"{megabits / 1000:g} Gbit/s" if megabits >= 1000 else f"{megabits:g} Mbit/s"
+
+
+def shown_port(port: Port) -> str:
+    """Return a port in one line."""
+    return f"{port.name}: {port.kind}, {port.state.lower()}, {port.rate or 'rate unknown'}"

@@ -1,0 +1,63 @@
+"""Places on disk -> findings."""
+
+from __future__ import annotations
+
+import os
+
+from containers.space import MEMORY, Volume
+
+from ..facts.scratch import SECONDS, Place
+from ..finding import FAILURE, OK, WARNING, Finding
+
+SUBJECT = "disk"
+GB = 10**9
+# A run's folder; a build of the CPU image from nothing; Python's data loaders and NCCL's buffers.
+TOO_LITTLE = {"scratch": GB // 10, "runs": 64 * 2**20, "shared memory": 64 * 2**20}
+LITTLE = {"scratch": 15 * GB, "runs": GB, "shared memory": GB}
+FEW_INODES = 100_000
+ELSEWHERE = {
+    "scratch": "export RUNNER_SCRATCH=FOLDER",
+    "runs": "runner launch --runs-dir FOLDER ...",
+    "shared memory": "mount -o remount,size=8G /dev/shm, as an administrator",
+}
+
+
+def check(places: tuple[Place, ...]) -> list[Finding]:
+    """Return what can be said of each place."""
+    return [_place(place) for place in places]
+
+
+def _place(place: Place) -> Finding:
+    if place.volume is None:
+        says = f"{place.path} did not answer within {SECONDS:.0f} s"
+        return Finding(SUBJECT, place.role, FAILURE, says, "", ELSEWHERE[place.role])
+    complaints = _complaints(place, place.volume)
+    state = (OK, WARNING, FAILURE)[max((weight for weight, _ in complaints), default=0)]
+    says = "; ".join(text for _, text in complaints) or _room(place.volume)
+    evidence = f"{place.path}: {place.volume.type}, {_room(place.volume)}"
+    fix = ELSEWHERE[place.role] if complaints else ""
+    return Finding(SUBJECT, place.role, state, says, evidence, fix)
+
+
+def _complaints(place: Place, volume: Volume) -> list[tuple[int, str]]:
+    """Return what is wrong, each with its weight: 1 for a warning, 2 for a failure."""
+    found = []
+    if not place.writable:
+        found.append((2, f"you may not write in {place.path}"))
+    if volume.bytes < TOO_LITTLE[place.role]:
+        found.append((2, f"no space: {_room(volume)}"))
+    elif volume.bytes < LITTLE[place.role]:
+        found.append((1, f"little space: {_room(volume)}"))
+    if place.role == "shared memory":
+        return found
+    if volume.inodes is not None and volume.inodes < FEW_INODES:
+        found.append((1, f"room for only {volume.inodes} more files"))
+    if volume.type in MEMORY:
+        found.append((1, "it lies in memory: it takes from programs, and no other node sees it"))
+    if volume.flags & os.ST_NOEXEC and place.role == "scratch":
+        found.append((1, "it is mounted noexec: no image can be built there"))
+    return found
+
+
+def _room(volume: Volume) -> str:
+    return f"{volume.bytes / GB:.1f} GB free"

@@ -1,0 +1,117 @@
+"""Slurm -> findings."""
+
+from __future__ import annotations
+
+from ...model import Partition, Site
+from ..facts.slurm import Slurm
+from ..finding import FAILURE, OK, WARNING, Finding
+from ..question import Answer
+
+SUBJECT = "scheduler"
+
+
+def absent(site: Site) -> list[Finding]:
+    """Return the finding of a machine without Slurm."""
+    if site.schedulers and site.schedulers != ("local",):
+        return [Finding(SUBJECT, "scheduler", OK, ", ".join(site.schedulers), "its commands")]
+    says = "no Slurm here: jobs run on this machine"
+    return [Finding(SUBJECT, "scheduler", OK, says, "sbatch is not on the PATH")]
+
+
+def check(site: Site, slurm: Slurm) -> list[Finding]:
+    """Return what can be said of Slurm."""
+    if slurm.ping.problem or " UP" not in slurm.ping.out:
+        return [_silent(slurm.ping), *problems(site)]
+    return [
+        Finding(
+            SUBJECT, "controller", OK, f"Slurm {site.slurm_version or '?'} answers", _up(slurm)
+        ),
+        _types(site),
+        _plugins(slurm.config, slurm.configuration),
+        *_partitions(site.partitions),
+        _accounting(slurm),
+        *_munge(slurm),
+        *problems(site),
+    ]
+
+
+def _silent(ping: Answer) -> Finding:
+    says = "Slurm's controller does not answer"
+    return Finding(
+        SUBJECT, "controller", FAILURE, says, ping.problem or ping.shown, "scontrol ping"
+    )
+
+
+def _up(slurm: Slurm) -> str:
+    return slurm.ping.out.strip().splitlines()[0]
+
+
+def problems(site: Site) -> list[Finding]:
+    """Return a warning for each command that hung or was not understood."""
+    return [Finding(SUBJECT, "answers", WARNING, problem) for problem in site.problems]
+
+
+def _types(site: Site) -> Finding:
+    evidence = f"srun --mpi=list: {', '.join(site.mpi_types) or 'nothing'}"
+    evidence += f"\nMpiDefault: {site.mpi_default or 'none'}"
+    if any(name.startswith("pmix") for name in site.mpi_types):
+        return Finding(SUBJECT, "srun --mpi", OK, ", ".join(site.mpi_types), evidence)
+    says = "srun offers no pmix: images with Open MPI cannot use MPI under srun"
+    return Finding(
+        SUBJECT, "srun --mpi", WARNING, says, evidence, "runner launch --controller gloo ..."
+    )
+
+
+def _plugins(config: dict[str, str], answer: Answer) -> Finding:
+    if not config:
+        says = answer.problem or "scontrol show config is in words that are not understood"
+        return Finding(SUBJECT, "plugins", WARNING, says, answer.shown, "scontrol show config")
+    names = ("SelectType", "SelectTypeParameters", "TaskPlugin", "ProctrackType")
+    evidence = "\n".join(f"{name} = {config.get(name) or 'none'}" for name in names)
+    if config.get("TaskPlugin", "") in ("", "task/none"):
+        says = "no TaskPlugin: ranks are not bound to CPUs, and --cpu-bind does nothing"
+        fix = "ask the administrators for TaskPlugin=task/affinity,task/cgroup in slurm.conf"
+        return Finding(SUBJECT, "plugins", WARNING, says, evidence, fix)
+    return Finding(SUBJECT, "plugins", OK, f"{config['TaskPlugin']} binds ranks", evidence)
+
+
+def _partitions(partitions: tuple[Partition, ...]) -> list[Finding]:
+    if not partitions:
+        says = "no partition is known"
+        return [Finding(SUBJECT, "partitions", WARNING, says, "", "sinfo")]
+    names = ", ".join(part.name + ("*" if part.default else "") for part in partitions)
+    lines = "\n".join(map(_partition, partitions))
+    found = [Finding(SUBJECT, "partitions", OK, names, lines)]
+    gpus = sorted(
+        {f"{kind or 'gpu'} ({part.name})" for part in partitions for kind, _ in part.gpus}
+    )
+    if gpus:
+        found.append(Finding(SUBJECT, "GPUs", OK, ", ".join(gpus), "what sinfo counts"))
+    return found
+
+
+def _partition(part: Partition) -> str:
+    gpus = "".join(f", {count} {kind or 'GPU'}" for kind, count in part.gpus)
+    limit = f", limit {part.time_limit}" if part.time_limit else ""
+    return f"{part.name}: {part.nodes} nodes, {part.cpus} CPUs{gpus} each{limit}"
+
+
+def _accounting(slurm: Slurm) -> Finding:
+    if not slurm.accounting.problem:
+        kind = slurm.config.get("AccountingStorageType") or "of a kind that is not shown"
+        return Finding(SUBJECT, "accounting", OK, "sacct answers", kind)
+    says = "sacct does not answer; states come from squeue and the runs' folders"
+    evidence = f"{slurm.accounting.problem}\n{slurm.accounting.shown}"
+    return Finding(
+        SUBJECT, "accounting", WARNING, says, evidence, "runner status, in place of sacct"
+    )
+
+
+def _munge(slurm: Slurm) -> list[Finding]:
+    if slurm.config.get("AuthType") != "auth/munge" or slurm.munge is None:
+        return []
+    if not slurm.munge.problem:
+        return [Finding(SUBJECT, "munge", OK, "gives credentials", "munge --no-input")]
+    says = "munge gives no credential: Slurm will refuse you here"
+    fix = "ask the administrators: systemctl status munge"
+    return [Finding(SUBJECT, "munge", FAILURE, says, slurm.munge.shown, fix)]

@@ -1,0 +1,159 @@
+"""Speed, and the network really used against what the nodes have -> findings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ..facts.network import Network, fabrics
+from ..facts.transport import RDMA, TCP, Words
+from ..finding import FAILURE, OK, WARNING, Finding
+from ..trial.interfaces import Interface, Port
+from .network import rate, shown
+
+SUBJECT = "network of the job"
+Record = dict[str, Any]
+MB = 10**6
+SHARE = 0.05  # of the bytes sent; less is the chatter of the system
+# Bus bandwidth below this part of the interface's speed is not the network's doing.
+SLOW = 0.05
+# Data over TCP where something faster works, by who moves them.
+FASTER = {
+    "NCCL": "unset NCCL_IB_DISABLE NCCL_NET, and: runner launch --env NCCL_IB_HCA=DEVICE ...",
+    "UCX": "runner launch --env UCX_TLS=all ..., and look why UCX leaves out the device",
+    "Open MPI": "runner launch --host-mpi ..., or an image whose Open MPI has UCX",
+    "": "runner launch --controller mpi ..., or NCCL for the data (an image for GPUs)",
+}
+LIBFABRIC = "runner launch --host-mpi ..., or bind the site's NCCL plugin (runner sites show)"
+
+
+def check(result: Record, words: Words) -> list[Finding]:
+    """Return the findings about bandwidth and transport of a trial."""
+    ranks = result["ranks"]
+    speed = _speed(result["bandwidth"])
+    if len({record["host"] for record in ranks}) == 1:
+        says = "one node: nothing went over a network"
+        return [Finding(SUBJECT, "transport", OK, says, evidence(ranks, words)), speed]
+    return [_transport(ranks, words), speed, *_slow(ranks, result["bandwidth"])]
+
+
+def _speed(table: list[Record]) -> Finding:
+    lines = [f"{'bytes':>10} {'seconds':>10} {'algorithm':>12} {'bus':>12}"]
+    lines += [
+        f"{row['bytes']:>10} {row['seconds']:>10.6f} {_rate(row['algorithm']):>12} "
+        f"{_rate(row['bus']):>12}"
+        for row in table
+    ]
+    lines.append("bus = algorithm * 2 (n - 1) / n, as in nccl-tests")
+    if not all(row["right"] for row in table):
+        says = "sums of the ranks are wrong"
+        fix = "runner verify IMAGE, and another --controller"
+        return Finding(SUBJECT, "allreduce", FAILURE, says, "\n".join(lines), fix)
+    says = f"{_rate(table[-1]['bus'])} bus bandwidth at {table[-1]['bytes'] // 2**20} MiB"
+    return Finding(SUBJECT, "allreduce", OK, says, "\n".join(lines))
+
+
+def _rate(value: float) -> str:
+    return f"{value / MB:.0f} MB/s"
+
+
+def networks(ranks: list[Record]) -> dict[str, Network]:
+    """Return the network of each node, as its first rank saw it."""
+    return {
+        record["host"]: Network(
+            record["host"],
+            None,
+            tuple(_interface(item) for item in record["interfaces"]),
+            tuple(Port(**port) for port in record["ports"]),
+        )
+        for record in ranks
+        if record["local_rank"] == 0
+    }
+
+
+def _interface(facts: Record) -> Interface:
+    return Interface(**{**facts, "addresses": tuple(facts["addresses"])})
+
+
+def carried(ranks: list[Record]) -> dict[str, int]:
+    """Return the bytes by interface or port that the nodes sent meanwhile, loopback left out."""
+    total: Counter[str] = Counter()
+    for record in ranks:
+        if record["local_rank"] == 0:
+            total.update(record["sent"])
+    whole = sum(count for name, count in total.items() if name != "lo") or 1
+    return {
+        name: count for name, count in total.most_common() if name != "lo" and count > whole * SHARE
+    }
+
+
+def _transport(ranks: list[Record], words: Words) -> Finding:
+    """Compare what was used with the best that every node has."""
+    there = [set(fabrics(network)) for network in networks(ranks).values()]
+    fast = sorted(set.intersection(*there)) if there else []
+    names = list(carried(ranks))
+    kind = words.kind or _kind(names, networks(ranks))
+    over = f" over {', '.join(names)}" if names and kind == TCP else ""
+    says = f"{kind or 'unknown'}{over}" + (f", by {words.who}'s own words" if words.kind else "")
+    proof = evidence(ranks, words)
+    if kind != TCP or not fast:
+        return Finding(SUBJECT, "transport", OK, says, proof)
+    fix = _fix(words.who, fast, ranks, names)
+    if fix is None:
+        return Finding(
+            SUBJECT, "transport", OK, f"{says}, on the fabric ({', '.join(fast)})", proof
+        )
+    says += f", while every node has {', '.join(fast)}"
+    return Finding(SUBJECT, "transport", WARNING, says, proof, fix)
+
+
+def _fix(who: str, fast: list[str], ranks: list[Record], used: list[str]) -> str | None:
+    """Return what leads to the fabric, None when Gloo, which knows TCP only, is there already."""
+    if who:
+        return LIBFABRIC if fast[0] in ("slingshot", "efa") else FASTER[who]
+    items = [item for network in networks(ranks).values() for item in network.interfaces]
+    fabric = [item.name for item in items if item.kind in ("ipoib", "slingshot") and item.works]
+    if fabric and set(used) & set(fabric):
+        return None
+    return f"runner launch --network-interfaces {fabric[0]} ..." if fabric else FASTER[""]
+
+
+def _kind(names: list[str], nodes: dict[str, Network]) -> str:
+    """Return what the counters say: only a port of the fabric counts RDMA."""
+    ports = {port.name for network in nodes.values() for port in network.ports}
+    if not names:
+        return ""
+    return RDMA if names[0] in ports else TCP
+
+
+def evidence(ranks: list[Record], words: Words) -> str:
+    """Return the counters, the libraries' words and the sockets, one line each."""
+    first = next(record for record in ranks if record["rank"] == 0)
+    sent = first["sent"].items()
+    lines = [f"sent by {first['host']}: {_bytes(count)} on {name}" for name, count in sent if count]
+    lines += [f"{words.who}: {way} ({count})" for way, count in words.ways.items()]
+    lines += [f"{words.who}: {line}" for line in words.lines]
+    lines += [f"Open MPI: messages by {words.messenger}"] if words.messenger else []
+    lines += [f"rank 0: {n} connections on {name}" for name, n in first["connections"].items()]
+    used = {item.name for item in networks(ranks)[first["host"]].interfaces if item.name != "lo"}
+    facts = networks(ranks)[first["host"]].interfaces
+    return "\n".join([*lines, *(shown(item) for item in facts if item.name in used)])
+
+
+def _bytes(count: int) -> str:
+    return f"{count / MB:.1f} MB"
+
+
+def _slow(ranks: list[Record], table: list[Record]) -> list[Finding]:
+    """Return a warning when the largest sum is far below what the interface used can do."""
+    names = list(carried(ranks))
+    network = next(iter(networks(ranks).values()))
+    speeds = [item.speed for item in network.interfaces if names and item.name == names[0]]
+    if not speeds or not speeds[0]:
+        return []
+    megabits = table[-1]["bus"] * 8 / MB
+    if megabits > speeds[0] * SLOW:
+        return []
+    says = f"{megabits:.0f} Mbit/s of the {rate(speeds[0])} that {names[0]} can do"
+    fix = "runner doctor --job --exclusive ..., on idle nodes, and compare"
+    return [Finding(SUBJECT, "speed", WARNING, says, "", fix)]

@@ -1,0 +1,1 @@
+"""One module for each subject: asks the machine, in limited time, and parses what it says."""

@@ -1,0 +1,48 @@
+"""What the doctor says: ok, warning or failure, with evidence and the command that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+OK, WARNING, FAILURE = "ok", "warning", "failure"
+ORDER = (OK, WARNING, FAILURE)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    `subject` groups them; `says` is the finding in one line, `evidence` what it rests on (any
+    number of lines), and `fix` a command to type, empty when all is well.
+    """
+
+    subject: str
+    name: str
+    state: str
+    says: str
+    evidence: str = ""
+    fix: str = ""
+
+
+def grouped(findings: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:
+    """Return the findings by subject, in the order of first mention, each group's worst last."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.subject, []).append(finding)
+    return [(name, sorted(group, key=_severity)) for name, group in groups.items()]
+
+
+def _severity(finding: Finding) -> int:
+    return ORDER.index(finding.state)
+
+
+def failed(findings: Iterable[Finding]) -> bool:
+    """Whether something failed; warnings do not count."""
+    return any(finding.state == FAILURE for finding in findings)
+
+
+def counts(findings: Iterable[Finding]) -> dict[str, int]:
+    """Return how many findings there are in each state."""
+    states = [finding.state for finding in findings]
+    return {state: states.count(state) for state in ORDER}

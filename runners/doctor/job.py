@@ -1,0 +1,93 @@
+"""The short real job: how it differs from any other launch, and how long it is waited for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .. import config, jobs, launch, watch
+from ..images import roots
+from ..jobs import Job, JobPaths, JobState
+from ..model import BindMount, Plan, Trainer
+from ..watch import Status
+
+TRIAL = Path(__file__).parent / "trial"
+MINUTES = "5"
+# Makes the libraries tell what they use. They are set for this job only, and give way to --env.
+TALK = (
+    "NCCL_DEBUG=INFO",
+    "NCCL_DEBUG_SUBSYS=INIT,NET,ENV",
+    "UCX_LOG_LEVEL=info",
+    "OMPI_MCA_bml_base_verbose=1",
+    "OMPI_MCA_pml_base_verbose=10",
+)
+SECONDS_FOR_A_SLOW_DISK = 15.0  # a result may be seen some seconds after the job has ended (NFS)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the job: its status, the trial's result (None without one), and its log."""
+
+    paths: JobPaths
+    job: Job
+    status: Status
+    result: dict[str, Any] | None
+    log: str
+
+
+def trainer(image: Path) -> Trainer:
+    """Return the trial, which looks at `image` from each node."""
+    return Trainer("doctor", TRIAL.name, None, (str(image),))
+
+
+def preset() -> config.Layer:
+    """Return the job's settings, which files, variables and flags may change."""
+    return config.Layer("runner doctor", {"time": MINUTES, "env": list(TALK)})
+
+
+def submit(plan: Plan) -> tuple[JobPaths, Job]:
+    """Submit the trial, with the image file itself to be seen from within; raise as `launch`."""
+    image, trial = plan.spec.image, plan.spec.trainer
+    told = replace(trial, args=(*trial.args, str(plan.spec.resources.tasks)))
+    plan = replace(plan, spec=replace(plan.spec, trainer=told))
+    if image.exists() and plan.runtime in ("apptainer", "singularity"):
+        own = BindMount(str(image), str(image), read_only=True)
+        plan = replace(plan, binds=(*plan.binds, own))
+    draft = launch.draft(plan, packages=(TRIAL,))
+    job = launch.submit(draft)
+    if plan.image_digest:
+        roots.hold_run(draft.paths.root, plan.image_digest)
+    return draft.paths, job
+
+
+def wait(paths: JobPaths, job: Job, seconds: float) -> Outcome:
+    """Wait for the job's end, `seconds` at most, and return what became of it."""
+    deadline = time.monotonic() + seconds
+    for now in watch.until_end(paths, job):
+        status = now
+        if time.monotonic() > deadline:
+            break
+    if status.state == JobState.COMPLETED:
+        _wait_for(paths.result, SECONDS_FOR_A_SLOW_DISK)
+    return outcome(paths, job, status)
+
+
+def outcome(paths: JobPaths, job: Job, status: Status) -> Outcome:
+    """Return what a run's folder holds."""
+    log = Path(job.log)
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    return Outcome(paths, job, status, jobs.read_json(paths.result), text)
+
+
+def _wait_for(path: Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.5)
+
+
+def alone(paths: JobPaths) -> list[dict[str, Any]]:
+    """Return the records of ranks that found no Horovod in the image."""
+    found = sorted(paths.root.glob("rank-*.json"))
+    return [record for record in map(jobs.read_json, found) if record]

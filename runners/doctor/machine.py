@@ -1,0 +1,70 @@
+"""Everything that can be asked without a job, as subjects that are looked at side by side."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from .. import places
+from ..model import Site
+from .checks import container as container_check
+from .checks import environment as environment_check
+from .checks import gpu as gpu_check
+from .checks import network as network_check
+from .checks import scratch as scratch_check
+from .checks import slurm as slurm_check
+from .facts import container, gpu, network, scratch, slurm
+from .finding import Finding
+from .question import Subject, in_time
+from .trial.interfaces import interfaces
+
+
+def subjects(site: Site, runs_dir: Path, image: Path | None = None) -> list[Subject]:
+    """Return what is to be looked at; `image` is tried as a job would start it."""
+    return [
+        Subject(container_check.SUBJECT, lambda: _containers(site, image), 180.0),
+        Subject(slurm_check.SUBJECT, lambda: _scheduler(site), 30.0),
+        Subject(gpu_check.SUBJECT, lambda: gpu_check.check(gpu.look()), 40.0),
+        Subject(network_check.SUBJECT, lambda: network_check.check(network.look()), 20.0),
+        Subject(scratch_check.SUBJECT, lambda: scratch_check.check(scratch.look(runs_dir)), 40.0),
+        Subject(environment_check.SUBJECT, _environment, 20.0),
+    ]
+
+
+def _containers(site: Site, image: Path | None) -> list[Finding]:
+    command = shutil.which("apptainer") or shutil.which("singularity")
+    if command is None:
+        return container_check.absent(site)
+    found = container_check.check(container.look(command, getpass.getuser(), _workplace()))
+    if image is not None:
+        found.append(container_check.run(container.start("the image", command, [str(image)])))
+    return found
+
+
+def _workplace() -> Path:
+    """Return a folder to try things in: scratch where it answers and may be written in."""
+    folder = places.scratch()
+    there = in_time(lambda: folder.is_dir() and os.access(folder, os.W_OK), scratch.SECONDS)
+    return folder if there else Path(tempfile.gettempdir())
+
+
+def _scheduler(site: Site) -> list[Finding]:
+    if not site.has_slurm:
+        return slurm_check.absent(site)
+    return slurm_check.check(site, slurm.look())
+
+
+def _environment() -> list[Finding]:
+    env = os.environ
+    names = [item.name for item in interfaces()]
+    named = [
+        path
+        for name in (*environment_check.PATHS, *environment_check.FOLDERS)
+        for path in environment_check.paths(name, env)
+    ]
+    gone = [path for path in named if not in_time(partial(os.path.exists, path), 5.0)]
+    return environment_check.check(env, names, gone)

@@ -1,0 +1,83 @@
+"""One rank of the trial: look around, join the world, measure, hand the record to rank 0."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from . import bandwidth, frameworks, image, interfaces, sockets
+
+# What the launcher says of a rank, whoever the launcher is.
+TOLD = (
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_MPI_TYPE",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "PMI_RANK",
+)
+CHOSEN = ("HOROVOD_CONTROLLER", "HOROVOD_GLOO_IFACE", "OMP_NUM_THREADS", "NCCL_SOCKET_IFNAME")
+
+
+def main(image_path: str, started: int) -> None:
+    """Run the trial, of `started` ranks; rank 0 writes `result.json` into OUTPUT_DIR."""
+    here = look_around()
+    framework, problems = frameworks.find()
+    if framework is None:
+        write(f"rank-{os.getpid()}@{socket.gethostname()}.json", {**here, "problems": problems})
+        return
+    hvd = framework.hvd
+    hvd.init()
+    here.update(place(hvd))
+    if hvd.local_rank() == 0:
+        here["image"] = image.view(image_path)
+    before = interfaces.sent()
+    speeds = bandwidth.measure(framework, hvd.size())
+    after = interfaces.sent()
+    here["sent"] = {name: after[name] - before.get(name, 0) for name in after}
+    here["connections"] = sockets.own(interfaces.interfaces())
+    here["threads"], here["device"] = framework.threads(), framework.device()
+    everybody = framework.gather(json.dumps(here).encode() + b"\n")
+    if hvd.rank() == 0:
+        ranks = [json.loads(line) for line in everybody.splitlines()]
+        facts = {"framework": framework.name, "started": started}
+        write("result.json", {**facts, "bandwidth": speeds, "ranks": ranks})
+    hvd.shutdown()
+
+
+def look_around() -> dict[str, Any]:
+    """Return what this rank sees before it knows of any other."""
+    return {
+        "host": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
+        "pid": os.getpid(),
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "cpus_of_node": os.cpu_count(),
+        "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
+        "told": {name: os.environ[name] for name in TOLD if name in os.environ},
+        "variables": {name: os.environ[name] for name in CHOSEN if name in os.environ},
+        "interfaces": [asdict(item) for item in interfaces.interfaces()],
+        "ports": [asdict(port) for port in interfaces.ports()],
+    }
+
+
+def place(hvd: Any) -> dict[str, int]:
+    """Return this rank's place in the world, by Horovod's own words."""
+    names = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
+    return {name: int(getattr(hvd, name)()) for name in names}
+
+
+def write(name: str, value: Any) -> None:
+    """Write a file of the run by rename, so that nobody reads half of it."""
+    path = os.path.join(os.environ["OUTPUT_DIR"], name)
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(value, file, indent=2)
+    os.replace(path + ".part", path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,90 @@
+"""Horovod through whichever framework the image has, with the few words that the trial needs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable
+
+Action = Callable[[], Any]
+
+
+class Torch:
+    """horovod.torch."""
+
+    name = "torch"
+
+    def __init__(self) -> None:
+        import horovod.torch as hvd
+        import torch
+
+        self.hvd, self.torch = hvd, torch
+
+    def device(self) -> str:
+        """Return where tensors lie: a GPU of this rank's, if there is one."""
+        if not self.torch.cuda.is_available():
+            return "cpu"
+        return f"cuda:{self.hvd.local_rank() % self.torch.cuda.device_count()}"
+
+    def threads(self) -> int:
+        """Return how many threads one operation takes."""
+        return int(self.torch.get_num_threads())
+
+    def summing(self, count: int, name: str) -> Action:
+        """Return the allreduce of `count` float32 numbers, each rank's rank + 1; it gives the sum.
+
+        It returns when the sum is there, on a GPU too: `item` waits for it.
+        """
+        data = self.torch.full((count,), float(self.hvd.rank() + 1), device=self.device())
+        return lambda: self.hvd.allreduce(data, op=self.hvd.Sum, name=name)[-1].item()
+
+    def gather(self, data: bytes) -> bytes:
+        """Return every rank's bytes, one after the other."""
+        mine = self.torch.tensor(list(data), dtype=self.torch.uint8)
+        return bytes(self.hvd.allgather(mine).tolist())
+
+
+class TensorFlow:
+    """horovod.tensorflow."""
+
+    name = "tensorflow"
+
+    def __init__(self) -> None:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        import horovod.tensorflow as hvd
+        import tensorflow as tf
+
+        self.hvd, self.tf = hvd, tf
+        for gpu in tf.config.list_physical_devices("GPU"):
+            tf.config.experimental.set_memory_growth(gpu, True)
+
+    def device(self) -> str:
+        """Return where tensors lie: a GPU of this rank's, if there is one."""
+        there = len(self.tf.config.list_physical_devices("GPU"))
+        return f"GPU:{self.hvd.local_rank() % there}" if there else "cpu"
+
+    def threads(self) -> int:
+        """Return how many threads one operation takes; 0 means one for each CPU."""
+        chosen = int(self.tf.config.threading.get_intra_op_parallelism_threads())
+        return chosen or len(os.sched_getaffinity(0))
+
+    def summing(self, count: int, name: str) -> Action:
+        """Return the allreduce of `count` float32 numbers, as with torch."""
+        with self.tf.device(self.device()):
+            data = self.tf.fill([count], float(self.hvd.rank() + 1))
+        return lambda: float(self.hvd.allreduce(data, op=self.hvd.Sum, name=name)[-1])
+
+    def gather(self, data: bytes) -> bytes:
+        """Return every rank's bytes, one after the other."""
+        mine = self.tf.constant(list(data), dtype=self.tf.uint8)
+        return bytes(self.hvd.allgather(mine).numpy())
+
+
+def find() -> tuple[Any, dict[str, str]]:
+    """Return the first framework that can be used, None without one, and why the others cannot."""
+    problems: dict[str, str] = {}
+    for kind in (Torch, TensorFlow):
+        try:
+            return kind(), problems
+        except (ImportError, OSError) as error:  # OSError: a library that cannot be loaded
+            problems[kind.name] = str(error)
+    return None, problems

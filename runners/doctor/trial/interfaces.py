@@ -1,0 +1,190 @@
+"""Network interfaces and fabric ports of this node, from /sys and two other places of the kernel.
+
+Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband in the Linux sources.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+from dataclasses import dataclass
+
+SIOCGIFADDR = 0x8915  # linux/sockios.h: an interface's IPv4 address
+UP = 0x1  # linux/if.h, IFF_UP
+ARPHRD = {"1": "ethernet", "32": "ipoib", "772": "loopback"}  # linux/if_arp.h
+# Those that no other node is behind, by the driver's or the kernel's name for them.
+VIRTUAL = ("docker", "virbr", "br-", "cni", "flannel", "tun", "tap", "wg", "dummy")
+LINK_LOCAL = "20"  # scope in /proc/net/if_inet6
+NET, INFINIBAND, INET6 = "/sys/class/net", "/sys/class/infiniband", "/proc/net/if_inet6"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A network interface.
+
+    `kind` is ethernet, ipoib (IP over InfiniBand), slingshot, loopback, virtual or other; `up` is
+    what the administrator wants and `carrier` whether there is a link; `speed` is in Mbit/s, 0
+    when the driver does not say. Addresses are IPv4 first, link-local ones left out.
+    """
+
+    name: str
+    kind: str
+    up: bool
+    carrier: bool
+    speed: int = 0
+    addresses: tuple[str, ...] = ()
+    driver: str = ""
+
+    @property
+    def works(self) -> bool:
+        """Whether it can carry data: up, with a link and an address."""
+        return self.up and self.carrier and bool(self.addresses)
+
+    @property
+    def dead(self) -> bool:
+        """Whether it has an address, and so looks usable to a library, but no link."""
+        return bool(self.addresses) and not (self.up and self.carrier)
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port that the verbs library sees; `kind` is infiniband, roce or efa.
+
+    `state` is ACTIVE, DOWN, ...; `speed` is in Gbit/s, 0 when unknown; `rate` the kernel's words.
+    """
+
+    device: str
+    number: str
+    kind: str
+    state: str
+    rate: str = ""
+    speed: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """As libraries write it, such as mlx5_0:1."""
+        return f"{self.device}:{self.number}"
+
+    @property
+    def works(self) -> bool:
+        """Whether it can carry data."""
+        return self.state == "ACTIVE"
+
+
+def interfaces(net: str = NET, inet6: str = INET6) -> list[Interface]:
+    """Return the interfaces of this node, by name."""
+    six = parse_inet6(text_of(inet6))
+    return [_interface(net, name, six.get(name, [])) for name in _names(net)]
+
+
+def _interface(net: str, name: str, six: list[str]) -> Interface:
+    folder = os.path.join(net, name)
+    flags, speed = text_of(folder, "flags") or "0", text_of(folder, "speed")
+    driver = os.path.basename(os.path.realpath(os.path.join(folder, "device", "driver")))
+    return Interface(
+        name=name,
+        kind=kind_of(name, text_of(folder, "type")),
+        up=bool(int(flags, 16) & UP),
+        carrier=text_of(folder, "carrier") == "1",
+        speed=int(speed) if speed.isdigit() else 0,
+        addresses=tuple(ipv4(name) + six),
+        driver="" if driver == "driver" else driver,
+    )
+
+
+def kind_of(name: str, hardware: str) -> str:
+    """Return the kind of an interface; HPE calls Slingshot's hsn0, hsn1, ... on all its systems."""
+    if name.startswith("hsn"):
+        return "slingshot"
+    if name.startswith(VIRTUAL):
+        return "virtual"
+    return ARPHRD.get(hardware, "other")
+
+
+def ipv4(name: str) -> list[str]:
+    """Return the IPv4 address of an interface, an empty list when it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            answer = fcntl.ioctl(
+                sock.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15])
+            )
+        except OSError:
+            return []
+    return [socket.inet_ntoa(answer[20:24])]
+
+
+def parse_inet6(text: str) -> dict[str, list[str]]:
+    """Return IPv6 addresses by interface from /proc/net/if_inet6, without link-local ones.
+
+    Each line: address in 32 digits, index, length of the prefix, scope, flags, name.
+    """
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 6 and words[3] != LINK_LOCAL:
+            address = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0]))
+            found.setdefault(words[5], []).append(address)
+    return found
+
+
+def ports(root: str = INFINIBAND) -> list[Port]:
+    """Return the ports of InfiniBand, RoCE and EFA devices."""
+    return [
+        _port(root, device, number)
+        for device in _names(root)
+        for number in _names(os.path.join(root, device, "ports"))
+    ]
+
+
+def _port(root: str, device: str, number: str) -> Port:
+    folder = os.path.join(root, device, "ports", number)
+    driver = os.path.basename(os.path.realpath(os.path.join(root, device, "device", "driver")))
+    layer = text_of(folder, "link_layer")
+    kind = {"InfiniBand": "infiniband", "Ethernet": "roce"}.get(layer, layer.lower() or "unknown")
+    rate = text_of(folder, "rate")
+    state = text_of(folder, "state").partition(":")[2].strip()  # "4: ACTIVE"
+    kind = "efa" if driver == "efa" or device.startswith("efa") else kind
+    return Port(device, number, kind, state or "unknown", rate, parse_rate(rate))
+
+
+def parse_rate(text: str) -> float:
+    """Return Gbit/s of the kernel's "200 Gb/sec (4X HDR)"."""
+    first = text.split(" ")[0]
+    return float(first) if first.replace(".", "", 1).isdigit() else 0.0
+
+
+def sent(net: str = NET, root: str = INFINIBAND) -> dict[str, int]:
+    """Return the bytes that each interface and each port has sent since the node started."""
+    counts = {name: _number(net, name, "statistics", "tx_bytes") for name in _names(net)}
+    for port in ports(root):
+        folder = os.path.join(root, port.device, "ports", port.number)
+        # InfiniBand counts in units of four bytes, EFA in bytes.
+        words = _number(folder, "counters", "port_xmit_data")
+        counts[port.name] = words * 4 or _number(folder, "hw_counters", "tx_bytes")
+    return counts
+
+
+def _number(*parts: str) -> int:
+    text = text_of(*parts)
+    return int(text) if text.isdigit() else 0
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:  # the kernel has no such devices, or hides them
+        return []
+
+
+def text_of(*parts: str) -> str:
+    """Return what a file of the kernel holds, "" where it cannot be read.
+
+    Reading `speed` or `carrier` of an interface that is down is an error (EINVAL).
+    """
+    try:
+        with open(os.path.join(*parts), encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
