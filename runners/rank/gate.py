@@ -112,13 +112,17 @@ def mismatch(task: Task, controller: str, size: int, rank: int) -> str:
     )
 
 
-def no_world(task: Task, controller: str) -> str:
-    """Return the message for a process that ended within hvd.init(), as MPI_Init does."""
+def no_world(task: Task, controller: str, known: str = "") -> str:
+    """Return the message for a process that ended within hvd.init(), as MPI_Init does.
+
+    `known` is why, where the rendezvous knows it.
+    """
+    cause, remedy = _why_alone(controller) if controller == "mpi" else WHY_NO_MEETING
     return _explained(
         f"runner: no world on rank {task.name}: it ended within hvd.init(), which should have "
         f"joined it to the {task.size} tasks that were started.",
         task,
-        _why_alone(controller) if controller == "mpi" else WHY_NO_MEETING,
+        (known or cause, remedy),
     )
 
 

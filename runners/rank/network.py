@@ -1,44 +1,67 @@
-"""Which address and interface this host uses to reach another."""
+"""Which addresses of this host others can use, and which interface Gloo shall."""
 
 from __future__ import annotations
 
-import fcntl
 import socket
-import struct
+from collections.abc import Sequence
 
-SIOCGIFADDR = 0x8915  # linux/sockios.h: an interface's IPv4 address
+from .interfaces import Interface
+
+LOOPBACK = "127.0.0.1"
 
 
-def own_address(host: str, one_host: bool) -> str:
-    """Return the address on which rank 0's server shall listen.
+def resolve(host: str) -> list[str]:
+    """Return the addresses of a name, loopback left out; none when it has none."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    addresses = dict.fromkeys(str(entry[4][0]) for entry in found)
+    return [one for one in addresses if one != "::1" and not one.startswith("127.")]
 
-    Loopback when all ranks share this host. Empty (every address) when the host's own name
-    leads to loopback, as Debian's /etc/hosts does with 127.0.1.1, since others could not come in.
+
+def source_towards(address: str) -> str:
+    """Return the address from which this host would talk to `address`; empty without a route."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect((address, 9))  # sends nothing: the kernel only chooses the route
+        except OSError:
+            return ""
+        return str(sock.getsockname()[0])
+
+
+def listening(
+    own: Sequence[Interface], names: Sequence[str], others: Sequence[str], wanted: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the addresses that others should use to reach this host, and its other ones.
+
+    Those that its `names` lead to, those towards `others` (names of hosts), those of the `wanted`
+    interfaces. Debian's /etc/hosts leads a host's own name to 127.0.1.1, and a name may lead to an
+    interface that leads nowhere: hence the second list, and hence more than one question.
     """
-    if one_host:
-        return "127.0.0.1"
-    try:
-        address = socket.gethostbyname(host)
-    except OSError:
-        return ""
-    return "" if address.startswith("127.") else address
+    usable = [one for one in own if not one.loopback and not one.link_only]
+    expected = {address for name in names for address in resolve(name)}
+    expected |= {source_towards(address) for name in others for address in resolve(name)}
+    first = [one.address for one in usable if one.address in expected or one.name in wanted]
+    rest = [one.address for one in usable if one.address not in first]
+    return (first, rest) if first else (rest, [])
 
 
-def interface_towards(address: str) -> str | None:
-    """Return the name of the interface through which this host talks to `address`, if any."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.connect((address, 9))  # sends nothing: the kernel only chooses the route
-        mine = sock.getsockname()[0]
-        for _, name in socket.if_nameindex():
-            if _address_of(sock, name) == mine:
-                return name
-    return None
+def with_address(own: Sequence[Interface], address: str) -> str:
+    """Return the interface that has this address; empty when none has."""
+    return next((one.name for one in own if one.address == address), "")
 
 
-def _address_of(sock: socket.socket, interface: str) -> str | None:
-    request = struct.pack("256s", interface.encode()[:15])
-    try:
-        answer = fcntl.ioctl(sock.fileno(), SIOCGIFADDR, request)
-    except OSError:
-        return None  # the interface has no IPv4 address
-    return socket.inet_ntoa(answer[20:24])
+def first_address(own: Sequence[Interface], name: str) -> str:
+    """Return the address that Gloo takes of an interface: the first that the kernel lists."""
+    return next((one.address for one in own if one.name == name), "")
+
+
+def chosen(own: Sequence[Interface], wanted: Sequence[str], better: str) -> str:
+    """Return the wanted interface that this host has; `better` if it is among them, else the first.
+
+    Empty when the host has none of them, or none with an address.
+    """
+    there = [name for name in wanted if first_address(own, name)]
+    return better if better in there else next(iter(there), "")

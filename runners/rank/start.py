@@ -1,4 +1,4 @@
-"""The shim's command line: one task (srun, mpirun) or all of them (local)."""
+"""The shim's command line: one task of a launcher's, or all of them (`--tasks`)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,16 @@ def _one(options: argparse.Namespace, launcher: str) -> int:
         return EXIT_USAGE
     if options.nv and (problem := gpu.problem(options.driver, me.host)):
         return _refuse(me, problem, options.run_dir)
-    work = trainer.Work(options.controller, options.interface, options.command)
+    # horovodrun with Gloo brings its own rendezvous and sets every rank's place.
+    placed = launcher == "horovodrun" and "HOROVOD_RANK" in os.environ
+    work = trainer.Work(options.controller, placed, _interfaces(options), options.command)
     return supervise(me, work, options.run_dir)
+
+
+def _interfaces(options: argparse.Namespace) -> tuple[str, ...]:
+    """Return the interfaces to choose from: the option's, else the one that the user exported."""
+    names = options.interface or os.environ.get("HOROVOD_GLOO_IFACE", "")
+    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 def _refuse(me: task.Task, problem: str, run_dir: str) -> int:
@@ -51,7 +59,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     # argparse takes the last of repeated options, which is how `become_mpirun` sets these two.
     parser.add_argument("--tasks", type=int, help="start this many tasks here, with no launcher")
     parser.add_argument("--controller", choices=["mpi", "gloo"], required=True)
-    parser.add_argument("--interface", help="network interface for Gloo; found if not given")
+    parser.add_argument("--interface", help="for Gloo, or several: NAME,NAME; found if absent")
     parser.add_argument("--nv", action="store_true", help="look for the NVIDIA driver first")
     parser.add_argument("--driver", metavar="VERSION", help="the oldest for the image's CUDA")
     parser.add_argument("--run-dir", required=True)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import sys
 from types import FrameType
 
-from . import failure, rendezvous
+from . import failure, horovod_env
 from .gate import EXIT_WORLD_SIZE, Progress, no_world
+from .rendezvous import RendezvousError, Session, Setting
 from .task import Task
-from .trainer import Work, listen, run
+from .trainer import Work, run
 
 RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 EXIT_FAILED = 1
@@ -24,30 +24,40 @@ EXIT_FAILED = 1
 def supervise(task: Task, work: Work, run_dir: str) -> int:
     """Run the trainer in a child; return its exit code, 128 + N when signal N ended it."""
     try:
-        server = listen(task, work)
-    except rendezvous.RendezvousError as error:
-        failure.record(task, EXIT_FAILED, str(error), run_dir)
+        session = _open_session(task, work, run_dir)
+    except (RendezvousError, OSError) as error:
+        failure.record(task, EXIT_FAILED, f"no rendezvous: {error}", run_dir)
         return EXIT_FAILED
     output, child_output = os.pipe()
     progress = Progress()
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        _become_child((output, child_output), server)
-        return run(task, work, progress, run_dir)
+        _become_child((output, child_output), session)
+        return run(task, work, session, progress, run_dir)
     os.close(child_output)
     _relay_signals(child)
-    if server is not None:
-        rendezvous.serve(server, task.job)
+    if session is not None:
+        session.serve()
     tail = _Labeller(task.name).pump(output, _child_ended())
     _ignore_signals()
     code = _exit_code(os.waitpid(child, 0)[1])
     if _ended_in_init(progress, code):
-        print(no_world(task, work.controller), flush=True)
-        tail, code = ["error: no world, it ended within hvd.init()"], EXIT_WORLD_SIZE
+        why = session.problem if session is not None else ""
+        print(no_world(task, work.controller, why), flush=True)
+        tail = [f"error: no world, {why or 'it ended within hvd.init()'}"]
+        code = EXIT_WORLD_SIZE
     if code != 0 and not failure.recorded(task, run_dir):
         failure.record(task, code, failure.describe(code, tail), run_dir)
     return code
+
+
+def _open_session(task: Task, work: Work, run_dir: str) -> Session | None:
+    """Open the rendezvous of a Gloo job, unless its launcher brings one, as horovodrun does."""
+    if work.controller != "gloo" or work.placed:
+        return None
+    seconds = horovod_env.meeting_seconds(task.size)
+    return Session(task, Setting(run_dir, seconds, work.interfaces))
 
 
 def _ended_in_init(progress: Progress, code: int) -> bool:
@@ -57,10 +67,10 @@ def _ended_in_init(progress: Progress, code: int) -> bool:
     return progress.get() == Progress.CALLED and code not in other
 
 
-def _become_child(pipe: tuple[int, int], server: socket.socket | None) -> None:
+def _become_child(pipe: tuple[int, int], session: Session | None) -> None:
     """Write into the pipe from now on, and leave the rendezvous to the parent."""
-    if server is not None:
-        server.close()
+    if session is not None:
+        session.leave()
     output, child_output = pipe
     os.close(output)
     for stream in (1, 2):

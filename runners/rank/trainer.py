@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import runpy
-import socket
 import sys
 import traceback
 from dataclasses import dataclass
 from types import TracebackType
 
-from . import failure, horovod_env, network, rendezvous
+from . import failure, horovod_env
 from .gate import Gate, Progress
+from .rendezvous import Session
 from .task import Task
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -21,29 +21,24 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Work:
     """What to run, and how.
 
-    `controller` is mpi or gloo; `interface` the one for Gloo, None to find it; `command` is
-    `-m MODULE` or a file, and the trainer's arguments.
+    `controller` is mpi or gloo; `placed` means that the launcher has set all of HOROVOD_*
+    itself; `interfaces` are those for Gloo, none to find it; `command` is `-m MODULE` or a file,
+    and the trainer's arguments.
     """
 
     controller: str
-    interface: str | None
+    placed: bool
+    interfaces: tuple[str, ...]
     command: list[str]
 
 
-def listen(task: Task, work: Work) -> socket.socket | None:
-    """Open the rendezvous on rank 0 of a Gloo job, before any task can ask for it."""
-    if work.controller != "gloo" or task.rank != 0:
-        return None
-    return rendezvous.listen(network.own_address(task.first_host, task.one_host), task.job)
-
-
-def run(task: Task, work: Work, progress: Progress, run_dir: str) -> int:
+def run(task: Task, work: Work, session: Session | None, progress: Progress, run_dir: str) -> int:
     """Run the trainer to its end; return an exit code for an exception, after its traceback.
 
     A failure is recorded here and now: on the way out Horovod tells the other ranks, who fail and
     make the launcher end this one before it has ended by itself.
     """
-    gate = Gate(task, work.controller, progress, prepare=lambda: _meet(task, work))
+    gate = Gate(task, work.controller, progress, prepare=lambda: _meet(session))
     _set_environment(task, work)
     gate.install()
     try:
@@ -78,6 +73,8 @@ def _code(leaving: SystemExit) -> int:
 def _set_environment(task: Task, work: Work) -> None:
     # What the user exported wins, except for the place in the world, where a stale value from
     # another job would be a wrong answer.
+    if work.placed:
+        return
     place = horovod_env.for_gloo(task) if work.controller == "gloo" else horovod_env.for_mpi()
     for name, value in place.items():
         if name.endswith(("RANK", "SIZE", "HOSTNAME")):
@@ -86,18 +83,12 @@ def _set_environment(task: Task, work: Work) -> None:
             os.environ.setdefault(name, value)
 
 
-def _meet(task: Task, work: Work) -> None:
-    """Find rank 0's rendezvous; this comes after the imports, so that it waits for nobody."""
-    if work.controller != "gloo":
+def _meet(session: Session | None) -> None:
+    """Wait for the other ranks; this comes after the imports, which take each its own time."""
+    if session is None:
         return
-    host = "127.0.0.1" if task.one_host else task.first_host
-    seconds = horovod_env.meeting_seconds(task.size)
-    address, port = rendezvous.find(host, task.job, seconds)
-    os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = address
-    os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"] = str(port)
-    interface = work.interface or network.interface_towards(address)
-    if interface:
-        os.environ.setdefault("HOROVOD_GLOO_IFACE", interface)
+    for name, value in session.join().items():
+        os.environ[name] = value
 
 
 def _run_python(command: list[str]) -> None:

@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import pytest
 
 import runners.rank
 from runners import jobs
-from runners.rank import failure, gate, network, rendezvous, task
+from runners.rank import failure, gate, task
 
 RANK = Path(runners.rank.__file__).parent
 SRUN = {
@@ -29,111 +27,6 @@ SRUN = {
     "SLURM_STEP_ID": "0",
     "SLURMD_NODENAME": "n2",
 }
-
-
-@pytest.mark.parametrize(
-    ("text", "counts"),
-    [("2", (2,)), ("2(x3),1", (2, 2, 2, 1)), ("3,1", (3, 1)), ("1,2(x2)", (1, 2, 2))],
-)
-def test_tasks_per_node(text: str, counts: tuple[int, ...]) -> None:
-    assert task.expand_counts(text) == counts
-
-
-def test_tasks_per_node_in_another_form_is_an_error() -> None:
-    with pytest.raises(task.TaskError, match="2x3"):
-        task.expand_counts("2x3")
-
-
-@pytest.mark.parametrize(
-    ("nodes", "first"),
-    [
-        ("n1", "n1"),
-        ("n[03-05,7],m1", "n03"),
-        ("n[5,7]", "n5"),
-        ("rack[1-2]node[4-9]", "rack1node4"),
-        ("a-1,b-2", "a-1"),
-        ("nid[001000-001003]", "nid001000"),
-    ],
-)
-def test_first_host(nodes: str, first: str) -> None:
-    assert task.first_host(nodes) == first
-
-
-def test_place_with_uneven_tasks() -> None:
-    me = task.read("srun", SRUN)
-    assert (me.rank, me.size, me.local_rank, me.local_size) == (3, 4, 0, 1)
-    assert (me.cross_rank, me.cross_size) == (1, 2)  # both nodes have a local rank 0
-    assert (me.name, me.first_host) == ("3@n2", "n1")
-
-
-def test_place_of_a_local_rank_that_one_node_lacks() -> None:
-    me = task.read("srun", {**SRUN, "SLURM_PROCID": "2", "SLURM_LOCALID": "2", "SLURM_NODEID": "0"})
-    assert (me.cross_rank, me.cross_size) == (0, 1)
-
-
-def test_ranks_form_one_grid() -> None:
-    """Every (cross, local) pair appears once, for any distribution of tasks over nodes."""
-    seen = set()
-    for node, count in enumerate((3, 1, 2)):
-        for local in range(count):
-            env = {**SRUN, "SLURM_TASKS_PER_NODE": "3,1,2", "SLURM_NODEID": str(node)}
-            me = task.read("srun", {**env, "SLURM_LOCALID": str(local)})
-            seen.add((me.cross_rank, local))
-            assert me.cross_rank < me.cross_size
-    assert len(seen) == 6
-
-
-def test_without_a_launcher_the_missing_variable_is_named() -> None:
-    with pytest.raises(task.TaskError, match="SLURM_TASKS_PER_NODE"):
-        task.read("srun", {})
-
-
-def test_rendezvous_keeps_what_is_put() -> None:
-    sock = rendezvous.listen("127.0.0.1", "test-1")
-    rendezvous.serve(sock, "test-1")
-    address, port = rendezvous.find("127.0.0.1", "test-1", seconds=5)
-    url = f"http://{address}:{port}/global/0"
-    with pytest.raises(urllib.error.HTTPError) as absent:
-        urllib.request.urlopen(url)
-    assert absent.value.code == 404
-    put = urllib.request.Request(url, data=b"\x00address", method="PUT")
-    urllib.request.urlopen(put).close()
-    with urllib.request.urlopen(url) as answer:
-        assert answer.read() == b"\x00address"
-    sock.close()
-
-
-def test_rendezvous_of_another_job_is_not_mistaken() -> None:
-    other = rendezvous.listen("127.0.0.1", "job-a")
-    rendezvous.serve(other, "job-b")  # answers on the ports of job-a with another name
-    with pytest.raises(rendezvous.RendezvousError, match="did not answer"):
-        rendezvous.find("127.0.0.1", "job-a", seconds=0.1)
-    other.close()
-
-
-def test_rendezvous_takes_the_next_port_when_one_is_taken() -> None:
-    first, second = (rendezvous.listen("127.0.0.1", "same") for _ in range(2))
-    ports = [sock.getsockname()[1] for sock in (first, second)]
-    assert ports == list(rendezvous.candidate_ports("same"))[:2]
-    first.close()
-    second.close()
-
-
-def test_rendezvous_says_when_all_ports_are_taken() -> None:
-    taken = [rendezvous.listen("127.0.0.1", "full") for _ in range(rendezvous.PORTS_TRIED)]
-    with pytest.raises(rendezvous.RendezvousError, match="no free port"):
-        rendezvous.listen("127.0.0.1", "full")
-    for sock in taken:
-        sock.close()
-
-
-def test_interface_of_loopback() -> None:
-    assert network.interface_towards("127.0.0.1") == "lo"
-
-
-def test_address_is_open_when_the_host_name_leads_to_loopback() -> None:
-    assert network.own_address("localhost", one_host=False) == ""
-    assert network.own_address("localhost", one_host=True) == "127.0.0.1"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,161 @@
+"""Each rank's own key-value store, to which its Horovod talks over loopback, in Horovod's words.
+
+Horovod's client (0.28.1, http_store.cc) opens a connection for each request, knows only IPv4, takes
+404 as "not yet" and asks again after 10 ms, and makes about 2.5 requests for every other rank.
+These requests end on the own host, and wait until there is an answer; to rank 0 goes one frame for
+each scope. The URL holds a secret of this process: other users of the host get nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from typing import Any, Callable
+
+from . import slots, web, wire
+from .errors import RendezvousError
+from .find import Link
+from .wire import Frame
+
+HOLD_SECONDS = 5.0  # how long a GET waits; in between Horovod looks at its own time limit
+MEETING = "runner/meet"
+
+
+class Store:
+    """Listens on loopback at once; answers when `serve` has found the hub.
+
+    `go` is what the hub said when all had met, `problem` why they did not.
+    """
+
+    def __init__(self) -> None:
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.sock.bind(("127.0.0.1", 0))
+        self.sock.listen(64)
+        self.port = int(self.sock.getsockname()[1])
+        self.token = os.urandom(16).hex()
+        self.link: Link | None = None
+        self.gloo: dict[str, str] = {}
+        self.go: dict[str, Any] | None = None
+        self.problem = ""
+        self.values: dict[tuple[str, str], bytes] = {}
+        self.acknowledged: set[str] = set()
+
+    @property
+    def prefix(self) -> str:
+        """The start of every path, as Horovod makes it of `variables`."""
+        return f"/{self.token}:{self.port}/"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Horovod's way here: it puts http:// before ADDR, and `:PORT/scope/key` behind it."""
+        return {
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR": f"127.0.0.1:{self.port}/{self.token}",
+            "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
+        }
+
+    def start(self, find: Callable[[socket.socket], Link], gloo: Callable[[Link], Any]) -> None:
+        """Serve in a daemon thread until this process ends.
+
+        `find` returns a link to the hub or raises RendezvousError; it is given the socket that
+        becomes readable when Horovod asks. `gloo` tells through what Gloo will talk.
+        """
+        args = (find, gloo)
+        threading.Thread(target=self.serve, args=args, name="store", daemon=True).start()
+
+    def serve(self, find: Callable[[socket.socket], Link], gloo: Callable[[Link], Any]) -> None:
+        """Serve for ever."""
+        try:
+            self.link = find(self.sock)
+            self.gloo = gloo(self.link)
+        except (RendezvousError, OSError) as error:
+            self.problem = str(error)
+        while True:
+            conn, _ = self.sock.accept()
+            with conn:
+                try:
+                    self._serve_one(conn)
+                except OSError:
+                    continue  # the client has gone, and will ask again if it still wants to know
+
+    def _serve_one(self, conn: socket.socket) -> None:
+        request = web.read(conn)
+        if request is None or not request.path.startswith(self.prefix):
+            return  # not our Horovod: not even an answer
+        scope, _, key = request.path[len(self.prefix) :].rpartition("/")
+        if f"{scope}/{key}" == MEETING:
+            web.answer(conn, web.OK, self._meet())
+        elif request.method == "PUT":
+            self._put(scope, key, request.body)
+            web.answer(conn, web.OK)
+        elif request.method == "DELETE":
+            self._done(scope)
+            web.answer(conn, web.OK)
+        else:
+            web.answer(conn, *self._get(scope, key))
+
+    def _meet(self) -> bytes:
+        """Tell the hub that this rank is in hvd.init(); return what came of it, as JSON."""
+        self.go = None
+        self._send(Frame(wire.MEET, value=json.dumps(self.gloo).encode()))
+        self._wait(lambda: self.go is not None, seconds=None)
+        return json.dumps({"go": self.go, "problem": self.problem, "gloo": self.gloo}).encode()
+
+    def _put(self, scope: str, key: str, value: bytes) -> None:
+        # rank_N is the host's name of a rank, with which Gloo only counts neighbours, for nobody:
+        # it takes 404 for an answer, so nothing of it needs to travel.
+        if not key.startswith("rank_"):
+            self._send(Frame(wire.PUT, scope, key, value))
+
+    def _get(self, scope: str, key: str) -> tuple[str, bytes]:
+        if key.startswith("rank_"):
+            return web.NOT_FOUND, b""
+        self._wait(lambda: (scope, key) in self.values, HOLD_SECONDS)
+        if (scope, key) in self.values:
+            return web.OK, self.values[scope, key]
+        # After three failures Horovod gives up, instead of asking on until its time limit.
+        return (web.FAILED if self.problem else web.NOT_FOUND), b""
+
+    def _done(self, scope: str) -> None:
+        """Forget a scope that has been read; the hub, too, before Horovod goes on.
+
+        Else a rank that comes back soon would read what this one put the last time.
+        """
+        self.acknowledged.discard(scope)
+        self._send(Frame(wire.DONE, scope))
+        self._wait(lambda: scope in self.acknowledged, HOLD_SECONDS)
+        self.values = {name: value for name, value in self.values.items() if name[0] != scope}
+
+    def _send(self, frame: Frame) -> None:
+        if self.link is not None and not self.problem:
+            try:
+                self.link.send(frame)
+            except OSError as error:
+                self.problem = f"the connection to rank 0 ended: {error}"
+
+    def _wait(self, ready: Callable[[], bool], seconds: float | None) -> None:
+        """Hear the hub until something is there, the time is over, or there is a problem."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while self.link is not None and not self.problem and not ready():
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            try:
+                for frame in self.link.receive(left):
+                    self._heard(frame)
+            except OSError as error:
+                self.problem = f"the connection to rank 0 ended: {error}"
+
+    def _heard(self, frame: Frame) -> None:
+        if frame.kind == wire.VALUE:
+            self.values[frame.scope, frame.key] = frame.value
+        elif frame.kind == wire.ENTRY:
+            self.values[frame.scope, frame.key] = slots.fill(frame.value)
+        elif frame.kind == wire.GO:
+            self.go = json.loads(frame.value)
+        elif frame.kind == wire.PROBLEM:
+            self.problem = frame.value.decode()
+        elif frame.kind == wire.ACK:
+            self.acknowledged.add(frame.scope)
