@@ -38,7 +38,10 @@ def show_command(origin: bool, as_json: bool) -> None:
     """Show the settings from files, environment and defaults."""
     from ..sites import here
 
-    merged = config.load({}, os.environ, profile=here.profile())
+    profile, problem = here.profile(os.environ)
+    if problem:
+        click.echo(f"runner: {problem}", err=True)
+    merged = config.load({}, os.environ, profile=profile)
     if as_json:
         show.print_json(
             {k: {"value": v, "origin": merged.origins[k]} for k, v in merged.values.items()}

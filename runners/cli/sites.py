@@ -29,7 +29,7 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
     """List the sites that are known, and which of them this machine is at."""
     if ctx.invoked_subcommand is not None:
         return
-    chosen = here.profile()
+    chosen = _here()
     known = sorted(files.found(os.environ).items())
     rows = [_facts(load.profile(name, os.environ), path, chosen) for name, path in known]
     if as_json:
@@ -39,6 +39,13 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
     show.table([_words(row)[: len(headers)] for row in rows], headers)
     if chosen is None:
         click.echo("none is in force here; next: runner sites new, or --site NAME", err=True)
+
+
+def _here() -> Profile | None:
+    profile, problem = here.profile(os.environ)
+    if problem:
+        click.echo(f"runner: {problem}", err=True)
+    return profile
 
 
 def _facts(profile: Profile, path: Path, chosen: Profile | None) -> dict[str, Any]:
@@ -62,7 +69,7 @@ def _words(facts: dict[str, Any]) -> list[str]:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def show_command(name: str | None, as_json: bool) -> None:
     """Show every value of a site with source, date and file; without NAME of the one in force."""
-    profile = load.profile(name, os.environ) if name else here.profile()
+    profile = load.profile(name, os.environ) if name else _here()
     if profile is None:
         raise UsageError("no site is in force here", remedy="runner sites show NAME")
     chain = load.parts(files.found(os.environ)[profile.name], os.environ)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import getpass
 import os
 import re
 import socket
@@ -41,7 +42,13 @@ def ask() -> new.Machine:
     if found.has_slurm:
         answer = shell.together([slurm_facts.CONFIG], here.SECONDS)[0]
         settings = slurm_facts.parse_config(answer.out)
-    return new.Machine(found, settings, socket.gethostname(), str(places.scratch()))
+    return new.Machine(found, settings, socket.gethostname(), _anyones(places.scratch()))
+
+
+def _anyones(folder: Path) -> str:
+    """Return a folder of the user's as it is for every user, with $USER in it."""
+    user = getpass.getuser()
+    return "/".join("$USER" if part == user else part for part in str(folder).split("/"))
 
 
 def _save(path: Path, text: str) -> None:

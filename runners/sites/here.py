@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 from collections.abc import Mapping
@@ -15,16 +14,21 @@ from .profile import Profile
 SECONDS = 10.0
 
 
-def profile(env: Mapping[str, str] | None = None) -> Profile | None:
-    """Return the profile in force here, by the setting `site` or else by this machine's names."""
-    env = os.environ if env is None else env
+def profile(env: Mapping[str, str]) -> tuple[Profile | None, str]:
+    """Return the profile in force here, by the setting `site` or else by this machine's names.
+
+    With it goes what could not be asked, "" when all could.
+    """
     name = config.load({}, env).get("site")
-    return find.find(name, "" if name else cluster(env), socket.gethostname(), env)
+    known, problem = ("", "") if name else cluster(env)
+    return find.find(name, known, socket.gethostname(), env), problem
 
 
-def cluster(env: Mapping[str, str]) -> str:
-    """Return the Slurm cluster's name for itself; "" without Slurm, or when it does not answer."""
+def cluster(env: Mapping[str, str]) -> tuple[str, str]:
+    """Return the Slurm cluster's name for itself, and why it is not known; both may be ""."""
     if not shutil.which("scontrol"):
-        return env.get("SLURM_CLUSTER_NAME", "")
+        return env.get("SLURM_CLUSTER_NAME", ""), ""
     answer = shell.together([slurm_facts.CONFIG], SECONDS)[0]
-    return slurm_facts.parse_config(answer.out).get("ClusterName", "")
+    found = slurm_facts.parse_config(answer.out).get("ClusterName", "")
+    said = (answer.err or answer.out).strip().partition("\n")[0]
+    return found, "" if found else f"scontrol did not tell the cluster's name: {said}"

@@ -150,3 +150,45 @@ def test_new_is_written_once_and_whole(runner: Path) -> None:
 def test_a_name_that_is_none(runner: Path, name: str) -> None:
     done = run("new", name)
     assert isinstance(done.exception, UsageError)
+
+
+def commands(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
+    """Put stand-ins for Slurm's commands before all others."""
+    (folder / "bin").mkdir()
+    for name, script in {"sbatch": "", "srun": "echo '	none'", **scripts}.items():
+        (folder / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
+
+
+CONFIG = "echo 'ClusterName = kit'; echo 'SelectType = select/cons_tres'"
+
+
+@pytest.mark.parametrize(
+    ("sinfo", "told"),
+    [
+        ("echo what is this", "sinfo printed what runner does not read: what is this"),
+        ("exec sleep 9", "sinfo: no answer within"),
+        ("echo broken >&2; exit 1", "sinfo: broken"),
+    ],
+)
+def test_what_slurm_does_not_tell_is_left_out_and_said(
+    runner: Path, monkeypatch: pytest.MonkeyPatch, sinfo: str, told: str
+) -> None:
+    commands(runner, monkeypatch, scontrol=CONFIG, sinfo=sinfo)
+    monkeypatch.setattr("runners.site.SECONDS_TO_ANSWER", 1)
+    done = run("new")
+    assert f"left out: {told}" in done.output
+    path = runner / "runner" / "sites" / "kit.toml"
+    assert lint.faults(path, environment(runner)) == []
+    assert 'clusters = ["kit"]' in path.read_text()
+    assert "the cluster calls itself kit" in run().output
+
+
+def test_a_controller_that_hangs_is_said(runner: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands(runner, monkeypatch, scontrol="exec sleep 9")
+    monkeypatch.setattr("runners.sites.here.SECONDS", 0.5)
+    done = run()
+    assert done.exit_code == 0
+    assert "scontrol did not tell the cluster's name: no answer within" in done.output
+    assert "alvis" in done.output
