@@ -10,6 +10,8 @@ from ..model import JobSpec, Refusal
 from . import limits
 from .profile import Profile, Requirement
 
+# What runs without being submitted is none of the site's scheduler's business.
+NOT_SUBMITTED = ("local", "allocation")
 # One rule against --mem is meant against all of its kind.
 KIN = {"mem": ("mem", "mem-per-cpu", "mem-per-gpu")}
 VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
@@ -22,6 +24,8 @@ def check(
 
     `env` fills in the $NAMEs in the site's folders.
     """
+    if spec.scheduler in NOT_SUBMITTED:
+        return (), ()
     refusals = [*_required(spec, profile), *_forbidden(spec, profile)]
     refusals += [*_folders(spec, profile, cwd, env), *limits.refusals(spec, profile)]
     return tuple(refusals), tuple(limits.warnings(spec, profile))

@@ -115,6 +115,8 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("neuron", {"comment": "pytorch", "gres": "gpu:8", "nodes": 2, "ntasks_per_node": 8}),
     ("neuron", {"sbatch_args": ("--comment=pytorch",), "time": "2-0"}),
     ("neuron", {"sbatch_args": ("--comment", "pytorch")}),
+    ("neuron", {"scheduler": "allocation"}),
+    ("neuron", {"scheduler": "local"}),
     ("perlmutter", {"account": "m1_g", "gpus_per_node": "4", "nodes": 2, "ntasks_per_node": 4}),
     ("perlmutter", {"gpus_per_node": "4", "constraint": "gpu&hbm80g"}),
     ("perlmutter", {"account": "m1", "constraint": "cpu"}),
