@@ -6,10 +6,10 @@ import datetime
 import getpass
 import os
 import re
-import socket
 from pathlib import Path
 
 from .. import places, shell, site
+from ..doctor.facts import network
 from ..errors import Refused, SystemFault, UsageError
 from ..schedulers import slurm_facts
 from . import files, here, new, write
@@ -42,7 +42,9 @@ def ask() -> new.Machine:
     if found.has_slurm:
         answer = shell.together([slurm_facts.CONFIG], here.SECONDS)[0]
         settings = slurm_facts.parse_config(answer.out)
-    return new.Machine(found, settings, socket.gethostname(), _anyones(places.scratch()))
+    there = network.look()
+    scratch = _anyones(places.scratch())
+    return new.Machine(found, settings, there.host, scratch, network.fabrics(there))
 
 
 def _anyones(folder: Path) -> str:

@@ -13,17 +13,19 @@ ENDLESS = ("infinite", "UNLIMITED", "")
 
 @dataclass(frozen=True)
 class Machine:
-    """What was asked: the site's facts, Slurm's settings, and names of this machine."""
+    """What was asked: the site's facts, Slurm's settings, names of this machine, its fabrics."""
 
     site: Site
     settings: Mapping[str, str]
     host: str
     scratch: str
+    fabrics: tuple[str, ...] = ()
 
 
 def facts(machine: Machine) -> list[Fact]:
     """Return what can be said of the site, each with its source."""
-    return [*_about(machine), *_rules(machine), *_nodes(machine), *_paths(machine)]
+    parts = (_about, _network, _rules, _nodes, _paths)
+    return [fact for part in parts for fact in part(machine)]
 
 
 def base(machine: Machine) -> str:
@@ -43,6 +45,12 @@ def _about(machine: Machine) -> Iterator[Fact]:
         yield Fact(("detect", "clusters"), [site.cluster_name], source)
     else:
         yield Fact(("detect", "hosts"), [host.lower()], f"the name of {host}")
+
+
+def _network(machine: Machine) -> Iterator[Fact]:
+    """Slingshot's interfaces are hsn0, hsn1, ...; by itself NCCL may take the slow network's."""
+    if "slingshot" in machine.fabrics:
+        yield Fact(("env", "NCCL_SOCKET_IFNAME"), "hsn", f"the interfaces of {machine.host}")
 
 
 def _rules(machine: Machine) -> Iterator[Fact]:

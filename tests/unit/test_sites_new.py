@@ -35,6 +35,7 @@ MACHINES = {
     "linear": new.Machine(SLURM, {"SelectType": "select/linear"}, "login1", ""),
     "silent slurm": new.Machine(Site(has_slurm=True), {}, "login1", ""),
     "pbs": new.Machine(Site(has_slurm=False, schedulers=("pbs",)), {}, "Login1.Site", "/s"),
+    "slingshot": new.Machine(SLURM, {}, "login1", "", ("slingshot",)),
     "nothing": new.Machine(Site(has_slurm=False), {}, "laptop", "/home/ada/.cache"),
 }
 
