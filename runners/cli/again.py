@@ -25,7 +25,8 @@ def with_options(options: str, typed: Sequence[str] | None = None) -> str:
     changed = [word for word in options.split() if word.startswith("-")]
     added = " ".join(part for part in options.split(", ") if not part.startswith(LEAVE_OUT))
     kept = shlex.join([*_without(changed, words[1:end]), *words[end:]])
-    return " ".join(part for part in ("runner launch", added, kept) if part)
+    command = "runner doctor" if words[0] == "doctor" else "runner launch"
+    return " ".join(part for part in (command, added, kept) if part)
 
 
 def are_options(remedy: str) -> bool:

@@ -31,5 +31,5 @@ def _one(console: Console, finding: Finding) -> None:
     console.print(f"{finding.name}: {finding.says}")
     for line in finding.evidence.splitlines():
         console.print(f"  {'':<{WIDTH}}{line}", style="dim")
-    if finding.fix:
-        console.print(f"  {'':<{WIDTH}}try: {finding.fix}")
+    for line in finding.fix.splitlines():
+        console.print(f"  {'':<{WIDTH}}try: {line}")

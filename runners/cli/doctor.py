@@ -48,51 +48,43 @@ def doctor_command(job: bool, run: str | None, max_wait: int, as_json: bool, **v
     """
     from ..doctor.finding import failed
 
-    flags = options.flags(values)
     if run is not None and job:
         raise UsageError("--run comes back to an earlier job, --job starts another", remedy="one")
-    settings = config.load(flags, os.environ)
-    runs_dir = Path(settings.get("runs-dir")).absolute()
-    if run is not None:
-        found = _earlier(run, runs_dir, max_wait)
-    else:
-        if job and not settings.get("image"):
-            raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
-        found = _all(settings.get("image"), flags, runs_dir, max_wait if job else None)
+    flags = options.flags(values)
+    found = _earlier(run, flags, max_wait) if run else _all(flags, max_wait if job else None)
     _print(found, as_json)
     sys.exit(exits.REFUSED if failed(found) else 0)
 
 
-def _all(
-    name: str | None, flags: dict[str, Any], runs_dir: Path, max_wait: int | None
-) -> list[Finding]:
+def _all(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     """Return every finding; `max_wait` is None without a job."""
-    from .. import site
-    from ..doctor import machine, question
+    from ..doctor import job, machine, question
+    from . import launch
 
-    here = site.probe()
-    made, about = _plan(flags, here) if name else (None, [])
-    image = made.spec.image if made else None
+    here = launch.look_around(flags, job.preset())
+    settings = config.load(flags, os.environ, job.preset(), here.profile)
+    name = settings.get("image")
+    if max_wait is not None and not name:
+        raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
+    made, about = _plan(name, flags, here) if name else (None, [])
+    runs_dir, image = Path(settings.get("runs-dir")).absolute(), made.spec.image if made else None
     found = question.examine(machine.subjects(here, runs_dir, image)) + about
-    if made is None or max_wait is None:
-        return found
-    return found + _job(made, max_wait)
+    return found if made is None or max_wait is None else found + _job(made, max_wait)
 
 
-def _plan(flags: dict[str, Any], here: Site) -> tuple[Plan | None, list[Finding]]:
+def _plan(name: str, flags: dict[str, Any], here: Site) -> tuple[Plan | None, list[Finding]]:
     """Return the plan of the job, None when there can be none, and what there is to say."""
     from ..doctor import job
     from ..doctor.checks import image as check
     from ..images import choose, inspect
-    from . import launch
+    from . import again, launch
 
     try:
-        name = config.load(flags, os.environ).get("image")
         path = choose.on_disk(name).path
         facts = inspect.inspect(path)
         found = [*check.facts(facts), *check.fits(facts, here)]
-        made = launch.plan_for(job.trainer(path), job.preset(), flags, dry_run=False)
-        return made, [*found, *check.plan(made)]
+        made = launch.plan_for(job.trainer(path), job.preset(), flags, here, dry_run=False)
+        return made, [*found, *check.plan(made, lambda item: "\n".join(again.remedies([item])))]
     except RunnerError as error:
         return None, [check.refused(error)]
 
@@ -112,11 +104,12 @@ def _job(made: Plan, max_wait: int) -> list[Finding]:
     return check.check(job.wait(paths, submitted, max_wait))
 
 
-def _earlier(word: str, runs_dir: Path, max_wait: int) -> list[Finding]:
+def _earlier(word: str, flags: dict[str, Any], max_wait: int) -> list[Finding]:
     from .. import jobs
     from ..doctor import job
     from ..doctor.checks import job as check
 
+    runs_dir = Path(config.load(flags, os.environ).get("runs-dir")).absolute()
     return check.check(job.wait(*jobs.find(word, runs_dir), max_wait))
 
 

@@ -71,14 +71,14 @@ def _refuse(made: Plan, force: bool) -> None:
 
 def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
     """Return the plan for what the command line, files and environment ask."""
-    return plan_for(*trainers.find(trainer, args), flags, dry_run)
+    found, preset = trainers.find(trainer, args)
+    return plan_for(found, preset, flags, look_around(flags, preset), dry_run)
 
 
 def plan_for(
-    found: Trainer, preset: config.Layer | None, flags: dict[str, Any], dry_run: bool
+    found: Trainer, preset: config.Layer | None, flags: dict[str, Any], here: Site, dry_run: bool
 ) -> Plan:
-    """The same for a trainer that was found, with its preset."""
-    here = _here(flags, preset)
+    """The same for a trainer that was found, with its preset, on a site that was asked."""
     settings = config.load(flags, os.environ, preset, here.profile)
     policies = policy.load(os.environ)
     image = _image(settings.get("image"), dry_run, policies)
@@ -91,7 +91,7 @@ def plan_for(
     return replace(made, decisions=decisions, verified_digest=verdict.digest)
 
 
-def _here(flags: dict[str, Any], preset: config.Layer | None) -> Site:
+def look_around(flags: dict[str, Any], preset: config.Layer | None) -> Site:
     """Return what this machine offers, with the profile of the site that it belongs to."""
     here = site.probe()
     name = config.load(flags, os.environ, preset).get("site")

@@ -20,7 +20,7 @@ TALK = (
     "NCCL_DEBUG=INFO",
     "NCCL_DEBUG_SUBSYS=INIT,NET,ENV",
     "UCX_LOG_LEVEL=info",
-    "OMPI_MCA_bml_base_verbose=1",
+    "OMPI_MCA_btl_base_verbose=1",
     "OMPI_MCA_pml_base_verbose=10",
 )
 SECONDS_FOR_A_SLOW_DISK = 15.0  # a result may be seen some seconds after the job has ended (NFS)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Callable
+
 from ...errors import RunnerError
 from ...images.inspect import UNKNOWN, Inspection
-from ...model import Plan, Site
+from ...model import Plan, Refusal, Site
 from ...rank.gpu import older
 from ..finding import FAILURE, OK, WARNING, Finding
 
@@ -86,14 +88,17 @@ def _glibc(values: dict[str, str], site: Site) -> list[Finding]:
     return [Finding(SUBJECT, "C library", OK, "as new as this machine's", evidence)]
 
 
-def plan(made: Plan) -> list[Finding]:
-    """Return what a launch would do here, and why it would not."""
+def plan(made: Plan, again: Callable[[Refusal], str]) -> list[Finding]:
+    """Return what a launch would do here, and why it would not.
+
+    `again` makes the commands that would, of a refusal's remedies.
+    """
     lines = "\n".join(
         f"{choice.what}: {choice.value} ({choice.reason})" for choice in made.decisions
     )
     warnings = [Finding(SUBJECT, "plan", WARNING, text) for text in made.warnings]
     refusals = [
-        Finding(SUBJECT, "plan", FAILURE, item.what, item.evidence, "; ".join(item.remedies))
+        Finding(SUBJECT, "plan", FAILURE, item.what, item.evidence, again(item))
         for item in made.refusals
     ]
     says = f"{made.launcher}, controller {made.controller}, {made.spec.resources.tasks} ranks"

@@ -31,6 +31,7 @@ def check(site: Site, slurm: Slurm) -> list[Finding]:
         *_partitions(site.partitions),
         _accounting(slurm),
         *_munge(slurm),
+        profile(site),
         *problems(site),
     ]
 
@@ -44,6 +45,15 @@ def _silent(ping: Answer) -> Finding:
 
 def _up(slurm: Slurm) -> str:
     return slurm.ping.out.strip().splitlines()[0]
+
+
+def profile(site: Site) -> Finding:
+    """Return which profile is in force."""
+    if site.profile is None:
+        says = "no profile is known for this site: runner sites new writes one"
+        return Finding(SUBJECT, "site", OK, says, f"cluster {site.cluster_name or 'without name'}")
+    evidence = site.profile.chosen or "no reason is noted"
+    return Finding(SUBJECT, "site", OK, site.profile.title or site.profile.name, evidence)
 
 
 def problems(site: Site) -> list[Finding]:

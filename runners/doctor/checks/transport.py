@@ -155,5 +155,5 @@ def _slow(ranks: list[Record], table: list[Record]) -> list[Finding]:
     if megabits > speeds[0] * SLOW:
         return []
     says = f"{megabits:.0f} Mbit/s of the {rate(speeds[0])} that {names[0]} can do"
-    fix = "runner doctor --job --exclusive ..., on idle nodes, and compare"
+    fix = "runner doctor --job --ntasks-per-node 1 --exclusive ..., and compare"
     return [Finding(SUBJECT, "speed", WARNING, says, "", fix)]

@@ -6,6 +6,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from ...schedulers import slurm_facts
 from ..question import Answer, ask
 
 
@@ -27,7 +28,7 @@ def look() -> Slurm:
     """Ask the controller, the accounting and munge, side by side: each may hang."""
     with ThreadPoolExecutor() as pool:
         ping = pool.submit(ask, ["scontrol", "ping"])
-        configuration = pool.submit(ask, ["scontrol", "show", "config"])
+        configuration = pool.submit(ask, slurm_facts.CONFIG)
         accounting = pool.submit(ask, ["sacct", "--noheader", "--allocations", "--starttime=now"])
         munge = pool.submit(ask, ["munge", "--no-input"]) if shutil.which("munge") else None
     return Slurm(
@@ -35,16 +36,5 @@ def look() -> Slurm:
         configuration.result(),
         accounting.result(),
         munge.result() if munge else None,
-        parse_config(configuration.result().out),
+        slurm_facts.parse_config(configuration.result().out),
     )
-
-
-def parse_config(text: str) -> dict[str, str]:
-    """Parse the lines `Key = value`; Slurm's words for nothing, such as (null), become ""."""
-    found = {}
-    for line in text.splitlines():
-        key, equals, value = line.partition("=")
-        if equals and len(key.split()) == 1:
-            value = value.strip()
-            found[key.strip()] = "" if value in ("(null)", "N/A", "(null type)") else value
-    return found

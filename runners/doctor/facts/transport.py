@@ -17,7 +17,7 @@ NCCL_DIRECT = "GDRDMA"
 UCX_LINE = re.compile(r"UCX\s+INFO\s.*cfg.*$", re.MULTILINE)
 UCX_LANES = re.compile(r"\b(?:tag|am|stream)\(([^)]*)\)")
 UCX_MEMORY = ("self", "sysv", "posix", "cma", "knem", "xpmem", "mm", "cuda", "rocm", "gdr_copy")
-# Open MPI 4.1 and 5.0, bml_base_verbose and pml_base_verbose.
+# Open MPI 4.1 and 5.0, btl_base_verbose=1 and pml_base_verbose=10.
 OMPI_BTL = re.compile(r"bml: Using (\w+) btl for send to \S+ on node (\S+)")
 OMPI_PML = re.compile(r"selected (\w+) best priority")
 LOCAL_BTLS = ("self", "vader", "sm")
