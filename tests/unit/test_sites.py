@@ -68,6 +68,13 @@ def test_a_site_by_name(tmp_path: Path) -> None:
         find.find("aluis", "", "", env)
 
 
+def test_a_users_profile_is_found_before_a_shipped_one(tmp_path: Path) -> None:
+    write(tmp_path, "zzz", '[detect]\nclusters = ["neuron"]\n')
+    found = find.find(None, "neuron", "glogin01", environment(tmp_path))
+    assert found is not None
+    assert found.name == "zzz"
+
+
 def test_the_strongest_evidence_of_one_profile_is_told_first() -> None:
     detect = Detect(("c",), ("h*",), {"V": "1"})
     assert find.why(detect, "c", "h1", {"V": "1"}) == "V is 1"
