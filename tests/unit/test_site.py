@@ -1,0 +1,83 @@
+"""What the machine answers when it is asked once."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from runners import shell, site
+from runners.model import Partition
+from runners.schedulers import slurm_facts
+from runners.shell import Result
+
+SINFO = """\
+cpu*|2|32|128000|(null)|x86_64|1-00:00:00
+gpu|3|64|512000|gpu:A100:4(S:0-1)|x86_64,hbm80g|2-00:00:00
+gpu|1|48|256000+|gpu:V100:2,nvme:1|x86_64|2-00:00:00
+mig|1|64|512000|gpu:a100_1g.5gb:7|(null)|infinite
+"""
+
+
+def test_partitions() -> None:
+    assert slurm_facts.parse_partitions(SINFO) == (
+        Partition("cpu", 2, 32, 128000, (), ("x86_64",), "1-00:00:00", True),
+        Partition(
+            "gpu",
+            4,
+            48,
+            256000,
+            (("A100", 4), ("V100", 2)),
+            ("x86_64", "hbm80g"),
+            "2-00:00:00",
+        ),
+        Partition("mig", 1, 64, 512000, (("a100_1g.5gb", 7),), (), "infinite"),
+    )
+
+
+@pytest.mark.parametrize("text", ["slurm is down for maintenance", "a|b|c|d|e|f|g", "a|1"])
+def test_partitions_in_another_form(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        slurm_facts.parse_partitions(text)
+
+
+def test_settings() -> None:
+    text = (
+        "Configuration data as of 2026-11-21T14:00:00\n"
+        "AccountingStorageHost   = (null)\nClusterName             = kit\n"
+        "SLURM_VERSION           = 24.11.5\nTaskPlugin = affinity,cgroup\n"
+    )
+    found = slurm_facts.parse_config(text)
+    assert found["ClusterName"] == "kit"
+    assert found["AccountingStorageHost"] == ""
+    assert found["TaskPlugin"] == "affinity,cgroup"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mpirun (Open MPI) 5.0.7\n\nReport bugs to ...", "openmpi 5.0.7"),
+        ("HYDRA build details:\n    Version:          4.0.2\n", "mpich 4.0.2"),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 1", "intelmpi 2021.10"),
+        ("mpirun: no idea", ""),
+    ],
+)
+def test_mpirun(text: str, expected: str) -> None:
+    assert site.parse_mpirun(Result(0, text, "")) == expected
+
+
+def test_what_hangs_is_left_out_and_the_rest_is_there() -> None:
+    began = time.monotonic()
+    slow, quick, absent = shell.together(
+        [["sleep", "30"], [sys.executable, "-c", "print('here')"], ["no-such-command"]], 2
+    )
+    assert time.monotonic() - began < 5
+    assert (slow.code, slow.err) == (124, "no answer within 2 s")
+    assert quick.out == "here\n"
+    assert absent.code == 127
+
+
+def test_only_variables_that_matter_are_kept() -> None:
+    env = {"NCCL_DEBUG": "INFO", "USER": "ada", "USERNAME": "ada", "SECRET": "x", "OMP_X": "1"}
+    assert site.that_matters(env) == {"NCCL_DEBUG": "INFO", "USER": "ada", "OMP_X": "1"}
