@@ -7,7 +7,8 @@ import os
 import sys
 import time
 
-from . import host, install, lifecycle, nodes, rootfs, slurm, toolbox
+from . import design, host, install, lifecycle, nodes, releases, rootfs, toolbox
+from .design import Design
 from .namespaces import Bind
 from .shell import ClusterError
 from .state import USER, State, locked
@@ -19,17 +20,18 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--state", metavar="DIR", help="this cluster's folder (RUNNER_CACHE/cluster)")
     commands = top.add_subparsers(dest="command", required=True)
     start = commands.add_parser("up", help="start the cluster, install runner in it")
-    start.add_argument("--nodes", type=int, default=2, help="number of compute nodes (2)")
+    _design_options(start)
     commands.add_parser("down", help="end the cluster; nothing of it stays but its files")
     commands.add_parser("status", help="nodes, addresses, processes, Slurm's view")
     commands.add_parser("install", help="install this checkout's runner in the running cluster")
     inside = commands.add_parser("exec", help="run a command on the login node")
     shell = commands.add_parser("shell", help="an interactive shell on the login node")
     for command in (inside, shell):
-        command.add_argument("--node", default=slurm.CONTROLLER, help="another node, such as n1")
+        command.add_argument("--node", default=design.CONTROLLER, help="another node, such as n1")
         command.add_argument("--as", dest="user", choices=[USER, "root"], default=USER)
     inside.add_argument("argv", nargs="+", metavar="CMD")
-    commands.add_parser("rootfs", help="build the nodes' root file system, print its path")
+    tree = commands.add_parser("rootfs", help="build a root file system, print its path")
+    tree.add_argument("--release", choices=releases.RELEASES, default=releases.DEFAULT)
     box = commands.add_parser("toolbox", help="run in the tree, in the host's network")
     box.add_argument("--bind", action="append", default=[], metavar="SRC[:DST[:rw]]")
     box.add_argument("--as", dest="user", choices=[USER, "root"], default=USER)
@@ -37,8 +39,20 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _design_options(start: argparse.ArgumentParser) -> None:
+    names = start.add_mutually_exclusive_group()
+    names.add_argument("--nodes", type=int, default=2, help="number of compute nodes (2)")
+    names.add_argument("--names", metavar="A,B,...", help="names of the compute nodes (n1,n2)")
+    start.add_argument("--release", choices=releases.RELEASES, default=releases.DEFAULT)
+
+
+def _design(options: argparse.Namespace) -> Design:
+    nodes = design.named(options.names) if options.names else design.numbered(options.nodes)
+    return Design(options.release, nodes)
+
+
 def _rootfs(state: State, options: argparse.Namespace) -> None:
-    print(rootfs.ensure(state))
+    print(rootfs.ensure(state, options.release))
 
 
 def _toolbox(state: State, options: argparse.Namespace) -> None:
@@ -52,7 +66,7 @@ def _toolbox(state: State, options: argparse.Namespace) -> None:
 def _up(state: State, options: argparse.Namespace) -> None:
     with locked(state.root):
         began = time.monotonic()
-        started = lifecycle.up(state, options.nodes)
+        started = lifecycle.up(state, _design(options))
         _report("cluster up" if started else "cluster was up", began)
         _refresh(state)
 

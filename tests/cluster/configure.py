@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from . import network, slurm
+from .design import Design
+from .releases import RELEASES
 from .state import State
 
 
-def files(hosts: Sequence[str], first_job: int) -> dict[str, str]:
-    """Path below /etc -> text, for the controller and nodes *hosts*."""
+def files(design: Design, first_job: int) -> dict[str, str]:
+    """Path below /etc -> text."""
     return {
-        "slurm/slurm.conf": slurm.slurm_conf(hosts[1:], first_job),
+        "slurm/slurm.conf": slurm.slurm_conf(design.nodes, first_job),
         "slurm/gres.conf": slurm.gres_conf(),
-        "slurm/cgroup.conf": slurm.cgroup_conf(),
-        "hosts": network.hosts_file(hosts),
+        "slurm/cgroup.conf": RELEASES[design.release].cgroup_conf,
+        "hosts": network.hosts_file(design.hosts),
     }
 
 
-def write(state: State, tree: Path, hosts: Sequence[str], first_job: int) -> None:
+def write(state: State, tree: Path, design: Design, first_job: int) -> None:
     """Replace the configuration of the (stopped) cluster."""
     shutil.rmtree(state.etc, ignore_errors=True)
-    for name, text in files(hosts, first_job).items():
+    for name, text in files(design, first_job).items():
         path = state.etc / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from . import rootfs, toolbox
 from .namespaces import Bind
+from .releases import RELEASES
 from .shell import run
 from .state import CHECKOUT, State
 
@@ -56,7 +57,7 @@ def refresh(state: State) -> bool:
     Raises ClusterError with pip's message when a dependency or the project cannot be installed.
     """
     state.create_shared()
-    wanted = f"runner-{_key(_project_files())}"
+    wanted = f"runner-{_key(state, _project_files())}"
     current = state.installs / "current"
     if current.is_symlink() and os.readlink(current) == wanted:
         return False
@@ -73,8 +74,9 @@ def _project_files() -> list[Path]:
     return [CHECKOUT / "pyproject.toml", *sorted(sources)]
 
 
-def _key(files: Iterable[Path]) -> str:
-    digest = hashlib.sha256((rootfs.key() + MAKE_BASE + ADD_PROJECT).encode())
+def _key(state: State, files: Iterable[Path]) -> str:
+    tree = rootfs.key(RELEASES[state.design.release])  # another release, another Python
+    digest = hashlib.sha256((tree + MAKE_BASE + ADD_PROJECT).encode())
     for path in files:
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         digest.update(f"{path.relative_to(CHECKOUT)} {content}\n".encode())
@@ -83,7 +85,7 @@ def _key(files: Iterable[Path]) -> str:
 
 def _base(state: State) -> Path:
     """An environment with the dependencies, by the content of pyproject.toml."""
-    name = f"base-{_key([CHECKOUT / 'pyproject.toml'])}"
+    name = f"base-{_key(state, [CHECKOUT / 'pyproject.toml'])}"
     if not (state.installs / name).exists():
         dependencies = _dependencies(state)
         wheels = _wheels(state, dependencies)

@@ -9,45 +9,38 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import configure, host, network, nodes, processes, rootfs, slurm
+from .design import CONTROLLER, Design
 from .shell import ClusterError, run
 from .state import Settings, State
 
 READY_SECONDS = 60
-MAX_NODES = 64
 JOBS_PER_START = 1000  # job ids go on rising over restarts, so that run folders never collide
 SINFO = ("sinfo", "-h", "-N", "-o", "%N %T")
 
 
-def host_names(count: int) -> list[str]:
-    """The controller, then *count* compute nodes."""
-    if not 1 <= count <= MAX_NODES:
-        raise ClusterError(f"--nodes {count}: from 1 to {MAX_NODES}")
-    return [slurm.CONTROLLER, *(f"n{number}" for number in range(1, count + 1))]
-
-
-def up(state: State, count: int) -> bool:
+def up(state: State, design: Design) -> bool:
     """Start the cluster; False when it already ran with the same settings, and was left alone."""
-    hosts = host_names(count)
     host.require()
-    tree = rootfs.ensure(state)
+    tree = rootfs.ensure(state, design.release)
     state.create_shared()
     old = Settings.load(state.settings)
-    fingerprint = _fingerprint(state, tree, hosts)
-    if old.fingerprint == fingerprint and _healthy(state, hosts):
+    fingerprint = _fingerprint(state, tree, design)
+    if old.fingerprint == fingerprint and _healthy(state, design.hosts):
         return False
     down(state)
-    new = Settings(fingerprint, old.starts + 1, tuple(hosts))
+    new = Settings(fingerprint, old.starts + 1, design)
     new.save(state.settings)
     _start_all(state, tree, new)
     return True
 
 
 def _start_all(state: State, tree: Path, settings: Settings) -> None:
-    configure.write(state, tree, settings.hosts, settings.starts * JOBS_PER_START)
-    network.create(state.namespaces, settings.hosts)
-    for name in settings.hosts:
+    hosts = settings.design.hosts
+    configure.write(state, tree, settings.design, settings.starts * JOBS_PER_START)
+    network.create(state.namespaces, hosts)
+    for name in hosts:
         nodes.start(state, tree, name)
-    _wait_ready(state, settings.hosts)
+    _wait_ready(state, hosts)
 
 
 def down(state: State) -> None:
@@ -55,16 +48,16 @@ def down(state: State) -> None:
     processes.remove(state.namespaces)
 
 
-def _fingerprint(state: State, tree: Path, hosts: Sequence[str]) -> str:
+def _fingerprint(state: State, tree: Path, design: Design) -> str:
     """Changes with everything the nodes are made from, the checkout's place included."""
-    texts = [str(tree), *configure.files(hosts, first_job=0).values()]
-    for name in hosts:
+    texts = [str(tree), *configure.files(design, first_job=0).values()]
+    for name in design.hosts:
         texts += [slurm.start_script(name), nodes.root_script(state, tree, name)]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def _node_states(state: State) -> dict[str, str]:
-    argv = nodes.enter_argv(state, slurm.CONTROLLER, SINFO, "root")
+    argv = nodes.enter_argv(state, CONTROLLER, SINFO, "root")
     return slurm.parse_node_states(run(argv, timeout=15))
 
 
@@ -112,7 +105,7 @@ def status(state: State) -> list[NodeStatus]:
     inits = nodes.inits(state)
     if not any(inits.values()):
         return []
-    hosts = Settings.load(state.settings).hosts
+    hosts = state.design.hosts
     states = _states_or_reason(state, hosts)
     addresses = network.addresses(hosts)
     return [NodeStatus(name, addresses[name], inits.get(name), states[name]) for name in hosts]
@@ -120,7 +113,7 @@ def status(state: State) -> list[NodeStatus]:
 
 def _states_or_reason(state: State, hosts: Sequence[str]) -> dict[str, str]:
     try:
-        found = {slurm.CONTROLLER: "controller", **_node_states(state)}
+        found = {CONTROLLER: "controller", **_node_states(state)}
     except ClusterError as error:
-        found = {slurm.CONTROLLER: f"no answer: {str(error).splitlines()[-1]}"}
+        found = {CONTROLLER: f"no answer: {str(error).splitlines()[-1]}"}
     return {name: found.get(name, "unknown") for name in hosts}

@@ -1,10 +1,14 @@
-"""Slurm's configuration as text, and how its daemons are started. Pure. Written for 24.11."""
+"""Slurm's configuration as text, and how its daemons are started. Pure.
+
+The same text serves 22.05, 24.11 and 26.05.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-CONTROLLER = "login"
+from .design import CONTROLLER
+
 # What each node claims to have (SlurmdParameters=config_overrides); real hardware may be smaller.
 CPUS, MEMORY_MB, GPU_TYPE, GPUS = 8, 8192, "A100", 4
 HEALTHY = ("idle", "mixed", "allocated", "completing")
@@ -61,11 +65,6 @@ def gres_conf() -> str:
     stand-in device, made by start_script().
     """
     return f"AutoDetect=off\nName=gpu Type={GPU_TYPE} File=/dev/gpu[0-{GPUS - 1}]\n"
-
-
-def cgroup_conf() -> str:
-    """cgroup.conf: the nodes share one kernel and own no cgroup of it."""
-    return "CgroupPlugin=disabled\n"
 
 
 def daemon(name: str) -> str:

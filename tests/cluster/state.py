@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from .design import DEFAULT, Design
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 USER, UID = "ada", 1000
 
@@ -85,6 +87,11 @@ class State:
         """What the running cluster was started with."""
         return self.root / "settings.json"
 
+    @property
+    def design(self) -> Design:
+        """What the cluster was last started with; the default one before the first start."""
+        return Settings.load(self.settings).design
+
     def create_shared(self) -> None:
         """Make the folders that outlive the cluster; the user's own belong to the user."""
         shared = (self.home, self.scratch, self.installs)
@@ -103,7 +110,7 @@ class Settings:
 
     fingerprint: str = ""
     starts: int = 0
-    hosts: tuple[str, ...] = ()
+    design: Design = DEFAULT
 
     @classmethod
     def load(cls, path: Path) -> Settings:
@@ -111,7 +118,7 @@ class Settings:
         if not path.exists():
             return cls()
         data = json.loads(path.read_text())
-        return cls(data["fingerprint"], data["starts"], tuple(data["hosts"]))
+        return cls(data["fingerprint"], data["starts"], Design.from_json(data.get("design", {})))
 
     def save(self, path: Path) -> None:
         """Write to *path*, whole or not at all."""

@@ -52,7 +52,7 @@ def network_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def argv(state: State, command: Sequence[str], user: str, binds: Iterable[Bind] = ()) -> list[str]:
     """The host command that runs *command* in the toolbox; the tree and folders are made first."""
-    tree = rootfs.ensure(state)
+    tree = rootfs.ensure(state, state.design.release)
     state.create_shared()
     all_binds = [*shared_binds(state), *network_binds(os.environ), *binds]
     script = namespaces.root_script(tree, state.mountpoint, all_binds)

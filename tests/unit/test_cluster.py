@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import apt, host, lifecycle, namespaces, network, processes, rootfs, slurm
+from tests.cluster import apt, design, host, namespaces, network, processes, slurm
+from tests.cluster.design import Design
 from tests.cluster.namespaces import Bind
 from tests.cluster.shell import ClusterError, Unsupported, run, shown
 from tests.cluster.state import Settings, State, cache_root
@@ -83,21 +84,6 @@ def test_missing_capabilities_are_named() -> None:
     assert host.missing_capabilities(f"CapEff:\t{without:016x}\n") == ["CAP_SYS_ADMIN"]
 
 
-def test_rootfs_takes_only_apptainer_from_unstable() -> None:
-    argv = rootfs.mmdebstrap_argv("http://m", Path("/t"), Path("/p"), Path("/c"))
-    assert [word.split()[-2:] for word in argv[-2:]] == [["trixie", "main"], ["unstable", "main"]]
-    assert "Pin-Priority: 90" in rootfs.PREFERENCES
-    assert "--aptopt=Acquire::Check-Valid-Until false" in argv
-
-
-def test_rootfs_key_does_not_depend_on_the_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = rootfs.key()
-    monkeypatch.setenv("RUNNER_DEBIAN_MIRROR", "http://elsewhere")
-    assert rootfs.key() == before
-    monkeypatch.setattr(rootfs, "PACKAGES", ("nothing",))
-    assert rootfs.key() != before
-
-
 def test_slurm_conf_names_each_node_and_types_the_gpus() -> None:
     text = slurm.slurm_conf(["n1", "n2", "n3"], first_job=7000)
     assert "NodeName=n1,n2,n3 CPUs=8 CoresPerSocket=8 RealMemory=8192 Gres=gpu:A100:4" in text
@@ -126,20 +112,14 @@ def test_node_states(text: str, healthy: bool) -> None:
 
 
 def test_addresses_are_distinct_and_in_the_hosts_file() -> None:
-    hosts = lifecycle.host_names(3)
-    assert hosts == ["login", "n1", "n2", "n3"]
+    hosts = Design(nodes=design.numbered(3)).hosts
+    assert hosts == ("login", "n1", "n2", "n3")
     assert len(set(network.addresses(hosts).values())) == 4
     assert network.hosts_file(hosts).splitlines()[:3] == [
         "127.0.0.1 localhost",
         "10.77.0.1 login",
         "10.77.0.2 n1",
     ]
-
-
-@pytest.mark.parametrize("count", [0, -1, 65])
-def test_number_of_nodes_is_checked(count: int) -> None:
-    with pytest.raises(ClusterError, match=f"--nodes {count}: from 1 to 64"):
-        lifecycle.host_names(count)
 
 
 def test_bind_is_read_only_unless_told(tmp_path: Path) -> None:
@@ -216,8 +196,8 @@ def test_two_states_share_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_come_back(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     assert Settings.load(path) == Settings()
-    Settings("f", 3, ("login", "n1")).save(path)
-    assert Settings.load(path) == Settings("f", 3, ("login", "n1"))
+    Settings("f", 3, Design("bookworm", ("n1", "n5"))).save(path)
+    assert Settings.load(path) == Settings("f", 3, Design("bookworm", ("n1", "n5")))
 
 
 def test_a_failed_command_shows_its_evidence() -> None:

@@ -1,0 +1,54 @@
+"""What `up` is asked for: everything that the cluster is made from follows from it. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from . import releases
+from .shell import ClusterError
+
+CONTROLLER = "login"
+MAX_NODES = 64
+TAKEN = (CONTROLLER, "switch", "localhost")
+
+
+@dataclass(frozen=True)
+class Design:
+    """*release*: a key of RELEASES; *nodes*: names of the compute nodes."""
+
+    release: str = releases.DEFAULT
+    nodes: tuple[str, ...] = ("n1", "n2")
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The controller, then the compute nodes."""
+        return (CONTROLLER, *self.nodes)
+
+    @classmethod
+    def from_json(cls, data: dict[str, object]) -> Design:
+        """The design that was written as *data*; lists become tuples again."""
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()})  # type: ignore[arg-type]
+
+
+DEFAULT = Design()
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """The names n1, n2, ... of *count* compute nodes."""
+    if not 1 <= count <= MAX_NODES:
+        raise ClusterError(f"--nodes {count}: from 1 to {MAX_NODES}")
+    return tuple(f"n{number}" for number in range(1, count + 1))
+
+
+def named(text: str) -> tuple[str, ...]:
+    """The names in the comma list *text*; raises ClusterError for one that cannot be a node's."""
+    names = tuple(text.split(","))
+    bad = [name for name in names if not re.fullmatch(r"[a-z][a-z0-9-]{0,10}", name)]
+    bad += [name for name in names if name in TAKEN or names.count(name) > 1]
+    if bad or len(names) > MAX_NODES:
+        raise ClusterError(
+            f"--names {text}: up to {MAX_NODES} different names of small letters, digits and '-'"
+            f", none of {', '.join(TAKEN)}"
+        )
+    return names
