@@ -76,7 +76,8 @@ def _result(process: subprocess.Popen[str] | str, deadline: float, timeout: floa
     if isinstance(process, str):
         return Result(127, "", process)
     try:
-        out, err = process.communicate(timeout=max(0.0, deadline - time.monotonic()))
+        # Even after the deadline there is time to read what a quick command said meanwhile.
+        out, err = process.communicate(timeout=max(0.2, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
         process.kill()  # not waited for: a child of its own may keep the pipes open
         return Result(124, "", f"no answer within {timeout:.0f} s")
