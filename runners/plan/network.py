@@ -28,6 +28,12 @@ def variables(spec: JobSpec, site: Site, controller: str, runtime: str, notes: N
             "none",
             "ranks in separate user namespaces may not copy from each other's memory",
         )
+        # Slurm 22.05 with PMIx 4 complains of ds12's lock on every rank, seen with Open MPI 4.1.
+        notes.set(
+            "PMIX_MCA_gds",
+            "hash",
+            "the image's PMIx may not share memory with the one of the host",
+        )
     if site.profile:
         notes.variables += adapt.variables(spec, site.profile)
     kept = [v.name for v in notes.variables if v.name in site.environment]
