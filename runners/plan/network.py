@@ -34,6 +34,12 @@ def variables(spec: JobSpec, site: Site, controller: str, runtime: str, notes: N
             "hash",
             "the image's PMIx may not share memory with the one of the host",
         )
+    if controller == "mpi" and spec.resources.overcommit:
+        notes.set(
+            "OMPI_MCA_mpi_yield_when_idle",
+            "1",
+            "ranks that share a CPU give it up while they wait",
+        )
     if site.profile:
         notes.variables += adapt.variables(spec, site.profile)
     kept = [v.name for v in notes.variables if v.name in site.environment]

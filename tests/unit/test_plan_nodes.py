@@ -146,3 +146,10 @@ def test_binding(resources: Resources, changes: dict[str, object], expected: str
 def test_threads_are_the_cpus_of_a_rank() -> None:
     made = solved(Resources(cpus_per_task=4))
     assert [(v.name, v.value) for v in made.variables] == [("OMP_NUM_THREADS", "4")]
+
+
+def test_ranks_that_share_a_cpu_give_it_up_while_they_wait() -> None:
+    image = replace(IMAGE, labels={"horovod.controllers": "mpi", "mpi.flavour": "openmpi"})
+    made = solved(Resources(ntasks_per_node=40, overcommit=True), image=image)
+    assert not made.refusals
+    assert "OMPI_MCA_mpi_yield_when_idle" in {variable.name for variable in made.variables}
