@@ -65,3 +65,32 @@ def chosen(own: Sequence[Interface], wanted: Sequence[str], better: str) -> str:
     """
     there = [name for name in wanted if first_address(own, name)]
     return better if better in there else next(iter(there), "")
+
+
+def name_leads_to(own: Sequence[Interface], name: str) -> str:
+    """Return the address of this host that Gloo takes for `name`, loopback included; or none.
+
+    It is the first that it can bind (0.28.1, gloo/transport/tcp/device.cc).
+    """
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return ""
+    mine = {one.address for one in own}
+    addresses = [str(entry[4][0]) for entry in found]
+    return next((one for one in addresses if one in mine or one.startswith("127.")), "")
+
+
+def misleading(own: Sequence[Interface], interface: str, address: str, one_host: bool) -> bool:
+    """Whether `address`, to which the host's name leads, is not where Gloo shall talk."""
+    if one_host or not address:
+        return not address
+    return address.startswith("127.") or with_address(own, address) != interface
+
+
+def ambiguous(own: Sequence[Interface], address: str, one_host: bool) -> bool:
+    """Whether the name's address may turn out to be misleading: not the one way to this host."""
+    names = {one.name for one in own if not one.loopback and not one.link_only}
+    return (len(names) > 1 and not one_host) or any(
+        misleading(own, name, address, one_host) for name in names
+    )

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from . import failure, horovod_env
-from .gate import Gate, Progress
-from .rendezvous import Session
+from .gate import EXIT_WORLD_SIZE, Gate, Progress, no_world
+from .rendezvous import RendezvousError, Session
 from .task import Task
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -48,6 +48,11 @@ def run(task: Task, work: Work, session: Session | None, progress: Progress, run
             said = leaving.code if isinstance(leaving.code, str) else ""
             failure.record(task, _code(leaving), failure.in_words(_code(leaving), said), run_dir)
         raise
+    except RendezvousError as error:
+        print(no_world(task, work.controller, str(error)), flush=True)
+        words = failure.in_words(EXIT_WORLD_SIZE, f"error: no world, {error}")
+        failure.record(task, EXIT_WORLD_SIZE, words, run_dir)
+        return EXIT_WORLD_SIZE
     except Exception as error:
         _print_traceback(error)
         if progress.get() != Progress.CALLED:  # else the parent explains it

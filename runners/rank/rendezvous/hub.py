@@ -135,6 +135,8 @@ class Hub:
 
     def _fail(self, problem: str, *guests: Guest) -> None:
         """Tell all ranks that wait, and those who will."""
+        if problem != self.problem:
+            self.say(f"runner: the ranks did not meet: {problem}")
         self.problem, self.waiting_since = problem, None
         waiting = [self.guests[rank] for rank, one in self.roll.members.items() if one.waits]
         for guest in (*waiting, *guests):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .. import interfaces, network
+from .. import hostname, interfaces, network
 from ..task import Task
 from . import doors, secret, web, wire
 from .errors import RendezvousError
@@ -43,6 +43,8 @@ class Session:
         self.task, self.setting = task, setting
         self.job = f"{task.job} {setting.run_dir}"
         self.own = interfaces.interfaces()
+        self.named = network.name_leads_to(self.own, socket.gethostname())
+        self.can_rename = False
         self._see_wanted()
         self.secret = secret.of_run(setting.run_dir)
         self.store = Store()
@@ -52,7 +54,8 @@ class Session:
         wanted = self.setting.wanted
         if not wanted or network.chosen(self.own, wanted, ""):
             return
-        there = ", ".join(str(one) for one in self.own if not one.link_only)
+        usable = [one for one in self.own if not one.link_only and not one.loopback]
+        there = ", ".join(map(str, usable)) or "none but loopback"
         raise RendezvousError(
             f"{self.task.host} has no interface {' or '.join(wanted)} with an address; it has: "
             f"{there}"
@@ -85,7 +88,9 @@ class Session:
         self.store.start(self._find, self._gloo)
 
     def leave(self) -> None:
-        """Close what only the parent serves, in the child."""
+        """Close what only the parent serves, in the child, and prepare for a misleading name."""
+        if network.ambiguous(self.own, self.named, self.task.one_host):
+            self.can_rename = hostname.separate()
         self.store.sock.close()
         for door in self.terms.listening if self.terms else ():
             door.close()
@@ -101,9 +106,26 @@ class Session:
         go, interface = heard["go"], heard["gloo"]["interface"]
         place = {f"HOROVOD_{name.upper()}": str(value) for name, value in go["place"].items()}
         interface = interface or network.with_address(self.own, go["reached"])
+        self._lead_gloo_to(interface)
         # Without an interface Gloo takes the address that the host's own name leads to.
         gloo = {"HOROVOD_GLOO_IFACE": interface} if interface else {}
         return {**self.store.variables, **place, **gloo}
+
+    def _lead_gloo_to(self, interface: str) -> None:
+        """See to it that this host's name leads to the interface. Raises RendezvousError."""
+        address = network.first_address(self.own, interface)
+        if not network.misleading(self.own, interface, self.named, self.task.one_host):
+            return
+        if self.can_rename:
+            socket.sethostname(address or network.LOOPBACK)
+            return
+        problem = (
+            f"the name of {self.task.host} leads to {self.named or 'no address of it'}, where "
+            f"Horovod's Gloo goes, and not to {interface} ({address})"
+        )
+        if not self.named or self.named.startswith("127."):
+            raise RendezvousError(f"{problem}: correct it in /etc/hosts, or use MPI")
+        _say(f"runner: warning: {problem}")
 
     def _find(self, asked: socket.socket) -> Link:
         """Look for the hub until `seconds` after Horovod has asked for it."""
