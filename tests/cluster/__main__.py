@@ -44,11 +44,18 @@ def _design_options(start: argparse.ArgumentParser) -> None:
     names.add_argument("--nodes", type=int, default=2, help="number of compute nodes (2)")
     names.add_argument("--names", metavar="A,B,...", help="names of the compute nodes (n1,n2)")
     start.add_argument("--release", choices=releases.RELEASES, default=releases.DEFAULT)
+    start.add_argument(
+        "--quirk",
+        action="append",
+        choices=design.QUIRKS,
+        default=[],
+        help="; ".join(f"{name}: {text}" for name, text in design.QUIRKS.items()),
+    )
 
 
 def _design(options: argparse.Namespace) -> Design:
     nodes = design.named(options.names) if options.names else design.numbered(options.nodes)
-    return Design(options.release, nodes)
+    return Design(options.release, nodes, tuple(sorted(set(options.quirk))))
 
 
 def _rootfs(state: State, options: argparse.Namespace) -> None:

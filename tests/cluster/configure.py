@@ -15,10 +15,10 @@ from .state import State
 def files(design: Design, first_job: int) -> dict[str, str]:
     """Path below /etc -> text."""
     return {
-        "slurm/slurm.conf": slurm.slurm_conf(design.nodes, first_job),
+        "slurm/slurm.conf": slurm.slurm_conf(design, first_job),
         "slurm/gres.conf": slurm.gres_conf(),
         "slurm/cgroup.conf": RELEASES[design.release].cgroup_conf,
-        "hosts": network.hosts_file(design.hosts),
+        **{f"hosts/{name}": network.hosts_file(design, name) for name in design.hosts},
     }
 
 

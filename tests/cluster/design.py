@@ -10,20 +10,33 @@ from .shell import ClusterError
 
 CONTROLLER = "login"
 MAX_NODES = 64
+DEAD_INTERFACE, LOOPBACK_NAME = "dead-interface", "loopback-name"
+IPV6_NAMES, IPV6_ONLY = "ipv6-names", "ipv6-only"
+QUIRKS = {
+    DEAD_INTERFACE: "each node has an interface eno1, up and with an address, that leads nowhere",
+    LOOPBACK_NAME: "/etc/hosts gives each node's own name the address 127.0.1.1",
+    IPV6_NAMES: "nodes have both kinds of address, their names have IPv6 ones only",
+    IPV6_ONLY: "nodes and their names have IPv6 addresses only",
+}
 TAKEN = (CONTROLLER, "switch", "localhost")
 
 
 @dataclass(frozen=True)
 class Design:
-    """*release*: a key of RELEASES; *nodes*: names of the compute nodes."""
+    """*release*: a key of RELEASES; *nodes*: names of the compute nodes; *quirks*: of QUIRKS."""
 
     release: str = releases.DEFAULT
     nodes: tuple[str, ...] = ("n1", "n2")
+    quirks: tuple[str, ...] = ()
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """The controller, then the compute nodes."""
         return (CONTROLLER, *self.nodes)
+
+    def has(self, quirk: str) -> bool:
+        """Whether the cluster was asked for with *quirk*."""
+        return quirk in self.quirks
 
     @classmethod
     def from_json(cls, data: dict[str, object]) -> Design:

@@ -37,7 +37,7 @@ def up(state: State, design: Design) -> bool:
 def _start_all(state: State, tree: Path, settings: Settings) -> None:
     hosts = settings.design.hosts
     configure.write(state, tree, settings.design, settings.starts * JOBS_PER_START)
-    network.create(state.namespaces, hosts)
+    network.create(state.namespaces, settings.design)
     for name in hosts:
         nodes.start(state, tree, name)
     _wait_ready(state, hosts)
@@ -107,7 +107,7 @@ def status(state: State) -> list[NodeStatus]:
         return []
     hosts = state.design.hosts
     states = _states_or_reason(state, hosts)
-    addresses = network.addresses(hosts)
+    addresses = network.known_addresses(state.design)
     return [NodeStatus(name, addresses[name], inits.get(name), states[name]) for name in hosts]
 
 

@@ -10,42 +10,84 @@ import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 
+from .design import DEAD_INTERFACE, IPV6_NAMES, IPV6_ONLY, LOOPBACK_NAME, Design
 from .shell import run
 
 NETWORK = ipaddress.IPv4Network("10.77.0.0/16")
+NETWORK6 = ipaddress.IPv6Network("fd77::/64")
+DEAD_NETWORK = ipaddress.IPv4Network("10.66.0.0/16")
+DEAD_NAME = "eno1"  # sorts before eth0, and is made before it
 SWITCH = "switch"
 
 
 def addresses(hosts: Sequence[str]) -> dict[str, str]:
-    """Host name -> its address; the first host gets .1 of NETWORK."""
-    return {name: str(NETWORK[index]) for index, name in enumerate(hosts, start=1)}
+    """Host name -> its IPv4 address; the first host gets .1 of NETWORK."""
+    return _addresses(NETWORK, hosts)
 
 
-def hosts_file(hosts: Sequence[str]) -> str:
-    """/etc/hosts of every node."""
-    lines = [f"{address} {name}" for name, address in addresses(hosts).items()]
-    return "\n".join(["127.0.0.1 localhost", *lines]) + "\n"
+def _addresses(
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network, hosts: Sequence[str]
+) -> dict[str, str]:
+    return {name: str(network[index]) for index, name in enumerate(hosts, start=1)}
 
 
-def create(folder: Path, hosts: Sequence[str]) -> None:
-    """Make a connected namespace for each of *hosts*, mounted on a file in *folder*."""
-    for name in (SWITCH, *hosts):
+def known_addresses(design: Design) -> dict[str, str]:
+    """Host name -> the address that it resolves to on other nodes."""
+    six = design.has(IPV6_NAMES) or design.has(IPV6_ONLY)
+    return _addresses(NETWORK6 if six else NETWORK, design.hosts)
+
+
+def hosts_file(design: Design, node: str) -> str:
+    """/etc/hosts of *node*. Debian's installer, too, gives a machine's own name 127.0.1.1."""
+    known = known_addresses(design)
+    if design.has(LOOPBACK_NAME):
+        known[node] = "127.0.1.1"
+    lines = [f"{address} {name}" for name, address in known.items()]
+    return "\n".join(["127.0.0.1 localhost", "::1 ip6-localhost", *lines]) + "\n"
+
+
+def create(folder: Path, design: Design) -> None:
+    """Make a connected namespace for each host, mounted on a file in *folder*."""
+    for name in (SWITCH, *design.hosts):
         path = folder / name
         path.touch()
         run(["unshare", f"--net={path}", "true"])
     _ip(folder, SWITCH, "link", "add", "br0", "type", "bridge")
     _ip(folder, SWITCH, "link", "set", "br0", "up")
-    for name, address in addresses(hosts).items():
-        _connect(folder, name, address)
+    for name in design.hosts:
+        _ip(folder, name, "link", "set", "lo", "up")
+        if design.has(DEAD_INTERFACE):
+            _cable(folder, name, f"dead-{name}", DEAD_NAME)
+        _cable(folder, name, f"to-{name}", "eth0")
+        _ip(folder, SWITCH, "link", "set", f"to-{name}", "master", "br0")
+        for device, address in interface_addresses(design, name):
+            _ip(folder, name, "address", "add", address, "dev", device, "nodad")
 
 
-def _connect(folder: Path, name: str, address: str) -> None:
-    peer = ("peer", "name", "eth0", "netns", str(folder / name))
-    _ip(folder, SWITCH, "link", "add", f"to-{name}", "type", "veth", *peer)
-    _ip(folder, SWITCH, "link", "set", f"to-{name}", "master", "br0", "up")
-    _ip(folder, name, "address", "add", f"{address}/{NETWORK.prefixlen}", "dev", "eth0")
-    _ip(folder, name, "link", "set", "lo", "up")
-    _ip(folder, name, "link", "set", "eth0", "up")
+def _cable(folder: Path, node: str, end: str, device: str) -> None:
+    """Join *device* of *node* to the switch's *end*; one that is in no bridge leads nowhere."""
+    peer = ("peer", "name", device, "netns", str(folder / node))
+    _ip(folder, SWITCH, "link", "add", end, "type", "veth", *peer)
+    _ip(folder, SWITCH, "link", "set", end, "up")
+    _ip(folder, node, "link", "set", device, "up")
+
+
+def interface_addresses(design: Design, node: str) -> list[tuple[str, str]]:
+    """(interface, address with prefix length) of *node*, in the order in which they are given."""
+    found = []
+    if design.has(DEAD_INTERFACE):
+        found.append((DEAD_NAME, _with_prefix(DEAD_NETWORK, design, node)))
+    if not design.has(IPV6_ONLY):
+        found.append(("eth0", _with_prefix(NETWORK, design, node)))
+    if design.has(IPV6_ONLY) or design.has(IPV6_NAMES):
+        found.append(("eth0", _with_prefix(NETWORK6, design, node)))
+    return found
+
+
+def _with_prefix(
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network, design: Design, node: str
+) -> str:
+    return f"{_addresses(network, design.hosts)[node]}/{network.prefixlen}"
 
 
 def _ip(folder: Path, name: str, *words: str) -> None:

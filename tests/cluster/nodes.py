@@ -21,7 +21,7 @@ def root_script(state: State, tree: Path, name: str) -> str:
         *toolbox.shared_binds(state),
         Bind(state.etc / "slurm", "/etc/slurm"),
         Bind(state.etc / "munge", "/etc/munge"),
-        Bind(state.etc / "hosts", "/etc/hosts"),
+        Bind(state.etc / "hosts" / name, "/etc/hosts"),
         Bind(state.logs / name, "/var/log", read_only=False),
     ]
     return namespaces.root_script(tree, state.mountpoint, binds, hostname=name)

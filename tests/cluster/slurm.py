@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .design import CONTROLLER
+from .design import CONTROLLER, IPV6_NAMES, IPV6_ONLY, Design
 
 # What each node claims to have (SlurmdParameters=config_overrides); real hardware may be smaller.
 CPUS, MEMORY_MB, GPU_TYPE, GPUS = 8, 8192, "A100", 4
 HEALTHY = ("idle", "mixed", "allocated", "completing")
 
 
-def slurm_conf(nodes: Sequence[str], first_job: int) -> str:
-    """slurm.conf for a controller `login` and *nodes*; job ids start at *first_job*."""
+def slurm_conf(design: Design, first_job: int) -> str:
+    """slurm.conf for *design*; job ids start at *first_job*."""
     return f"""\
 ClusterName=kit
 SlurmctldHost={CONTROLLER}
@@ -35,7 +35,7 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 PropagateResourceLimits=NONE
 MpiDefault=none
-
+{_communication(design)}
 # No slurmdbd: sacct does not work, as on some real sites.
 # A job is forgotten MinJobAge seconds after its end.
 MinJobAge=60
@@ -51,11 +51,17 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
 
 SlurmdParameters=config_overrides
 GresTypes=gpu
-NodeName={",".join(nodes)} CPUs={CPUS} CoresPerSocket={CPUS} \
+NodeName={",".join(design.nodes)} CPUs={CPUS} CoresPerSocket={CPUS} \
 RealMemory={MEMORY_MB} Gres=gpu:{GPU_TYPE}:{GPUS} Feature=x86_64 State=UNKNOWN
 PartitionName=cpu Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00 State=UP
 PartitionName=gpu Nodes=ALL MaxTime=1-00:00:00 DefaultTime=01:00:00 State=UP
 """
+
+
+def _communication(design: Design) -> str:
+    if design.has(IPV6_ONLY):
+        return "CommunicationParameters=EnableIPv6,DisableIPv4\n"
+    return "CommunicationParameters=EnableIPv6\n" if design.has(IPV6_NAMES) else ""
 
 
 def gres_conf() -> str:

@@ -59,7 +59,7 @@ class State:
 
     @property
     def etc(self) -> Path:
-        """Configuration written by `up`: slurm/, munge/, hosts."""
+        """Configuration written by `up`: slurm/, munge/, hosts/NODE."""
         return self.root / "etc"
 
     @property

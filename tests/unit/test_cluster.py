@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import apt, design, host, namespaces, network, processes, slurm
+from tests.cluster import apt, host, namespaces, processes, slurm
 from tests.cluster.design import Design
 from tests.cluster.namespaces import Bind
 from tests.cluster.shell import ClusterError, Unsupported, run, shown
@@ -85,7 +85,7 @@ def test_missing_capabilities_are_named() -> None:
 
 
 def test_slurm_conf_names_each_node_and_types_the_gpus() -> None:
-    text = slurm.slurm_conf(["n1", "n2", "n3"], first_job=7000)
+    text = slurm.slurm_conf(Design(nodes=("n1", "n2", "n3")), first_job=7000)
     assert "NodeName=n1,n2,n3 CPUs=8 CoresPerSocket=8 RealMemory=8192 Gres=gpu:A100:4" in text
     assert "FirstJobId=7000\n" in text
     assert "AccountingStorage" not in text
@@ -109,17 +109,6 @@ def test_each_node_starts_its_own_daemon() -> None:
 )
 def test_node_states(text: str, healthy: bool) -> None:
     assert slurm.all_healthy(slurm.parse_node_states(text), ["n1", "n2"]) is healthy
-
-
-def test_addresses_are_distinct_and_in_the_hosts_file() -> None:
-    hosts = Design(nodes=design.numbered(3)).hosts
-    assert hosts == ("login", "n1", "n2", "n3")
-    assert len(set(network.addresses(hosts).values())) == 4
-    assert network.hosts_file(hosts).splitlines()[:3] == [
-        "127.0.0.1 localhost",
-        "10.77.0.1 login",
-        "10.77.0.2 n1",
-    ]
 
 
 def test_bind_is_read_only_unless_told(tmp_path: Path) -> None:
