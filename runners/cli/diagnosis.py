@@ -23,7 +23,11 @@ def show(findings: list[Finding]) -> None:
         console.print(subject, style="bold")
         for finding in group:
             _one(console, finding)
-    console.print(", ".join(f"{count} {state}" for state, count in counts(findings).items()))
+    console.print(", ".join(_counted(*pair) for pair in counts(findings).items()))
+
+
+def _counted(state: str, count: int) -> str:
+    return f"{count} {state}{'' if state == OK or count == 1 else 's'}"
 
 
 def _one(console: Console, finding: Finding) -> None:

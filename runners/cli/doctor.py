@@ -16,7 +16,9 @@ from . import exits, options, show
 
 if TYPE_CHECKING:
     from ..doctor.finding import Finding
+    from ..jobs import Job, JobPaths
     from ..model import Plan, Site
+    from ..watch import Status
 
 EXAMPLE = """\b
 Examples:
@@ -49,7 +51,10 @@ def doctor_command(job: bool, run: str | None, max_wait: int, as_json: bool, **v
     from ..doctor.finding import failed
 
     if run is not None and job:
-        raise UsageError("--run comes back to an earlier job, --job starts another", remedy="one")
+        raise UsageError(
+            "--run comes back to an earlier job, --job starts another",
+            remedy="runner doctor --run RUN",
+        )
     flags = options.flags(values)
     found = _earlier(run, flags, max_wait) if run else _all(flags, max_wait if job else None)
     _print(found, as_json)
@@ -91,26 +96,39 @@ def _plan(name: str, flags: dict[str, Any], here: Site) -> tuple[Plan | None, li
 
 def _job(made: Plan, max_wait: int) -> list[Finding]:
     from ..doctor import job
-    from ..doctor.checks import image as image_check
-    from ..doctor.checks import job as check
+    from ..doctor.checks import image as check
 
     if made.refusals:
         return []
     try:
         paths, submitted = job.submit(made)
     except RunnerError as error:
-        return [image_check.refused(error)]
+        return [check.refused(error)]
     click.echo(f"job {submitted.id} submitted, in {paths.root}", err=True)
-    return check.check(job.wait(paths, submitted, max_wait))
+    return _outcome(paths, submitted, max_wait)
 
 
 def _earlier(word: str, flags: dict[str, Any], max_wait: int) -> list[Finding]:
     from .. import jobs
+
+    runs_dir = Path(config.load(flags, os.environ).get("runs-dir")).absolute()
+    return _outcome(*jobs.find(word, runs_dir), max_wait)
+
+
+def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
+    """Wait for the job; a Ctrl-C leaves it running."""
     from ..doctor import job
     from ..doctor.checks import job as check
 
-    runs_dir = Path(config.load(flags, os.environ).get("runs-dir")).absolute()
-    return check.check(job.wait(*jobs.find(word, runs_dir), max_wait))
+    def tell(status: Status) -> None:
+        click.echo(f"runner: job {submitted.id}: {show.describe(status)}", err=True)
+
+    try:
+        return check.check(job.wait(paths, submitted, max_wait, tell))
+    except KeyboardInterrupt:
+        come_back = f"come back: runner doctor --run {paths.root}"
+        click.echo(f"\nrunner: left job {submitted.id} running; {come_back}", err=True)
+        sys.exit(130)
 
 
 def _print(found: list[Finding], as_json: bool) -> None:

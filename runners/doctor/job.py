@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from .. import config, jobs, launch, watch
 from ..images import roots
@@ -62,13 +62,19 @@ def submit(plan: Plan) -> tuple[JobPaths, Job]:
     return draft.paths, job
 
 
-def wait(paths: JobPaths, job: Job, seconds: float) -> Outcome:
-    """Wait for the job's end, `seconds` at most, and return what became of it."""
-    deadline = time.monotonic() + seconds
+def wait(paths: JobPaths, job: Job, seconds: float, tell: Callable[[Status], None]) -> Outcome:
+    """Wait for the job's end, `seconds` at most, and return what became of it.
+
+    `tell` is called with each new status.
+    """
+    deadline, status = time.monotonic() + seconds, None
     for now in watch.until_end(paths, job):
+        if now != status:
+            tell(now)
         status = now
         if time.monotonic() > deadline:
             break
+    assert status is not None  # there is always a last one
     if status.state == JobState.COMPLETED:
         _wait_for(paths.result, SECONDS_FOR_A_SLOW_DISK)
     return outcome(paths, job, status)

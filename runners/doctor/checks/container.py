@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...model import Site
 from ..facts.container import Container, Run
 from ..finding import FAILURE, OK, WARNING, Finding
 
 SUBJECT = "containers"
 LOAD = "module load apptainer"
+# Words of the runtime when it starts a container, and what helps.
+CAUSES = {
+    "mount source": "unset APPTAINER_BIND APPTAINER_BINDPATH SINGULARITY_BIND SINGULARITY_BINDPATH",
+    "no space left on device": "export APPTAINER_TMPDIR=FOLDER, on scratch",
+    "setting up user namespace": "sudo sysctl -w user.max_user_namespaces=15000",
+}
 
 
 def absent(site: Site) -> list[Finding]:
@@ -93,7 +101,8 @@ def _builds(found: Container) -> list[Finding]:
     evidence = "\n".join(text for _, text in found.builds)
     if not works:
         says = "no way of building works here; finished images can be pulled"
-        return [Finding(SUBJECT, "building", WARNING, says, evidence, found.remedy)]
+        fix = _cause(found.runs) or found.remedy
+        return [Finding(SUBJECT, "building", WARNING, says, evidence, fix)]
     names = ", ".join(dict.fromkeys(mode.name for mode in works))
     return [Finding(SUBJECT, "building", OK, names, evidence)]
 
@@ -106,11 +115,18 @@ def run(tried: Run) -> Finding:
         evidence = "\n".join(fatal[-1:]) or tried.answer.shown
         # A sandbox or an unpacked image is a detour; without a SIF that runs there is nothing.
         state = FAILURE if tried.what in ("a SIF file", "the image") else WARNING
-        return Finding(SUBJECT, name, state, tried.answer.problem, evidence, _detour(tried.what))
+        fix = _cause([tried]) or _detour(tried.what)
+        return Finding(SUBJECT, name, state, tried.answer.problem, evidence, fix)
     if tried.unpacked and "unpacked" not in tried.what:
         says = "works, but unpacks the image first: slow, and large in memory or /tmp"
         return Finding(SUBJECT, name, WARNING, says, tried.answer.err.strip(), _detour(tried.what))
     return Finding(SUBJECT, name, OK, "works", f"/bin/true ended after {tried.seconds:.2f} s")
+
+
+def _cause(runs: Iterable[Run]) -> str:
+    """Return what to type against a cause that the runtime's own words name, "" for others."""
+    said = "".join(tried.answer.err for tried in runs)
+    return next((fix for words, fix in CAUSES.items() if words in said), "")
 
 
 def _detour(what: str) -> str:

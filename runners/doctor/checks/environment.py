@@ -23,10 +23,10 @@ class Rule:
 
 # The first rule that matches counts.
 RULES = (
-    Rule("SLURM_CONF|SLURM_CLUSTERS", OK, "say which cluster; they reach sbatch"),
-    Rule("SBATCH_.+", OK, "are read as settings (runner config show --origin), then removed"),
-    Rule("(SLURM|SRUN|PMI|PMIX)_.+", OK, "of a surrounding job are kept from sbatch"),
-    Rule("|".join(LEAKS), OK, "are unset in the job"),
+    Rule("SLURM_CONF|SLURM_CLUSTERS", OK, "says which cluster; reaches sbatch"),
+    Rule("SBATCH_.+", OK, "read as a setting (runner config show --origin), then removed"),
+    Rule("(SLURM|SRUN|PMI|PMIX)_.+", OK, "of a surrounding job: kept from sbatch"),
+    Rule("|".join(LEAKS), OK, "unset in the job"),
     Rule("LD_LIBRARY_PATH", OK, "does not reach the image: the runtime sets its own"),
     Rule(
         "HOROVOD_(CONTROLLER|CPU_OPERATIONS|GPU_OPERATIONS|GPU_ALLREDUCE)",
@@ -50,13 +50,13 @@ RULES = (
         WARNING,
         "wins over what --cpus-per-task says",
     ),
-    Rule("(HTTPS?|NO|ALL)_PROXY", OK, "are used by pulls and builds; they reach the job too"),
+    Rule("(HTTPS?|NO|ALL)_PROXY", OK, "used by pulls and builds; reaches the job too"),
     Rule(
         "(HOROVOD|NCCL|UCX|OMPI_MCA|GLOO|FI|MPICH)_.+",
         OK,
-        "are yours: they reach the ranks, and win",
+        "yours: reaches the ranks, and wins",
     ),
-    Rule("(APPTAINER|SINGULARITY)ENV_.+", OK, "are yours: they reach the ranks, and win"),
+    Rule("(APPTAINER|SINGULARITY)ENV_.+", OK, "yours: reaches the ranks, and wins"),
 )
 HARMLESS = {"NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0", "NCCL_IB_DISABLE": "0"}
 # Variables that name interfaces. NCCL's may begin with ^ (all but) or = (exactly), and otherwise
@@ -106,7 +106,8 @@ def absent_interfaces(
     """Return a warning for each variable that names an interface which is not there."""
     found = []
     for name in INTERFACES:
-        gone = [word for word in _named(env.get(name, "")) if not _matches(name, word, interfaces)]
+        prefixes = name == "NCCL_SOCKET_IFNAME" and not env.get(name, "").startswith("=")
+        gone = [word for word in _named(env.get(name, "")) if not _is(word, interfaces, prefixes)]
         if gone:
             says = f"names {', '.join(gone)}, which {where} does not have"
             evidence = f"{name}={env[name]}\ninterfaces: {', '.join(sorted(interfaces))}"
@@ -122,11 +123,8 @@ def _named(value: str) -> list[str]:
     return [word for word in words if word and "/" not in word]
 
 
-def _matches(variable: str, word: str, interfaces: Collection[str]) -> bool:
-    if variable == "NCCL_SOCKET_IFNAME":
-        word = word.partition(":")[0]
-        return any(item.startswith(word) for item in interfaces)
-    return word in interfaces
+def _is(word: str, interfaces: Collection[str], prefixes: bool) -> bool:
+    return any(item == word or (prefixes and item.startswith(word)) for item in interfaces)
 
 
 def _binds(env: Mapping[str, str], missing: Collection[str]) -> list[Finding]:

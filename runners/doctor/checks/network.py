@@ -47,11 +47,11 @@ def dead_interfaces(all: Iterable[Interface], where: str = "") -> list[Finding]:
     dead = [item for item in all if item.dead]
     if not dead:
         return []
-    alive = [item.name for item in all if item.works and item.kind in ("ethernet", "slingshot")]
-    name = alive[0] if alive else "NAME"
+    alive = [item for item in all if item.works and item.kind in ("ethernet", "slingshot")]
+    name = max(alive, key=lambda item: item.speed).name if alive else "NAME"
     says = f"{', '.join(item.name for item in dead)} has an address but no link{where}"
     fix = f"runner launch --network-interfaces {name} --env NCCL_SOCKET_IFNAME={name} ..."
-    return [Finding(SUBJECT, "dead", WARNING, says, "\n".join(map(shown, dead)), fix)]
+    return [Finding(SUBJECT, "dead interfaces", WARNING, says, "\n".join(map(shown, dead)), fix)]
 
 
 def dead_ports(all: Iterable[Port], where: str = "") -> list[Finding]:
@@ -59,14 +59,11 @@ def dead_ports(all: Iterable[Port], where: str = "") -> list[Finding]:
     dead = [port for port in all if not port.works]
     if not dead:
         return []
-    alive = ",".join(f"={port.name}" if i == 0 else port.name for i, port in _alive(all))
+    # "=" is for exact names, and stands once before them all (NCCL's user guide).
+    alive = ",".join(port.name for port in all if port.works)
     says = f"{', '.join(port.name for port in dead)} is not active{where}"
-    fix = f"runner launch --env NCCL_IB_HCA={alive} ..." if alive else "ibstat"
+    fix = f"runner launch --env NCCL_IB_HCA=={alive} ..." if alive else "ibstat"
     return [Finding(SUBJECT, "ports", WARNING, says, "\n".join(map(shown_port, dead)), fix)]
-
-
-def _alive(all: Iterable[Port]) -> list[tuple[int, Port]]:
-    return list(enumerate(port for port in all if port.works))
 
 
 def _name(network: Network) -> list[Finding]:

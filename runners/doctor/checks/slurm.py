@@ -58,7 +58,10 @@ def profile(site: Site) -> Finding:
 
 def problems(site: Site) -> list[Finding]:
     """Return a warning for each command that hung or was not understood."""
-    return [Finding(SUBJECT, "answers", WARNING, problem) for problem in site.problems]
+    return [
+        Finding(SUBJECT, "answers", WARNING, problem, "", f"time {problem.partition(':')[0]}")
+        for problem in site.problems
+    ]
 
 
 def _types(site: Site) -> Finding:

@@ -9,7 +9,7 @@ from ..facts.network import Network, fabrics
 from ..facts.transport import RDMA, TCP, Words
 from ..finding import FAILURE, OK, WARNING, Finding
 from ..trial.interfaces import Interface, Port
-from .network import rate, shown
+from .network import rate, shown, shown_port
 
 SUBJECT = "network of the job"
 Record = dict[str, Any]
@@ -130,18 +130,18 @@ def evidence(ranks: list[Record], words: Words) -> str:
     """Return the counters, the libraries' words and the sockets, one line each."""
     first = next(record for record in ranks if record["rank"] == 0)
     sent = first["sent"].items()
-    lines = [f"sent by {first['host']}: {_bytes(count)} on {name}" for name, count in sent if count]
-    lines += [f"{words.who}: {way} ({count})" for way, count in words.ways.items()]
+    lines = [
+        f"sent by {first['host']}: {count / MB:.1f} MB on {name}"
+        for name, count in sent
+        if count > MB
+    ]
+    lines += [f"{words.who}: {way}, {count} times" for way, count in sorted(words.ways.items())]
     lines += [f"{words.who}: {line}" for line in words.lines]
     lines += [f"Open MPI: messages by {words.messenger}"] if words.messenger else []
     lines += [f"rank 0: {n} connections on {name}" for name, n in first["connections"].items()]
-    used = {item.name for item in networks(ranks)[first["host"]].interfaces if item.name != "lo"}
-    facts = networks(ranks)[first["host"]].interfaces
-    return "\n".join([*lines, *(shown(item) for item in facts if item.name in used)])
-
-
-def _bytes(count: int) -> str:
-    return f"{count / MB:.1f} MB"
+    there = networks(ranks)[first["host"]]
+    lines += [shown(item) for item in there.interfaces if item.kind != "loopback"]
+    return "\n".join([*lines, *map(shown_port, there.ports)])
 
 
 def _slow(ranks: list[Record], table: list[Record]) -> list[Finding]:

@@ -26,7 +26,7 @@ TCP, RDMA, PLUGIN = "TCP", "RDMA", "libfabric"
 
 @dataclass(frozen=True)
 class Words:
-    """What was said: `ways` with how often, `lines` as evidence, `messenger` Open MPI's pml.
+    """What was said: `ways` with how often, more `lines` of evidence, `messenger` Open MPI's pml.
 
     A way between nodes is `TCP over eth0`, `RDMA over mlx5_0:1`, ... with its kind first.
     """
@@ -71,13 +71,9 @@ def _nccl_way(way: str) -> str:
 
 def ucx(log: str) -> Words:
     """Read the lanes of UCX's endpoints."""
-    lines = UCX_LINE.findall(log)
-    lanes = Counter(
-        lane for line in lines for part in UCX_LANES.findall(line) for lane in part.split()
-    )
-    ways = {_ucx_way(lane): count for lane, count in lanes.items() if "/" in lane}
-    shown = tuple(dict.fromkeys(re.sub(r"0x[0-9a-f]+ ", "", line) for line in lines))
-    return Words("UCX", ways, shown[:8])
+    parts = [part for line in UCX_LINE.findall(log) for part in UCX_LANES.findall(line)]
+    lanes = Counter(lane for part in parts for lane in part.split() if "/" in lane)
+    return Words("UCX", {_ucx_way(lane): count for lane, count in lanes.items()})
 
 
 def _ucx_way(lane: str) -> str:
@@ -93,8 +89,7 @@ def openmpi(log: str) -> Words:
     ways = Counter(btl for btl, _ in pairs)
     named = {TCP if btl == "tcp" else _btl(btl): count for btl, count in ways.items()}
     messenger = OMPI_PML.search(log)
-    lines = tuple(sorted(f"{btl} to {node}" for btl, node in pairs))
-    return Words("Open MPI", named, lines[:8], messenger.group(1) if messenger else "")
+    return Words("Open MPI", named, messenger=messenger.group(1) if messenger else "")
 
 
 def _btl(name: str) -> str:

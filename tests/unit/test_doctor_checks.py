@@ -1,0 +1,175 @@
+"""The doctor's findings about runtime and scheduler: facts in, findings out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from containers import modes
+from runners.doctor.checks import container, slurm
+from runners.doctor.facts.container import Container, Run
+from runners.doctor.facts.slurm import Slurm
+from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
+from runners.doctor.question import Answer
+from runners.model import Partition, Site
+
+SITE = Site(True, ("none", "pmi2", "pmix"), schedulers=("slurm",), slurm_version="24.11.5")
+
+
+def states(findings: list[Finding]) -> dict[str, str]:
+    """Return the state of each finding by name."""
+    return {finding.name: finding.state for finding in findings}
+
+
+def named(findings: list[Finding], name: str) -> Finding:
+    """Return the one of this name."""
+    (found,) = [finding for finding in findings if finding.name == name]
+    return found
+
+
+def test_findings_are_grouped_the_worst_last() -> None:
+    bad, good = Finding("a", "1", FAILURE, ""), Finding("a", "2", OK, "")
+    other = Finding("b", "3", WARNING, "")
+    assert grouped([bad, other, good]) == [("a", [good, bad]), ("b", [other])]
+    assert failed([good, bad])
+    assert not failed([good, other])
+    assert counts([bad, other, good]) == {OK: 1, WARNING: 1, FAILURE: 1}
+
+
+# Slurm
+
+PING = Answer("scontrol ping", "Slurmctld(primary) at login is UP\n")
+WELL = {
+    "AuthType": "auth/munge",
+    "TaskPlugin": "task/affinity,task/cgroup",
+    "AccountingStorageType": "accounting_storage/slurmdbd",
+}
+FINE = Slurm(PING, Answer("scontrol show config"), Answer("sacct"), Answer("munge"), WELL)
+CPU = Partition("cpu", 4, 32, gpus=(("A100", 4),), time_limit="1-00:00:00", default=True)
+
+
+def test_a_good_slurm_is_all_ok() -> None:
+    found = slurm.check(replace(SITE, partitions=(CPU,)), FINE)
+    assert set(states(found).values()) == {OK}
+    assert named(found, "partitions").says == "cpu*"
+    assert "4 nodes, 32 CPUs, 4 A100 each" in named(found, "partitions").evidence
+
+
+def dumb(command: str) -> Answer:
+    """Return what is left of a program that hangs."""
+    return Answer(command, problem=f"{command.split()[0]} did not answer within 10 s")
+
+
+@pytest.mark.parametrize(
+    ("site", "facts", "name", "state", "words"),
+    [
+        (SITE, replace(FINE, ping=dumb("scontrol ping")), "controller", FAILURE, "does not answer"),
+        (replace(SITE, mpi_types=("none",)), FINE, "srun --mpi", WARNING, "no pmix"),
+        (SITE, replace(FINE, config={**WELL, "TaskPlugin": ""}), "plugins", WARNING, "not bound"),
+        (SITE, replace(FINE, config={}), "plugins", WARNING, "not understood"),
+        (SITE, FINE, "partitions", WARNING, "no partition"),
+        (SITE, replace(FINE, accounting=dumb("sacct")), "accounting", WARNING, "squeue"),
+        (SITE, replace(FINE, munge=dumb("munge")), "munge", FAILURE, "refuse"),
+        (
+            replace(SITE, problems=("sinfo: no answer within 10 s",)),
+            FINE,
+            "answers",
+            WARNING,
+            "10 s",
+        ),
+    ],
+)
+def test_what_is_wrong_with_slurm(
+    site: Site, facts: Slurm, name: str, state: str, words: str
+) -> None:
+    found = named(slurm.check(site, facts), name)
+    assert found.state == state
+    assert words in found.says
+    assert found.fix
+
+
+def test_a_machine_without_slurm_is_no_fault() -> None:
+    assert slurm.absent(Site(False))[0].state == OK
+    assert slurm.absent(Site(False, schedulers=("pbs",)))[0].says == "pbs"
+
+
+# Containers
+
+MODE = modes.Mode("fakeroot with subordinate ids", ("--fakeroot",), "uid map: 0 1000 1", True)
+TOOLS = {"squashfuse": "/usr/bin/squashfuse_ll", "newuidmap": "/usr/bin/newuidmap"}
+HERE = Container(
+    command="/usr/bin/apptainer",
+    version=Answer("apptainer --version", "apptainer version 1.4.5\n"),
+    setuid=False,
+    tools=TOOLS,
+    fuse=True,
+    namespace=Answer("unshare --user --map-root-user true"),
+    settings=modes.Settings(maximum="0"),
+    subordinate=("/etc/subuid: ada:1:2", "/etc/subgid: ada:1:2"),
+    remedy="sudo sysctl -w user.max_user_namespaces=15000",
+    builds=((MODE, "--fakeroot: works"), (None, "no flag: FATAL: no")),
+    runs=(Run("a SIF file", Answer("apptainer exec tiny.sif /bin/true")),),
+)
+NO_USERNS = Answer("unshare ...", err="unshare: Operation not permitted\n", problem="exit code 1")
+FATAL = "FATAL:   container creation failed: mount source /nowhere doesn't exist\n"
+
+
+def test_a_good_runtime_is_all_ok() -> None:
+    assert set(states(container.check(HERE)).values()) == {OK}
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "state", "fix"),
+    [
+        (replace(HERE, version=dumb("apptainer --version")), "runtime", FAILURE, "module load"),
+        (replace(HERE, namespace=NO_USERNS), "user namespaces", FAILURE, "max_user_namespaces"),
+        (replace(HERE, namespace=NO_USERNS, setuid=True), "user namespaces", WARNING, "sysctl"),
+        (replace(HERE, subordinate=()), "subordinate ids", WARNING, "sudo"),
+        (replace(HERE, tools={**TOOLS, "squashfuse": ""}), "image mounts", WARNING, "squashfuse"),
+        (replace(HERE, fuse=False), "image mounts", WARNING, "squashfuse"),
+        (replace(HERE, builds=((None, "FATAL"),)), "building", WARNING, "sudo sysctl"),
+    ],
+)
+def test_what_is_wrong_with_the_runtime(facts: Container, name: str, state: str, fix: str) -> None:
+    found = named(container.check(facts), name)
+    assert found.state == state
+    assert fix in found.fix
+
+
+@pytest.mark.parametrize(
+    ("what", "answer", "state", "fix"),
+    [
+        (
+            "a SIF file",
+            Answer("", err=FATAL, problem="exit code 255"),
+            FAILURE,
+            "unset APPTAINER_BIND",
+        ),
+        ("a folder (sandbox)", Answer("", problem="exit code 1"), WARNING, "--sandbox"),
+        ("the image", Answer("", problem="did not answer"), FAILURE, "--sandbox"),
+        (
+            "a SIF file",
+            Answer("", err="INFO:    Converting SIF file to temporary sandbox...\n"),
+            WARNING,
+            "--sandbox",
+        ),
+        ("a SIF file, unpacked first (--unsquash)", Answer("", err="Converting SIF"), OK, ""),
+    ],
+)
+def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
+    found = container.run(Run(what, answer))
+    assert found.state == state
+    assert fix in found.fix
+
+
+@pytest.mark.parametrize(
+    ("site", "state"),
+    [
+        (Site(False), FAILURE),
+        (Site(True, schedulers=("slurm",)), WARNING),
+        (Site(True, schedulers=("slurm",), runtimes=("shifter",)), OK),
+    ],
+)
+def test_no_apptainer_here(site: Site, state: str) -> None:
+    assert container.absent(site)[0].state == state

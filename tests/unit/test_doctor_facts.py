@@ -1,0 +1,286 @@
+"""The doctor's questions: what is read from the kernel's files and from programs' words."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runners.doctor import question
+from runners.doctor.facts import container, network, scratch, transport
+from runners.doctor.facts.network import Network
+from runners.doctor.finding import OK, WARNING, Finding
+from runners.doctor.question import Subject
+from runners.doctor.trial import image, interfaces, sockets
+from runners.doctor.trial.interfaces import Interface, Port
+
+
+def tree(root: Path, files: dict[str, str]) -> str:
+    """Write a tree as in /sys; a value `-> TARGET` is a link."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if text.startswith("-> "):
+            path.symlink_to(text[3:])
+        else:
+            path.write_text(text + "\n")
+    return str(root)
+
+
+# Questions
+
+
+def hanging(folder: Path, name: str) -> None:
+    """Put a program that does not end on the PATH."""
+    program = folder / name
+    program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
+    program.chmod(0o755)
+
+
+def test_a_program_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging(tmp_path, "sinfo")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    answer = question.ask(["sinfo"], seconds=0.5)
+    assert answer.problem == "sinfo did not answer within 0 s"
+
+
+def test_answers_are_never_exceptions(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("no program")
+    assert "not on this machine" in question.ask(["no-such-program"]).problem
+    assert "Permission denied" in question.ask([str(tmp_path / "data")]).problem
+    assert question.ask(["false"]).problem == "false ended with exit code 1"
+    assert question.ask(["echo", "hi"]).shown == "$ echo hi\nhi"
+
+
+def test_a_subject_that_hangs_keeps_nobody() -> None:
+    def forever() -> list[Finding]:
+        time.sleep(60)
+        return []
+
+    began = time.monotonic()
+    found = question.examine(
+        [
+            Subject("slow", forever, 0.3),
+            Subject("quick", lambda: [Finding("quick", "it", OK, "well")]),
+        ]
+    )
+    assert time.monotonic() - began < 10
+    assert [(item.subject, item.state, item.says) for item in found] == [
+        ("slow", WARNING, "did not answer within 0 s"),
+        ("quick", OK, "well"),
+    ]
+
+
+def test_what_the_system_refuses_is_a_finding() -> None:
+    def broken() -> list[Finding]:
+        raise PermissionError(13, "Permission denied", "/sys")
+
+    (found,) = question.examine([Subject("it", broken)])
+    assert (found.state, found.says) == (WARNING, "could not be looked at")
+    assert "Permission denied" in found.evidence
+
+
+def test_in_time_gives_none_for_what_takes_longer() -> None:
+    assert question.in_time(lambda: 5, 5) == 5
+    assert question.in_time(lambda: time.sleep(30), 0.2) is None
+    assert question.in_time(lambda: os.stat("/no/such"), 5) is None
+
+
+# Interfaces and ports
+
+ETHERNET = {"type": "1", "flags": "0x1003", "carrier": "1", "speed": "25000"}
+
+
+def test_interfaces_are_read(tmp_path: Path) -> None:
+    files = {f"ens1/{name}": text for name, text in ETHERNET.items()}
+    files["ens1/device/driver"] = "-> ../../../drivers/mlx5_core"
+    down = {"ib0/type": "32", "ib0/flags": "0x1002", "ib0/speed": "-1"}
+    six = "fd000000000000000000000000000002 02 40 00 80     ens1\n"
+    six += "fe80000000000000a8bbccfffe001122 02 40 20 80     ens1\n"
+    (tmp_path / "six").write_text(six)
+    found = interfaces.interfaces(tree(tmp_path / "net", {**files, **down}), str(tmp_path / "six"))
+    assert found == [
+        Interface("ens1", "ethernet", True, True, 25000, ("fd00::2",), "mlx5_core"),
+        Interface("ib0", "ipoib", False, False),
+    ]
+    assert found[0].works
+    assert not found[1].dead, "it has no address, so nothing takes it"
+
+
+def test_a_machine_without_such_files_has_none(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere")
+    assert interfaces.interfaces(nowhere, nowhere) == []
+    assert interfaces.ports(nowhere) == []
+    assert interfaces.sent(nowhere, nowhere) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "hardware", "kind"),
+    [
+        ("eth0", "1", "ethernet"),
+        ("ib0", "32", "ipoib"),
+        ("hsn0", "1", "slingshot"),
+        ("lo", "772", "loopback"),
+        ("docker0", "1", "virtual"),
+        ("can0", "280", "other"),
+    ],
+)
+def test_kinds_of_interfaces(name: str, hardware: str, kind: str) -> None:
+    assert interfaces.kind_of(name, hardware) == kind
+
+
+PORTS = {
+    "mlx5_0/ports/1/state": "4: ACTIVE",
+    "mlx5_0/ports/1/rate": "200 Gb/sec (4X HDR)",
+    "mlx5_0/ports/1/link_layer": "InfiniBand",
+    "mlx5_0/ports/1/counters/port_xmit_data": "250",
+    "mlx5_1/ports/1/state": "1: DOWN",
+    "mlx5_1/ports/1/rate": "10 Gb/sec (4X)",
+    "mlx5_1/ports/1/link_layer": "Ethernet",
+    "rdmap0/ports/1/state": "4: ACTIVE",
+    "rdmap0/ports/1/link_layer": "Unspecified",
+    "rdmap0/ports/1/hw_counters/tx_bytes": "77",
+    "rdmap0/device/driver": "-> ../../../drivers/efa",
+}
+
+
+def test_ports_are_read(tmp_path: Path) -> None:
+    root = tree(tmp_path, PORTS)
+    assert interfaces.ports(root) == [
+        Port("mlx5_0", "1", "infiniband", "ACTIVE", "200 Gb/sec (4X HDR)", 200.0),
+        Port("mlx5_1", "1", "roce", "DOWN", "10 Gb/sec (4X)", 10.0),
+        Port("rdmap0", "1", "efa", "ACTIVE"),
+    ]
+    counted = {"mlx5_0:1": 1000, "mlx5_1:1": 0, "rdmap0:1": 77}
+    assert interfaces.sent(str(tmp_path / "no"), root) == counted
+
+
+def test_the_fastest_fabric_comes_first() -> None:
+    there = Network(
+        "n1",
+        "10.0.0.1",
+        (Interface("hsn0", "slingshot", True, True, 200000, ("10.1.0.1",)),),
+        (
+            Port("mlx5_0", "1", "infiniband", "ACTIVE", speed=400.0),
+            Port("mlx5_1", "1", "roce", "DOWN", speed=800.0),
+        ),
+    )
+    assert network.fabrics(there) == ("infiniband", "slingshot")
+
+
+def test_own_connections() -> None:
+    text = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0200004D:1F90 0300004D:8D3A 01 00000000:00000000 00:00000000 00000000  1000        0 4711 1
+   1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4712 1
+"""
+    assert sockets.parse(text) == [("77.0.0.2", "77.0.0.3", "4711")]
+    assert sockets.address("0000000000000000FFFF00000200004D:1F90") == "77.0.0.2"
+    assert sockets.address("000000FD000000000000000002000000:1F90") == "fd00::2"
+
+
+# The image, as one node sees it
+
+
+def test_a_small_image_is_read_whole(tmp_path: Path) -> None:
+    file = tmp_path / "a.sif"
+    file.write_bytes(b"x" * 1000)
+    seen = image.view(str(file))
+    assert (seen["size"], seen["of"]) == (1000, "every byte")
+    file.write_bytes(b"x" * 999 + b"y")
+    assert image.view(str(file))["sha256"] != seen["sha256"]
+
+
+def test_samples_of_a_large_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "WHOLE", 100)
+    file = tmp_path / "a.sif"
+    file.write_bytes(bytes(10_000_000))
+    seen = image.view(str(file))
+    assert seen["of"] == "header, table and 64 samples of 64 KiB"
+    file.write_bytes(bytes(9_999_999) + b"y")
+    assert image.view(str(file))["sha256"] != seen["sha256"], "the end counts"
+
+
+def test_an_image_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    assert "No such file" in image.view(str(tmp_path / "no.sif"))["problem"]
+    assert image.view(str(tmp_path))["problem"] == "a folder has no digest"
+
+
+# Disks and containers
+
+
+def test_a_place_that_does_not_exist_yet_is_its_parent(tmp_path: Path) -> None:
+    found = scratch.place("runs", tmp_path / "a" / "b")
+    assert found.volume is not None
+    assert found.writable
+
+
+def test_subordinate_ids_by_name_or_number(tmp_path: Path) -> None:
+    (tmp_path / "subuid").write_text(f"bob:100000:65536\n{os.getuid()}:200000:65536\n")
+    (tmp_path / "subgid").write_text("ada:200000:65536\n")
+    assert container.subordinate("ada", str(tmp_path)) == (
+        f"{tmp_path}/subuid: {os.getuid()}:200000:65536",
+        f"{tmp_path}/subgid: ada:200000:65536",
+    )
+
+
+def test_the_runtimes_configuration() -> None:
+    text = "PREFIX=/usr\nAPPTAINER_SUID_INSTALL=1\nnot a setting\n"
+    assert container.parse_config(text)["APPTAINER_SUID_INSTALL"] == "1"
+
+
+# What libraries say
+
+NCCL = """\
+2@n2 | n2:20:289 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:192.168.11.2<0>
+2@n2 | n2:20:289 [0] NCCL INFO Channel 03/0 : 5[5] -> 12[4] [send] via NET/IB/3/GDRDMA
+2@n2 | n2:20:289 [0] NCCL INFO Channel 04/0 : 5[5] -> 12[4] [receive] via NET/IB/0
+2@n2 | n2:20:289 [0] NCCL INFO Channel 00/0 : 5[5] -> 4[4] via P2P/CUMEM/read
+2@n2 | n2:20:289 [0] NCCL INFO Channel 00 : 5[5] -> 4[4] via SHM/direct/direct
+"""
+SOCKET = """\
+n1:9:11 [7] NCCL INFO NET/Socket : Using [0]eth0:10.77.0.2<0>
+n1:9:11 [7] NCCL INFO Channel 07/0 : 15[7] -> 6[6] [send] via NET/Socket/3
+"""
+LIBFABRIC = "n1:9:11 [7] NCCL INFO Channel 07/0 : 1[7] -> 6[6] [send] via NET/AWS Libfabric/3\n"
+UCX_OLD = """\
+[1624984398.083715] [n1:22453:0] ucp_worker.c:1720 UCX  INFO  ep_cfg[0]: tag(self/memory);
+[1624984398.153330] [n1:22453:0] ucp_worker.c:1720 UCX  INFO  ep_cfg[1]: tag(rc_mlx5/mlx5_0:1);
+"""
+UCX_NEW = """\
+[1.0] [n1:2:0] ucp_worker.c:1784 UCX  INFO    0x252d990 self cfg#1 tag(sysv/memory cma/memory)
+[1.0] [n1:2:0] ucp_worker.c:1784 UCX  INFO    0x252d990 inter-node cfg#2 tag(tcp/eth0)
+"""
+OPEN_MPI = """\
+2@n2 | [n2:00453] selected ob1 best priority 20
+2@n2 | [n2:00501] mca: bml: Using self btl for send to [[21613,7936],3] on node n2
+2@n2 | [n2:00501] mca: bml: Using tcp btl for send to [[21613,7936],2] on node n1
+2@n2 | [n2:00501] mca: bml: Using vader btl for send to [[21613,7936],1] on node n2
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "who", "kind", "ways"),
+    [
+        (NCCL, "NCCL", "RDMA", {"RDMA (IB)": 2, "peer to peer": 1, "shared memory": 1}),
+        (SOCKET, "NCCL", "TCP", {"TCP": 1}),
+        (LIBFABRIC, "NCCL", "libfabric", {"libfabric (AWS Libfabric)": 1}),
+        (UCX_OLD, "UCX", "RDMA", {"memory (self)": 1, "RDMA over mlx5_0:1": 1}),
+        (UCX_NEW, "UCX", "TCP", {"memory (sysv)": 1, "memory (cma)": 1, "TCP over eth0": 1}),
+        (OPEN_MPI, "Open MPI", "TCP", {"memory (self)": 1, "TCP": 1, "memory (vader)": 1}),
+        ("epoch 1 via nothing\n", "", "", {}),
+    ],
+)
+def test_words_of_the_libraries(log: str, who: str, kind: str, ways: dict[str, int]) -> None:
+    said = transport.parse(log)
+    assert (said.who, said.kind, said.ways) == (who, kind, ways)
+
+
+def test_more_of_what_they_say() -> None:
+    lines = transport.parse(NCCL).lines
+    assert lines[0].startswith("NET/IB : Using [0]mlx5_0:1/IB")
+    assert lines[1] == "GPUDirect RDMA is used"
+    assert transport.parse(OPEN_MPI).messenger == "ob1"
