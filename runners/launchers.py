@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Callable
 
+from . import variables
 from .model import Plan
+from .tokens import Expanded
 
 # A task that fails ends the job at once; one that merely returns early gives the others this long.
 SECONDS_FOR_THE_OTHERS = 600
+# Files with the names of a job's nodes, by scheduler.
+NODES = {"pbs": Expanded("$PBS_NODEFILE"), "cobalt": Expanded("$COBALT_NODEFILE")}
 
 
 def srun(plan: Plan) -> list[str]:
@@ -37,7 +41,9 @@ def _part(plan: Plan) -> list[str]:
 
 
 def mpirun(plan: Plan) -> list[str]:
-    """Return the mpirun of an Open MPI on the host, which reads the allocation by itself."""
+    """Return the mpirun of an Open MPI on the host, which reads Slurm's allocation by itself."""
+    if plan.scheduler in NODES:
+        return mpirun_hostfile(plan)
     asked = plan.spec.resources
     argv = ["mpirun", "-np", str(asked.tasks), "--bind-to", "none"]
     if asked.ntasks_per_node:
@@ -45,12 +51,47 @@ def mpirun(plan: Plan) -> list[str]:
     return [*argv, *(["--oversubscribe"] if asked.overcommit else [])]
 
 
+def mpirun_hostfile(plan: Plan) -> list[str]:
+    """Return Open MPI's mpirun for a scheduler that it does not know: with the list of the nodes.
+
+    It reaches them by ssh, so the job's variables have to be named. Rendered, not run here.
+    """
+    asked = plan.spec.resources
+    argv = ["mpirun", "-hostfile", NODES[plan.scheduler], "-n", str(asked.tasks)]
+    argv += ["-npernode", str(per_node(plan)), "--bind-to", "none"]
+    for name in ("PATH", *(n for n in variables.names(plan) if n != "PATH")):
+        argv += ["-x", name]
+    return [*argv, *(["--oversubscribe"] if asked.overcommit else []), *plan.spec.srun_args]
+
+
+def mpiexec(plan: Plan) -> list[str]:
+    """Return PALS' mpiexec, as on Cray systems with PBS. Rendered, not run here.
+
+    It asks PBS for the nodes, takes the environment along, and ends all ranks when one fails.
+    """
+    asked = plan.spec.resources
+    argv = ["mpiexec", "-n", str(asked.tasks), "-ppn", str(per_node(plan))]
+    if asked.cpus_per_task:
+        argv += ["--depth", str(asked.cpus_per_task), "--cpu-bind", plan.cpu_bind or "depth"]
+    return [*argv, *plan.spec.srun_args]
+
+
+def per_node(plan: Plan) -> int:
+    """Return the ranks on each node, the last one may have fewer."""
+    asked = plan.spec.resources
+    return asked.ntasks_per_node or -(-asked.tasks // asked.nodes)
+
+
 def horovodrun(plan: Plan) -> list[str]:
     """Return the image's own horovodrun, for ranks on one node."""
     return ["horovodrun", "-np", str(plan.spec.resources.tasks), f"--{plan.controller}"]
 
 
-OUTSIDE: dict[str, Callable[[Plan], list[str]]] = {"srun": srun, "mpirun": mpirun}
+OUTSIDE: dict[str, Callable[[Plan], list[str]]] = {
+    "srun": srun,
+    "mpirun": mpirun,
+    "mpiexec": mpiexec,
+}
 INSIDE: dict[str, Callable[[Plan], list[str]]] = {"horovodrun": horovodrun}
 
 

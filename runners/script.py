@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields
 
-from . import __version__, launchers, runtimes
+from . import __version__, launchers, runtimes, tokens
 from .jobs import JobPaths
-from .model import Plan, Resources
-from .plan import DATA_TARGET
+from .model import Plan
+from .schedulers import SCHEDULERS
+from .variables import exports
 
 # Of the login shell, these would lead the image's Python and loader to the host's files.
 # LD_LIBRARY_PATH is not among them: srun may need it, and apptainer never passes it on.
@@ -29,52 +29,22 @@ trap finish EXIT
 
 def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     """Return the whole script; `cwd` is the folder in which the job runs."""
-    parts = ["#!/bin/bash"]
-    if plan.scheduler == "slurm":
-        parts += directives(plan, paths, cwd)
+    scheduler = SCHEDULERS[plan.scheduler]
+    parts = [scheduler.SHEBANG, *scheduler.directives(plan, paths, cwd)]
     parts += ["", *_header(plan, paths), f"run={shlex.quote(str(paths.root))}"]
-    if plan.scheduler == "local":
-        parts += [f"cd {shlex.quote(cwd)} || exit"]
-    parts += ["", RECORD_THE_END.rstrip(), "", *_same_image(plan), *_modules(plan)]
-    parts += [*_environment(plan), ""]
+    parts += scheduler.opening(plan, paths, cwd)
+    parts += ["", RECORD_THE_END.rstrip(), "", *_same_image(plan), *_surroundings(plan)]
+    parts += [*_exports(plan, paths), ""]
     return "\n".join([*parts, command(plan, paths), ""])
-
-
-def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-    """Return the #SBATCH lines."""
-    spec = plan.spec
-    output = spec.output or str(paths.log).replace("%", "%%")
-    options = [f"--job-name={spec.name}", f"--output={output}", f"--chdir={cwd}"]
-    options += resource_options(spec.resources)
-    return [f"#SBATCH {directive(option)}" for option in (*options, *spec.sbatch_args)]
-
-
-def resource_options(resources: Resources) -> list[str]:
-    """Return one long option for each resource that is asked for."""
-    options = []
-    for item in fields(resources):
-        value = getattr(resources, item.name)
-        name = "--" + item.name.replace("_", "-")
-        if value is True:
-            options.append(name)
-        elif value is not None and value is not False:
-            options.append(f"{name}={value}")
-    return options
-
-
-def directive(option: str) -> str:
-    """Quote an option as sbatch reads its own lines: double quotes, backslash before them."""
-    if not any(char in option for char in " \t\"'\\#"):
-        return option
-    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _header(plan: Plan, paths: JobPaths) -> list[str]:
     lines = [f"# Written by runner {__version__}."]
-    if plan.scheduler == "slurm":
-        lines.append(f"# Submit it again by hand: sbatch {shlex.quote(str(paths.script))}")
-    return lines + [f"# {d.what}: {d.value} ({d.reason})" for d in plan.decisions]
+    by_hand = SCHEDULERS[plan.scheduler].by_hand(paths)
+    lines += [f"# Submit it again by hand: {by_hand}"] if by_hand else []
+    choices = [f"{d.what}: {d.value} ({d.reason})" for d in plan.decisions]
+    # A line break in a value must not end the comment.
+    return [*lines, *("# " + " ".join(text.splitlines()) for text in choices)]
 
 
 def _same_image(plan: Plan) -> list[str]:
@@ -90,41 +60,36 @@ def _same_image(plan: Plan) -> list[str]:
     ]
 
 
-def _modules(plan: Plan) -> list[str]:
-    return [f"module load {shlex.quote(name)}" for name in plan.spec.modules]
+def _surroundings(plan: Plan) -> list[str]:
+    """Return what keeps the user's shell out, and the modules.
+
+    What modules set stays out of a container too; without one it is meant for the trainer.
+    """
+    out = f"unset {' '.join(LEAKS)}"
+    modules = [f"module use {shlex.quote(folder)}" for folder in plan.module_use]
+    names = (*plan.spec.modules, *(plan.host_mpi.modules if plan.host_mpi else ()))
+    modules += [f"module load {shlex.quote(name)}" for name in names]
+    return [out, *modules] if plan.runtime == "none" else [*modules, out]
 
 
-def _environment(plan: Plan) -> list[str]:
-    """Return what keeps the host out, then defaults that give way, then the user's own."""
-    lines = [f"unset {' '.join(LEAKS)}"]
-    threads = plan.spec.resources.cpus_per_task or 1
-    lines.append(f'export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-{threads}}}"')
-    if plan.controller == "mpi":
-        # Ranks in separate user namespaces may not copy from each other's memory.
-        name = "OMPI_MCA_btl_vader_single_copy_mechanism"
-        lines.append(f'export {name}="${{{name}:-none}}"')
-    prefix = runtimes.ENV_PREFIX[plan.runtime]
-    # Otherwise apptainer has a shell expand each value (singularity understands it from 3.10).
-    lines.append(f"export {prefix.removesuffix('ENV_')}_NO_EVAL=1")
-    lines += [f"export {prefix}PYTHONNOUSERSITE=1", f'export {prefix}OUTPUT_DIR="$run"']
-    if plan.spec.data:
-        lines.append(f"export {prefix}DATA_DIR={DATA_TARGET}")
-    return lines + [f"export {prefix}{name}={shlex.quote(text)}" for name, text in plan.spec.env]
+def _exports(plan: Plan, paths: JobPaths) -> list[str]:
+    """Return the job's variables, then those for within the container."""
+    return [f"export {name}={text}" for name, text in exports(plan, str(paths.root))]
 
 
 def command(plan: Plan, paths: JobPaths) -> str:
     """Return the line that starts the ranks, one group of tokens to a line for the reader."""
-    shim = ["python3", str(paths.code / "rank"), *launchers.shim_options(plan)]
+    shim = [runtimes.python(plan), str(paths.code / "rank"), *launchers.shim_options(plan)]
     shim += ["--controller", plan.controller]
     if plan.spec.interface:
         shim += ["--interface", plan.spec.interface]
     if plan.nv:
         shim += ["--nv", *(["--driver", plan.driver] if plan.driver else [])]
     shim += ["--run-dir", str(paths.root), "--"]
-    container = runtimes.exec_argv(plan, str(paths.root))
+    container = runtimes.argv(plan, str(paths.root))
     starts = [*launchers.inside(plan), *shim]
     groups = [launchers.outside(plan), container, starts, _trainer(plan)]
-    return " \\\n  ".join(shlex.join(group) for group in groups if group)
+    return " \\\n  ".join(tokens.join(group) for group in groups if group)
 
 
 def _trainer(plan: Plan) -> list[str]:

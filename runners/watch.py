@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import jobs
+from . import jobs, lost
 from .jobs import Job, JobPaths, JobState
-from .schedulers import SCHEDULERS, slurm
+from .schedulers import SCHEDULERS
 
 SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_BETWEEN_QUESTIONS = 2.0
@@ -114,7 +114,7 @@ def culprit(paths: JobPaths, job: Job) -> str | None:
     if failure and not jobs.is_follower(failure):
         return f"rank {failure['rank']}@{failure['host']}: {failure['message']}"
     log = Path(job.log)
-    lost = slurm.lost_task(log.read_text(errors="replace")) if log.is_file() else None
-    if lost:
-        return f"rank {lost}"
+    named = lost.task(log.read_text(errors="replace")) if log.is_file() else None
+    if named:
+        return f"rank {named}"
     return f"rank {failure['rank']}@{failure['host']}: {failure['message']}" if failure else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .. import shell
 from ..model import BindMount
-from ..runtimes import bind_argv
+from ..runtimes.apptainer import bind_argv
 from . import runtime
 
 # An empty home and /tmp of their own, none of the user's variables: what is found or proven is the

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .. import runtimes
 from ..model import BindMount, ImageInfo, JobSpec, Plan, Refusal, Site
+from ..runtimes import DATA_TARGET
+from ..schedulers import SCHEDULERS
 from ..sites import adapt, rules
 from ..sites.profile import HostMpi
 from . import cpu, driver, gpu, network, partition, remedies, where, wireup
 from .notes import Notes
-
-DATA_TARGET = "/data"
 
 
 def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
@@ -48,6 +49,8 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     host_mpi = _host_mpi(spec, site, notes)
     brings = _brings_recipe(spec, image, notes)
     _rules(spec, site, notes)
+    notes.refusals += SCHEDULERS[scheduler].refusals(spec)
+    notes.refusals += runtimes.refusals(spec, runtime)
     return Plan(
         spec=spec,
         scheduler=scheduler,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,29 @@ from pathlib import Path
 from .. import shell
 from ..errors import SystemFault
 from ..jobs import JobPaths, JobState
+from ..model import JobSpec, Plan, Refusal
+
+SHEBANG = "#!/bin/bash"
+
+
+def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
+    """Return nothing: what needs nodes of others the plan refuses, the rest has no effect here."""
+    return ()
+
+
+def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+    """Return nothing: there is nobody to tell."""
+    return []
+
+
+def opening(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+    """Return the script's first steps."""
+    return [f"cd {shlex.quote(cwd)} || exit"]
+
+
+def by_hand(paths: JobPaths) -> str:
+    """Return nothing: the script is a program like others."""
+    return ""
 
 
 def submit(paths: JobPaths, name: str, log: Path) -> str:

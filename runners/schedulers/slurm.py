@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
+import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 
 from .. import shell
 from ..errors import Refused, SystemFault
 from ..jobs import JobPaths, JobState
+from ..model import JobSpec, Plan, Refusal, Resources
 
 STATES = {
     "PENDING": JobState.PENDING,
@@ -106,11 +108,49 @@ def cancel(id: str) -> None:
         raise SystemFault(f"Slurm did not cancel job {id}", answer.err.strip())
 
 
-# `srun: error: n2: task 3: Killed`, or `tasks 1-3: Exited with exit code 1`
-LOST = re.compile(r"^srun: error: (?P<host>[^:\s]+): tasks? (?P<ranks>[\d,-]+): (?P<how>.+)$", re.M)
+SHEBANG = "#!/bin/bash"
 
 
-def lost_task(log: str) -> str | None:
-    """Return `rank@host: how` from srun's own words, for a rank that left no record itself."""
-    match = LOST.search(log)
-    return f"{match['ranks']}@{match['host']}: {match['how']}" if match else None
+def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
+    """Return what Slurm does not have: nothing, since the settings are its own options."""
+    return ()
+
+
+def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+    """Return the #SBATCH lines."""
+    spec = plan.spec
+    output = spec.output or str(paths.log).replace("%", "%%")
+    options = [f"--job-name={spec.name}", f"--output={output}", f"--chdir={cwd}"]
+    options += resource_options(spec.resources)
+    return [f"#SBATCH {directive(option)}" for option in (*options, *spec.sbatch_args)]
+
+
+def resource_options(resources: Resources) -> list[str]:
+    """Return one long option for each resource that is asked for."""
+    options = []
+    for item in fields(resources):
+        value = getattr(resources, item.name)
+        name = "--" + item.name.replace("_", "-")
+        if value is True:
+            options.append(name)
+        elif value is not None and value is not False:
+            options.append(f"{name}={value}")
+    return options
+
+
+def directive(option: str) -> str:
+    """Quote an option as sbatch reads its own lines: double quotes, backslash before them."""
+    if not any(char in option for char in " \t\"'\\#"):
+        return option
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def opening(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+    """Return the script's first steps: none, the directives have said folder and log."""
+    return []
+
+
+def by_hand(paths: JobPaths) -> str:
+    """Return the command that submits the script again."""
+    return f"sbatch {shlex.quote(str(paths.script))}"

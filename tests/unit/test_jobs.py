@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from runners import jobs, shell, watch
+from runners import jobs, lost, shell, watch
 from runners.errors import NotFound, Refused, SystemFault
 from runners.jobs import Job, JobPaths, JobState
 from runners.schedulers import local, slurm
-from runners.shell import Result
 from runners.schedulers.slurm_facts import parse_mpi_list
+from runners.shell import Result
 
 
 def make_run(folder: Path, id: str, state: str = "", submitted: float = 1.0) -> JobPaths:
@@ -165,10 +165,15 @@ def test_squeue_and_sacct_answers() -> None:
         ("srun: error: n2: task 3: Killed", "3@n2: Killed"),
         ("srun: error: n1: tasks 0-1: Exited with exit code 1", "0-1@n1: Exited with exit code 1"),
         ("srun: job 42 queued", None),
+        (
+            "mpirun noticed that process rank 3 with PID 0 on node n2 exited on signal 9 (Killed).",
+            "3@n2: exited on signal 9 (Killed)",
+        ),
+        ("x1c0n0.cm.example: rank 3 died from signal 9", "3@x1c0n0.cm.example: died from signal 9"),
     ],
 )
-def test_srun_names_the_lost_task(line: str, who: str | None) -> None:
-    assert slurm.lost_task(f"x\n{line}\ny") == who
+def test_launchers_name_the_lost_task(line: str, who: str | None) -> None:
+    assert lost.task(f"x\n{line}\ny") == who
 
 
 def test_mpi_types_of_three_generations() -> None:

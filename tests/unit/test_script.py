@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan, runtimes, script
+from runners import plan, script
 from runners.jobs import JobPaths
 from runners.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.runtimes import apptainer
+from runners.schedulers import slurm
+
+from . import scripts
 
 SITE = Site(True, ("none", "pmix"), "apptainer")
 IMAGE = ImageInfo(Path("/images/a.sif"), {"horovod.controllers": "gloo", "recipes": "torch_mnist"})
@@ -26,55 +30,24 @@ SPEC = JobSpec(
 )
 PATHS = JobPaths(Path("/runs/torch_mnist-1"))
 
-EXPECTED = """\
-#!/bin/bash
-#SBATCH --job-name=torch_mnist
-#SBATCH --output=/runs/torch_mnist-1/logs/job.log
-#SBATCH --chdir=/home/ada
-#SBATCH --nodes=2
-#SBATCH --cpus-per-task=2
-#SBATCH --time=00:10:00
-#SBATCH "--comment=pytorch tests"
-
-# Written by runner 0.1.0.
-# Submit it again by hand: sbatch /runs/torch_mnist-1/job.sbatch
-# scheduler: slurm (sbatch is on this machine)
-# runtime: apptainer (found on this machine)
-# controller: gloo (the only one in the image)
-# launcher: srun (Slurm starts, counts and ends the ranks itself)
-# srun --mpi: none (Gloo needs no PMI)
-# --nv: no (the job asks for no GPU)
-# recipe: from the image (its label recipes names it)
-run=/runs/torch_mnist-1
-
-# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
-finish() {
-  printf '{"exit_code": %d, "time": %d}\\n' "$?" "$(date +%s)" > "$run/exit.json.part"
-  mv "$run/exit.json.part" "$run/exit.json"
-}
-rm -rf "$run/failures" "$run/exit.json" "$run/result.json"
-trap finish EXIT
-
-unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
-export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
-export APPTAINER_NO_EVAL=1
-export APPTAINERENV_PYTHONNOUSERSITE=1
-export APPTAINERENV_OUTPUT_DIR="$run"
-
-srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 \\
-  apptainer exec --bind /runs/torch_mnist-1:/runs/torch_mnist-1 /images/a.sif \\
-  python3 /runs/torch_mnist-1/code/rank --controller gloo \
---run-dir /runs/torch_mnist-1 -- \\
-  -m recipes.torch_mnist --epochs 5
-"""
-
 
 def made(**changes: object) -> Plan:
     return plan.solve(replace(SPEC, **changes), SITE, IMAGE)  # type: ignore[arg-type]
 
 
-def test_whole_text() -> None:
-    assert script.render(made(), PATHS, "/home/ada") == EXPECTED
+@pytest.mark.parametrize("name", sorted(scripts.jobs()))
+def test_whole_text(name: str) -> None:
+    made = scripts.jobs()[name]
+    assert made.refusals == ()
+    expected = (scripts.EXPECTED / f"{name}.sh").read_text(encoding="utf-8")
+    assert scripts.text(made) == expected, "if it is meant: python3 -m tests.unit.scripts"
+
+
+def test_each_expected_script_is_of_a_job_and_bash_reads_it() -> None:
+    files = {path.stem: path for path in scripts.EXPECTED.glob("*.sh")}
+    assert set(files) == set(scripts.jobs())
+    for path in files.values():
+        subprocess.run(["bash", "-n", str(path)], check=True)
 
 
 def test_rendering_twice_gives_the_same() -> None:
@@ -93,7 +66,7 @@ def test_rendering_twice_gives_the_same() -> None:
     ],
 )
 def test_directives_are_quoted(option: str, line: str) -> None:
-    assert script.directive(option) == line
+    assert slurm.directive(option) == line
 
 
 @pytest.mark.parametrize(
@@ -108,7 +81,7 @@ def test_directives_are_quoted(option: str, line: str) -> None:
     ],
 )
 def test_binds_with_odd_characters_become_mounts(bind: BindMount, argv: list[str]) -> None:
-    assert runtimes.bind_argv(bind) == argv
+    assert apptainer.bind_argv(bind) == argv
 
 
 HOSTILE = [

@@ -1,0 +1,31 @@
+"""Within a Slurm job that is there already (salloc): the script is a process of this machine.
+
+Its srun starts the ranks on as much of the job as was asked for. Slurm's accounting knows that
+step only, so the job is watched and cancelled as a process, and ends with the Slurm job.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..jobs import JobPaths
+from . import local
+from .local import SHEBANG, by_hand, cancel, directives, history, opening, refusals, states
+
+__all__ = [
+    "SHEBANG",
+    "by_hand",
+    "cancel",
+    "directives",
+    "history",
+    "opening",
+    "refusals",
+    "states",
+    "submit",
+]
+
+
+def submit(paths: JobPaths, name: str, log: Path) -> str:
+    """Start the run's script in the background; return `JOB.local-PID-STARTTIME`."""
+    return f"{os.environ['SLURM_JOB_ID']}.{local.submit(paths, name, log)}"

@@ -1,0 +1,140 @@
+"""Cobalt, as on ALCF's ThetaGPU (retired). Rendered and compared with whole scripts, never run.
+
+Facts: ALCF's guides for Theta and ThetaGPU. Nodes are given whole. Cobalt forgets a job when it has
+ended; what remains is what the job has left in its folder. Like PBS it passes no environment on.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+from .. import shell
+from ..errors import Refused, SystemFault
+from ..jobs import JobPaths, JobState
+from ..model import JobSpec, Plan, Refusal
+from . import foreign, times
+from .pbs import opening
+from .pbs_options import job_name
+
+__all__ = ["SHEBANG", "by_hand", "cancel", "directives", "history", "opening", "refusals"]
+SHEBANG = "#!/bin/bash -l"
+HAS = frozenset(
+    (
+        "nodes",
+        "ntasks",
+        "ntasks_per_node",
+        "cpus_per_task",
+        "gpus_per_node",
+        "gres",
+        "time",
+        "partition",
+        "account",
+        "exclusive",
+    )
+)
+HINTS = {
+    "qos": "--partition, which is Cobalt's queue (qsub -q)",
+    "gpus": "--gpus-per-node",
+    "gpus_per_task": "--gpus-per-node",
+    "constraint": "--sbatch-arg '--attrs NAME=VALUE'",
+    "dependency": "--sbatch-arg '--dependencies ID'",
+}
+STATES = {
+    "queued": JobState.PENDING,
+    "user_hold": JobState.PENDING,
+    "admin_hold": JobState.PENDING,
+    "dep_hold": JobState.PENDING,
+    "dep_fail": JobState.PENDING,
+    "maxrun_hold": JobState.PENDING,
+    "starting": JobState.PENDING,
+    "running": JobState.RUNNING,
+    "killing": JobState.RUNNING,
+    "exiting": JobState.RUNNING,
+}
+
+
+def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
+    """Return what Cobalt does not have."""
+    return tuple(foreign.unknown(spec, "Cobalt", HAS, HINTS))
+
+
+def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+    """Return the #COBALT lines; --sbatch-arg follows as it is, for what else a site wants.
+
+    The script writes its log itself, so Cobalt's copies of the output are dropped.
+    """
+    asked = plan.spec.resources
+    options = [f"--jobname {job_name(plan.spec.name)}", "--mode script", f"-n {asked.nodes}"]
+    limit = times.seconds(asked.time) if asked.time else None
+    if limit is not None:
+        options.append(f"-t {-(-limit // 60)}")  # minutes
+    for letter, value in (("-q", asked.partition), ("-A", asked.account)):
+        options += [f"{letter} {value}"] if value else []
+    options += ["-o /dev/null", "-e /dev/null"]
+    return [f"#COBALT {option}" for option in (*options, *plan.spec.sbatch_args)]
+
+
+def by_hand(paths: JobPaths) -> str:
+    """Return the command that submits the script again."""
+    return shlex.join(submit_argv(str(paths.script)))
+
+
+def submit(paths: JobPaths, name: str, log: Path) -> str:
+    """Submit the run's script; return the job number, or raise Refused with Cobalt's words."""
+    paths.script.chmod(0o755)  # Cobalt executes the file itself
+    return parse_submit(shell.run(submit_argv(str(paths.script))))
+
+
+def submit_argv(script: str) -> list[str]:
+    """Return the command."""
+    return ["qsub", script]
+
+
+def parse_submit(answer: shell.Result) -> str:
+    """Return the number, which stands alone on the last line."""
+    words = answer.out.split()
+    if answer.code != 0 or not words or not words[-1].isdigit():
+        said = answer.err.strip() or answer.out.strip()
+        raise Refused("Cobalt refused the job; nothing was submitted", said)
+    return words[-1]
+
+
+def states(ids: Iterable[str]) -> dict[str, tuple[JobState, str]]:
+    """Return the states of the jobs that Cobalt still knows, with one call for all."""
+    return parse_states(shell.run(states_argv(ids)))
+
+
+def states_argv(ids: Iterable[str]) -> list[str]:
+    """Return the command."""
+    return ["qstat", "--header", "JobID:State", *ids]
+
+
+def parse_states(answer: shell.Result) -> dict[str, tuple[JobState, str]]:
+    """Parse a table of two columns under a line of `=`; jobs that have ended are not in it.
+
+    Raises SystemFault with what it printed when there is no table though something was said.
+    """
+    rows = re.findall(r"^\s*(\d+)\s+(\w+)\s*$", answer.out, re.MULTILINE)
+    if answer.code != 0 and not rows and answer.err.strip() and "===" not in answer.out:
+        raise SystemFault("Cobalt's answer was not understood", answer.err.strip()[:500], "qstat")
+    return {id: (STATES.get(state, JobState.UNKNOWN), "") for id, state in rows}
+
+
+def history(id: str) -> tuple[JobState, str] | None:
+    """There is no accounting that a user can ask."""
+    return None
+
+
+def cancel(id: str) -> None:
+    """Cancel a job; raise SystemFault with Cobalt's words."""
+    answer = shell.run(cancel_argv(id))
+    if answer.code != 0:
+        raise SystemFault(f"Cobalt did not cancel job {id}", answer.err.strip())
+
+
+def cancel_argv(id: str) -> list[str]:
+    """Return the command."""
+    return ["qdel", id]

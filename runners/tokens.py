@@ -1,0 +1,53 @@
+"""Tokens of a command line on their way to text: what bash is to see, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+
+NAME = re.compile(r"(\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})")
+
+
+class Expanded(str):
+    """A token in which the job's shell expands `$NAME` and `${NAME}`; all else stands for itself.
+
+    For what only the job knows, such as the scheduler's file with the names of its nodes.
+    """
+
+    __slots__ = ()
+
+
+def quote(token: str) -> str:
+    """Return a token as bash reads it."""
+    if not isinstance(token, Expanded):
+        return shlex.quote(token)
+    parts = NAME.split(token)
+    return '"' + "".join(p if NAME.fullmatch(p) else _escape(p) for p in parts) + '"'
+
+
+def default(value: str, *names: str) -> str:
+    """Return, for an `export`, what the first of the variables has that has anything, else value.
+
+    Quoted as a word of its own where it is odd: bash 5.2 takes a single quote within "${A:-...}"
+    for the beginning of a string, and `export` splits nothing.
+    """
+    plain = re.fullmatch(r"[\w@%+=:,./ -]*", value, re.ASCII)
+    text = value if plain else shlex.quote(value)
+    for name in reversed(names):
+        text = f"${{{name}:-{text}}}"
+    return f'"{text}"' if plain else text
+
+
+def prefixed(prefix: str, token: str) -> str:
+    """Return one token of both; what the shell expands in the second it expands in the whole."""
+    return Expanded(prefix + token) if isinstance(token, Expanded) else prefix + token
+
+
+def join(tokens: Iterable[str]) -> str:
+    """Return a command line."""
+    return " ".join(quote(token) for token in tokens)
+
+
+def _escape(text: str) -> str:
+    return re.sub(r'([\\"$`])', r"\\\1", text)

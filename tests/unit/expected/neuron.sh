@@ -1,0 +1,51 @@
+#!/bin/bash
+#SBATCH --job-name=torch_mnist
+#SBATCH --output=/scratch/ada/runs/torch_mnist-1/logs/job.log
+#SBATCH --chdir=/scratch/ada
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=8
+#SBATCH --gres=gpu:4
+#SBATCH --time=01:00:00
+#SBATCH --partition=amd_a100nv_8
+#SBATCH --comment=pytorch
+
+# Written by runner 0.1.0.
+# Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
+# site: neuron (as asked)
+# GPU request: --gres=gpu:4 (how neuron is asked for GPUs)
+# scheduler: slurm (sbatch is on this machine)
+# runtime: singularity (what neuron has)
+# controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
+# srun --mpi: pmix (what the image's MPI speaks (PMIx))
+# --nv: yes (the job asks for GPUs)
+# driver: any (each node is asked when the job starts)
+# GPU of a rank: local rank modulo the visible ones (each rank sees the 4 of its node, which keeps peer-to-peer)
+# data: nccl (GPUs, and Horovod's fastest way between them)
+# CPUs for each rank: 8 (its GPU's part of a node)
+# threads: 8 (the CPUs for each rank)
+# recipe: from the image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  printf '{"exit_code": %d, "time": %d}\n' "$?" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json"
+trap finish EXIT
+
+module load singularity/3.11.0
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
+export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
+export SINGULARITY_NO_EVAL=1
+export SINGULARITYENV_PYTHONNOUSERSITE=1
+export SINGULARITYENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --cpus-per-task=8 \
+  singularity exec --nv --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  python3 /scratch/ada/runs/torch_mnist-1/code/rank --controller mpi --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist --epochs 5

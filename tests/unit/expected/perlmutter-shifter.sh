@@ -1,0 +1,49 @@
+#!/bin/bash
+#SBATCH --job-name=torch_mnist
+#SBATCH --output=/scratch/ada/runs/torch_mnist-1/logs/job.log
+#SBATCH --chdir=/scratch/ada
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=32
+#SBATCH --gpus-per-node=4
+#SBATCH --time=01:00:00
+#SBATCH --account=m1_g
+#SBATCH --qos=regular
+#SBATCH --constraint=gpu
+
+# Written by runner 0.1.0.
+# Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
+# site: perlmutter (as asked)
+# scheduler: slurm (sbatch is on this machine)
+# runtime: shifter (what perlmutter has)
+# controller: gloo (the image's MPI has no PMIx)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
+# srun --mpi: none (Gloo needs no PMI)
+# --nv: yes (the job asks for GPUs)
+# driver: any (each node is asked when the job starts)
+# GPU of a rank: local rank modulo the visible ones (each rank sees the 4 of its node, which keeps peer-to-peer)
+# data: nccl (GPUs, and Horovod's fastest way between them)
+# CPUs for each rank: 32 (its GPU's part of a node)
+# threads: 32 (the CPUs for each rank)
+# interface: found on the nodes (each node takes the one that leads to rank 0's node)
+# recipe: from the image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  printf '{"exit_code": %d, "time": %d}\n' "$?" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json"
+trap finish EXIT
+
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-32}"
+export SLURM_CPU_BIND="${SLURM_CPU_BIND:-cores}"
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
+export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-3,2,1,0}"
+
+srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=32 \
+  shifter --image=docker:ada/hvd:1 --module=gpu,nccl-plugin --env=PYTHONNOUSERSITE=1 --env=OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1 \
+  python3 /scratch/ada/runs/torch_mnist-1/code/rank --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist --epochs 5

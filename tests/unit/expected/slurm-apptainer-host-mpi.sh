@@ -1,0 +1,41 @@
+#!/bin/bash
+#SBATCH --job-name=torch_mnist
+#SBATCH --output=/scratch/ada/runs/torch_mnist-1/logs/job.log
+#SBATCH --chdir=/scratch/ada
+#SBATCH --nodes=2
+
+# Written by runner 0.1.0.
+# Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
+# scheduler: slurm (sbatch is on this machine)
+# runtime: apptainer (not on this machine; assumed on the nodes)
+# controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
+# srun --mpi: pmix (what the image's MPI speaks (PMIx))
+# --nv: no (the job asks for no GPU)
+# data: mpi (the CPUs' way that goes with the controller)
+# threads: 1 (the CPUs for each rank)
+# host MPI: in the image (found beside this machine's mpirun)
+# recipe: from the image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  printf '{"exit_code": %d, "time": %d}\n' "$?" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json"
+trap finish EXIT
+
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
+export APPTAINER_NO_EVAL=1
+export APPTAINERENV_PYTHONNOUSERSITE=1
+export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+export APPTAINERENV_LD_LIBRARY_PATH="/opt/openmpi-4.1.4/lib"
+
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
+  apptainer exec --bind /opt/openmpi-4.1.4:/opt/openmpi-4.1.4:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  python3 /scratch/ada/runs/torch_mnist-1/code/rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist --epochs 5

@@ -1,0 +1,53 @@
+#!/bin/bash -l
+#COBALT --jobname torch_mnist
+#COBALT --mode script
+#COBALT -n 2
+#COBALT -t 60
+#COBALT -q full-node
+#COBALT -A project
+#COBALT -o /dev/null
+#COBALT -e /dev/null
+
+# Written by runner 0.1.0.
+# Submit it again by hand: qsub /scratch/ada/runs/torch_mnist-1/job.sbatch
+# site: thetagpu (as asked)
+# scheduler: cobalt (cqsub is on this machine)
+# runtime: singularity (what thetagpu has)
+# controller: mpi (as asked)
+# launcher: mpirun (the host's, with the list of the job's nodes)
+# mpirun: openmpi 4.0.5 (the one of this machine, expected on the nodes too)
+# --nv: yes (the job asks for GPUs)
+# driver: any (each node is asked when the job starts)
+# GPU of a rank: local rank modulo the visible ones (each rank sees the 8 of its node, which keeps peer-to-peer)
+# data: nccl (GPUs, and Horovod's fastest way between them)
+# CPUs for each rank: 16 (as asked)
+# threads: 16 (the CPUs for each rank)
+# host MPI: in the image (as thetagpu has it)
+# recipe: from the image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+cd /scratch/ada || exit
+exec >> /scratch/ada/runs/torch_mnist-1/logs/job.log 2>&1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  printf '{"exit_code": %d, "time": %d}\n' "$?" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json"
+trap finish EXIT
+
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-16}"
+export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
+export http_proxy="${http_proxy:-http://proxy.tmi.alcf.anl.gov:3128}"
+export https_proxy="${https_proxy:-http://proxy.tmi.alcf.anl.gov:3128}"
+export SINGULARITY_NO_EVAL=1
+export SINGULARITYENV_PYTHONNOUSERSITE=1
+export SINGULARITYENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+export SINGULARITYENV_LD_LIBRARY_PATH="/lus/theta-fs0/software/thetagpu/openmpi-4.0.5/lib:$LD_LIBRARY_PATH"
+
+mpirun -hostfile "$COBALT_NODEFILE" -n 16 -npernode 8 --bind-to none -x PATH -x OMP_NUM_THREADS -x OMPI_MCA_btl_vader_single_copy_mechanism -x PMIX_MCA_gds -x http_proxy -x https_proxy -x SINGULARITY_NO_EVAL -x SINGULARITYENV_PYTHONNOUSERSITE -x SINGULARITYENV_OUTPUT_DIR -x SINGULARITYENV_LD_LIBRARY_PATH \
+  singularity exec --nv --bind /lus/theta-fs0/software/thetagpu/openmpi-4.0.5:/lus/theta-fs0/software/thetagpu/openmpi-4.0.5:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  python3 /scratch/ada/runs/torch_mnist-1/code/rank --launcher mpirun --controller mpi --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist --epochs 5

@@ -1,0 +1,42 @@
+#!/bin/bash
+#SBATCH --job-name=torch_mnist
+#SBATCH --output=/scratch/ada/runs/torch_mnist-1/logs/job.log
+#SBATCH --chdir=/scratch/ada
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=2
+#SBATCH --time=04:00:00
+#SBATCH --account=project
+
+# Written by runner 0.1.0.
+# Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
+# site: tuhpc (as asked)
+# scheduler: slurm (sbatch is on this machine)
+# runtime: none (as asked)
+# controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
+# srun --mpi: pmix (what the image's MPI speaks (PMIx))
+# --nv: no (the job asks for no GPU)
+# data: mpi (the CPUs' way that goes with the controller)
+# CPUs for each rank: 2 (as asked)
+# threads: 2 (the CPUs for each rank)
+# recipe: from the image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  printf '{"exit_code": %d, "time": %d}\n' "$?" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json"
+trap finish EXIT
+
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
+export PATH=/scratch/ada/conda/bin:"$PATH"
+export PYTHONNOUSERSITE=1
+export OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 \
+  /scratch/ada/conda/bin/python /scratch/ada/runs/torch_mnist-1/code/rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist --epochs 5

@@ -1,0 +1,109 @@
+"""The jobs whose whole scripts are in `expected/`, one for each way that a site runs them.
+
+Write them anew after a change that is meant, and read the difference before it is committed:
+
+    python3 -m tests.unit.scripts
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from runners import plan, script
+from runners.jobs import JobPaths
+from runners.model import ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.sites import load
+from runners.sites.profile import HostMpi
+
+EXPECTED = Path(__file__).parent / "expected"
+OURS = {
+    "horovod.controllers": "mpi,gloo",
+    "mpi.flavour": "openmpi",
+    "mpi.version": "4.1.4",
+    "pmix.version": "4.2.2",
+    "recipes": "torch_mnist",
+}
+MPICH = {**OURS, "mpi.flavour": "mpich", "mpi.version": "4.1.2", "pmi.client": "pmi2"}
+TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None, ("--epochs", "5"))
+SLURM = Site(True, ("none", "pmi2", "pmix"), cwd="/scratch/ada")
+RUN = "/scratch/ada/runs/torch_mnist-1"
+
+
+def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> Plan:
+    """Return the plan for a job at a site of ours, whose settings are filled in."""
+    profile = load.profile(site, {}, "as asked") if site else None
+    settings = dict(profile.launch if profile else {})
+    resources = {
+        name.replace("-", "_"): value
+        for name, value in settings.items()
+        if name.replace("-", "_") in Resources.__dataclass_fields__
+    }
+    resources.update(asked.pop("resources", {}))
+    spec = JobSpec(
+        name="torch_mnist",
+        image=Path(image),
+        trainer=TRAINER,
+        resources=Resources(**resources),
+        runs_dir=Path("/scratch/ada/runs"),
+        modules=tuple(settings.get("module", ())),
+        sbatch_args=tuple(settings.get("sbatch-arg", ())),
+    )
+    other = profile is not None and profile.scheduler not in ("", "slurm")
+    here = Site(False, schedulers=(profile.scheduler,)) if other and profile else SLURM
+    here = replace(here, host_mpi="openmpi 4.0.5")
+    libraries = asked.pop("libraries", None)
+    facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}
+    here = replace(here, profile=profile, environment={"USER": "ada"}, **facts_here)
+    return plan.solve(replace(spec, **asked), here, ImageInfo(Path(image), facts))
+
+
+def jobs() -> dict[str, Plan]:
+    """Return every job by the name of its file."""
+    sif = "/scratch/ada/images/horovod.sif"
+    account = {"nodes": 2, "account": "project"}
+    gpus = {
+        "nodes": 2,
+        "gpus_per_node": "4",
+        "ntasks_per_node": 4,
+        "account": "m1_g",
+        "time": "01:00:00",
+    }
+    here = HostMpi(("/opt/openmpi-4.1.4",), "/opt/openmpi-4.1.4/lib")
+    gloo = {"controller": "gloo"}
+    return {
+        "slurm-apptainer": made(None, sif, OURS, resources={"nodes": 2, "cpus_per_task": 2}),
+        "slurm-apptainer-host-mpi": made(
+            None, sif, OURS, resources={"nodes": 2}, host_mpi=True, libraries=here
+        ),
+        "neuron": made(
+            "neuron", sif, OURS, resources={**gpus, "account": None, "comment": "pytorch"}
+        ),
+        "alvis": made("alvis", sif, OURS, resources={**gpus, "gpus_per_node": "A100:4"}),
+        "perlmutter-shifter": made("perlmutter", "docker:ada/hvd:1", MPICH, resources=gpus),
+        "perlmutter-podman-hpc": made(
+            "perlmutter", "ada/hvd:1", MPICH, resources=gpus, runtime="podman-hpc", **gloo
+        ),
+        "tuhpc-none": made("tuhpc", "/scratch/ada/conda", OURS, resources=account, runtime="none"),
+        "polaris": made("polaris", sif, MPICH, resources=account, host_mpi=True, controller="mpi"),
+        "thetagpu": made("thetagpu", sif, OURS, resources=account, host_mpi=True, controller="mpi"),
+    }
+
+
+def text(made: Plan) -> str:
+    """Return the script, for a run in a fixed folder."""
+    return script.render(made, JobPaths(Path(RUN)), "/scratch/ada")
+
+
+def write() -> None:
+    """Write all expected scripts; remove those of jobs that are no more."""
+    EXPECTED.mkdir(exist_ok=True)
+    for old in EXPECTED.glob("*.sh"):
+        old.unlink()
+    for name, job in jobs().items():
+        (EXPECTED / f"{name}.sh").write_text(text(job), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

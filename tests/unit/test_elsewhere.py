@@ -1,0 +1,157 @@
+"""Schedulers and runtimes that are rendered, not run: stand-ins see what bash makes of the text."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners import runtimes, script, tokens, variables
+from runners.jobs import JobPaths
+from runners.model import BindMount, Plan, Trainer, Variable
+from runners.sites.profile import HostMpi
+
+from . import scripts
+from .test_script import HOSTILE
+
+# Writes what it was called with, and the environment.
+FAKE = """#!{python}
+import json, os, sys
+with open({out!r}, "a") as file:
+    print(json.dumps([sys.argv, dict(os.environ)]), file=file)
+"""
+LAUNCHERS = {"polaris": "mpiexec", "thetagpu": "mpirun", "tuhpc-none": "srun"}
+NAME = "a 0; $(touch x) é"
+
+
+def run(
+    tmp_path: Path, made: Plan, env: dict[str, str] | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """Run the script with stand-ins for all launchers; return the last call of one."""
+    folder = tmp_path / NAME
+    (folder / "logs").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    out = tmp_path / "called.json"
+    for name in ("srun", "mpiexec", "mpirun", "module"):
+        program = out if name != "module" else tmp_path / "modules.json"
+        fake = tmp_path / "bin" / name
+        fake.write_text(FAKE.format(python=sys.executable, out=str(program)))
+        fake.chmod(0o755)
+    text = script.render(made, JobPaths(folder), str(folder))
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    subprocess.run(
+        ["bash", "-c", text],
+        env={"PATH": path, "COBALT_NODEFILE": "/nodes of job", **(env or {})},
+        check=True,
+        timeout=20,
+    )
+    argv, seen = json.loads(out.read_text().splitlines()[-1])
+    return argv[1:], seen
+
+
+@pytest.mark.parametrize("name", sorted(scripts.jobs()))
+def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path, name: str) -> None:
+    job = scripts.jobs()[name]
+    trainer = Trainer("t", None, tmp_path / NAME / "it's.py", tuple(HOSTILE))
+    env = tuple((f"V{number}", text) for number, text in enumerate(HOSTILE))
+    spec = replace(job.spec, trainer=trainer, env=env, name="a job; $(touch y)\t'é")
+    argv, seen = run(tmp_path, replace(job, spec=spec))
+    assert argv[argv.index("--") + 1 :] == [str(tmp_path / NAME / "it's.py"), *HOSTILE]
+    for number, text in enumerate(HOSTILE):
+        prefix = {"apptainer": "APPTAINERENV_", "singularity": "SINGULARITYENV_", "none": ""}
+        if job.runtime in prefix:
+            assert seen[f"{prefix[job.runtime]}V{number}"] == text
+        else:
+            flag = "--env=" if job.runtime == "shifter" else ""
+            assert f"{flag}V{number}={text}" in argv
+    assert sorted(path.name for path in (tmp_path / NAME).iterdir()) == ["exit.json", "logs"]
+
+
+def test_only_the_job_knows_its_file_of_nodes(tmp_path: Path) -> None:
+    argv, _ = run(tmp_path, scripts.jobs()["thetagpu"])
+    assert argv[argv.index("-hostfile") + 1] == "/nodes of job"
+
+
+def test_the_hosts_library_path_is_made_on_the_node(tmp_path: Path) -> None:
+    made = scripts.jobs()["polaris"]
+    seen = run(tmp_path, made, {"CRAY_LD_LIBRARY_PATH": "/cray x", "LD_LIBRARY_PATH": "/l"})[1]
+    assert seen["APPTAINERENV_LD_LIBRARY_PATH"] == "/cray x:/l:/opt/cray/pe/pals/1.2.12/lib"
+    odd = replace(made, host_mpi=HostMpi((), '/a"b`id`$(id)\\$:$LD_LIBRARY_PATH'))
+    words = dict(variables.exports(odd, "/r"))["APPTAINERENV_LD_LIBRARY_PATH"]
+    done = subprocess.run(["bash", "-c", f"printf %s {words}"], capture_output=True, text=True)
+    assert done.stdout.startswith('/a"b`id`$(id)\\$:')
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("forced", [True, False])
+def test_values_of_variables_stay_as_they_are(value: str, forced: bool) -> None:
+    made = replace(scripts.jobs()["neuron"], variables=(Variable("V", value, "", "job", forced),))
+    text = "\n".join(f"export {name}={words}" for name, words in variables.exports(made, "/r"))
+    show = f'{text}\nprintf %s "$V"'
+    assert _bash(show, {}) == value
+    assert _bash(show, {"V": "the user's"}) == (value if forced else "the user's")
+
+
+def test_a_default_of_the_image_gives_way_to_the_users_own() -> None:
+    made = replace(scripts.jobs()["neuron"], variables=(Variable("V", "}$x", "", "image"),))
+    text = "\n".join(f"export {name}={words}" for name, words in variables.exports(made, "/r"))
+    show = f'{text}\nprintf %s "$SINGULARITYENV_V"'
+    assert _bash(show, {}) == "}$x"
+    assert _bash(show, {"V": "mine"}) == "mine"
+    assert _bash(show, {"V": "mine", "SINGULARITYENV_V": "mine within"}) == "mine within"
+
+
+def _bash(text: str, env: dict[str, str]) -> str:
+    done = subprocess.run(["bash", "-c", text], env=env, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_a_token_is_expanded_only_where_it_says_so() -> None:
+    assert tokens.join(["$HOME", "a b"]) == "'$HOME' 'a b'"
+    assert tokens.quote(tokens.Expanded("$HOME/x")) == '"$HOME/x"'
+    assert tokens.quote(tokens.prefixed("-L", tokens.Expanded("${A}$"))) == '"-L${A}\\$"'
+
+
+def test_what_a_runtime_lacks_is_refused_by_name() -> None:
+    spec = scripts.jobs()["tuhpc-none"].spec
+    asked = replace(spec, binds=(BindMount("/a:b", "/c"),), apptainer_args=("--no-home",))
+    assert [r.what.split()[0] for r in runtimes.refusals(asked, "none")] == [
+        "--bind",
+        "--apptainer-arg",
+    ]
+    assert "cannot mount /a:b" in runtimes.refusals(asked, "shifter")[0].what
+    assert "--rocm" in runtimes.refusals(replace(spec, rocm=True), "podman-hpc")[0].what
+    assert runtimes.refusals(asked, "apptainer") == ()
+
+
+def test_volumes_of_shifter_and_podman() -> None:
+    bind = BindMount("/data sets", "/data", True)
+    made = replace(scripts.jobs()["perlmutter-shifter"], binds=(bind,))
+    assert "--volume=/data sets:/data:ro" in runtimes.argv(made, "/run")
+    assert "--volume=/run:/run" not in runtimes.argv(made, "/run")  # the site's own folders
+    made = replace(scripts.jobs()["perlmutter-podman-hpc"], binds=(bind, BindMount("/a,b", "/c")))
+    argv = runtimes.argv(made, "/run")
+    assert "/data sets:/data:ro" in argv
+    assert 'type=bind,"source=/a,b",destination=/c' in argv
+
+
+def test_podman_reaches_the_launcher_by_the_module_for_its_mpi() -> None:
+    made = scripts.jobs()["perlmutter-podman-hpc"]
+    for controller, mpi, flag in (
+        ("gloo", "none", "--network=host"),
+        ("mpi", "pmi2", "--mpi"),
+        ("mpi", "pmix", "--openmpi-pmix"),
+    ):
+        assert flag in runtimes.argv(replace(made, controller=controller, mpi=mpi), "/run")
+    given = replace(made, controller="mpi", runtime_args=("--openmpi-pmi2",))
+    assert "--mpi" not in runtimes.argv(given, "/run")
+
+
+def test_rocm_is_the_runtimes_own_flag() -> None:
+    made = replace(scripts.jobs()["slurm-apptainer"], rocm=True)
+    assert runtimes.argv(made, "/run")[:3] == ["apptainer", "exec", "--rocm"]
