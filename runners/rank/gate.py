@@ -108,7 +108,7 @@ def mismatch(task: Task, controller: str, size: int, rank: int) -> str:
         f"runner: world-size mismatch on rank {task.name}: {task.size} tasks were started, "
         f"but Horovod sees a world of {size} (it calls this rank {rank}).",
         task,
-        _why_alone(controller),
+        _why_alone(task, controller),
     )
 
 
@@ -117,7 +117,7 @@ def no_world(task: Task, controller: str, known: str = "") -> str:
 
     `known` is why, where the rendezvous knows it.
     """
-    cause, remedy = _why_alone(controller) if controller == "mpi" else WHY_NO_MEETING
+    cause, remedy = _why_alone(task, controller) if controller == "mpi" else WHY_NO_MEETING
     return _explained(
         f"runner: no world on rank {task.name}: it ended within hvd.init(), which should have "
         f"joined it to the {task.size} tasks that were started.",
@@ -140,13 +140,19 @@ WHY_NO_MEETING = (
 )
 
 
-def _why_alone(controller: str) -> tuple[str, str]:
+def _why_alone(task: Task, controller: str) -> tuple[str, str]:
     """Return cause and remedy; srun leaves its --mpi= in SLURM_MPI_TYPE."""
     if controller == "gloo":
         return (
             "the Horovod in the image did not use the Gloo rendezvous: it was built without Gloo, "
             "or the trainer changed HOROVOD_* before hvd.init()",
             "apptainer exec IMAGE horovodrun --check-build, or runner launch --controller mpi ...",
+        )
+    if task.launcher != "srun":
+        return (
+            f"the MPI in the image does not understand the {task.launcher} that started it: "
+            "another MPI, or another major version",
+            "runner launch --controller gloo ..., or runner launch --launcher srun ...",
         )
     mpi_type = os.environ.get("SLURM_MPI_TYPE", "none")
     if mpi_type == "none":

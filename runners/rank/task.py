@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .nodes import expand_counts, expand_nodes, hosts_of_ranks
 
@@ -21,7 +21,7 @@ class Task:
     `rank` and `size` are global (0-based, count), `local_*` count tasks of this node, `cross_*`
     count the nodes that have a task with this local rank. `first_host` runs rank 0, empty when the
     launcher does not tell; `job` names the job step, alike on all its tasks. `hosts` is the node
-    of each rank as far as the launcher's rules tell, else empty.
+    of each rank as far as the launcher's rules tell, else empty. `launcher` is a key of READERS.
     """
 
     rank: int
@@ -34,6 +34,7 @@ class Task:
     first_host: str
     job: str
     hosts: tuple[str, ...] = ()
+    launcher: str = "srun"
 
     @property
     def name(self) -> str:
@@ -52,7 +53,7 @@ def read(launcher: str, env: Mapping[str, str]) -> Task:
     Raises TaskError when a variable that the launcher always sets is absent or not understood.
     """
     try:
-        return READERS[launcher](env)
+        return replace(READERS[launcher](env), launcher=launcher)
     except KeyError as missing:
         raise TaskError(
             f"{missing.args[0]} is not in the environment: {launcher} did not start this process"

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,14 @@ def test_gate_message(
     assert "4 tasks were started" in text
     assert "world of 1" in text
     assert remedy in text
+
+
+def test_gate_message_for_another_launcher() -> None:
+    env = {f"OMPI_COMM_WORLD_{name}": "1" for name in ("RANK", "LOCAL_RANK", "LOCAL_SIZE")}
+    me = task.read("mpirun", {**env, "OMPI_COMM_WORLD_SIZE": "4"})
+    text = gate.mismatch(replace(me, local_rank=0), "mpi", size=1, rank=0)
+    assert "does not understand the mpirun that started it" in text
+    assert "--launcher srun" in text
 
 
 def test_failure_names_the_error_and_the_signal() -> None:

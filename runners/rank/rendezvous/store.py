@@ -104,6 +104,7 @@ class Store:
         return json.dumps({"go": self.go, "problem": self.problem, "gloo": self.gloo}).encode()
 
     def _put(self, scope: str, key: str, value: bytes) -> None:
+        self.values[scope, key] = value
         # rank_N is the host's name of a rank, with which Gloo only counts neighbours, for nobody:
         # it takes 404 for an answer, so nothing of it needs to travel.
         if not key.startswith("rank_"):

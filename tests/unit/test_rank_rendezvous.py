@@ -1,0 +1,365 @@
+"""The rendezvous of a Gloo job, with real sockets on loopback and no Horovod."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import stat
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from runners.rank import network
+from runners.rank.interfaces import Interface, interfaces
+from runners.rank.rendezvous import RendezvousError, doors, find, secret, slots, web, wire
+from runners.rank.rendezvous.hub import Hub, Terms
+from runners.rank.rendezvous.roll import Member, Roll
+from runners.rank.rendezvous.store import MEETING, Store
+from runners.rank.rendezvous.wire import Frame
+
+SECRET = b"s" * secret.LENGTH
+
+
+def address(number: int) -> bytes:
+    """One of Gloo's addresses: family, then something that tells it from the others."""
+    return struct.pack("=HI", socket.AF_INET, number).ljust(slots.SIZE, b"\0")
+
+
+class World:
+    """A hub and the stores of `size` ranks, all on loopback."""
+
+    def __init__(self, size: int, seconds: float = 5, job: str = "") -> None:
+        self.said: list[str] = []
+        self.job = job or f"job {os.getpid()} {time.monotonic()}"
+        self.listening = doors.bind(["127.0.0.1"], self.job)
+        terms = Terms(self.listening, [], {"127.0.0.1"}, seconds)
+        roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
+        self.hub = Hub(terms, SECRET, self.job, roll, self.said.append)
+        self.hub.start()
+        self.size = size
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        return [("127.0.0.1", self.listening[0].getsockname()[1])]
+
+    def link(self, rank: int, size: int = 0) -> find.Link:
+        """Connect as a rank, two to a node, and say hello."""
+        link = find.connect(self.places, SECRET, self.job)
+        assert link is not None
+        who = {"rank": rank, "size": size or self.size, "host": f"n{rank // 2 + 1}"}
+        value = json.dumps({**who, "local_rank": rank % 2}).encode()
+        link.send(Frame(wire.HELLO, value=value))
+        return link
+
+    def store(self, rank: int, address: str = "10.0.0.1") -> Store:
+        """Start a rank's store."""
+        store = Store()
+        store.start(lambda _: self.link(rank), lambda _: {"interface": "eth0", "address": address})
+        return store
+
+
+def ask(store: Store, path: str) -> tuple[int, bytes]:
+    """Ask a store with GET, as Horovod does."""
+    return request(store, "GET", path)
+
+
+def request(store: Store, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+    with socket.create_connection(("127.0.0.1", store.port)) as sock:
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        sock.sendall(head.encode() + body)
+        answer = b"".join(iter(lambda: sock.recv(65536), b""))
+    if not answer:
+        return 0, b""
+    head_, _, body = answer.partition(b"\r\n\r\n")
+    return int(head_.split()[1]), body
+
+
+def meet(store: Store) -> dict[str, object]:
+    found: dict[str, object] = json.loads(web.get(store.port, store.prefix + MEETING))
+    return found
+
+
+def together(stores: list[Store]) -> list[dict[str, object]]:
+    """Let all ranks meet at once."""
+    socks = []
+    for store in stores:
+        sock = socket.create_connection(("127.0.0.1", store.port))
+        sock.sendall(f"GET {store.prefix}{MEETING} HTTP/1.1\r\n\r\n".encode())
+        socks.append(sock)
+    found = []
+    for sock in socks:
+        answer = b"".join(iter(lambda sock=sock: sock.recv(65536), b""))  # type: ignore[misc]
+        found.append(json.loads(answer.partition(b"\r\n\r\n")[2]))
+        sock.close()
+    return found
+
+
+@pytest.fixture
+def three() -> list[Store]:
+    world = World(3)
+    return [world.store(rank) for rank in range(3)]
+
+
+def test_ranks_meet_and_learn_their_places(three: list[Store]) -> None:
+    heard = together(three)
+    assert [one["problem"] for one in heard] == ["", "", ""]
+    places = [one["go"]["place"] for one in heard]  # type: ignore[index]
+    assert [tuple(place.values()) for place in places] == [(0, 2, 0, 2), (1, 2, 0, 1), (0, 1, 1, 2)]
+
+
+def test_values_reach_all_and_lists_only_in_the_part_that_is_needed(three: list[Store]) -> None:
+    together(three)
+    for rank, store in enumerate(three):
+        others = [other for other in range(3) if other != rank]
+        value = b"".join(address(10 * rank + other) for other in others)
+        assert request(store, "PUT", f"{store.prefix}global/{rank}", value)[0] == 200
+    status, value = ask(three[2], f"{three[2].prefix}global/0")
+    assert (status, len(value)) == (200, 2 * slots.SIZE)
+    assert value[slots.SIZE :] == address(2)  # rank 0's address for rank 2
+    assert value[: slots.SIZE] == bytes(slots.SIZE)  # its address for rank 1 stayed away
+    status, value = ask(three[0], f"{three[0].prefix}global/2")
+    assert value[: slots.SIZE] == address(20)
+
+
+def test_values_of_another_form_travel_whole(three: list[Store]) -> None:
+    together(three)
+    request(three[0], "PUT", f"{three[0].prefix}other/0", b"\0anything")
+    request(three[1], "PUT", f"{three[1].prefix}other/1", b"x")
+    assert ask(three[1], f"{three[1].prefix}other/0") == (200, b"\0anything")
+
+
+def test_host_names_of_gloo_stay_at_home(three: list[Store]) -> None:
+    store = three[0]
+    assert request(store, "PUT", f"{store.prefix}global/rank_0", b"n1")[0] == 200
+    assert ask(store, f"{store.prefix}global/rank_1")[0] == 404
+
+
+def test_a_second_meeting_sees_nothing_of_the_first(three: list[Store]) -> None:
+    for word in (b"first", b"second"):
+        together(three)
+        for rank, store in enumerate(three):
+            request(store, "PUT", f"{store.prefix}global/{rank}", word)
+        for store in three:
+            values = {ask(store, f"{store.prefix}global/{rank}")[1] for rank in range(3)}
+            assert values <= {word, b""}
+        for rank, store in enumerate(three):
+            assert request(store, "DELETE", f"{store.prefix}global/{rank}")[0] == 200
+
+
+def test_a_store_answers_only_who_knows_its_path() -> None:
+    world = World(1)
+    store = world.store(0)
+    assert ask(store, "/global/0") == (0, b"")
+    assert ask(store, store.prefix.replace(store.token, "0" * 32) + "global/0") == (0, b"")
+
+
+@pytest.mark.parametrize("words", [b"", b"GET / HTTP/1.0\r\n\r\n" * 4, b"\0" * 48])
+def test_the_hub_says_nothing_to_strangers(words: bytes) -> None:
+    world = World(2)
+    with socket.create_connection(world.places[0]) as sock:
+        sock.sendall(words)
+        sock.shutdown(socket.SHUT_WR)
+        assert sock.recv(100) == b""
+    assert find.connect(world.places, b"wrong" * 8, world.job) is None
+    assert find.connect(world.places, SECRET, "another job") is None
+    assert world.hub.roll.members == {}
+
+
+def test_who_repeats_what_a_rank_said_gets_no_further() -> None:
+    """Somebody who has read a rank's first words on the network cannot say the last ones."""
+    world = World(2)
+    opening = wire.Opening(SECRET, world.job)
+    with socket.create_connection(world.places[0]) as sock:
+        sock.sendall(opening.hello())
+        assert len(sock.recv(wire.OPENING)) == wire.OPENING
+        sock.sendall(b"\0" * wire.PROOF)
+        assert sock.recv(100) == b""
+
+
+def test_a_rank_is_not_taken_in_by_a_false_hub() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as false:
+        false.settimeout(5)
+        place = ("127.0.0.1", false.getsockname()[1])
+        sock = socket.create_connection(place)
+        conn, _ = false.accept()
+        with conn, sock:
+            sock.sendall(b"\0" * wire.OPENING)
+            assert wire.Opening(SECRET, "j").last(conn.recv(wire.OPENING)) is None
+
+
+def test_the_hub_listens_no_longer_when_all_have_come() -> None:
+    world = World(2)
+    links = [world.link(rank) for rank in range(2)]
+    deadline = time.monotonic() + 5
+    while find.connect(world.places, SECRET, world.job) is not None:
+        assert time.monotonic() < deadline
+    assert len(links) == 2
+
+
+def test_a_missing_rank_is_named_with_its_node() -> None:
+    world = World(4, seconds=1)
+    stores = [world.store(rank) for rank in (0, 1)]
+    waiting = world.link(2)
+    text = "after 1 s rank 3 (on n2) has not started; rank 2@n2 has started, but not called"
+    for heard in together(stores):
+        assert text in str(heard["problem"])
+    assert text in world.said[0]
+    assert waiting.receive(0.1) == []  # who does not ask is not told
+
+
+def test_a_rank_that_ended_is_named_at_once() -> None:
+    world = World(3, seconds=60)
+    world.link(2).sock.close()
+    assert "rank 2@n2 ended before" in str(together([world.store(0), world.store(1)])[0]["problem"])
+
+
+def test_two_of_one_rank_and_another_size_are_refused() -> None:
+    world = World(2, seconds=60)
+    store = world.store(0)
+    world.link(1, size=5)
+    assert "rank 1@n1 counts 5 ranks, rank 0 2" in str(meet(store)["problem"])
+    world = World(2, seconds=60)
+    links = [world.link(1), world.link(1)]
+    heard = select.select([link.sock for link in links], [], [], 5)[0]
+    refused = next(link for link in links if link.sock in heard)
+    assert refused.receive(5)[0].value == b"there are two ranks 1: on n1 and on n1"
+
+
+def test_ipv4_here_and_ipv6_there_is_said_before_gloo_aborts() -> None:
+    world = World(2, seconds=60)
+    heard = together([world.store(0), world.store(1, "fd00::1")])
+    assert heard[0]["problem"] == "Gloo would use IPv4 on rank 0@n1, but IPv6 on rank 1@n1"
+
+
+def test_without_a_hub_the_store_says_so() -> None:
+    def nobody(_: socket.socket) -> find.Link:
+        raise RendezvousError("rank 0 on n1 did not answer")
+
+    store = Store()
+    store.start(nobody, lambda _: {})
+    assert meet(store)["problem"] == "rank 0 on n1 did not answer"
+    assert ask(store, f"{store.prefix}global/0")[0] == 500
+
+
+def test_ports_follow_from_the_job_and_the_next_is_taken() -> None:
+    first, second = (doors.bind(["127.0.0.1"], "same")[0] for _ in range(2))
+    ports = [sock.getsockname()[1] for sock in (first, second)]
+    assert ports == list(doors.candidate_ports("same"))[:2]
+    first.close()
+    second.close()
+
+
+def test_when_all_ports_are_taken_it_says_which() -> None:
+    taken = [doors.bind(["127.0.0.1"], "full")[0] for _ in range(doors.PORTS_TRIED)]
+    with pytest.raises(RendezvousError, match=r"no free port .* on 127\.0\.0\.1, tried"):
+        doors.bind(["127.0.0.1"], "full")
+    for sock in taken:
+        sock.close()
+
+
+def test_the_published_address_is_only_this_jobs(tmp_path: Path) -> None:
+    assert doors.published(str(tmp_path), "42.0") == []
+    doors.publish(str(tmp_path), "42.0", ["10.0.0.1", "fd00::1"], 20000)
+    assert doors.published(str(tmp_path), "42.0") == [("10.0.0.1", 20000), ("fd00::1", 20000)]
+    assert doors.published(str(tmp_path), "43.0") == []
+
+
+def test_the_secret_is_the_same_for_all_and_for_nobody_else(tmp_path: Path) -> None:
+    one, two = secret.of_run(str(tmp_path)), secret.of_run(str(tmp_path))
+    assert one == two
+    assert len(one) == secret.LENGTH
+    assert stat.S_IMODE((tmp_path / secret.NAME).stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [secret.NAME]
+
+
+def test_frames_come_out_as_they_went_in() -> None:
+    frames = [Frame(wire.PUT, "local_né", "3", b"\0" * 300), Frame(wire.MEET)]
+    data = bytearray(b"".join(frame.pack() for frame in frames))
+    rest = data[-3:]
+    del data[-3:]
+    assert wire.unpack(data) == frames[:1]
+    data += rest
+    assert wire.unpack(data) == frames[1:]
+
+
+def test_a_frame_without_end_is_refused() -> None:
+    head = wire.HEAD.pack(wire.PUT, 0, 0, wire.LONGEST + 1)
+    with pytest.raises(wire.WireError):
+        wire.unpack(bytearray(head))
+
+
+def test_places_of_uneven_hosts() -> None:
+    """As mpirun --host n2:1,n1:3 starts them, and with local ranks that are none."""
+    roll = Roll(4)
+    for rank, host in enumerate(("n2", "n1", "n1", "n1")):
+        roll.members[rank] = Member(host, local_rank=0)
+    places = [tuple(place.values()) for _, place in sorted(roll.places().items())]
+    assert places == [(0, 1, 0, 2), (0, 3, 1, 2), (1, 3, 0, 1), (2, 3, 0, 1)]
+
+
+def test_many_missing_ranks_are_counted() -> None:
+    text = Roll(100).silent()
+    assert text == "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more have not started"
+
+
+def has(name: str, address: str) -> Interface:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    loopback = address.startswith("127.")
+    return Interface(name, address, family, loopback, address.startswith("fe80"))
+
+
+OWN = [
+    has("lo", "127.0.0.1"),
+    has("eth0", "10.1.0.2"),
+    has("ib0", "10.2.0.2"),
+    has("ib0", "fd0::2"),
+]
+
+
+def test_interfaces_of_this_host() -> None:
+    found = interfaces()
+    assert ("lo", "127.0.0.1") in [(one.name, one.address) for one in found]
+    assert all(one.loopback == (one.name == "lo") for one in found)
+
+
+def test_where_rank_0_listens() -> None:
+    usable = ["10.1.0.2", "10.2.0.2", "fd0::2"]
+    assert network.listening(OWN, ["10.1.0.2"], [], []) == (usable[:1], usable[1:])
+    assert network.listening(OWN, ["10.1.0.2"], [], ["ib0"]) == (usable, [])
+    # A name that leads to loopback, as Debian's /etc/hosts makes it, tells nothing.
+    assert network.listening(OWN, ["127.0.1.1"], [], []) == (usable, [])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "better", "name"),
+    [(["ib0"], "eth0", "ib0"), (["ib0", "eth0"], "eth0", "eth0"), (["ib7"], "eth0", "")],
+)
+def test_which_of_the_wanted_interfaces(wanted: list[str], better: str, name: str) -> None:
+    assert network.chosen(OWN, wanted, better) == name
+
+
+@pytest.mark.parametrize(
+    ("named", "interface", "one_host", "misleading"),
+    [
+        ("10.1.0.2", "eth0", False, False),
+        ("10.1.0.2", "ib0", False, True),
+        ("127.0.1.1", "eth0", False, True),
+        ("127.0.1.1", "lo", True, False),
+        ("", "lo", True, True),
+    ],
+)
+def test_names_that_mislead_gloo(
+    named: str, interface: str, one_host: bool, misleading: bool
+) -> None:
+    assert network.misleading(OWN, interface, named, one_host) is misleading
+
+
+def test_a_name_is_doubted_where_there_is_a_choice() -> None:
+    assert not network.ambiguous(OWN[:2], "10.1.0.2", one_host=False)
+    assert network.ambiguous(OWN, "10.1.0.2", one_host=False)
+    assert network.ambiguous(OWN[:2], "127.0.1.1", one_host=False)
+    assert not network.ambiguous(OWN, "10.1.0.2", one_host=True)
