@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 # Bytes and repetitions; every rank must do the same.
-SIZES = ((64 * 1024, 30), (2**20, 20), (16 * 2**20, 8))
-WARM_UP = 3
+SIZES = ((64 * 1024, 15), (2**20, 10), (16 * 2**20, 5))
+WARM_UP = 2
 
 
 def measure(framework: Any, ranks: int) -> list[dict[str, Any]]:

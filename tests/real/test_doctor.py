@@ -1,0 +1,173 @@
+"""The doctor on the real cluster: a healthy one, and one with faults that were put there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .conftest import IMAGE, Done, Login, on_cluster
+
+REFUSED = 80
+NO_TRACE = "Traceback"
+# Neither Slurm nor a container runtime is in there.
+EMPTY_PATH = {"PATH": "/opt/runner/bin"}
+
+
+class Report:
+    """What `runner doctor --json` printed."""
+
+    def __init__(self, done: Done) -> None:
+        assert NO_TRACE not in done.stderr, done.stderr
+        assert done.stdout, done.stderr
+        self.code = done.returncode
+        self.findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+
+    def of(self, subject: str, name: str) -> dict[str, Any]:
+        """Return one finding."""
+        found = [f for f in self.findings if (f["subject"], f["name"]) == (subject, name)]
+        assert len(found) == 1, self.findings
+        return found[0]
+
+    def states(self, subject: str) -> dict[str, str]:
+        """Return the state of each finding of a subject."""
+        return {f["name"]: f["state"] for f in self.findings if f["subject"] == subject}
+
+
+def doctor(login: Login, *words: str, **env: str) -> Report:
+    """Run the doctor in a folder of ada's."""
+    return Report(login.runner("doctor", "--json", *words, env=env))
+
+
+def test_a_healthy_machine_with_an_image(login: Login) -> None:
+    report = doctor(login, "--image", IMAGE)
+    assert report.code == 0
+    assert set(report.states("containers").values()) == {"ok"}
+    for name in ("runtime", "user namespaces", "building", "running a SIF file"):
+        assert report.states("containers")[name] == "ok"
+    assert report.of("containers", "running the image")["state"] == "ok"
+    assert "pmix" in report.of("scheduler", "srun --mpi")["says"]
+    assert "Slurm 2" in report.of("scheduler", "controller")["says"]
+    assert report.of("scheduler", "munge")["state"] == "ok"
+    assert "eth0" in report.of("network", "interfaces")["says"]
+    assert report.of("image", "facts")["says"].startswith("Horovod 0.28.1")
+    assert report.of("image", "plan")["state"] == "ok"
+
+
+# One rank on each node with MPI, whose ranks take a whole CPU each while they wait.
+@pytest.mark.parametrize(("controller", "each"), [("gloo", 2), ("mpi", 1)])
+def test_a_job_on_two_nodes(login: Login, controller: str, each: int) -> None:
+    words = ("--nodes", "2", "--ntasks-per-node", str(each), "--controller", controller)
+    report = doctor(login, "--image", IMAGE, "--job", *words)
+    assert report.code == 0, report.findings
+    assert report.of("world", "ranks")["says"] == f"{2 * each} ranks, distinct, in one world"
+    assert report.of("world", "ranks")["evidence"] == f"{each} on n1, {each} on n2"
+    assert report.of("world", "places")["state"] == "ok"
+    assert "one digest on 2 nodes" in report.of("world", "image")["says"]
+    transport = report.of("network of the job", "transport")
+    assert transport["says"].startswith("TCP over eth0"), transport
+    assert ("Open MPI's own words" in transport["says"]) == (controller == "mpi")
+    assert "MB on eth0" in transport["evidence"]
+    table = report.of("network of the job", "allreduce")
+    assert [line.split()[0] for line in table["evidence"].splitlines()[1:4]] == [
+        "65536",
+        "1048576",
+        "16777216",
+    ]
+    for name in ("NCCL_DEBUG", "OMPI_MCA_btl_base_verbose"):
+        assert name not in login.runner("config", "show").stdout, "for that job only"
+
+
+def test_a_job_that_waits_is_come_back_to(login: Login) -> None:
+    report = doctor(login, "--image", IMAGE, "--job", "--max-wait", "0", "--controller", "gloo")
+    waits = report.of("job", "trial")
+    assert (report.code, waits["state"]) == (0, "warning")
+    command = waits["fix"].split("    ")[0].split()
+    assert command[:3] == ["runner", "doctor", "--run"]
+    later = doctor(login, *command[2:])
+    assert later.of("world", "ranks")["says"] == "1 ranks, distinct, in one world"
+
+
+def test_a_job_that_fails_shows_why(login: Login) -> None:
+    report = doctor(login, "--image", IMAGE, "--job", "--env", "OUTPUT_DIR=/nowhere")
+    assert report.code == REFUSED
+    trial = report.of("job", "trial")
+    assert trial["state"] == "failure"
+    assert "/nowhere/result.json.part" in trial["evidence"]
+    assert login.runner(*trial["fix"].split()[1:]).returncode == 0
+
+
+def test_a_plan_that_cannot_work_is_not_submitted(login: Login) -> None:
+    words = ("--image", IMAGE, "--job", "--nodes", "2", "--controller", "mpi", "--mpi", "none")
+    report = doctor(login, *words)
+    assert report.code == REFUSED
+    assert report.of("image", "plan")["state"] == "failure"
+    assert "runner doctor --mpi pmix" in report.of("image", "plan")["fix"]
+    assert login.runs() == []
+
+
+def test_a_hanging_sinfo_and_variables_that_hurt(login: Login) -> None:
+    login.sh("mkdir bin; printf '#!/bin/sh\\nexec sleep 60\\n' > bin/sinfo; chmod +x bin/sinfo")
+    path = login.sh("echo $PATH").strip()
+    report = doctor(
+        login,
+        PATH=f"{login.folder}/bin:{path}",
+        NCCL_SOCKET_IFNAME="ib0",
+        HOROVOD_SIZE="3",
+        APPTAINER_BIND="/nowhere",
+        PYTHONPATH="/nowhere",
+    )
+    answers = report.of("scheduler", "answers")
+    assert answers["says"].startswith("sinfo: no answer within")
+    assert report.of("scheduler", "controller")["state"] == "ok", "the others were asked"
+    assert report.of("environment", "HOROVOD_SIZE")["state"] == "warning"
+    assert report.of("environment", "PYTHONPATH")["state"] == "ok"
+    assert report.of("environment", "APPTAINER_BIND")["state"] == "warning"
+    # A mount that is not there stops every container, and the doctor tried.
+    start = report.of("containers", "running a SIF file")
+    assert (start["state"], report.code) == ("failure", REFUSED)
+    assert start["fix"].startswith("unset APPTAINER_BIND")
+
+
+@pytest.fixture
+def dead_interface() -> Iterator[str]:
+    """An interface of the login node with an address and no link."""
+
+    def ip(*words: str) -> None:
+        done = on_cluster(["ip", *words], "--as", "root")
+        assert done.returncode == 0, done.stderr
+
+    ip("link", "add", "dead0", "type", "veth", "peer", "name", "dead1")
+    ip("address", "add", "10.99.0.1/24", "dev", "dead0")
+    yield "dead0"
+    ip("link", "delete", "dead0")
+
+
+def test_an_interface_that_is_down(login: Login, dead_interface: str) -> None:
+    found = doctor(login).of("network", "dead interfaces")
+    assert found["state"] == "warning"
+    assert dead_interface in found["says"]
+    assert "--network-interfaces eth0" in found["fix"]
+
+
+def test_a_machine_with_nothing(login: Login) -> None:
+    report = doctor(login, **EMPTY_PATH)
+    assert report.code == REFUSED
+    assert report.of("containers", "runtime")["state"] == "failure"
+    assert report.of("scheduler", "scheduler")["state"] == "ok"
+
+
+def test_words_for_people(login: Login) -> None:
+    done = login.runner("doctor")
+    assert done.returncode == 0
+    assert done.stdout.startswith("containers\n  ok       runtime: apptainer version ")
+    assert "\x1b" not in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("0 failures")
+
+
+def test_a_job_needs_an_image(login: Login) -> None:
+    done = login.runner("doctor", "--job")
+    assert done.returncode == 2
+    assert "try: --image" in done.stderr
