@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from .. import gpus
 from ..model import JobSpec, Refusal, Resources
+from ..schedulers import times
 from . import requests
 from .profile import NodeKind, Profile
 
@@ -97,11 +98,16 @@ def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     asked, limits = spec.resources, profile.rules.max_time
     names = (asked.qos, asked.partition, "*")
     name = next((name for name in names if name and name in limits), "")
-    if not asked.time or not name or requests.seconds(asked.time) <= requests.seconds(limits[name]):
+    if not asked.time or not name or _fits(asked.time, limits[name]):
         return
     where = "" if name == "*" else f" in {name}"
     what = f"--time {asked.time} is more than {profile.name} gives{where}: {limits[name]}"
     yield Refusal(what, because(profile, f"rules.max_time.{name}"), (f"--time {limits[name]}",))
+
+
+def _fits(time: str, limit: str) -> bool:
+    most, wanted = times.seconds(limit), times.seconds(time)
+    return most is None or (wanted is not None and wanted <= most)
 
 
 def warnings(spec: JobSpec, profile: Profile) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A request seen from a site: which kinds of nodes it can get, its times in seconds. Pure."""
+"""A request seen from a site: which kinds of nodes it can get. Pure."""
 
 from __future__ import annotations
 
@@ -27,18 +27,3 @@ def kinds(spec: JobSpec, profile: Profile) -> tuple[NodeKind, ...]:
 def same_type(one: str, other: str) -> bool:
     """Whether two names of GPU types, neither empty, are the same; Slurm ignores the case."""
     return bool(one) and one.lower() == other.lower()
-
-
-def seconds(text: str) -> float:
-    """Return a time limit of Slurm's forms (sbatch(1), --time) in seconds."""
-    if text.upper() in ("UNLIMITED", "INFINITE"):
-        return float("inf")
-    days, dash, rest = text.rpartition("-")
-    parts = [int(part) for part in rest.split(":")]
-    if dash:
-        hours, minutes, secs = (*parts, 0, 0)[:3]
-    elif len(parts) == 3:
-        hours, minutes, secs = parts
-    else:
-        hours, minutes, secs = 0, *(*parts, 0)[:2]
-    return float(int(days or 0) * 86400 + hours * 3600 + minutes * 60 + secs)

@@ -72,6 +72,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
         "alvis wants the type of the GPUs",
         tuple(f"--gpus-per-node {kind}:2" for kind in ("T4", "V100", "A40", "A100", "A100fat")),
     ),
+    ("alvis", {"time": "UNLIMITED"}, "is more than alvis gives", ("--time 7-00:00:00",)),
     ("alvis", {"time": "8-0"}, "is more than alvis gives: 7-00:00:00", ("--time 7-00:00:00",)),
     ("polaris", {}, "polaris takes no job without --account", ("--account ACCOUNT",)),
     (
@@ -233,22 +234,6 @@ def test_kinds_of_nodes_that_a_job_can_get(
     name: str, asked: dict[str, Any], kinds: list[str]
 ) -> None:
     assert [kind.name for kind in requests.kinds(job(**asked), shipped(name))] == kinds
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("30", 1800),
-        ("1:30", 90),
-        ("02:00:00", 7200),
-        ("1-0", 86400),
-        ("2-12:30", 217800),
-        ("1-00:00:01", 86401),
-        ("unlimited", float("inf")),
-    ],
-)
-def test_times(text: str, seconds: float) -> None:
-    assert requests.seconds(text) == seconds
 
 
 def test_a_rule_without_a_source_says_whose_it_is() -> None:
