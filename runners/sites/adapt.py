@@ -36,9 +36,11 @@ def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
         Variable(name, value, f"{profile.name}: {limits.because(profile, f'env.{name}')}")
         for name, value in profile.env.items()
     ]
-    if profile.gpu_order and _takes_all(spec, profile):
+    name = "CUDA_VISIBLE_DEVICES"
+    if profile.gpu_order and _takes_all(spec, profile) and name not in dict(spec.env):
         reason = limits.because(profile, "gpu_order", "GPUs in the order of the ranks' CPUs")
-        found.append(Variable("CUDA_VISIBLE_DEVICES", profile.gpu_order, reason, "image"))
+        # Forced: what a job finds in this variable is the scheduler's, not the user's.
+        found.append(Variable(name, profile.gpu_order, reason, "image", forced=True))
     return tuple(found)
 
 

@@ -211,7 +211,13 @@ def test_the_sites_variables() -> None:
     found = {one.name: (one.value, one.where) for one in whole}
     assert found["FI_MR_CACHE_MONITOR"] == ("userfaultfd", "job")
     assert found["CUDA_VISIBLE_DEVICES"] == ("3,2,1,0", "image")
-    for part in ({"gpus_per_node": "2"}, {"gpus_per_task": "1", "ntasks_per_node": 4}, {}):
+    others: tuple[dict[str, Any], ...] = (
+        {"gpus_per_node": "2"},
+        {"gpus_per_task": "1", "ntasks_per_node": 4},
+        {"gpus_per_node": "4", "env": (("CUDA_VISIBLE_DEVICES", "0,1,2,3"),)},
+        {},
+    )
+    for part in others:
         names = {one.name for one in adapt.variables(job(profile, **part), profile)}
         assert "CUDA_VISIBLE_DEVICES" not in names
 
