@@ -45,7 +45,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     bind = cpu.bind(spec, site, launcher, notes)
     cpu.threads(spec.resources, notes)
     network.interface(spec, controller, spec.resources.nodes == 1, notes)
-    network.variables(spec, site, controller, runtime, notes)
+    network.variables(spec, site, image, controller, runtime, notes)
     host_mpi = _host_mpi(spec, site, notes)
     brings = _brings_recipe(spec, image, notes)
     _rules(spec, site, notes)

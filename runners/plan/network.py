@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..model import JobSpec, Site
+from ..model import ImageInfo, JobSpec, Site
+from ..rank.gpu import older
 from ..sites import adapt
 from .notes import Notes
 
@@ -20,20 +21,12 @@ def interface(spec: JobSpec, controller: str, one_node: bool, notes: Notes) -> N
         notes.choose("interface", "found on the nodes", reason)
 
 
-def variables(spec: JobSpec, site: Site, controller: str, runtime: str, notes: Notes) -> None:
+def variables(
+    spec: JobSpec, site: Site, image: ImageInfo, controller: str, runtime: str, notes: Notes
+) -> None:
     """Set what MPI in containers and what the site's network needs."""
     if controller == "mpi" and runtime != "none":
-        notes.set(
-            "OMPI_MCA_btl_vader_single_copy_mechanism",
-            "none",
-            "ranks in separate user namespaces may not copy from each other's memory",
-        )
-        # Slurm 22.05 with PMIx 4 complains of ds12's lock on every rank, seen with Open MPI 4.1.
-        notes.set(
-            "PMIX_MCA_gds",
-            "hash",
-            "the image's PMIx may not share memory with the one of the host",
-        )
+        _mpi_in_containers(image, notes)
     if controller == "mpi" and spec.resources.overcommit:
         notes.set(
             "OMPI_MCA_mpi_yield_when_idle",
@@ -42,6 +35,26 @@ def variables(spec: JobSpec, site: Site, controller: str, runtime: str, notes: N
         )
     if site.profile:
         notes.variables += adapt.variables(spec, site.profile)
-    kept = [v.name for v in notes.variables if v.name in site.environment]
-    for name in kept:
+    for name in [v.name for v in notes.variables if v.name in site.environment]:
         notes.warn(f"your {name}={site.environment[name]} is kept")
+
+
+def _mpi_in_containers(image: ImageInfo, notes: Notes) -> None:
+    """Each rank has a user namespace of its own, and the PMIx of another version outside."""
+    if image.fact("mpi.flavour") == "mpich":
+        if older(image.fact("mpi.version") or "0", "4.2"):
+            # MPICH issue 6596: from 4.2 on there is a barrier in MPI_Finalize.
+            notes.set(
+                "UCX_TLS",
+                "^sm",
+                "MPICH before 4.2 hangs in MPI_Finalize with UCX's shared memory, which "
+                "separate user namespaces forbid anyway",
+            )
+        return
+    notes.set(
+        "OMPI_MCA_btl_vader_single_copy_mechanism",
+        "none",
+        "ranks in separate user namespaces may not copy from each other's memory",
+    )
+    # Slurm 22.05 with PMIx 4 complains of ds12's lock on every rank, seen with Open MPI 4.1.
+    notes.set("PMIX_MCA_gds", "hash", "the image's PMIx shares no memory with the host's")

@@ -106,16 +106,31 @@ def _by_mpirun(site: Site, image: ImageInfo, controller: str, notes: Notes) -> N
             "module load openmpi",
         )
         return
-    flavour = site.host_mpi.split()[0]
-    offers = "pmix" if flavour == "openmpi" else "pmi2"
-    speaks = client(image)
-    if controller == "mpi" and speaks and speaks != "none" and OFFERS[speaks] != offers:
-        notes.refuse(
-            f"the MPI in {image.path.name} speaks {NAMES[speaks]}, and this machine's mpirun "
-            f"({site.host_mpi}) offers {NAMES[offers]}: every rank would be alone",
-            image.how("mpi.version"),
-        )
     notes.choose("mpirun", site.host_mpi, "the one of this machine, expected on the nodes too")
+    problem = _of_mpirun(site.host_mpi, image) if controller == "mpi" else ""
+    if problem:
+        notes.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('mpi.version')}")
+
+
+def _of_mpirun(host_mpi: str, image: ImageInfo) -> str:
+    """Say why the image's MPI does not join a world of this machine's mpirun, "" if it does."""
+    flavour, _, version = host_mpi.partition(" ")
+    offers, speaks = "pmix" if flavour == "openmpi" else "pmi2", client(image)
+    if not speaks or speaks == "none":
+        return ""
+    if OFFERS[speaks] != offers:
+        return (
+            f"the MPI in {image.path.name} speaks {NAMES[speaks]}, and this machine's mpirun "
+            f"({host_mpi}) offers {NAMES[offers]}: every rank would be alone"
+        )
+    own = image.fact("mpi.version")
+    if flavour == "openmpi" and own and own.partition(".")[0] != version.partition(".")[0]:
+        # mpirun of 5 tells its ranks of itself in another way than that of 4 (PRRTE for ORTE).
+        return (
+            f"Open MPI {own} in {image.path.name} does not join a world that mpirun of Open MPI "
+            f"{version} starts: every rank would be alone"
+        )
+    return ""
 
 
 def _srun_type(spec: JobSpec, site: Site, image: ImageInfo, controller: str, notes: Notes) -> str:

@@ -38,7 +38,7 @@ def older(version: str, minimum: str) -> bool:
 
 
 def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]
+    return [int(part) for part in re.findall(r"\d+", version)]
 
 
 def problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> str:

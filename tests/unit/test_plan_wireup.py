@@ -102,6 +102,27 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     assert "no mpirun" in plan.solve(spec, nothing, OPENMPI).refusals[0].what
 
 
+def test_mpirun_of_another_generation() -> None:
+    older = replace(SITE, host_mpi="openmpi 4.1.4")
+    spec = replace(SPEC, launcher="mpirun", controller="mpi")
+    (refusal,) = plan.solve(spec, older, OPENMPI).refusals
+    assert "does not join a world that mpirun of Open MPI 4.1.4 starts" in refusal.what
+    assert refusal.remedies == ("--controller gloo", "--launcher srun")
+
+
+@pytest.mark.parametrize(
+    ("image", "names"),
+    [
+        (OPENMPI, {"OMPI_MCA_btl_vader_single_copy_mechanism", "PMIX_MCA_gds"}),
+        (MPICH, {"UCX_TLS"}),
+        (foreign("mpi", mpi_flavour="mpich", mpi_version="4.3.0"), set()),
+    ],
+)
+def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None:
+    made = plan.solve(replace(SPEC, controller="mpi"), SITE, image)
+    assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
+
+
 def test_an_option_without_effect_is_told() -> None:
     made = solved(OPENMPI, "mpi", "pmix", "mpirun")
     assert made.mpi is None
