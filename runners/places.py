@@ -11,7 +11,15 @@ from containers import places
 
 def scratch() -> Path:
     """Return the scratch folder: RUNNER_SCRATCH, SCRATCH, /scratch/$USER, else the user's cache."""
-    return places.scratch({**os.environ, "USER": getpass.getuser()})
+    return places.scratch({**os.environ, "USER": user()})
+
+
+def user() -> str:
+    """Return the user's name, or the number where the system knows no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # an OSError since Python 3.13
+        return str(os.getuid())
 
 
 def images() -> Path:

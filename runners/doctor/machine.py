@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import shutil
 import tempfile
@@ -39,7 +38,7 @@ def _containers(site: Site, image: Path | None) -> list[Finding]:
     command = shutil.which("apptainer") or shutil.which("singularity")
     if command is None:
         return container_check.absent(site)
-    found = container_check.check(container.look(command, getpass.getuser(), _workplace()))
+    found = container_check.check(container.look(command, places.user(), _workplace()))
     if image is not None:
         found.append(container_check.run(container.start("the image", command, [str(image)])))
     return found

@@ -271,6 +271,12 @@ OPEN_MPI = """\
         (UCX_OLD, "UCX", "RDMA", {"memory (self)": 1, "RDMA over mlx5_0:1": 1}),
         (UCX_NEW, "UCX", "TCP", {"memory (sysv)": 1, "memory (cma)": 1, "TCP over eth0": 1}),
         (OPEN_MPI, "Open MPI", "TCP", {"memory (self)": 1, "TCP": 1, "memory (vader)": 1}),
+        (
+            "[n1:1] selected cm best priority 25\n",
+            "Open MPI",
+            "libfabric",
+            {"libfabric (pml cm)": 1},
+        ),
         ("epoch 1 via nothing\n", "", "", {}),
     ],
 )

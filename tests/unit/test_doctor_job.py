@@ -44,6 +44,8 @@ def record(rank: int, **changes: Any) -> Record:
         "cpus_of_node": 4,
         "threads": 2,
         "device": "cpu",
+        "gpu": "",
+        "shared_memory": 10**10,
         "told": {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(local)},
         "variables": {"HOROVOD_CONTROLLER": "gloo"},
         "locked_memory": -1,
@@ -122,6 +124,8 @@ UNEVEN = [
         (UNEVEN, 3, "places", OK),
         ([record(0), record(1), record(2, told={"SLURM_PROCID": "3"})], 4, "numbers", WARNING),
         ([*ranks()[:2], record(2, image={**VIEW, "sha256": "cd"})], 4, "image", FAILURE),
+        (ranks(gpu="GPU-1"), 4, "GPUs", FAILURE),
+        ([record(rank, gpu=f"GPU-{rank}") for rank in range(4)], 4, "GPUs", OK),
         ([record(0, image={"problem": "Permission denied"})], 4, "image", WARNING),
     ],
 )
@@ -157,6 +161,7 @@ def test_ranges_of_cpus() -> None:
 # The network
 
 TABLE = [{"bytes": 2**24, "seconds": 0.1, "algorithm": 1e9, "bus": 1.5e9, "right": True}]
+TABLE[0]["moved"] = 10**8
 NCCL_TCP, NCCL_IB = Words("NCCL", {"TCP": 4}), Words("NCCL", {"RDMA (IB)": 4, "peer to peer": 9})
 MPI_TCP = Words("Open MPI", {"TCP": 2, "memory (vader)": 2})
 OVER_IB = {"eth0": 1000, "mlx5_0:1": 10**8}
@@ -170,6 +175,13 @@ GLOO = Words()
         (ranks(), MPI_TCP, OK, "TCP over eth0, by Open MPI's own words", ""),
         (ranks(ports=[IB]), NCCL_IB, OK, "RDMA, by NCCL's own words", ""),
         (ranks(ports=[IB], sent=OVER_IB), GLOO, OK, "RDMA", ""),
+        (
+            ranks(interfaces=[ETH, HSN], sent={"eth0": 2 * 10**6}),
+            GLOO,
+            OK,
+            "RDMA past the kernel",
+            "",
+        ),
         (ranks(ports=[IB]), NCCL_TCP, WARNING, "while every node has infiniband", "NCCL_IB_HCA"),
         (ranks(ports=[IB]), MPI_TCP, WARNING, "while every node has infiniband", "--host-mpi"),
         (ranks(ports=[IB]), GLOO, WARNING, "while every node has infiniband", "--controller mpi"),
@@ -250,9 +262,10 @@ def test_a_good_job_is_all_ok(tmp_path: Path) -> None:
 def test_what_is_wrong_on_single_nodes(tmp_path: Path) -> None:
     dead = asdict(Interface("eth9", "ethernet", True, False, 0, ("192.168.1.1",)))
     told = {"HOROVOD_CONTROLLER": "gloo", "NCCL_SOCKET_IFNAME": "ib7"}
-    found = check(tmp_path, interfaces=[ETH, dead], variables=told, ports=[IB], locked_memory=65536)
+    bad = {"locked_memory": 65536, "shared_memory": 9, "variables": told, "ports": [IB]}
+    found = check(tmp_path, interfaces=[ETH, dead], **bad)
     by_name = [(item.name, item.state) for item in found]
-    for name in ("dead interfaces", "NCCL_SOCKET_IFNAME", "locked memory"):
+    for name in ("dead interfaces", "NCCL_SOCKET_IFNAME", "locked memory", "shared memory"):
         assert by_name.count((name, WARNING)) == 2, "once for each node"
 
 

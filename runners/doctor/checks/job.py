@@ -11,7 +11,7 @@ from ..facts import transport as words
 from ..finding import FAILURE, OK, WARNING, Finding
 from ..job import Outcome
 from ..question import LINES_SHOWN
-from . import cpus, environment, network, transport, world
+from . import cpus, environment, network, scratch, transport, world
 
 SUBJECT = "job"
 UNLIMITED = -1
@@ -71,8 +71,18 @@ def _nodes(ranks: list[dict[str, Any]]) -> list[Finding]:
         record = next(record for record in ranks if record["host"] == host)
         names = {item.name for item in seen.interfaces}
         found += environment.absent_interfaces(record["variables"], names, host)
-        found += _locked_memory(host, record)
+        found += _locked_memory(host, record) + _shared_memory(host, record)
     return found
+
+
+def _shared_memory(host: str, record: dict[str, Any]) -> list[Finding]:
+    """NCCL, MPI and data loaders pass data between the processes of a node there."""
+    free = record["shared_memory"]
+    if free >= scratch.LITTLE["shared memory"]:
+        return []
+    says = f"only {free // 2**20} MiB free in /dev/shm of {host}"
+    fix = f"ls -l /dev/shm on {host}: another job may have left files there"
+    return [Finding(SUBJECT, "shared memory", WARNING, says, "", fix)]
 
 
 def _locked_memory(host: str, record: dict[str, Any]) -> list[Finding]:

@@ -13,7 +13,13 @@ Record = dict[str, Any]
 
 def check(ranks: list[Record], expected: int) -> list[Finding]:
     """Return whether the ranks of the trial are `expected` in number, distinct and well placed."""
-    return [_one_world(ranks, expected), _places(ranks), *_launcher(ranks), _image(ranks)]
+    return [
+        _one_world(ranks, expected),
+        _places(ranks),
+        *_launcher(ranks),
+        *_gpus(ranks),
+        _image(ranks),
+    ]
 
 
 def _one_world(ranks: list[Record], expected: int) -> Finding:
@@ -91,6 +97,19 @@ def _launcher(ranks: list[Record]) -> list[Finding]:
         return []  # on one node mpirun may have started them all within one task
     says = "Horovod numbers the ranks otherwise than Slurm: bindings by task are not by rank"
     return [Finding(SUBJECT, "numbers", WARNING, says, "\n".join(other), "--controller gloo")]
+
+
+def _gpus(ranks: list[Record]) -> list[Finding]:
+    """Each rank should have a GPU of its own."""
+    named = [record for record in ranks if record["gpu"]]
+    if not named:
+        return []
+    lines = "\n".join(f"rank {r['rank']}@{r['host']}: {r['device']}, {r['gpu']}" for r in named)
+    if len({record["gpu"] for record in named}) == len(named):
+        return [Finding(SUBJECT, "GPUs", OK, "each rank has one of its own", lines)]
+    says = "several ranks use one GPU: NCCL refuses that"
+    fix = "runner launch --gpus-per-node N --ntasks-per-node N ..."
+    return [Finding(SUBJECT, "GPUs", FAILURE, says, lines, fix)]
 
 
 def _image(ranks: list[Record]) -> Finding:

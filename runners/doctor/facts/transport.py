@@ -88,8 +88,11 @@ def openmpi(log: str) -> Words:
     pairs = set(OMPI_BTL.findall(log))
     ways = Counter(btl for btl, _ in pairs)
     named = {TCP if btl == "tcp" else _btl(btl): count for btl, count in ways.items()}
-    messenger = OMPI_PML.search(log)
-    return Words("Open MPI", named, messenger=messenger.group(1) if messenger else "")
+    found = OMPI_PML.search(log)
+    messenger = found.group(1) if found else ""
+    if messenger == "cm":  # hands messages whole to libfabric or PSM
+        named[f"{PLUGIN} (pml cm)"] = 1
+    return Words("Open MPI", named, messenger=messenger)
 
 
 def _btl(name: str) -> str:

@@ -42,6 +42,7 @@ def main(image_path: str, started: int) -> None:
     here["sent"] = {name: after[name] - before.get(name, 0) for name in after}
     here["connections"] = sockets.own(interfaces.interfaces())
     here["threads"], here["device"] = framework.threads(), framework.device()
+    here["gpu"] = framework.gpu()
     everybody = framework.gather(json.dumps(here).encode() + b"\n")
     if hvd.rank() == 0:
         ranks = [json.loads(line) for line in everybody.splitlines()]
@@ -58,11 +59,18 @@ def look_around() -> dict[str, Any]:
         "cpus": sorted(os.sched_getaffinity(0)),
         "cpus_of_node": os.cpu_count(),
         "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
+        "shared_memory": free_bytes("/dev/shm"),
         "told": {name: os.environ[name] for name in TOLD if name in os.environ},
         "variables": {name: os.environ[name] for name in CHOSEN if name in os.environ},
         "interfaces": [asdict(item) for item in interfaces.interfaces()],
         "ports": [asdict(port) for port in interfaces.ports()],
     }
+
+
+def free_bytes(folder: str) -> int:
+    """Return the room in a folder."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def place(hvd: Any) -> dict[str, int]:

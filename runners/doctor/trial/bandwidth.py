@@ -14,7 +14,8 @@ def measure(framework: Any, ranks: int) -> list[dict[str, Any]]:
     """Return, for each size, median seconds, algorithm and bus bandwidth in bytes a second.
 
     Bus bandwidth is what the slowest link must carry: algorithm bandwidth times 2 (n - 1) / n
-    (nccl-tests, doc/PERFORMANCE.md). `right` is whether every sum was.
+    (nccl-tests, doc/PERFORMANCE.md). `right` is whether every sum was; `moved` are the bytes of
+    them all, of which each node sends at least as many.
     """
     return [_one(framework, ranks, size, times) for size, times in SIZES]
 
@@ -28,7 +29,8 @@ def _one(framework: Any, ranks: int, size: int, times: int) -> dict[str, Any]:
         began = time.perf_counter()
         right = act() == expected and right
         seconds.append(time.perf_counter() - began)
-    return result(size, sorted(seconds)[times // 2], ranks, right)
+    row = result(size, sorted(seconds)[times // 2], ranks, right)
+    return {**row, "moved": size * (WARM_UP + times)}
 
 
 def result(size: int, seconds: float, ranks: int, right: bool) -> dict[str, Any]:

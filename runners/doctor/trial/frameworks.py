@@ -25,6 +25,12 @@ class Torch:
             return "cpu"
         return f"cuda:{self.hvd.local_rank() % self.torch.cuda.device_count()}"
 
+    def gpu(self) -> str:
+        """Return what names this rank's GPU among all, "" without one or where torch cannot say."""
+        if self.device() == "cpu":
+            return ""
+        return str(getattr(self.torch.cuda.get_device_properties(self.device()), "uuid", ""))
+
     def threads(self) -> int:
         """Return how many threads one operation takes."""
         return int(self.torch.get_num_threads())
@@ -61,6 +67,10 @@ class TensorFlow:
         """Return where tensors lie: a GPU of this rank's, if there is one."""
         there = len(self.tf.config.list_physical_devices("GPU"))
         return f"GPU:{self.hvd.local_rank() % there}" if there else "cpu"
+
+    def gpu(self) -> str:
+        """Return "": TensorFlow does not name the GPU itself."""
+        return ""
 
     def threads(self) -> int:
         """Return how many threads one operation takes; 0 means one for each CPU."""
