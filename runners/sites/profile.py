@@ -25,7 +25,7 @@ class Detect:
 
 @dataclass(frozen=True)
 class Requirement:
-    """A setting that every job must have, or with `gpus_only` every job with GPUs, and why.
+    """A setting that every job must have, or with `gpus_only` every one on GPU nodes, and why.
 
     `pattern` is a regular expression for the whole value, "" for any; with `optional` it is for a
     value that is given, and none need be. `remedy` is what to type; in it {framework} is the

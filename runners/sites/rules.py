@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..model import JobSpec, Refusal
-from . import limits
+from . import limits, requests
 from .profile import Profile, Requirement
 
 # What runs without being submitted is none of the site's scheduler's business.
@@ -33,7 +33,7 @@ def check(
 
 def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     for setting, rule in profile.rules.require.items():
-        if rule.gpus_only and not spec.resources.wants_gpus:
+        if rule.gpus_only and not _on_gpu_nodes(spec, profile):
             continue
         value = given(spec, setting)
         evidence = limits.because(profile, f"rules.require.{setting}", rule.reason)
@@ -46,6 +46,11 @@ def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
         else:
             continue
         yield Refusal(what, evidence, (_remedy(setting, rule, value, spec),))
+
+
+def _on_gpu_nodes(spec: JobSpec, profile: Profile) -> bool:
+    kinds = requests.kinds(spec, profile)
+    return spec.resources.wants_gpus or (bool(kinds) and all(kind.gpus for kind in kinds))
 
 
 def _remedy(setting: str, rule: Requirement, value: str, spec: JobSpec) -> str:

@@ -53,6 +53,12 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
         "perlmutter does not take --constraint cpu",
         ("--constraint gpu",),
     ),
+    (
+        "perlmutter",
+        {"account": "m1"},
+        "perlmutter does not take --account m1",
+        ("--account m1_g",),
+    ),
     ("perlmutter", {"qos": None}, "without --qos", ("--qos regular",)),
     (
         "alvis",
