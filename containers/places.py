@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,16 @@ def user_cache(environ: Mapping[str, str]) -> Path:
     """RUNNER_CACHE, else the project's folder below XDG_CACHE_HOME or ~/.cache."""
     if environ.get("RUNNER_CACHE"):
         return Path(environ["RUNNER_CACHE"]).absolute()
-    base = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    base = environ.get("XDG_CACHE_HOME") or str(_home() / ".cache")
     return Path(base).absolute() / "horovod-runner"
+
+
+def _home() -> Path:
+    """The home folder; where the system knows none for this user, the one for temporary files."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(tempfile.gettempdir())
 
 
 def scratch(environ: Mapping[str, str]) -> Path:

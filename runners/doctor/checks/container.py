@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ...model import Site
 from ..facts.container import Container, Run
 from ..finding import FAILURE, OK, WARNING, Finding
@@ -13,6 +11,7 @@ LOAD = "module load apptainer"
 # Words of the runtime when it starts a container, and what helps.
 CAUSES = {
     "mount source": "unset APPTAINER_BIND APPTAINER_BINDPATH SINGULARITY_BIND SINGULARITY_BINDPATH",
+    "unknown userid": "getent passwd $(id -u)    (the runtime needs a name for your number)",
     "no space left on device": "export APPTAINER_TMPDIR=FOLDER, on scratch",
     "setting up user namespace": "sudo sysctl -w user.max_user_namespaces=15000",
 }
@@ -32,7 +31,11 @@ def absent(site: Site) -> list[Finding]:
 
 
 def check(found: Container) -> list[Finding]:
-    """Return what can be said of the runtime."""
+    """Return what can be said of the runtime; of one that does not answer, only that."""
+    if found.version.problem:
+        says = f"{found.command} does not answer: {found.version.problem}"
+        fix = _cause(found.version.err) or LOAD
+        return [Finding(SUBJECT, "runtime", FAILURE, says, found.version.shown, fix)]
     return [
         _runtime(found),
         _namespaces(found),
@@ -44,9 +47,6 @@ def check(found: Container) -> list[Finding]:
 
 
 def _runtime(found: Container) -> Finding:
-    if found.version.problem:
-        says = f"{found.command} does not answer: {found.version.problem}"
-        return Finding(SUBJECT, "runtime", FAILURE, says, found.version.shown, LOAD)
     how = "with a setuid part" if found.setuid else "without setuid, through user namespaces"
     says = found.version.out.strip() or "says no version"
     return Finding(SUBJECT, "runtime", OK, says, f"{found.command}, installed {how}")
@@ -101,7 +101,7 @@ def _builds(found: Container) -> list[Finding]:
     evidence = "\n".join(text for _, text in found.builds)
     if not works:
         says = "no way of building works here; finished images can be pulled"
-        fix = _cause(found.runs) or found.remedy
+        fix = _cause("".join(tried.answer.err for tried in found.runs)) or found.remedy
         return [Finding(SUBJECT, "building", WARNING, says, evidence, fix)]
     names = ", ".join(dict.fromkeys(mode.name for mode in works))
     return [Finding(SUBJECT, "building", OK, names, evidence)]
@@ -115,7 +115,7 @@ def run(tried: Run) -> Finding:
         evidence = "\n".join(fatal[-1:]) or tried.answer.shown
         # A sandbox or an unpacked image is a detour; without a SIF that runs there is nothing.
         state = FAILURE if tried.what in ("a SIF file", "the image") else WARNING
-        fix = _cause([tried]) or _detour(tried.what)
+        fix = _cause(tried.answer.err) or _detour(tried.what)
         return Finding(SUBJECT, name, state, tried.answer.problem, evidence, fix)
     if tried.unpacked and "unpacked" not in tried.what:
         says = "works, but unpacks the image first: slow, and large in memory or /tmp"
@@ -123,9 +123,8 @@ def run(tried: Run) -> Finding:
     return Finding(SUBJECT, name, OK, "works", f"/bin/true ended after {tried.seconds:.2f} s")
 
 
-def _cause(runs: Iterable[Run]) -> str:
+def _cause(said: str) -> str:
     """Return what to type against a cause that the runtime's own words name, "" for others."""
-    said = "".join(tried.answer.err for tried in runs)
     return next((fix for words, fix in CAUSES.items() if words in said), "")
 
 
