@@ -10,6 +10,7 @@ from pathlib import Path
 
 from . import script
 from .errors import NotFound, Refused, RunnerError, SystemFault, UsageError
+from .hostmpi import CHECK
 from .jobs import Job, JobPaths, next_folder, write_json
 from .model import Plan
 from .schedulers import SCHEDULERS
@@ -57,7 +58,8 @@ def submit(draft: Draft) -> Job:
 def _write(draft: Draft) -> None:
     paths = draft.paths
     paths.log.parent.mkdir()
-    for package in (Path(__file__).parent / "rank", *draft.packages):
+    checks = (CHECK,) if draft.plan.host_mpi else ()
+    for package in (Path(__file__).parent / "rank", *checks, *draft.packages):
         _copy_package(package, paths.code / package.name)
     if draft.plan.brings_recipe:
         _copy_package(recipes_folder(), paths.code / "recipes")
@@ -89,7 +91,7 @@ def _expand(pattern: str, id: str, name: str) -> str:
 def _check_output(plan: Plan) -> None:
     """Slurm drops a job's output without a word when the folder does not exist."""
     output = plan.spec.output or ""
-    if plan.scheduler == "local" and "%" in output:
+    if plan.scheduler != "slurm" and "%" in output:
         raise UsageError(f"--output {output}: patterns with % need Slurm, which fills them in")
     folder = os.path.dirname(output)
     if folder and "%" not in folder and not os.path.isdir(folder):

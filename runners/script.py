@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from . import __version__, launchers, runtimes, tokens
+from .hostmpi import CHECK, EXIT_HOST_MPI
 from .jobs import JobPaths
 from .model import Plan
 from .schedulers import SCHEDULERS
@@ -34,7 +35,7 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     parts += ["", *_header(plan, paths), f"run={shlex.quote(str(paths.root))}"]
     parts += scheduler.opening(plan, paths, cwd)
     parts += ["", RECORD_THE_END.rstrip(), "", *_same_image(plan), *_surroundings(plan)]
-    parts += [*_exports(plan, paths), ""]
+    parts += [*_exports(plan, paths), "", *_check_of_host_mpi(plan, paths)]
     return "\n".join([*parts, command(plan, paths), ""])
 
 
@@ -86,10 +87,29 @@ def command(plan: Plan, paths: JobPaths) -> str:
     if plan.nv:
         shim += ["--nv", *(["--driver", plan.driver] if plan.driver else [])]
     shim += ["--run-dir", str(paths.root), "--"]
-    container = runtimes.argv(plan, str(paths.root))
-    starts = [*launchers.inside(plan), *shim]
-    groups = [launchers.outside(plan), container, starts, _trainer(plan)]
+    return _ranks(plan, paths, [*launchers.inside(plan), *shim], _trainer(plan))
+
+
+def _ranks(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
+    """Return the line that starts something once for each rank, in the container."""
+    groups = [launchers.outside(plan), runtimes.argv(plan, str(paths.root)), *inside]
     return " \\\n  ".join(tokens.join(group) for group in groups if group)
+
+
+def _check_of_host_mpi(plan: Plan, paths: JobPaths) -> list[str]:
+    """Return the check that the ranks find the host's MPI in the image, and each other by it."""
+    if plan.host_mpi is None:
+        return []
+    check = [runtimes.python(plan), str(paths.code / CHECK.name), "--launcher", plan.launcher]
+    line = _ranks(plan, paths, [*check, "--run-dir", str(paths.root)])
+    return [
+        "# The host's MPI in the image, before the job proper: found, complete, and one world.",
+        line + " || {",
+        '  echo "runner: the check of the host\'s MPI in the image failed, exit code $?" >&2',
+        f"  exit {EXIT_HOST_MPI}",
+        "}",
+        "",
+    ]
 
 
 def _trainer(plan: Plan) -> list[str]:

@@ -3,7 +3,8 @@
 0 success, 2 wrong usage, 130 interrupted; a job's own code is passed through when waiting.
 Ours start at 80, which the shell, `timeout` and signals leave free; 82 is the shim's, when
 Horovod's world is not the launcher's (rank/gate.py), and so is 89, when a node's NVIDIA driver
-does not fit the image (rank/gpu.py).
+does not fit the image (rank/gpu.py); 90 is the check of the host's MPI in the image
+(hostmpi/mpicheck).
 """
 
 from __future__ import annotations

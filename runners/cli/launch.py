@@ -12,9 +12,11 @@ import click
 
 from .. import config, launch, plan, request, site, trainers, watch
 from ..errors import Refused
+from ..hostmpi import find as hostmpi
 from ..images import choose, policy, reference, roots
 from ..jobs import Job, JobPaths
 from ..model import ImageInfo, Plan, Site, Trainer
+from ..plan import where
 from ..sites import find
 from . import again, options, show
 
@@ -24,6 +26,7 @@ Examples:
   runner launch --image horovod_cpu.sif -N 2 --controller gloo --follow tf_mnist
   runner launch --image my.sif --gpus-per-node 4 -t 2:00:00 train.py -- --lr 0.1
 """
+HERE = ("local", "allocation")  # schedulers whose jobs are processes of this machine
 
 
 @click.command("launch", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,11 +84,14 @@ def plan_for(
     """The same for a trainer that was found, with its preset, on a site that was asked."""
     settings = config.load(flags, os.environ, preset, here.profile)
     policies = policy.load(os.environ)
-    image = _image(settings.get("image"), dry_run, policies)
+    runtime = where.expected(settings.get("runtime"), here)
+    image = _image(settings.get("image"), runtime, dry_run, policies)
     spec = request.job_spec(settings, image.path, found)
     verdict = policy.decide(policies, image.path)
-    if spec.launcher == "mpirun":
+    if spec.launcher == "mpirun" or spec.host_mpi:
         here = replace(here, host_mpi=site.mpirun())
+    if spec.host_mpi and not (here.profile and here.profile.host_mpi):
+        here = replace(here, host_libraries=hostmpi.libraries())
     made = plan.solve(spec, here, _looked_into(image))
     decisions = (*made.decisions, *verdict.decisions)
     return replace(made, decisions=decisions, verified_digest=verdict.digest)
@@ -108,8 +114,14 @@ def _looked_into(image: ImageInfo) -> ImageInfo:
     return facts.found(image, lambda text: click.echo(f"runner: {text}", err=True))
 
 
-def _image(name: str | None, dry_run: bool, policies: tuple[policy.Policy, ...]) -> ImageInfo:
+def _image(
+    name: str | None, runtime: str, dry_run: bool, policies: tuple[policy.Policy, ...]
+) -> ImageInfo:
     """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
+    if runtime not in where.CONTAINERS:
+        from ..images import elsewhere  # 20 ms that other launches need not pay
+
+        return elsewhere.image(name, runtime, policies)
     if not name or not reference.is_remote(name):
         return choose.on_disk(name)
     from ..images import bring
@@ -121,8 +133,8 @@ def _image(name: str | None, dry_run: bool, policies: tuple[policy.Policy, ...])
 
 
 def _stays(made: Plan, values: dict[str, Any]) -> bool:
-    """A job without a scheduler is followed, as any command would be, unless a program asks."""
-    return made.scheduler == "local" and not (values["parsable"] or values["as_json"])
+    """A job that runs here is followed, as any command would be, unless a program asks."""
+    return made.scheduler in HERE and not (values["parsable"] or values["as_json"])
 
 
 def _print_draft(draft: launch.Draft, as_json: bool) -> None:
@@ -141,7 +153,7 @@ def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
         for decision in draft.plan.decisions:
             click.echo(f"  {decision.what}: {decision.value} ({decision.reason})", err=True)
-        if not (values["follow"] or values["wait"] or draft.plan.scheduler == "local"):
+        if not (values["follow"] or values["wait"] or draft.plan.scheduler in HERE):
             click.echo(f"next: runner logs --follow {job.id}", err=True)
     elif not (values["follow"] or values["wait"]):
         show.print_json({"id": job.id, "folder": str(draft.paths.root), "log": job.log})

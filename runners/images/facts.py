@@ -7,7 +7,7 @@ from typing import Callable
 
 from ..errors import RunnerError
 from ..model import ImageInfo
-from . import inspect, memory
+from . import environment, inspect, memory
 
 
 def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
@@ -15,9 +15,20 @@ def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
 
     `say` is told when this will take long, which is the first time for a file.
     """
+    if environment.is_one(image.path):
+        return _of_environment(image, say)
     if image.path.is_dir() or memory.recall(image.path, "digest") is None:
         say(f"looking into {image.path.name}, which has no labels of ours")
     try:
         return replace(image, found=inspect.look(image.path))
+    except RunnerError as error:
+        return replace(image, problem=error.message)
+
+
+def _of_environment(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
+    if not environment.known(image.path):
+        say(f"looking into {image.path}")
+    try:
+        return replace(image, found=environment.facts(image.path))
     except RunnerError as error:
         return replace(image, problem=error.message)

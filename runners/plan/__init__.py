@@ -12,8 +12,7 @@ from ..model import BindMount, ImageInfo, JobSpec, Plan, Refusal, Site
 from ..runtimes import DATA_TARGET
 from ..schedulers import SCHEDULERS
 from ..sites import adapt, rules
-from ..sites.profile import HostMpi
-from . import cpu, driver, gpu, network, partition, remedies, where, wireup
+from . import cpu, driver, gpu, host_mpi, network, partition, remedies, where, wireup
 from .notes import Notes
 
 
@@ -46,7 +45,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     cpu.threads(spec.resources, notes)
     network.interface(spec, controller, spec.resources.nodes == 1, notes)
     network.variables(spec, site, image, controller, runtime, notes)
-    host_mpi = _host_mpi(spec, site, notes)
+    libraries = host_mpi.choose(spec, site, image, launcher, controller, notes)
     brings = _brings_recipe(spec, image, notes)
     _rules(spec, site, notes)
     notes.refusals += SCHEDULERS[scheduler].refusals(spec)
@@ -72,7 +71,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
         refusals=tuple(notes.refusals),
         runtime_args=site.profile.runtime_args.get(runtime, ()) if site.profile else (),
         module_use=site.profile.module_use if site.profile else (),
-        host_mpi=host_mpi,
+        host_mpi=libraries,
     )
 
 
@@ -104,25 +103,6 @@ def _rules(spec: JobSpec, site: Site, notes: Notes) -> None:
         refusals, warnings = rules.check(spec, site.profile, site.cwd, site.environment)
         notes.refusals += refusals
         notes.warnings += warnings
-
-
-def _host_mpi(spec: JobSpec, site: Site, notes: Notes) -> HostMpi | None:
-    """Choose where the libraries of the host's MPI are, if they shall go into the image."""
-    if not spec.host_mpi:
-        return None
-    if site.profile and site.profile.host_mpi:
-        notes.choose("host MPI", "in the image", f"as {site.profile.name} has it", "its profile")
-        return site.profile.host_mpi
-    if site.host_libraries is None:
-        notes.refuse(
-            "--host-mpi: no MPI was found on this machine",
-            "neither mpirun's libraries nor the site's profile tell where it is",
-            "module load openmpi",
-        )
-        return None
-    where_it_is = site.host_libraries.library_path
-    notes.choose("host MPI", "in the image", "found beside this machine's mpirun", where_it_is)
-    return site.host_libraries
 
 
 def _brings_recipe(spec: JobSpec, image: ImageInfo, notes: Notes) -> bool:

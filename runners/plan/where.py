@@ -108,6 +108,14 @@ def runtime(spec: JobSpec, site: Site, where: str, notes: Notes) -> str:
     return notes.choose("runtime", "apptainer", "not on this machine; assumed on the nodes")
 
 
+def expected(wanted: str, site: Site) -> str:
+    """Return the runtime of jobs that ask for `wanted`, before anything else is known of them."""
+    if wanted != "auto":
+        return wanted
+    known = (site.runtime, *(site.profile.runtimes if site.profile else ()), "apptainer")
+    return next(name for name in known if name)
+
+
 def launcher(spec: JobSpec, where: str, controller: str, notes: Notes) -> str:
     """Choose who starts the ranks."""
     there = LAUNCHERS[where]

@@ -37,6 +37,8 @@ def controller(spec: JobSpec, site: Site, image: ImageInfo, where: str, notes: N
                 image.how("horovod.controllers"),
             )
         return notes.choose("controller", spec.controller, "as asked")
+    if spec.host_mpi and "mpi" in (there or "mpi"):
+        return notes.choose("controller", "mpi", "the host's MPI is to be used")
     if not there:
         reason = "the image does not say what it has; Gloo needs nothing of the host"
         return notes.choose("controller", "gloo", reason, image.how("horovod.controllers"))

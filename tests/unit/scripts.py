@@ -52,7 +52,7 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
     )
     other = profile is not None and profile.scheduler not in ("", "slurm")
     here = Site(False, schedulers=(profile.scheduler,)) if other and profile else SLURM
-    here = replace(here, host_mpi="openmpi 4.0.5")
+    here = replace(here, host_mpi=f"{facts['mpi.flavour']} 4.0.5")
     libraries = asked.pop("libraries", None)
     facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}
     here = replace(here, profile=profile, environment={"USER": "ada"}, **facts_here)

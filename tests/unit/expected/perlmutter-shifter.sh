@@ -23,7 +23,7 @@
 # driver: any (each node is asked when the job starts)
 # GPU of a rank: local rank modulo the visible ones (each rank sees the 4 of its node, which keeps peer-to-peer)
 # data: nccl (GPUs, and Horovod's fastest way between them)
-# CPUs for each rank: 32 (its GPU's part of a node)
+# CPUs for each rank: 32 (as asked)
 # threads: 32 (the CPUs for each rank)
 # interface: found on the nodes (each node takes the one that leads to rank 0's node)
 # recipe: from the image (it names it)
@@ -41,9 +41,8 @@ unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-32}"
 export SLURM_CPU_BIND="${SLURM_CPU_BIND:-cores}"
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
-export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-3,2,1,0}"
 
 srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=32 \
-  shifter --image=docker:ada/hvd:1 --module=gpu,nccl-plugin --env=PYTHONNOUSERSITE=1 --env=OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1 \
+  shifter --image=docker:ada/hvd:1 --module=gpu,nccl-plugin --env=PYTHONNOUSERSITE=1 --env=OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1 --env=CUDA_VISIBLE_DEVICES=3,2,1,0 \
   python3 /scratch/ada/runs/torch_mnist-1/code/rank --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5

@@ -42,8 +42,7 @@ module load apptainer
 module load cray-mpich-abi
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
-export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
-export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
+export UCX_TLS=${UCX_TLS:-'^sm'}
 export http_proxy="${http_proxy:-http://proxy.alcf.anl.gov:3128}"
 export https_proxy="${https_proxy:-http://proxy.alcf.anl.gov:3128}"
 export NCCL_NET="${NCCL_NET:-AWS Libfabric}"
@@ -52,10 +51,18 @@ export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}"
 export NCCL_COLLNET_ENABLE="${NCCL_COLLNET_ENABLE:-1}"
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
 export APPTAINER_NO_EVAL=1
-export APPTAINERENV_CUDA_VISIBLE_DEVICES="${APPTAINERENV_CUDA_VISIBLE_DEVICES:-${CUDA_VISIBLE_DEVICES:-3,2,1,0}}"
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 export APPTAINERENV_LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/pals/1.2.12/lib"
+export APPTAINERENV_CUDA_VISIBLE_DEVICES=3,2,1,0
+
+# The host's MPI in the image, before the job proper: found, complete, and one world.
+mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
+  apptainer exec --nv --bind /opt:/opt:ro --bind /var/run/palsd:/var/run/palsd:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  python3 /scratch/ada/runs/torch_mnist-1/code/mpicheck --launcher mpiexec --run-dir /scratch/ada/runs/torch_mnist-1 || {
+  echo "runner: the check of the host's MPI in the image failed, exit code $?" >&2
+  exit 90
+}
 
 mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
   apptainer exec --nv --bind /opt:/opt:ro --bind /var/run/palsd:/var/run/palsd:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \

@@ -8,7 +8,7 @@
 # Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
 # scheduler: slurm (sbatch is on this machine)
 # runtime: apptainer (not on this machine; assumed on the nodes)
-# controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
+# controller: mpi (the host's MPI is to be used)
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
 # srun --mpi: pmix (what the image's MPI speaks (PMIx))
 # --nv: no (the job asks for no GPU)
@@ -34,6 +34,14 @@ export APPTAINER_NO_EVAL=1
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 export APPTAINERENV_LD_LIBRARY_PATH="/opt/openmpi-4.1.4/lib"
+
+# The host's MPI in the image, before the job proper: found, complete, and one world.
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
+  apptainer exec --bind /opt/openmpi-4.1.4:/opt/openmpi-4.1.4:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  python3 /scratch/ada/runs/torch_mnist-1/code/mpicheck --launcher srun --run-dir /scratch/ada/runs/torch_mnist-1 || {
+  echo "runner: the check of the host's MPI in the image failed, exit code $?" >&2
+  exit 90
+}
 
 srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
   apptainer exec --bind /opt/openmpi-4.1.4:/opt/openmpi-4.1.4:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \

@@ -1,0 +1,74 @@
+"""The check as one rank: ldd first, then the hello, in a child so that its end can be told."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from typing import Any
+
+from . import EXIT_HOST_MPI, hello, libraries
+
+SECONDS = 120  # MPI_Init takes a few, on the slowest of systems
+
+
+def main(argv: list[str]) -> int:
+    """Check, say what was found; return 0, or EXIT_HOST_MPI after the failure was recorded."""
+    parser = argparse.ArgumentParser(prog="mpicheck")
+    parser.add_argument("--launcher", required=True)
+    parser.add_argument("--run-dir", required=True)
+    options = parser.parse_args(argv)
+    me = importlib.import_module("rank.task").read(options.launcher, os.environ)
+    problem = _libraries() or _hello(me)
+    if not problem:
+        return 0
+    if me.local_rank == 0:
+        print(f"runner: host MPI: {problem}", flush=True)
+    importlib.import_module("rank.failure").record(
+        me, EXIT_HOST_MPI, f"host MPI: {problem}", options.run_dir
+    )
+    return EXIT_HOST_MPI
+
+
+def _libraries() -> str:
+    path = libraries.extension()
+    if path is None:
+        return "there is no Horovod with MPI in the image"
+    where = libraries.libmpi(path)
+    answer = libraries.ldd(where) if where else ""
+    return libraries.problem(where, answer, os.environ.get("LD_LIBRARY_PATH", ""))
+
+
+def _hello(me: Any) -> str:
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS)
+        os._exit(_say_hello(me))
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number == signal.SIGALRM:
+            return f"the hello did not end within {SECONDS} s"
+        return f"the hello was ended by signal {number}"
+    if os.WEXITSTATUS(status) == EXIT_HOST_MPI:
+        return f"MPI did not see the {me.size} ranks that were started (the lines above)"
+    return "the hello failed (the lines above)" if status else ""
+
+
+def _say_hello(me: Any) -> int:
+    path = libraries.extension()
+    where = libraries.libmpi(path) if path else ""
+    try:
+        size, rank, version = hello.world(where)
+    except (OSError, AttributeError) as error:
+        print(f"{me.name} | {error}", flush=True)
+        return 1
+    if size != me.size:
+        print(f"{me.name} | MPI sees rank {rank} of {size}, by {version}", flush=True)
+        return EXIT_HOST_MPI
+    if rank == 0:
+        print(f"runner: host MPI: {version}, {where}, {size} ranks", flush=True)
+    return 0
