@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from . import design, host, install, lifecycle, nodes, releases, rootfs, toolbox
+from . import design, flavours, host, install, lifecycle, nodes, releases, rootfs, toolbox
 from .design import Design
 from .namespaces import Bind
 from .shell import ClusterError
@@ -43,6 +43,7 @@ def _design_options(start: argparse.ArgumentParser) -> None:
     names = start.add_mutually_exclusive_group()
     names.add_argument("--nodes", type=int, default=2, help="number of compute nodes (2)")
     names.add_argument("--names", metavar="A,B,...", help="names of the compute nodes (n1,n2)")
+    names.add_argument("--like", choices=flavours.FLAVOURS, help="nodes and Slurm as on this site")
     start.add_argument("--release", choices=releases.RELEASES, default=releases.DEFAULT)
     start.add_argument(
         "--quirk",
@@ -54,8 +55,12 @@ def _design_options(start: argparse.ArgumentParser) -> None:
 
 
 def _design(options: argparse.Namespace) -> Design:
+    quirks = tuple(sorted(set(options.quirk)))
+    if options.like:
+        nodes = flavours.FLAVOURS[options.like].nodes
+        return Design(options.release, nodes, quirks, options.like)
     nodes = design.named(options.names) if options.names else design.numbered(options.nodes)
-    return Design(options.release, nodes, tuple(sorted(set(options.quirk))))
+    return Design(options.release, nodes, quirks)
 
 
 def _rootfs(state: State, options: argparse.Namespace) -> None:

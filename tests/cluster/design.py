@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from . import releases
+from . import flavours, releases
+from .flavours.model import Flavour
 from .shell import ClusterError
 
 CONTROLLER = "login"
@@ -23,16 +24,25 @@ TAKEN = (CONTROLLER, "switch", "localhost")
 
 @dataclass(frozen=True)
 class Design:
-    """*release*: a key of RELEASES; *nodes*: names of the compute nodes; *quirks*: of QUIRKS."""
+    """*release*: a key of RELEASES; *nodes*: names of the compute nodes; *quirks*: of QUIRKS.
+
+    *like*: a key of FLAVOURS, whose nodes these are; empty for the default cluster.
+    """
 
     release: str = releases.DEFAULT
     nodes: tuple[str, ...] = ("n1", "n2")
     quirks: tuple[str, ...] = ()
+    like: str = ""
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """The controller, then the compute nodes."""
         return (CONTROLLER, *self.nodes)
+
+    @property
+    def flavour(self) -> Flavour:
+        """What its Slurm is like."""
+        return flavours.FLAVOURS[self.like] if self.like else flavours.kit.flavour(self.nodes)
 
     def has(self, quirk: str) -> bool:
         """Whether the cluster was asked for with *quirk*."""

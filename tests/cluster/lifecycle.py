@@ -52,7 +52,8 @@ def _fingerprint(state: State, tree: Path, design: Design) -> str:
     """Changes with everything the nodes are made from, the checkout's place included."""
     texts = [str(tree), *configure.files(design, first_job=0).values()]
     for name in design.hosts:
-        texts += [slurm.start_script(name), nodes.root_script(state, tree, name)]
+        texts.append(slurm.start_script(design.flavour, name))
+        texts.append(nodes.root_script(state, tree, design, name))
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import namespaces, processes, slurm, toolbox
+from .design import Design
 from .namespaces import Bind
 from .shell import ClusterError
 from .state import State
@@ -15,15 +16,19 @@ from .state import State
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def root_script(state: State, tree: Path, name: str) -> str:
+def root_script(state: State, tree: Path, design: Design, name: str) -> str:
     """The text that makes the root of node *name*."""
     binds = [
         *toolbox.shared_binds(state),
         Bind(state.etc / "slurm", "/etc/slurm"),
         Bind(state.etc / "munge", "/etc/munge"),
         Bind(state.etc / "hosts" / name, "/etc/hosts"),
+        Bind(state.etc / "profile/site.sh", "/etc/profile.d/site.sh"),
+        Bind(state.etc / "modules", "/etc/environment-modules/modules"),
         Bind(state.logs / name, "/var/log", read_only=False),
     ]
+    if second := design.flavour.scratch:
+        binds.append(Bind(state.scratch, second, read_only=False))
     return namespaces.root_script(tree, state.mountpoint, binds, hostname=name)
 
 
@@ -46,10 +51,11 @@ def start(state: State, tree: Path, name: str) -> None:
 
 def _argv(state: State, tree: Path, name: str) -> list[str]:
     # tini is the node's process 1 and reaps what slurmstepd leaves.
-    init = ["tini", "--", "bash", "-c", slurm.start_script(name)]
+    init = ["tini", "--", "bash", "-c", slurm.start_script(state.design.flavour, name)]
+    root = root_script(state, tree, state.design, name)
     unshare = ["unshare", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child"]
     network = ["nsenter", f"--net={state.namespaces / name}"]
-    return [*network, *unshare, "sh", "-c", root_script(state, tree, name), "sh", *init]
+    return [*network, *unshare, "sh", "-c", root, "sh", *init]
 
 
 def inits(state: State) -> dict[str, int | None]:
@@ -64,7 +70,7 @@ def inits(state: State) -> dict[str, int | None]:
 def complete(state: State, name: str) -> bool:
     """Whether the daemons of node *name* are alive."""
     inode = processes.namespaces_below(state.namespaces).get(name)
-    wanted = {"tini", "munged", slurm.daemon(name)}
+    wanted = {"tini", *slurm.daemons(state.design.flavour, name)}
     return inode is not None and wanted <= processes.commands(inode)
 
 

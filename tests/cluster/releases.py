@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 COMMON = (
-    # cluster, and what only clusters with accounts start
+    # cluster; then what only those like a real site use
     *("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge"),
     *("slurmdbd", "slurm-wlm-mysql-plugin", "mariadb-server-core", "liblua5.1-0"),
+    "environment-modules",
     *("openmpi-bin", "tini"),
     # containers
     *("squashfs-tools", "squashfuse", "fuse-overlayfs", "fuse3", "uidmap"),

@@ -113,6 +113,7 @@ chroot . usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {USER}
 mkdir -p {" ".join(FOLDERS)}
 ln -s installs/current opt/runner
 rm -f etc/resolv.conf etc/hosts etc/munge/munge.key
+rm -f etc/profile.d/modules.*  # `module` only where the site has it
 touch etc/resolv.conf etc/hosts
 cat > etc/profile.d/runner.sh <<'END'
 {PROFILE}END

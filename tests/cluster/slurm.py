@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from . import accounting
 from .design import CONTROLLER, IPV6_NAMES, IPV6_ONLY, Design
+from .flavours.model import Flavour, Nodes
 
-# What each node claims to have (SlurmdParameters=config_overrides); real hardware may be smaller.
-CPUS, MEMORY_MB, GPU_TYPE, GPUS = 8, 8192, "A100", 4
 HEALTHY = ("idle", "mixed", "allocated", "completing")
 
 
 def slurm_conf(design: Design, first_job: int) -> str:
     """slurm.conf for *design*; job ids start at *first_job*."""
     return f"""\
-ClusterName=kit
+ClusterName={design.flavour.cluster}
 SlurmctldHost={CONTROLLER}
 SlurmUser=slurm
 FirstJobId={first_job}
@@ -36,7 +36,7 @@ JobAcctGatherType=jobacct_gather/none
 PropagateResourceLimits=NONE
 MpiDefault=none
 {_communication(design)}
-# No slurmdbd: sacct does not work, as on some real sites.
+{_accounting(design.flavour)}
 # A job is forgotten MinJobAge seconds after its end.
 MinJobAge=60
 KillWait=5
@@ -51,11 +51,35 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
 
 SlurmdParameters=config_overrides
 GresTypes=gpu
-NodeName={",".join(design.nodes)} CPUs={CPUS} CoresPerSocket={CPUS} \
-RealMemory={MEMORY_MB} Gres=gpu:{GPU_TYPE}:{GPUS} Feature=x86_64 State=UNKNOWN
-PartitionName=cpu Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00 State=UP
-PartitionName=gpu Nodes=ALL MaxTime=1-00:00:00 DefaultTime=01:00:00 State=UP
-"""
+{_nodes_and_partitions(design.flavour)}"""
+
+
+def _nodes_and_partitions(flavour: Flavour) -> str:
+    lines = [node_line(kind) for kind in flavour.kinds]
+    for partition in flavour.partitions:
+        kinds = [flavour.kinds[place] for place in partition.kinds]
+        names = ",".join(name for kind in kinds for name in kind.names) or "ALL"
+        lines.append(f"PartitionName={partition.name} Nodes={names} {partition.options} State=UP")
+    return "\n".join(lines) + "\n"
+
+
+def node_line(kind: Nodes) -> str:
+    """The line of slurm.conf for nodes of one kind."""
+    words = [
+        f"NodeName={','.join(kind.names)}",
+        f"CPUs={kind.cpus} CoresPerSocket={kind.cpus // kind.threads_per_core}",
+        f"ThreadsPerCore={kind.threads_per_core} RealMemory={kind.memory_mb}",
+        *([f"Gres=gpu:{kind.gpu_type}:{kind.gpus}"] if kind.gpus else []),
+        f"Feature={','.join(kind.features)} State=UNKNOWN",
+    ]
+    return " ".join(words)
+
+
+def _accounting(flavour: Flavour) -> str:
+    text = "JobSubmitPlugins=lua\n" if flavour.job_submit else ""
+    if flavour.accounts:
+        return text + accounting.SLURM_CONF
+    return f"{text}# No slurmdbd: sacct does not work, as on some real sites.\n"
 
 
 def _communication(design: Design) -> str:
@@ -64,31 +88,44 @@ def _communication(design: Design) -> str:
     return "CommunicationParameters=EnableIPv6\n" if design.has(IPV6_NAMES) else ""
 
 
-def gres_conf() -> str:
+def gres_conf(flavour: Flavour) -> str:
     """gres.conf: GPUs without hardware.
 
     NOTE: slurmd 24.11 leaves out GPUs without File= ("Ignoring file-less GPU"), so each has a
     stand-in device, made by start_script().
     """
-    return f"AutoDetect=off\nName=gpu Type={GPU_TYPE} File=/dev/gpu[0-{GPUS - 1}]\n"
+    lines = [
+        f"NodeName={','.join(kind.names)} Name=gpu Type={kind.gpu_type} "
+        f"File=/dev/gpu[0-{kind.gpus - 1}]"
+        for kind in flavour.kinds
+        if kind.gpus
+    ]
+    return "\n".join(["AutoDetect=off", *lines]) + "\n"
 
 
-def daemon(name: str) -> str:
-    """The Slurm daemon of node *name*."""
-    return "slurmctld" if name == CONTROLLER else "slurmd"
+def daemons(flavour: Flavour, name: str) -> tuple[str, ...]:
+    """The programs that run on node *name* as long as it is well."""
+    if name != CONTROLLER:
+        return ("munged", "slurmd")
+    return ("munged", "slurmctld", *(accounting.DAEMONS if flavour.accounts else ()))
 
 
-def start_script(name: str) -> str:
+def start_script(flavour: Flavour, name: str) -> str:
     """Shell text that starts the daemons of node *name* and then sleeps for ever."""
+    kind = flavour.kind_of(name)
+    with_accounts = name == CONTROLLER and flavour.accounts
+    database = accounting.start_script(flavour.cluster, flavour.accounts) if with_accounts else ""
     return f"""\
 set -eu
 install -d -o munge -g munge -m 755 /run/munge
 install -d -o munge -g munge -m 700 /var/log/munge
 install -d -o slurm -g slurm -m 755 /var/log/slurm /var/spool/slurmctld
 install -d /var/spool/slurmd
-for number in $(seq 0 {GPUS - 1}); do mknod -m 666 "/dev/gpu$number" c 1 3; done
+for ((number = 0; number < {kind.gpus if kind else 0}; number++)); do
+    mknod -m 666 "/dev/gpu$number" c 1 3
+done
 setpriv --reuid=munge --regid=munge --init-groups munged
-{daemon(name)}
+{database}{"slurmctld" if name == CONTROLLER else "slurmd"}
 exec sleep infinity
 """
 

@@ -84,19 +84,6 @@ def test_missing_capabilities_are_named() -> None:
     assert host.missing_capabilities(f"CapEff:\t{without:016x}\n") == ["CAP_SYS_ADMIN"]
 
 
-def test_slurm_conf_names_each_node_and_types_the_gpus() -> None:
-    text = slurm.slurm_conf(Design(nodes=("n1", "n2", "n3")), first_job=7000)
-    assert "NodeName=n1,n2,n3 CPUs=8 CoresPerSocket=8 RealMemory=8192 Gres=gpu:A100:4" in text
-    assert "FirstJobId=7000\n" in text
-    assert "AccountingStorage" not in text
-    assert slurm.gres_conf().endswith("Name=gpu Type=A100 File=/dev/gpu[0-3]\n")
-
-
-def test_each_node_starts_its_own_daemon() -> None:
-    assert "\nslurmctld\n" in slurm.start_script("login")
-    assert "\nslurmd\n" in slurm.start_script("n1")
-
-
 @pytest.mark.parametrize(
     ("text", "healthy"),
     [
