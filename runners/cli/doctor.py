@@ -71,27 +71,44 @@ def _all(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     name = settings.get("image")
     if max_wait is not None and not name:
         raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
-    made, about = _plan(name, flags, here) if name else (None, [])
-    runs_dir, image = Path(settings.get("runs-dir")).absolute(), made.spec.image if made else None
+    made, about = _plan(flags, here, max_wait is None) if name else (None, [])
+    runs_dir = Path(settings.get("runs-dir")).absolute()
+    image = _file(made) if made else None
     found = question.examine(machine.subjects(here, runs_dir, image)) + about
     return found if made is None or max_wait is None else found + _job(made, max_wait)
 
 
-def _plan(name: str, flags: dict[str, Any], here: Site) -> tuple[Plan | None, list[Finding]]:
+def _plan(flags: dict[str, Any], here: Site, dry_run: bool) -> tuple[Plan | None, list[Finding]]:
     """Return the plan of the job, None when there can be none, and what there is to say."""
     from ..doctor import job
     from ..doctor.checks import image as check
-    from ..images import choose, inspect
     from . import again, launch
 
     try:
-        path = choose.on_disk(name).path
-        facts = inspect.inspect(path)
-        found = [*check.facts(facts), *check.fits(facts, here)]
-        made = launch.plan_for(job.trainer(path), job.preset(), flags, here, dry_run=False)
-        return made, [*found, *check.plan(made, lambda item: "\n".join(again.remedies([item])))]
+        made = launch.plan_for(job.trainer(), job.preset(), flags, here, dry_run)
+        planned = check.plan(made, lambda item: "\n".join(again.remedies([item])))
+        return made, [*_inspected(made, here), *planned]
     except RunnerError as error:
         return None, [check.refused(error)]
+
+
+def _file(made: Plan) -> Path | None:
+    """Return the image where it is a file, or a sandbox folder, on this machine."""
+    from ..plan import where
+
+    image = made.spec.image
+    return image if made.runtime in where.CONTAINERS and image.exists() else None
+
+
+def _inspected(made: Plan, here: Site) -> list[Finding]:
+    from ..doctor.checks import image as check
+    from ..images import inspect
+
+    image = _file(made)
+    if image is None:
+        return []
+    facts = inspect.inspect(image)
+    return [*check.facts(facts), *check.fits(facts, here)]
 
 
 def _job(made: Plan, max_wait: int) -> list[Finding]:

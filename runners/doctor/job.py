@@ -11,6 +11,7 @@ from .. import config, jobs, launch, watch
 from ..images import roots
 from ..jobs import Job, JobPaths, JobState
 from ..model import BindMount, Plan, Trainer
+from ..plan import where
 from ..watch import Status
 
 TRIAL = Path(__file__).parent / "trial"
@@ -37,9 +38,9 @@ class Outcome:
     log: str
 
 
-def trainer(image: Path) -> Trainer:
-    """Return the trial, which looks at `image` from each node."""
-    return Trainer("doctor", TRIAL.name, None, (str(image),))
+def trainer() -> Trainer:
+    """Return the trial, whose arguments `submit` adds."""
+    return Trainer("doctor", TRIAL.name, None)
 
 
 def preset() -> config.Layer:
@@ -49,10 +50,10 @@ def preset() -> config.Layer:
 
 def submit(plan: Plan) -> tuple[JobPaths, Job]:
     """Submit the trial, with the image file itself to be seen from within; raise as `launch`."""
-    image, trial = plan.spec.image, plan.spec.trainer
-    told = replace(trial, args=(*trial.args, str(plan.spec.resources.tasks)))
+    image = plan.spec.image
+    told = replace(trainer(), args=(str(image), str(plan.spec.resources.tasks)))
     plan = replace(plan, spec=replace(plan.spec, trainer=told))
-    if image.exists() and plan.runtime in ("apptainer", "singularity"):
+    if image.exists() and plan.runtime in where.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
     draft = launch.draft(plan, packages=(TRIAL,))

@@ -46,7 +46,8 @@ def _no_result(found: Outcome) -> Finding:
     if found.status.state == JobState.COMPLETED and alone:
         says = f"{len(alone)} ranks ran, but the image has no Horovod that Python can use"
         reasons = "\n".join(f"{name}: {why}" for name, why in alone[0]["problems"].items())
-        return Finding(SUBJECT, "trial", FAILURE, says, reasons, "runner inspect IMAGE")
+        fix = "runner doctor --job --image horovod_cpu.sif ..., or another with Horovod"
+        return Finding(SUBJECT, "trial", FAILURE, says, reasons, fix)
     says = f"job {found.job.id} ended: {found.status.state.value} {found.status.reason}".rstrip()
     lines = [culprit(found.paths, found.job) or "no rank left a word"]
     lines += found.log.strip().splitlines()[-LINES_SHOWN:]
