@@ -26,7 +26,7 @@ def variables(
 ) -> None:
     """Set what MPI in containers and what the site's network needs."""
     if controller == "mpi" and runtime != "none":
-        _mpi_in_containers(image, notes)
+        _mpi_in_containers(spec, image, notes)
     if controller == "mpi" and spec.resources.overcommit:
         notes.set(
             "OMPI_MCA_mpi_yield_when_idle",
@@ -39,10 +39,10 @@ def variables(
         notes.warn(f"your {name}={site.environment[name]} is kept")
 
 
-def _mpi_in_containers(image: ImageInfo, notes: Notes) -> None:
+def _mpi_in_containers(spec: JobSpec, image: ImageInfo, notes: Notes) -> None:
     """Each rank has a user namespace of its own, and the PMIx of another version outside."""
     if image.fact("mpi.flavour") == "mpich":
-        if older(image.fact("mpi.version") or "0", "4.2"):
+        if older(image.fact("mpi.version") or "0", "4.2") and not spec.host_mpi:
             # MPICH issue 6596: from 4.2 on there is a barrier in MPI_Finalize.
             notes.set(
                 "UCX_TLS",

@@ -42,7 +42,6 @@ module load apptainer
 module load cray-mpich-abi
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
-export UCX_TLS=${UCX_TLS:-'^sm'}
 export http_proxy="${http_proxy:-http://proxy.alcf.anl.gov:3128}"
 export https_proxy="${https_proxy:-http://proxy.alcf.anl.gov:3128}"
 export NCCL_NET="${NCCL_NET:-AWS Libfabric}"
