@@ -19,7 +19,7 @@ from . import rootfs, toolbox
 from .namespaces import Bind
 from .releases import RELEASES
 from .shell import run
-from .state import CHECKOUT, State
+from .state import CHECKOUT, State, locked
 
 SOURCES = ("containers", "runners", "recipes")
 KEPT = 6  # older installs are deleted; programs may still run from the younger ones
@@ -62,7 +62,7 @@ def refresh(state: State) -> bool:
     if current.is_symlink() and os.readlink(current) == wanted:
         return False
     if not (state.installs / wanted).exists():
-        _make(state, wanted, ADD_PROJECT, [], base=_base(state))
+        _make(state, state.installs / wanted, ADD_PROJECT, [], base=_base(state))
     _point(current, wanted)
     _prune(state.installs, keep=wanted)
     return True
@@ -84,13 +84,15 @@ def _key(state: State, files: Iterable[Path]) -> str:
 
 
 def _base(state: State) -> Path:
-    """An environment with the dependencies, by the content of pyproject.toml."""
-    name = f"base-{_key(state, [CHECKOUT / 'pyproject.toml'])}"
-    if not (state.installs / name).exists():
-        dependencies = _dependencies(state)
-        wheels = _wheels(state, dependencies)
-        _make(state, name, MAKE_BASE, dependencies, binds=[Bind(wheels, "/mnt")])
-    return state.installs / name
+    """An environment with the dependencies, by the content of pyproject.toml; for all clusters."""
+    target = state.cache / "environments" / _key(state, [CHECKOUT / "pyproject.toml"])
+    if not target.exists():
+        with locked(target.parent):
+            if not target.exists():
+                dependencies = _dependencies(state)
+                wheels = _wheels(state, dependencies)
+                _make(state, target, MAKE_BASE, dependencies, binds=[Bind(wheels, "/mnt")])
+    return target
 
 
 def _dependencies(state: State) -> list[str]:
@@ -114,14 +116,14 @@ def _wheels(state: State, dependencies: Sequence[str]) -> Path:
 
 def _make(
     state: State,
-    name: str,
+    target: Path,
     script: str,
     words: Sequence[str],
     base: Path | None = None,
     binds: Sequence[Bind] = (),
 ) -> None:
-    """Run *script* with /opt/runner as an empty folder or a copy of *base*; keep it as *name*."""
-    with tempfile.TemporaryDirectory(dir=state.installs, prefix="part-") as folder:
+    """Run *script* with /opt/runner as an empty folder or a copy of *base*; keep it as *target*."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="part-") as folder:
         part = Path(folder)
         part.chmod(0o755)
         if base:
@@ -131,7 +133,7 @@ def _make(
         command = ["bash", "-c", script, "bash", *words]
         all_binds = [Bind(part, "/opt/installs", read_only=False), *binds]
         run(toolbox.argv(state, command, "root", all_binds))
-        (part / "environment").rename(state.installs / name)
+        (part / "environment").rename(target)
 
 
 def _point(link: Path, target: str) -> None:
