@@ -64,9 +64,9 @@ def doctor_command(job: bool, run: str | None, max_wait: int, as_json: bool, **v
 def _all(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     """Return every finding; `max_wait` is None without a job."""
     from ..doctor import job, machine, question
-    from . import launch
+    from . import planning
 
-    here = launch.look_around(flags, job.preset())
+    here = planning.look_around(flags, job.preset())
     settings = config.load(flags, os.environ, job.preset(), here.profile)
     name = settings.get("image")
     if max_wait is not None and not name:
@@ -82,10 +82,10 @@ def _plan(flags: dict[str, Any], here: Site, dry_run: bool) -> tuple[Plan | None
     """Return the plan of the job, None when there can be none, and what there is to say."""
     from ..doctor import job
     from ..doctor.checks import image as check
-    from . import again, launch
+    from . import again, planning
 
     try:
-        made = launch.plan_for(job.trainer(), job.preset(), flags, here, dry_run)
+        made = planning.plan_for(job.trainer(), job.preset(), flags, here, dry_run)
         planned = check.plan(made, lambda item: "\n".join(again.remedies([item])))
         return made, [*_inspected(made, here), *planned]
     except RunnerError as error:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import sys
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from .. import config, launch, plan, request, site, trainers, watch
+from .. import launch, watch
 from ..errors import Refused
-from ..hostmpi import find as hostmpi
-from ..images import choose, policy, reference, roots
+from ..images import roots
 from ..jobs import Job, JobPaths
-from ..model import ImageInfo, Plan, Site, Trainer
-from ..plan import where
-from ..sites import find
-from . import again, options, show
+from ..model import Plan
+from . import again, options, planning, show
 
 EXAMPLE = """\b
 Examples:
@@ -41,7 +35,7 @@ HERE = ("local", "allocation")  # schedulers whose jobs are processes of this ma
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in an image."""
-    made = make_plan(trainer, args, options.flags(values), values["dry_run"])
+    made = planning.make_plan(trainer, args, options.flags(values), values["dry_run"])
     _refuse(made, values["force"])
     draft = launch.draft(made)
     if values["dry_run"]:
@@ -70,66 +64,6 @@ def _refuse(made: Plan, force: bool) -> None:
     if not force:
         raise error
     click.echo(f"runner: warning: submitted by force, although {error}", err=True)
-
-
-def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
-    """Return the plan for what the command line, files and environment ask."""
-    found, preset = trainers.find(trainer, args)
-    return plan_for(found, preset, flags, look_around(flags, preset), dry_run)
-
-
-def plan_for(
-    found: Trainer, preset: config.Layer | None, flags: dict[str, Any], here: Site, dry_run: bool
-) -> Plan:
-    """The same for a trainer that was found, with its preset, on a site that was asked."""
-    settings = config.load(flags, os.environ, preset, here.profile)
-    policies = policy.load(os.environ)
-    runtime = where.expected(settings.get("runtime"), here)
-    image = _image(settings.get("image"), runtime, dry_run, policies)
-    spec = request.job_spec(settings, image.path, found)
-    verdict = policy.decide(policies, image.path)
-    if spec.launcher == "mpirun" or spec.host_mpi:
-        here = replace(here, host_mpi=site.mpirun())
-    if spec.host_mpi and not (here.profile and here.profile.host_mpi):
-        here = replace(here, host_libraries=hostmpi.libraries())
-    made = plan.solve(spec, here, _looked_into(image))
-    decisions = (*made.decisions, *verdict.decisions)
-    return replace(made, decisions=decisions, verified_digest=verdict.digest)
-
-
-def look_around(flags: dict[str, Any], preset: config.Layer | None) -> Site:
-    """Return what this machine offers, with the profile of the site that it belongs to."""
-    here = site.probe()
-    name = config.load(flags, os.environ, preset).get("site")
-    host = socket.gethostname()
-    return replace(here, profile=find.find(name, here.cluster_name, host, os.environ))
-
-
-def _looked_into(image: ImageInfo) -> ImageInfo:
-    """Look into an image that is not ours, and say so, since it takes seconds the first time."""
-    if image.ours or not image.path.exists():
-        return image
-    from ..images import facts  # 20 ms that a launch of an image of ours need not pay
-
-    return facts.found(image, lambda text: click.echo(f"runner: {text}", err=True))
-
-
-def _image(
-    name: str | None, runtime: str, dry_run: bool, policies: tuple[policy.Policy, ...]
-) -> ImageInfo:
-    """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
-    if runtime not in where.CONTAINERS:
-        from ..images import elsewhere  # 20 ms that other launches need not pay
-
-        return elsewhere.image(name, runtime, policies)
-    if not name or not reference.is_remote(name):
-        return choose.on_disk(name)
-    from ..images import bring
-    from . import progress
-
-    known_only = any(rules.known_digests_only for rules in policies)
-    with progress.display() as display:
-        return bring.image(name, dry_run, known_only, display)
 
 
 def _stays(made: Plan, values: dict[str, Any]) -> bool:

@@ -10,8 +10,7 @@ import click
 
 from .. import launch
 from ..model import Plan
-from . import again, exits, options, show
-from .launch import make_plan
+from . import again, exits, options, planning, show
 
 EXAMPLE = """\b
 Examples:
@@ -27,7 +26,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="print JSON, the script included")
 def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Show what a launch would choose, why, and what that rests on; nothing is submitted."""
-    made = make_plan(trainer, args, options.flags(values), dry_run=True)
+    made = planning.make_plan(trainer, args, options.flags(values), dry_run=True)
     if values["as_json"]:
         show.print_json(as_data(made))
     else:
