@@ -80,6 +80,31 @@ def test_a_job_on_two_nodes(login: Login, controller: str, each: int) -> None:
         assert name not in login.runner("config", "show").stdout, "for that job only"
 
 
+# Another id in the header, as a build of the same things at another time would have.
+ANOTHER_ID = "printf 'another build..' | dd of=$1 bs=1 seek=48 conv=notrunc 2> /dev/null"
+
+
+@pytest.fixture
+def two_images(login: Login) -> Iterator[str]:
+    """An image that is another file on node n2 than on the others."""
+    image, other = f"{login.folder}/a.sif", f"{login.folder}/b.sif"
+    login.sh(f"cp {IMAGE} {image}; cp {IMAGE} {other}; set {other}; {ANOTHER_ID}")
+    on_n2 = ("--node", "n2", "--as", "root")
+    done = on_cluster(["mount", "--bind", other, image], *on_n2)
+    assert done.returncode == 0, done.stderr
+    yield image
+    on_cluster(["umount", image], *on_n2)
+
+
+def test_nodes_that_see_another_image(login: Login, two_images: str) -> None:
+    words = ("--image", two_images, "--job", "--nodes", "2", "--controller", "gloo")
+    report = doctor(login, *words)
+    image = report.of("world", "image")
+    assert (report.code, image["state"]) == (REFUSED, "failure")
+    assert "do not see the same image" in image["says"]
+    assert report.of("world", "ranks")["state"] == "ok", "they ran all the same"
+
+
 def test_a_job_that_waits_is_come_back_to(login: Login) -> None:
     report = doctor(login, "--image", IMAGE, "--job", "--max-wait", "0", "--controller", "gloo")
     waits = report.of("job", "trial")
