@@ -1,0 +1,45 @@
+"""A cluster beside the one that the tests run on: another release, other names, another site."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cluster.state import UID, USER, State
+
+from .conftest import CHECKOUT, IMAGE
+
+
+@contextmanager
+def cluster(*options: str) -> Iterator[None]:
+    """Start a cluster with these options of `up`; commands go there until it ends.
+
+    The image comes along as a hard link, so nothing of size is copied. Nothing of it is left.
+    """
+    first = State.locate()
+    own = State(first.cache, first.root.with_name(f"{first.root.name}-beside-{os.getpid()}"))
+    command = [sys.executable, "-m", "tests.cluster", "--state", str(own.root)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RUNNER_TEST_CLUSTER", str(own.root))
+        try:
+            _bring_image(first, own)
+            subprocess.run([*command, "up", *options], cwd=CHECKOUT, check=True)
+            yield
+        finally:
+            subprocess.run([*command, "down"], cwd=CHECKOUT, check=True)
+            shutil.rmtree(own.root)
+
+
+def _bring_image(first: State, own: State) -> None:
+    own.create_shared()
+    name = IMAGE.rpartition("/")[2]
+    images = own.scratch / USER / "images"
+    images.mkdir()
+    os.chown(images, UID, UID)
+    os.link(first.scratch / USER / "images" / name, images / name)
