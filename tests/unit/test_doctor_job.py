@@ -281,6 +281,13 @@ def test_a_job_that_failed_shows_its_log(tmp_path: Path) -> None:
     assert "ValueError: no" in found.evidence
 
 
+def test_a_job_that_fails_at_its_end_is_a_failure(tmp_path: Path) -> None:
+    result = {"framework": "torch", "started": 4, "bandwidth": TABLE, "ranks": ranks()}
+    found = job.check(outcome(tmp_path, JobState.FAILED, result))
+    assert named(found, "trial").state == FAILURE
+    assert named(found, "ranks").state == OK
+
+
 def test_an_image_without_horovod(tmp_path: Path) -> None:
     text = '{"problems": {"torch": "No module named torch"}}'
     (tmp_path / "rank-1@n1.json").write_text(text)

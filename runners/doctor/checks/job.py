@@ -59,7 +59,11 @@ def _ended(found: Outcome, result: dict[str, Any]) -> Finding:
     device = result["ranks"][0]["device"]
     controller = result["ranks"][0]["variables"].get("HOROVOD_CONTROLLER", "?")
     says = f"job {found.job.id} ran: {result['framework']} on {device}, controller {controller}"
-    return Finding(SUBJECT, "trial", OK, says, f"its folder: {found.paths.root}")
+    if found.status.state == JobState.COMPLETED:
+        return Finding(SUBJECT, "trial", OK, says, f"its folder: {found.paths.root}")
+    says += f"; it measured all, then ended: {found.status.state.value}"
+    evidence = culprit(found.paths, found.job) or ""
+    return Finding(SUBJECT, "trial", FAILURE, says, evidence, f"runner logs {found.paths.root}")
 
 
 def _nodes(ranks: list[dict[str, Any]]) -> list[Finding]:

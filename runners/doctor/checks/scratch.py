@@ -34,7 +34,8 @@ def _place(place: Place) -> Finding:
     complaints = _complaints(place, place.volume)
     state = (OK, WARNING, FAILURE)[max((weight for weight, _ in complaints), default=0)]
     says = "; ".join(text for _, text in complaints) or _room(place.volume)
-    evidence = f"{place.path}: {place.volume.type}, {_room(place.volume)}"
+    files = "" if place.volume.inodes is None else f", room for {place.volume.inodes} files"
+    evidence = f"{place.path}: {place.volume.type}, {_room(place.volume)}{files}"
     fix = ELSEWHERE[place.role] if complaints else ""
     return Finding(SUBJECT, place.role, state, says, evidence, fix)
 

@@ -1,0 +1,89 @@
+"""`runner doctor` as it is typed, on a machine with nothing on its PATH."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from runners.cli import diagnosis
+from runners.cli.doctor import doctor_command
+from runners.doctor.finding import FAILURE, OK, WARNING, Finding
+from runners.errors import NotFound, UsageError
+
+
+@pytest.fixture(autouse=True)
+def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder, a home and a PATH in which there is nothing."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("PATH", "HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "RUNNER_SCRATCH"):
+        monkeypatch.setenv(name, str(tmp_path))
+
+
+def run(*words: str) -> Any:
+    """Run the command; errors come out as they are."""
+    return CliRunner().invoke(doctor_command, words, catch_exceptions=True)
+
+
+def test_a_machine_with_nothing_fails_in_good_order() -> None:
+    done = run("--json")
+    assert done.exit_code == 80
+    report = json.loads(done.stdout)
+    assert report["failed"]
+    assert sum(report["counts"].values()) == len(report["findings"])
+    subjects = dict.fromkeys(item["subject"] for item in report["findings"])
+    assert list(subjects) == [
+        "containers",
+        "scheduler",
+        "GPU",
+        "network",
+        "disk",
+        "environment",
+    ]
+    assert all(item["fix"] for item in report["findings"] if item["state"] == FAILURE)
+
+
+def test_an_image_that_is_not_there_is_a_finding() -> None:
+    done = run("--image", "no.sif", "--json")
+    (found,) = [item for item in json.loads(done.stdout)["findings"] if item["subject"] == "image"]
+    assert (found["state"], done.exit_code) == (FAILURE, 80)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--job"], UsageError),
+        (["--job", "--run", "doctor-1"], UsageError),
+        (["--run", "doctor-1"], NotFound),
+    ],
+)
+def test_what_makes_no_sense(words: list[str], error: type[Exception]) -> None:
+    assert isinstance(run(*words).exception, error)
+
+
+def test_words_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    diagnosis.show(
+        [
+            Finding("disk", "runs", FAILURE, "no space", "a\nb", "one command\nanother"),
+            Finding("disk", "scratch", OK, "12 GB free [bold]"),
+            Finding("GPU", "driver", WARNING, "too old"),
+        ]
+    )
+    assert (
+        capsys.readouterr().out
+        == """\
+disk
+  ok       scratch: 12 GB free [bold]
+  failure  runs: no space
+           a
+           b
+           try: one command
+           try: another
+GPU
+  warning  driver: too old
+1 ok, 1 warning, 1 failure
+"""
+    )
