@@ -14,55 +14,12 @@ from runners.doctor.facts.transport import Words
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.job import Outcome
 from runners.doctor.trial import bandwidth
-from runners.doctor.trial.interfaces import Interface, Port
+from runners.doctor.trial.interfaces import Interface
 from runners.jobs import Job, JobPaths, JobState
 from runners.watch import Status
 
 from .test_doctor_checks import named, states
-
-Record = dict[str, Any]
-ETH = asdict(Interface("eth0", "ethernet", True, True, 10000, ("10.77.0.2",)))
-IPOIB = asdict(Interface("ib0", "ipoib", True, True, 0, ("10.78.0.2",)))
-HSN = asdict(Interface("hsn0", "slingshot", True, True, 200000, ("10.79.0.2",)))
-IB = asdict(Port("mlx5_0", "1", "infiniband", "ACTIVE", "200 Gb/sec (4X HDR)", 200.0))
-VIEW = {"path": "/a.sif", "device": 1, "inode": 2, "size": 3, "mtime": 4.0, "of": "every byte"}
-SENT = {"lo": 10**9, "eth0": 10**8, "eth1": 1000}
-
-
-def record(rank: int, **changes: Any) -> Record:
-    """Return what one of four ranks on two nodes, two each, writes."""
-    node, local = divmod(rank, 2)
-    facts: Record = {
-        "host": f"n{node + 1}",
-        "rank": rank,
-        "size": 4,
-        "local_rank": local,
-        "local_size": 2,
-        "cross_rank": node,
-        "cross_size": 2,
-        "cpus": [2 * local, 2 * local + 1],
-        "cpus_of_node": 4,
-        "threads": 2,
-        "device": "cpu",
-        "gpu": "",
-        "shared_memory": 10**10,
-        "told": {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(local)},
-        "variables": {"HOROVOD_CONTROLLER": "gloo"},
-        "locked_memory": -1,
-        "interfaces": [ETH],
-        "ports": [],
-        "sent": SENT,
-        "connections": {"eth0": 3},
-    }
-    if local == 0:
-        facts["image"] = {**VIEW, "sha256": "ab" * 32}
-    return {**facts, **changes}
-
-
-def ranks(**changes: Any) -> list[Record]:
-    """Return all four; `changes` are those of each."""
-    return [record(rank, **changes) for rank in range(4)]
-
+from .trial import ETH, HSN, IB, IPOIB, VIEW, Record, ranks, record
 
 # Measuring
 
