@@ -126,8 +126,9 @@ def _of_mpirun(host_mpi: str, image: ImageInfo) -> str:
             f"({host_mpi}) offers {NAMES[offers]}: every rank would be alone"
         )
     own = image.fact("mpi.version")
-    if flavour == "openmpi" and own and own.partition(".")[0] != version.partition(".")[0]:
-        # mpirun of 5 tells its ranks of itself in another way than that of 4 (PRRTE for ORTE).
+    mine, theirs = own.partition(".")[0], version.partition(".")[0]
+    # Open MPI 5 joins what mpirun of 4 or 5 starts; 4 only what mpirun of 4 does (matrix).
+    if flavour == "openmpi" and mine.isdigit() and int(mine) < 5 and mine != theirs:
         return (
             f"Open MPI {own} in {image.path.name} does not join a world that mpirun of Open MPI "
             f"{version} starts: every rank would be alone"

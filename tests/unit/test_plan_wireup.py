@@ -102,12 +102,23 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     assert "no mpirun" in plan.solve(spec, nothing, OPENMPI).refusals[0].what
 
 
-def test_mpirun_of_another_generation() -> None:
-    older = replace(SITE, host_mpi="openmpi 4.1.4")
+@pytest.mark.parametrize(
+    ("image", "host", "works"),
+    [
+        ("4.1.4", "4.1.4", True),
+        ("4.1.4", "5.0.7", False),
+        ("5.0.7", "4.1.4", True),
+        ("5.0.7", "5.0.7", True),
+    ],
+)
+def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
     spec = replace(SPEC, launcher="mpirun", controller="mpi")
-    (refusal,) = plan.solve(spec, older, OPENMPI).refusals
-    assert "does not join a world that mpirun of Open MPI 4.1.4 starts" in refusal.what
-    assert refusal.remedies == ("--controller gloo", "--launcher srun")
+    inside = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version=image, pmix_version="4.2.2")
+    made = plan.solve(spec, replace(SITE, host_mpi=f"openmpi {host}"), inside)
+    assert (not made.refusals) is works
+    if not works:
+        assert f"mpirun of Open MPI {host} starts" in made.refusals[0].what
+        assert made.refusals[0].remedies == ("--controller gloo", "--launcher srun")
 
 
 @pytest.mark.parametrize(
