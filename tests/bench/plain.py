@@ -24,14 +24,20 @@ def environment(plan: Plan) -> Path:
 
     Raises Skipped when the host lacks what it takes, BenchError when pip fails.
     """
-    python = _interpreter(plan.image.python)
     if shutil.which("mpirun") is None:
         raise Skipped(f"mpirun is not on this machine: install {LIBRARIES}")
+    folder = made(plan)
+    _check(folder)
+    return folder
+
+
+def made(plan: Plan) -> Path:
+    """The same, for another machine that has the MPI."""
+    python = _interpreter(plan.image.python)
     name = key(python=python, wheels=plan.wheels.name, horovod=plan.horovod.name)
     folder = plan.places.cache / "builds" / f"plain-{name}"
     if not folder.exists():
         _make(plan, python, folder)
-    _check(folder)
     return folder
 
 

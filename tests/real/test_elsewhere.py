@@ -1,0 +1,173 @@
+"""Other ways to run than a container with its own MPI under sbatch: all for real.
+
+Within an allocation; with the host's MPI in the image; and in an environment without a container.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bench import plain
+from tests.cluster.state import USER, State
+
+from .beside import cluster
+from .conftest import IMAGE, Login
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
+HELLO = """
+import os
+import sys
+import time
+import horovod.torch as hvd
+import torch
+hvd.init()
+total = hvd.allreduce(torch.ones(1) * (hvd.rank() + 1), op=hvd.Sum).item()
+print("rank", hvd.rank(), "of", hvd.size(), "total", total, "in", sys.prefix, flush=True)
+time.sleep(float(os.environ.get("HOLD", "0")))
+hvd.shutdown()
+"""
+RANK = re.compile(r"^\d@(n\d) \| rank (\d) of (\d) total ([\d.]+) in (\S+)$", re.MULTILINE)
+TWO = ("--nodes", "2", "--ntasks-per-node", "1")
+HOST_MPI = 90
+
+
+def ranks(output: str) -> list[tuple[str, ...]]:
+    """What the ranks of a job printed: node, rank, size, total, prefix."""
+    return sorted(found.groups() for found in RANK.finditer(output))
+
+
+@pytest.fixture
+def hello(login: Login) -> str:
+    return login.write("hello.py", HELLO)
+
+
+def in_allocation(login: Login, *commands: str) -> str:
+    """Run shell commands within a job of two nodes, with room for four ranks on each."""
+    inner = login.write("inner.sh", "\n".join(["set -e", *commands]))
+    done = login.run("salloc", "--quiet", "-N2", "--ntasks-per-node=4", "bash", inner)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_parts_of_an_allocation(login: Login, hello: str) -> None:
+    launch = f"runner launch --scheduler allocation --image {IMAGE}"
+    one_node = in_allocation(
+        login,
+        f"{launch} --nodes 1 --ntasks-per-node 2 --nodelist n2 --controller mpi {hello}",
+        f"{launch} --nodes 3 {hello} 2> refused || echo code $?",
+    )
+    prefix = "/opt/horovod"
+    assert ranks(one_node) == [("n2", str(r), "2", "3.0", prefix) for r in range(2)]
+    assert "code 80" in one_node
+    assert "has 2 nodes, fewer than --nodes 3" in login.sh("cat refused")
+    jobs = json.loads(login.runner("list", "--json").stdout)
+    assert [job["state"] for job in jobs] == ["COMPLETED"]
+    assert re.fullmatch(r"\d+\.local-\d+-\d+", jobs[0]["id"])
+
+
+def test_a_job_in_an_allocation_is_cancelled_and_the_allocation_stays(
+    login: Login, hello: str
+) -> None:
+    launch = f"runner launch --scheduler allocation --image {IMAGE} --controller gloo"
+    said = in_allocation(
+        login,
+        f"{launch} --nodes 2 --env HOLD=300 --parsable {hello}",
+        "until [ $(runner logs | grep -c ' of 2 ') = 2 ]; do sleep 0.5; done",
+        "runner cancel",
+        "runner wait || echo code $?",
+        "until [ $(squeue --noheader --steps | grep -vc extern) = 0 ]; do sleep 0.5; done",
+        "srun --nodes=2 --ntasks=2 --overlap hostname",
+    )
+    assert "code 86" in said
+    assert sorted(said.split()[-2:]) == ["n1", "n2"]
+
+
+def test_a_host_mpi_that_is_too_new_for_the_image_is_told_before_the_job(
+    login: Login, hello: str
+) -> None:
+    """Debian 13's Open MPI needs a newer C library than the image, a Debian 12, has."""
+    done = login.launch(*TWO, "--host-mpi", "--follow", hello)
+    assert done.returncode == HOST_MPI, done.stdout + done.stderr
+    assert "the image's C library is too old for the host's MPI" in done.stdout
+    assert "needs GLIBC_2." in done.stderr
+    assert not ranks(done.stdout)
+
+
+def test_a_path_that_does_not_lead_to_the_hosts_mpi_is_told(login: Login, hello: str) -> None:
+    """Say that the host's MPI is in an empty folder: the image's own would be taken silently."""
+    login.sh("mkdir -p empty config/runner/sites")
+    login.write(
+        "config/runner/sites/empty.toml",
+        f'base = "slurm"\n[host_mpi]\nbinds = ["{login.folder}/empty:/empty"]\n'
+        'library_path = "/empty"\n[sources]\nhost_mpi = { text = "test", date = "2026-11-21" }\n',
+    )
+    env = {"XDG_CONFIG_HOME": f"{login.folder}/config"}
+    words = ("launch", "--image", IMAGE, *TWO, "--host-mpi", "--site", "empty", "--follow", hello)
+    done = login.runner(*words, env=env)
+    assert done.returncode == HOST_MPI, done.stdout + done.stderr
+    assert "Horovod finds the image's own MPI" in done.stdout
+    assert "the host's are in /empty" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def bookworm() -> Iterator[State]:
+    """A cluster of Debian 12, as the image is, with a plain environment on its shared folder."""
+    with cluster("--release", "bookworm"):
+        state = State.locate()
+        _environment(state.scratch / USER / "plain")
+        yield state
+
+
+def _environment(folder: Path) -> None:
+    """Link the packages of the plain environment there, without TensorFlow and what it needs."""
+    made = plain.made(plain.image_plan())
+    left_out = shutil.ignore_patterns("tensorflow*", "tf_keras*", "keras*", "scipy*", "clang*")
+    shutil.copytree(made, folder, symlinks=True, copy_function=os.link, ignore=left_out)
+    script = folder / "bin" / "horovodrun"
+    text = script.read_text(encoding="utf-8").partition("\n")[2]
+    script.unlink()  # a link to the one whose first line has another folder
+    script.write_text(f"#!/scratch/{USER}/plain/bin/python\n{text}", encoding="utf-8")
+    script.chmod(0o755)
+
+
+def test_the_hosts_mpi_serves_an_image_of_the_same_kind(
+    bookworm: State, login: Login, hello: str
+) -> None:
+    done = login.launch(*TWO, "--host-mpi", "--follow", hello)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "runner: host MPI: Open MPI v4.1.4, /host-mpi/libmpi.so.40, 2 ranks" in done.stdout
+    assert ranks(done.stdout) == [
+        ("n1", "0", "2", "3.0", "/opt/horovod"),
+        ("n2", "1", "2", "3.0", "/opt/horovod"),
+    ]
+
+
+@pytest.mark.parametrize("controller", ["mpi", "gloo"])
+def test_an_environment_without_a_container(
+    bookworm: State, login: Login, hello: str, controller: str
+) -> None:
+    words = ("--runtime", "none", "--image", f"/scratch/{USER}/plain", *TWO)
+    done = login.runner("launch", *words, "--controller", controller, "--follow", hello)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ranks(done.stdout) == [
+        ("n1", "0", "2", "3.0", f"/scratch/{USER}/plain"),
+        ("n2", "1", "2", "3.0", f"/scratch/{USER}/plain"),
+    ]
+
+
+def test_what_an_environment_cannot_have(bookworm: State, login: Login, hello: str) -> None:
+    folder = f"/scratch/{USER}/plain"
+    words = ("launch", "--runtime", "none", "--dry-run", "--nodes", "2")
+    bound = login.runner(*words, "--image", folder, "--bind", "/home", hello)
+    assert bound.returncode == 80
+    assert "--bind needs a container" in bound.stderr
+    empty = login.runner(*words, "--image", login.folder, hello)
+    assert empty.returncode == 2
+    assert "is not the folder of a virtual or conda environment" in empty.stderr
