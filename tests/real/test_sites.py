@@ -1,0 +1,176 @@
+"""Slurm configured like each site: the site is found, its jobs are accepted and run, and what it
+refuses is refused by runner first, and by that Slurm too when forced.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.state import UID, State
+
+from .conftest import CHECKOUT, IMAGE, Done, Login
+
+HELLO = """
+import horovod.torch as hvd
+import torch
+hvd.init()
+print("rank", hvd.rank(), "of", hvd.size(), "sum", hvd.allreduce(torch.ones(1), op=hvd.Sum).item())
+hvd.shutdown()
+"""
+# The image is the CPU one: GPUs are asked for as on the site, counted by Slurm, and not used.
+TWO = ("--nodes", "2", "--ntasks-per-node", "1", "--no-nv")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A site, a job that it takes with options of its script, and jobs that it refuses."""
+
+    name: str
+    takes: tuple[str, ...]
+    options: tuple[str, ...]
+    refuses: tuple[tuple[tuple[str, ...], str], ...] = ()
+    found: str = ""
+
+
+CASES = (
+    Case(
+        "neuron",
+        ("--comment", "pytorch", "--gpus-per-node", "A100:2"),
+        ("--gres=gpu:A100:2", "--partition=amd_a100nv_8", "--comment=pytorch"),
+        (
+            ((), "neuron takes no job without --comment"),
+            (("--comment", "pytorch", "--mem", "1G"), "neuron takes no job with --mem"),
+            (("--comment", "pytorch", "-t", "3-0"), "is more than neuron gives: 48:00:00"),
+        ),
+        "the cluster calls itself neuron",
+    ),
+    Case(
+        "perlmutter",
+        ("--account", "m0001_g", "--gpus-per-node", "4"),
+        ("--gpus-per-node=4", "--constraint=gpu", "--qos=regular", "--account=m0001_g"),
+        (
+            (("--account", "m0001", "--gpus-per-node", "4"), "does not take --account m0001"),
+            (
+                ("--account", "m0001_g", "--gpus-per-node", "4", "--constraint", "cpu"),
+                "does not take --constraint cpu",
+            ),
+        ),
+        "NERSC_HOST is perlmutter",
+    ),
+    Case(
+        "alvis",
+        ("--gpus-per-node", "A100:4"),
+        ("--gpus-per-node=A100:4", "--partition=alvis"),
+        (
+            (("--gpus-per-node", "A100:2"), "takes all GPUs of each: 4, not 2"),
+            (("--gpus-per-node", "T4:8", "-t", "8-0"), "is more than alvis gives: 7-00:00:00"),
+        ),
+        "the cluster calls itself alvis",
+    ),
+    # Nothing tells this one from others.
+    Case("tuhpc", ("--site", "tuhpc"), ("--ntasks-per-node=1", "--time=04:00:00")),
+)
+
+
+def cluster(folder: Path, *words: str) -> Done:
+    command = [sys.executable, "-m", "tests.cluster", "--state", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, check=False)
+
+
+@pytest.fixture(scope="module")
+def state() -> Iterator[Path]:
+    """The folder of a cluster of these tests' own, with the image; all tests use it meanwhile."""
+    own, was = State.locate(), os.environ.get("RUNNER_TEST_CLUSTER")
+    folder = own.cache / "cluster-sites"
+    images = folder / "scratch" / "ada" / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    for made in (images, images.parent):
+        os.chown(made, UID, UID)
+    image = own.root / IMAGE.lstrip("/")
+    if not (images / image.name).exists():
+        os.link(image, images / image.name)
+    os.environ["RUNNER_TEST_CLUSTER"] = str(folder)
+    yield folder
+    cluster(folder, "down")
+    del os.environ["RUNNER_TEST_CLUSTER"]
+    if was is not None:
+        os.environ["RUNNER_TEST_CLUSTER"] = was
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: str(case.name))
+def case(state: Path, request: pytest.FixtureRequest) -> Case:
+    """One site after the other, each on a cluster that is like it."""
+    started = cluster(state, "up", "--like", request.param.name)
+    assert started.returncode == 0, started.stderr
+    made: Case = request.param
+    return made
+
+
+@pytest.fixture
+def trainer(case: Case, login: Login) -> str:
+    return login.write("hello.py", HELLO)
+
+
+def test_the_site_is_found(case: Case, login: Login) -> None:
+    rows = json.loads(login.runner("sites", "--json").stdout)
+    chosen = {row["name"]: row["in_force"] for row in rows if row["in_force"]}
+    assert chosen == ({case.name: case.found} if case.found else {})
+
+
+def test_its_slurm_accepts_the_script_and_runs_it(case: Case, login: Login, trainer: str) -> None:
+    printed = login.launch(*TWO, *case.takes, "--dry-run", trainer)
+    assert printed.returncode == 0, printed.stderr
+    for option in case.options:
+        assert f"#SBATCH {option}\n" in printed.stdout
+    script = login.write("job.sh", printed.stdout)
+    tested = login.run("sbatch", "--test-only", script)
+    assert tested.returncode == 0, tested.stderr
+    done = login.launch(*TWO, *case.takes, "--follow", trainer)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rank 1 of 2 sum 2.0" in done.stdout
+
+
+def test_what_it_refuses_is_refused_by_both(case: Case, login: Login, trainer: str) -> None:
+    for words, told in case.refuses:
+        done = login.launch(*TWO, *words, trainer)
+        assert done.returncode == 80, done.stdout + done.stderr
+        assert told in done.stderr
+        forced = login.launch(*TWO, *words, "--force", trainer)
+        assert forced.returncode == 80, forced.stdout + forced.stderr
+        assert "Slurm refused the job; nothing was submitted" in forced.stderr
+    assert login.sh("squeue --noheader") == ""
+
+
+@pytest.mark.parametrize("case", CASES[:1], indirect=True, ids=["neuron"])
+def test_neuron_takes_jobs_from_scratch_only(case: Case, login: Login, trainer: str) -> None:
+    home = Login("/home/ada")
+    words = ("launch", "--image", IMAGE, *TWO, *case.takes, trainer)
+    refused = home.runner(*words)
+    assert refused.returncode == 80
+    assert "neuron takes no job submitted from /home/ada" in refused.stderr
+    assert "cd /scratch/ada" in refused.stderr
+    forced = home.runner(*words, "--force")
+    assert forced.returncode == 80, forced.stdout + forced.stderr
+    assert "Slurm refused the job" in forced.stderr
+
+
+def test_a_new_profile_fits_the_cluster(case: Case, login: Login) -> None:
+    env = {"XDG_CONFIG_HOME": f"{login.folder}/config"}
+    made = login.runner("sites", "new", "mine", env=env)
+    assert made.returncode == 0, made.stderr
+    checked = login.runner("sites", "lint", made.stdout.strip(), env=env)
+    assert checked.returncode == 0, checked.stderr
+    shown = json.loads(login.runner("sites", "show", "mine", "--json", env=env).stdout)
+    values = {row["key"]: row["value"] for row in shown["values"]}
+    assert values["detect.clusters"] == case.name
+    assert values["scheduler"] == "slurm"
