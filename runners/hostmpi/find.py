@@ -78,7 +78,12 @@ def described(prefix: Path, libmpi: Path, needs: dict[str, Path]) -> HostMpi:
 
 
 def _plugins(libraries: Iterable[Path]) -> Iterator[Path]:
-    """Yield the folders of plugins (mca_*.so), which libraries load by their full path."""
-    folders = {path.resolve().parent for path in libraries}
-    for folder in sorted(folders):
-        yield from sorted({path.parent for path in folder.glob("*/*mca_*.so")})
+    """Yield the folders of plugins, which libraries load by their full path.
+
+    mca_*.so are Open MPI's, pmix_mca_*.so PMIx's; libmca_*.so are libraries like others.
+    """
+    for folder in sorted({path.resolve().parent for path in libraries}):
+        files = [
+            file for form in ("mca_*.so", "pmix_mca_*.so") for file in folder.glob(f"*/{form}")
+        ]
+        yield from sorted({file.parent for file in files})

@@ -1,0 +1,95 @@
+"""Images by name for Shifter and podman-hpc, and environments for no container."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runners.errors import NotFound, NotVerified, UsageError
+from runners.images import elsewhere, environment, facts
+from runners.images.policy import Policy
+from runners.model import Site
+from runners.plan import where
+from runners.sites.profile import Profile
+
+
+@pytest.mark.parametrize(
+    ("runtime", "name", "path"),
+    [
+        ("shifter", "docker:nersc/pytorch:1", "docker:nersc/pytorch:1"),
+        ("shifter", "docker://nersc/pytorch:1", "docker:nersc/pytorch:1"),
+        ("podman-hpc", "registry.example.org/a/b:1", "registry.example.org/a/b:1"),
+        ("podman-hpc", "docker://a/b:1", "a/b:1"),
+    ],
+)
+def test_names_in_a_store(runtime: str, name: str, path: str) -> None:
+    image = elsewhere.image(name, runtime, ())
+    assert str(image.path) == path
+    assert runtime in image.problem
+
+
+@pytest.mark.parametrize("name", ["oras://a/b:1", "a b", "https://a/b.sif"])
+def test_what_is_no_name_in_a_store(name: str) -> None:
+    with pytest.raises(UsageError, match="is not a name in the image store of shifter") as told:
+        elsewhere.image(name, "shifter", ())
+    assert "shifterimg pull" in told.value.remedy
+
+
+@pytest.mark.parametrize("runtime", ["shifter", "podman-hpc", "none"])
+def test_no_image_and_a_policy(runtime: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no image was given"):
+        elsewhere.image(None, runtime, ())
+    with pytest.raises(NotVerified, match="has no image file"):
+        elsewhere.image("x", runtime, (Policy("runner.toml", known_digests_only=True),))
+
+
+@pytest.fixture
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "my venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    return folder
+
+
+def test_an_environment_is_looked_into_once(venv: Path) -> None:
+    said: list[str] = []
+    image = facts.found(elsewhere.image(str(venv), "none", ()), said.append)
+    assert image.path == venv
+    assert image.fact("python.version").startswith(f"{sys.version_info[0]}.{sys.version_info[1]}")
+    assert image.fact("horovod.version") == "none"
+    assert said == [f"looking into {venv}"]
+    assert facts.found(image, said.append).found == image.found
+    assert len(said) == 1
+    (site_packages,) = venv.glob("lib/python3*/site-packages")
+    (site_packages / "new-1.dist-info").mkdir()
+    assert not environment.known(venv)
+
+
+def test_an_environment_whose_python_does_not_run_has_a_problem(venv: Path) -> None:
+    python = venv / "bin" / "python"
+    python.unlink()
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    image = facts.found(elsewhere.image(str(venv), "none", ()), lambda text: None)
+    assert "does not run" in image.problem
+
+
+def test_what_is_no_environment(tmp_path: Path, venv: Path) -> None:
+    (tmp_path / "sandbox" / ".singularity.d").mkdir(parents=True)
+    (tmp_path / "sandbox" / "bin").mkdir()
+    os.symlink(sys.executable, tmp_path / "sandbox" / "bin" / "python")
+    for folder in ("sandbox", "nothing"):
+        with pytest.raises(NotFound, match="is not the folder of"):
+            elsewhere.image(str(tmp_path / folder), "none", ())
+
+
+def test_the_runtime_that_an_image_is_looked_for_by() -> None:
+    profile = Profile("p", runtimes=("shifter", "podman-hpc"))
+    assert where.expected("none", Site(True)) == "none"
+    assert where.expected("auto", Site(True, profile=profile)) == "shifter"
+    assert where.expected("auto", Site(True, runtime="apptainer", profile=profile)) == "apptainer"
+    assert where.expected("auto", Site(True)) == "apptainer"
