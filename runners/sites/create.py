@@ -11,9 +11,11 @@ from pathlib import Path
 from .. import places, shell, site
 from ..doctor.facts import network
 from ..errors import Refused, SystemFault, UsageError
+from ..model import Partition, Site
 from ..schedulers import slurm_facts
 from . import files, here, new, write
 
+NOTHING = shell.Result(0, "", "")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
@@ -38,13 +40,23 @@ def profile(name: str | None, force: bool) -> tuple[Path, tuple[str, ...]]:
 def ask() -> new.Machine:
     """Return what this machine tells; what hangs or cannot be read is in the site's problems."""
     found = site.probe()
-    settings: dict[str, str] = {}
-    if found.has_slurm:
-        answer = shell.together([slurm_facts.CONFIG], here.SECONDS)[0]
-        settings = slurm_facts.parse_config(answer.out)
+    settings, kinds = _slurm(found) if found.has_slurm else ({}, ())
     there = network.look()
     scratch = _anyones(places.scratch())
-    return new.Machine(found, settings, there.host, scratch, network.fabrics(there))
+    return new.Machine(found, settings, there.host, scratch, kinds, network.fabrics(there))
+
+
+def _slurm(found: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
+    """Return Slurm's settings, and its partitions once for each kind of their nodes.
+
+    What did not answer the probe is not asked again.
+    """
+    commands = [slurm_facts.CONFIG] if found.cluster_name else []
+    commands += [slurm_facts.PARTITIONS] if found.partitions else []
+    told = dict(zip((command[0] for command in commands), shell.together(commands, here.SECONDS)))
+    config, sinfo = told.get("scontrol", NOTHING), told.get("sinfo", NOTHING)
+    kinds = [slurm_facts.parse_partitions(line) for line in sinfo.out.splitlines()]
+    return slurm_facts.parse_config(config.out), tuple(kind for one in kinds for kind in one)
 
 
 def _anyones(folder: Path) -> str:

@@ -13,12 +13,16 @@ ENDLESS = ("infinite", "UNLIMITED", "")
 
 @dataclass(frozen=True)
 class Machine:
-    """What was asked: the site's facts, Slurm's settings, names of this machine, its fabrics."""
+    """What was asked: the site's facts, Slurm's settings, names of this machine, its fabrics.
+
+    `kinds` has a partition once for each kind of its nodes, where `site` has the poorest of them.
+    """
 
     site: Site
     settings: Mapping[str, str]
     host: str
     scratch: str
+    kinds: tuple[Partition, ...] = ()
     fabrics: tuple[str, ...] = ()
 
 
@@ -70,22 +74,22 @@ def _rules(machine: Machine) -> Iterator[Fact]:
 
 
 def _nodes(machine: Machine) -> Iterator[Fact]:
-    for partition in machine.site.partitions:
-        for name, gpu_type, gpus in _kinds(partition):
-            values = {"cpus": partition.cpus, "gpus": gpus, "gpu_type": gpu_type}
-            for key, value in values.items():
+    written: set[str] = set()
+    for kind in machine.kinds:
+        for gpu_type, gpus in kind.gpus or (("", 0),):
+            name = _name(kind, gpu_type, gpus, machine.kinds)
+            values = {"cpus": kind.cpus, "gpus": gpus, "gpu_type": gpu_type}
+            for key, value in values.items() if name not in written else ():
                 if value:
                     yield Fact(("nodes", name, key), value, f"sinfo on {machine.host}")
+            written.add(name)
 
 
-def _kinds(partition: Partition) -> Iterator[tuple[str, str, int]]:
-    """Yield name, GPU type and GPUs of each kind of node; several types have a name each."""
-    if len(partition.gpus) < 2:
-        gpu_type, gpus = partition.gpus[0] if partition.gpus else ("", 0)
-        yield partition.name, gpu_type, gpus
-        return
-    for gpu_type, gpus in partition.gpus:
-        yield f"{partition.name}-{gpu_type or 'gpu'}-{gpus}", gpu_type, gpus
+def _name(kind: Partition, gpu_type: str, gpus: int, kinds: tuple[Partition, ...]) -> str:
+    """A partition of one kind of nodes names them; else what they have goes with it."""
+    if len(kind.gpus) < 2 and [other.name for other in kinds].count(kind.name) == 1:
+        return kind.name
+    return f"{kind.name}-{gpu_type or 'gpu'}-{gpus}" if gpus else f"{kind.name}-cpus-{kind.cpus}"
 
 
 def _paths(machine: Machine) -> Iterator[Fact]:

@@ -20,22 +20,24 @@ from .sites import SHIPPED, environment
 from .sites import write as write_file
 
 TODAY = "2026-11-21"
+KINDS = (
+    Partition("cpu", 2, 8, 8192, (), (), "1-00:00:00", True),
+    Partition("gpu", 2, 64, 8192, (("A100", 4),), (), "infinite"),
+    Partition("odd name", 2, 64, 8192, (("a100_1g.5gb", 7), ("", 2)), (), "30:00"),
+    Partition("many", 2, 64, 8192, (("A40", 4),), (), "30:00"),
+    Partition("many", 2, 16, 8192, (("T4", 8),), (), "30:00"),
+    Partition("many", 2, 32, 9192, (("T4", 8),), (), "30:00"),
+    Partition("many", 2, 256, 8192, (), (), "30:00"),
+)
 SLURM = Site(
-    has_slurm=True,
-    runtimes=("apptainer",),
-    cluster_name="kit",
-    partitions=(
-        Partition("cpu", 2, 8, 8192, (), (), "1-00:00:00", True),
-        Partition("gpu", 2, 64, 8192, (("A100", 4),), (), "infinite"),
-        Partition("odd name", 2, 64, 8192, (("a100_1g.5gb", 7), ("", 2)), (), "30:00"),
-    ),
+    has_slurm=True, runtimes=("apptainer",), cluster_name="kit", partitions=(*KINDS[:3], KINDS[4])
 )
 MACHINES = {
-    "slurm": new.Machine(SLURM, {"SelectType": "select/cons_tres"}, "login1", "/scratch/ada"),
+    "slurm": new.Machine(SLURM, {"SelectType": "select/cons_tres"}, "login1", "/s", KINDS),
     "linear": new.Machine(SLURM, {"SelectType": "select/linear"}, "login1", ""),
     "silent slurm": new.Machine(Site(has_slurm=True), {}, "login1", ""),
     "pbs": new.Machine(Site(has_slurm=False, schedulers=("pbs",)), {}, "Login1.Site", "/s"),
-    "slingshot": new.Machine(SLURM, {}, "login1", "", ("slingshot",)),
+    "slingshot": new.Machine(SLURM, {}, "login1", "", KINDS, ("slingshot",)),
     "nothing": new.Machine(Site(has_slurm=False), {}, "laptop", "/home/ada/.cache"),
 }
 
@@ -56,14 +58,17 @@ def test_what_is_in_it(tmp_path: Path) -> None:
     assert made.scheduler == "slurm"
     assert made.detect.clusters == ("kit",)
     assert made.rules.gpu_request == "gpus-per-node"
-    assert made.rules.max_time == {"cpu": "1-00:00:00", "odd name": "30:00"}
+    assert made.rules.max_time == {"cpu": "1-00:00:00", "odd name": "30:00", "many": "30:00"}
     assert [(kind.name, kind.cpus, kind.gpus, kind.gpu_type) for kind in made.nodes] == [
         ("cpu", 8, 0, ""),
         ("gpu", 64, 4, "A100"),
         ("odd name-a100_1g.5gb-7", 64, 7, "a100_1g.5gb"),
         ("odd name-gpu-2", 64, 2, ""),
+        ("many-A40-4", 64, 4, "A40"),
+        ("many-T4-8", 16, 8, "T4"),
+        ("many-cpus-256", 256, 0, ""),
     ]
-    assert made.paths == {"scratch": "/scratch/ada"}
+    assert made.paths == {"scratch": "/s"}
     assert made.sources["nodes.gpu.cpus"].text == "sinfo on login1"
     assert made.sources["nodes.gpu.cpus"].date == TODAY
 
