@@ -42,14 +42,8 @@ def variables(
 def _mpi_in_containers(spec: JobSpec, image: ImageInfo, notes: Notes) -> None:
     """Each rank has a user namespace of its own, and the PMIx of another version outside."""
     if image.fact("mpi.flavour") == "mpich":
-        if older(image.fact("mpi.version") or "0", "4.2") and not spec.host_mpi:
-            # MPICH issue 6596: from 4.2 on there is a barrier in MPI_Finalize.
-            notes.set(
-                "UCX_TLS",
-                "^sm",
-                "MPICH before 4.2 hangs in MPI_Finalize with UCX's shared memory, which "
-                "separate user namespaces forbid anyway",
-            )
+        if not spec.host_mpi:
+            _mpich(image, notes)
         return
     notes.set(
         "OMPI_MCA_btl_vader_single_copy_mechanism",
@@ -58,3 +52,19 @@ def _mpi_in_containers(spec: JobSpec, image: ImageInfo, notes: Notes) -> None:
     )
     # Slurm 22.05 with PMIx 4 complains of ds12's lock on every rank, seen with Open MPI 4.1.
     notes.set("PMIX_MCA_gds", "hash", "the image's PMIx shares no memory with the host's")
+
+
+def _mpich(image: ImageInfo, notes: Notes) -> None:
+    """MPICH without the shared memory of UCX; its device is such as ch4:ucx or ch4:ofi."""
+    device, version = image.fact("mpi.device"), image.fact("mpi.version")
+    why = "UCX's shared memory does not work across the ranks' user namespaces"
+    if "ofi" in device or not device:
+        notes.set("MPIR_CVAR_CH4_NETMOD", "ofi", why)
+    if "ofi" not in device:
+        notes.set("UCX_TLS", "^sm", why)
+    if "ofi" not in device and older(version or "0", "4.2"):
+        # MPICH issue 6596; seen with 4.0.2 in one of six short jobs.
+        notes.warn(
+            f"MPICH {version or 'of unknown version'} over UCX may hang in MPI_Finalize, as all "
+            "before 4.2; a newer one, or --controller gloo, does not"
+        )

@@ -11,6 +11,8 @@ from .notes import Notes
 # What an MPI library speaks to who starts it -> srun's --mpi= that offers it. Slurm's pmi2 plugin
 # also understands PMI-1, the older wire protocol of MPICH.
 OFFERS = {"pmix": "pmix", "pmi2": "pmi2", "pmi1": "pmi2"}
+# Generations of Open MPI, in the image and on the host, that differ and yet make one world.
+JOINS = {("5", "4")}
 NAMES = {"pmix": "PMIx", "pmi2": "PMI-2", "pmi1": "PMI-1"}
 
 
@@ -126,9 +128,8 @@ def _of_mpirun(host_mpi: str, image: ImageInfo) -> str:
             f"({host_mpi}) offers {NAMES[offers]}: every rank would be alone"
         )
     own = image.fact("mpi.version")
-    mine, theirs = own.partition(".")[0], version.partition(".")[0]
-    # Open MPI 5 joins what mpirun of 4 or 5 starts; 4 only what mpirun of 4 does (matrix).
-    if flavour == "openmpi" and mine.isdigit() and int(mine) < 5 and mine != theirs:
+    pair = own.partition(".")[0], version.partition(".")[0]
+    if flavour == "openmpi" and own and pair[0] != pair[1] and pair not in JOINS:
         return (
             f"Open MPI {own} in {image.path.name} does not join a world that mpirun of Open MPI "
             f"{version} starts: every rank would be alone"

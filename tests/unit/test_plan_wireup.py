@@ -109,6 +109,7 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
         ("4.1.4", "5.0.7", False),
         ("5.0.7", "4.1.4", True),
         ("5.0.7", "5.0.7", True),
+        ("5.0.7", "6.0.0rc2", False),
     ],
 )
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
@@ -125,13 +126,22 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
     ("image", "names"),
     [
         (OPENMPI, {"OMPI_MCA_btl_vader_single_copy_mechanism", "PMIX_MCA_gds"}),
-        (MPICH, {"UCX_TLS"}),
-        (foreign("mpi", mpi_flavour="mpich", mpi_version="4.3.0"), set()),
+        (MPICH, {"UCX_TLS", "MPIR_CVAR_CH4_NETMOD"}),
+        (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ucx"), {"UCX_TLS"}),
+        (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ofi"), {"MPIR_CVAR_CH4_NETMOD"}),
     ],
 )
 def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None:
     made = plan.solve(replace(SPEC, controller="mpi"), SITE, image)
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
+
+
+def test_an_mpich_that_may_hang_is_told() -> None:
+    old = foreign("mpi,gloo", mpi_flavour="mpich", mpi_version="4.0.2", mpi_device="ch4:ucx")
+    made = plan.solve(replace(SPEC, controller="mpi"), SITE, old)
+    assert any("may hang in MPI_Finalize" in text for text in made.warnings)
+    new = foreign("mpi,gloo", mpi_flavour="mpich", mpi_version="5.0.2", mpi_device="ch4:ucx ofi")
+    assert plan.solve(replace(SPEC, controller="mpi"), SITE, new).warnings == ()
 
 
 def test_an_option_without_effect_is_told() -> None:
