@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from ..model import JobSpec, Refusal
 
+OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
+
 
 def refusals(spec: JobSpec, runtime: str) -> tuple[Refusal, ...]:
     """Return what cannot be had with this runtime, each with what to do instead."""
@@ -17,22 +19,30 @@ def refusals(spec: JobSpec, runtime: str) -> tuple[Refusal, ...]:
 
 
 def _of_none(spec: JobSpec) -> Iterator[Refusal]:
-    where = "the trainer sees this machine's folders as they are"
-    if spec.binds:
-        yield Refusal("--bind needs a container, and --runtime none has none", where)
-    if spec.apptainer_args:
-        what = "--apptainer-arg is for a container runtime, and --runtime none has none"
-        yield Refusal(what, " ".join(spec.apptainer_args))
+    where = "the trainer sees this machine's folders and libraries as they are"
+    for option, given in (
+        ("--bind", spec.binds),
+        ("--apptainer-arg", spec.apptainer_args),
+        ("--host-mpi", spec.host_mpi),
+    ):
+        if given:
+            what = f"{option} needs a container, and --runtime none has none"
+            yield Refusal(what, where, (f"leave out {option}",))
 
 
 def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
-    if spec.rocm:
+    if spec.host_mpi:
+        evidence = f"--apptainer-arg={OWN_MPI[runtime]}, or what the site calls it"
+        what = f"{runtime} brings the host's MPI by a module of its own, not by --host-mpi"
         yield Refusal(
-            f"{runtime} has no --rocm", "", ("--apptainer-arg with the site's own option",)
+            what, evidence, (f"--apptainer-arg={OWN_MPI[runtime]}, leave out --host-mpi",)
         )
-    if runtime == "shifter":
-        for bind in spec.binds:
-            odd = sorted(set(bind.source + bind.target) & set(":;"))
-            if odd:
-                what = f"shifter cannot mount {bind.source} at {bind.target}"
-                yield Refusal(what, f"in --volume {' and '.join(odd)} stand between paths")
+    if spec.rocm:
+        evidence = "--apptainer-arg takes what the site has for it"
+        yield Refusal(f"{runtime} has no --rocm", evidence, ("--no-rocm",))
+    for bind in spec.binds if runtime == "shifter" else ():
+        odd = sorted(set(bind.source + bind.target) & set(":;"))
+        if odd:
+            what = f"shifter cannot mount {bind.source} at {bind.target}"
+            evidence = f"in --volume {' and '.join(odd)} stand between paths"
+            yield Refusal(what, evidence, ("leave out --bind",))

@@ -35,12 +35,10 @@ HAS = frozenset(
         "exclusive",
     )
 )
-HINTS = {
-    "qos": "--partition, which is Cobalt's queue (qsub -q)",
-    "gpus": "--gpus-per-node",
-    "gpus_per_task": "--gpus-per-node",
-    "constraint": "--sbatch-arg '--attrs NAME=VALUE'",
-    "dependency": "--sbatch-arg '--dependencies ID'",
+INSTEAD = {
+    "qos": "--partition {value}, leave out --qos",  # Cobalt's -q is a queue
+    "gpus": foreign.GPUS,
+    "gpus_per_task": foreign.GPUS,
 }
 STATES = {
     "queued": JobState.PENDING,
@@ -58,7 +56,7 @@ STATES = {
 
 def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
     """Return what Cobalt does not have."""
-    return tuple(foreign.unknown(spec, "Cobalt", HAS, HINTS))
+    return tuple(foreign.unknown(spec, "Cobalt", HAS, INSTEAD))
 
 
 def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:

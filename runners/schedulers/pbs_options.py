@@ -26,12 +26,12 @@ HAS = frozenset(
         "dependency",
     )
 )
-HINTS = {
-    "qos": "--partition, which is PBS's queue (qsub -q)",
-    "reservation": "--partition with the reservation's queue",
-    "gpus": "--gpus-per-node",
-    "gpus_per_task": "--gpus-per-node",
-    "nodelist": "--constraint host=NAME, for one node",
+# PBS's -q is a queue, which is Slurm's partition; a reservation has a queue of its own.
+INSTEAD = {
+    "qos": "--partition {value}, leave out --qos",
+    "reservation": "--partition {value}, leave out --reservation",
+    "gpus": foreign.GPUS,
+    "gpus_per_task": foreign.GPUS,
 }
 # PBS's "chunk" has attributes of nodes as NAME=VALUE, such as system=polaris.
 ATTRIBUTES = re.compile(r"[\w.-]+=[\w.-]+(:[\w.-]+=[\w.-]+)*")
@@ -41,7 +41,7 @@ MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 
 def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
     """Return what PBS does not have."""
-    return (*foreign.unknown(spec, "PBS", HAS, HINTS), *_unclear(spec.resources))
+    return (*foreign.unknown(spec, "PBS", HAS, INSTEAD), *_unclear(spec.resources))
 
 
 def _unclear(resources: Resources) -> Iterator[Refusal]:
@@ -49,17 +49,21 @@ def _unclear(resources: Resources) -> Iterator[Refusal]:
     if constraint and not ATTRIBUTES.fullmatch(constraint):
         yield Refusal(
             "PBS has no --constraint but attributes of nodes",
-            f"--constraint is {constraint}",
-            ("--constraint NAME=VALUE, such as system=polaris",),
+            f"--constraint is {constraint}, and not like system=polaris",
+            ("leave out --constraint",),
         )
     if resources.mem and not MEMORY.fullmatch(resources.mem):
-        yield Refusal(f"PBS reads no --mem {resources.mem}", "", ("--mem 16G",))
+        yield Refusal(f"PBS reads no --mem {resources.mem}", "", ("leave out --mem",))
     for name in ("gpus_per_node", "gres"):
         text = getattr(resources, name)
         if text and _gpus(text) is None:
             option = "--" + name.replace("_", "-")
             what = f"PBS counts GPUs without a type or another name: {option} {text}"
-            yield Refusal(what, "its resource is ngpus", ("--gpus-per-node N",))
+            number = text.rpartition(":")[2]
+            remedy = f"--gpus-per-node {number}" + (
+                f", leave out {option}" if name == "gres" else ""
+            )
+            yield Refusal(what, "its resource is ngpus", (remedy,) if number.isdigit() else ())
 
 
 def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:

@@ -119,12 +119,17 @@ def test_a_token_is_expanded_only_where_it_says_so() -> None:
 
 def test_what_a_runtime_lacks_is_refused_by_name() -> None:
     spec = scripts.jobs()["tuhpc-none"].spec
-    asked = replace(spec, binds=(BindMount("/a:b", "/c"),), apptainer_args=("--no-home",))
+    asked = replace(
+        spec, binds=(BindMount("/a:b", "/c"),), apptainer_args=("--no-home",), host_mpi=True
+    )
     assert [r.what.split()[0] for r in runtimes.refusals(asked, "none")] == [
         "--bind",
         "--apptainer-arg",
+        "--host-mpi",
     ]
-    assert "cannot mount /a:b" in runtimes.refusals(asked, "shifter")[0].what
+    mpi, mount = runtimes.refusals(asked, "shifter")
+    assert mpi.remedies == ("--apptainer-arg=--module=mpich, leave out --host-mpi",)
+    assert "cannot mount /a:b" in mount.what
     assert "--rocm" in runtimes.refusals(replace(spec, rocm=True), "podman-hpc")[0].what
     assert runtimes.refusals(asked, "apptainer") == ()
 
