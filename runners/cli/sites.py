@@ -26,7 +26,11 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @click.pass_context
 def sites_command(ctx: click.Context, as_json: bool) -> None:
-    """List the sites that are known, and which of them this machine is at."""
+    """List the sites that are known, and which of them this machine is at.
+
+    Your own profiles lie in ~/.config/runner/sites, those of a whole site in /etc/runner/sites or
+    the folders of RUNNER_SITES_PATH. Of two with one name yours wins; `base` may name the other.
+    """
     if ctx.invoked_subcommand is not None:
         return
     chosen = _here()
