@@ -22,7 +22,7 @@ def with_options(options: str, typed: Sequence[str] | None = None) -> str:
     if not are_options(options) or not words or words[0] not in COMMANDS:
         return options
     end = words.index("--") if "--" in words else len(words)
-    changed = [word for word in options.split() if word.startswith("-")]
+    changed = [word.rstrip(",") for word in options.split() if word.startswith("-")]
     added = " ".join(part for part in options.split(", ") if not part.startswith(LEAVE_OUT))
     kept = shlex.join([*_without(changed, words[1:end]), *words[end:]])
     command = "runner doctor" if words[0] == "doctor" else "runner launch"

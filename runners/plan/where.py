@@ -47,7 +47,7 @@ def _by_itself(spec: JobSpec, site: Site, notes: Notes) -> str:
     if profile and profile.scheduler in COMMANDS and not site.has_slurm and not site.schedulers:
         name = profile.scheduler
         return notes.choose("scheduler", name, f"what {profile.name} has", "its profile")
-    for name in ("slurm", "pbs", "cobalt"):
+    for name in ("slurm", "cobalt", "pbs"):  # Cobalt has a qsub too
         if name in site.schedulers or (name == "slurm" and site.has_slurm):
             reason = f"{COMMANDS[name]} is on this machine"
             if site.allocation and name == "slurm":

@@ -27,6 +27,11 @@ from runners.cli.again import with_options
             ["launch", "--mem", "4G", "-N2", "t"],
             "runner launch --comment pytorch -N2 t",
         ),
+        (
+            "--partition debug, leave out --qos, leave out --comment",
+            ["launch", "-q", "debug", "--comment", "x", "t"],
+            "runner launch --partition debug t",
+        ),
         ("--mpi pmix", ["-c"], "--mpi pmix"),
     ],
 )

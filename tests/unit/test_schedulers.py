@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from runners import plan
 from runners.errors import Refused, SystemFault
 from runners.jobs import Job, JobPaths, JobState
-from runners.model import Refusal, Resources
+from runners.model import ImageInfo, Refusal, Resources, Site
 from runners.schedulers import SCHEDULERS, allocation, cobalt, pbs, pbs_options, times
 from runners.shell import Result
 from runners.watch import status
@@ -182,6 +183,12 @@ def test_states_of_cobalt() -> None:
     assert cobalt.parse_states(Result(1, "", "")) == {}
     with pytest.raises(SystemFault, match="not understood"):
         cobalt.parse_states(Result(1, "", "Failed to connect to queue manager"))
+
+
+def test_cobalt_is_told_from_pbs_although_both_have_a_qsub() -> None:
+    here = Site(False, runtime="singularity", schedulers=("pbs", "cobalt"))
+    made = plan.solve(replace(POLARIS.spec, host_mpi=False), here, ImageInfo(POLARIS.spec.image))
+    assert made.scheduler == "cobalt"
 
 
 def test_commands() -> None:
