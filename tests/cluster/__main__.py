@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--as", dest="user", choices=[USER, "root"], default=USER)
     inside.add_argument("argv", nargs="+", metavar="CMD")
     tree = commands.add_parser("rootfs", help="build a root file system, print its path")
-    tree.add_argument("--release", choices=releases.RELEASES, default=releases.DEFAULT)
+    _release_option(tree)
     box = commands.add_parser("toolbox", help="run in the tree, in the host's network")
     box.add_argument("--bind", action="append", default=[], metavar="SRC[:DST[:rw]]")
     box.add_argument("--as", dest="user", choices=[USER, "root"], default=USER)
@@ -39,12 +39,21 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _release_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--release",
+        choices=releases.RELEASES,
+        default=releases.DEFAULT,
+        help=f"Debian's, and with it the generation of Slurm ({releases.DEFAULT})",
+    )
+
+
 def _design_options(start: argparse.ArgumentParser) -> None:
     names = start.add_mutually_exclusive_group()
     names.add_argument("--nodes", type=int, default=2, help="number of compute nodes (2)")
     names.add_argument("--names", metavar="A,B,...", help="names of the compute nodes (n1,n2)")
     names.add_argument("--like", choices=flavours.FLAVOURS, help="nodes and Slurm as on this site")
-    start.add_argument("--release", choices=releases.RELEASES, default=releases.DEFAULT)
+    _release_option(start)
     start.add_argument(
         "--quirk",
         action="append",
@@ -109,9 +118,9 @@ def _status(state: State, options: argparse.Namespace) -> None:
     rows = lifecycle.status(state)
     if not rows:
         raise ClusterError("the cluster is down; start it: python3 -m tests.cluster up")
-    print(f"{'NODE':8} {'ADDRESS':12} {'PID':>8} SLURM")
+    print(f"{'NODE':10} {'ADDRESS':12} {'PID':>8} SLURM")
     for row in rows:
-        print(f"{row.name:8} {row.address:12} {row.pid or 'dead':>8} {row.slurm}")
+        print(f"{row.name:10} {row.address:12} {row.pid or 'dead':>8} {row.slurm}")
 
 
 def _exec(state: State, options: argparse.Namespace) -> None:
