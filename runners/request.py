@@ -66,7 +66,10 @@ def _resources(config: Config) -> Resources:
         )
     for switch in ("exclusive", "overcommit"):
         values[switch] = bool(values[switch])
-    return _consistent(Resources(**values))
+    asked = Resources(**values)
+    if asked.wants_gpus and config.origins.get("cpus-per-task", "").startswith("recipe "):
+        asked = replace(asked, cpus_per_task=None)  # a GPU's part of its node fits better
+    return _consistent(asked)
 
 
 def _consistent(asked: Resources) -> Resources:

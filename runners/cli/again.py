@@ -11,6 +11,7 @@ from ..settings import SETTINGS
 
 COMMANDS = ("launch", "plan", "doctor")
 LEAVE_OUT = "leave out "  # before an option that a remedy takes away
+GO_TO = "cd "  # before a folder in which the same command works
 
 
 def with_options(options: str, typed: Sequence[str] | None = None) -> str:
@@ -36,10 +37,26 @@ def are_options(remedy: str) -> bool:
 
 def remedies(refusals: Sequence[Refusal]) -> list[str]:
     """Return what to type instead, the best first; one command mends several faults if it can."""
+    if len(refusals) == 1:
+        return [_command([text]) for text in refusals[0].remedies]
     first = [refusal.remedies[0] for refusal in refusals if refusal.remedies]
-    if len(first) == len(refusals) > 1 and all(are_options(text) for text in first):
-        return [with_options(", ".join(first))]
-    return [with_options(text) for refusal in refusals for text in refusal.remedies]
+    if len(first) == len(refusals) and all(is_part(text) for text in first):
+        return [_command(first)]
+    return [_command([text]) for refusal in refusals for text in refusal.remedies]
+
+
+def is_part(remedy: str) -> bool:
+    """Whether a remedy goes together with others: options, or a folder to be in."""
+    return are_options(remedy) or remedy.startswith(GO_TO)
+
+
+def _command(parts: list[str]) -> str:
+    """Return one line that does all parts."""
+    folders = [text for text in parts if text.startswith(GO_TO)]
+    options = ", ".join(text for text in parts if text not in folders)
+    if not folders:
+        return with_options(options)
+    return " && ".join([*folders, with_options(options or LEAVE_OUT)])
 
 
 def _without(names: list[str], words: list[str]) -> list[str]:

@@ -90,7 +90,7 @@ def _folders(
     # A shell keeps in PWD the name by which a folder was entered, links and all.
     if not any(_below(folder, allowed) for folder in (cwd, env.get("PWD", cwd))):
         what = f"{profile.name} takes no job submitted from {cwd}"
-        yield Refusal(what, evidence, (f"cd {allowed[0]}, then the same command",))
+        yield Refusal(what, evidence, (f"cd {allowed[0]}",))
     elif not _below(str(spec.runs_dir), [*allowed, cwd]):
         what = f"the run's folder would lie outside, in {spec.runs_dir}"
         yield Refusal(what, evidence, (f"--runs-dir {allowed[0]}/runs",))

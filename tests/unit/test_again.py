@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from runners.cli import again
 from runners.cli.again import with_options
+from runners.model import Refusal
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,16 @@ from runners.cli.again import with_options
 )
 def test_with_options(options: str, typed: list[str], expected: str) -> None:
     assert with_options(options, typed) == expected
+
+
+def test_one_line_mends_all_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["runner", "launch", "--mem", "4G", "t"])
+    refusals = [
+        Refusal("no comment", "", ("--comment pytorch",)),
+        Refusal("memory", "", ("leave out --mem",)),
+        Refusal("folder", "", ("cd /scratch/ada",)),
+    ]
+    assert again.remedies(refusals) == ["cd /scratch/ada && runner launch --comment pytorch t"]
+    assert again.remedies(refusals[2:]) == ["cd /scratch/ada && runner launch --mem 4G t"]
+    others = [*refusals, Refusal("image", "", ("make build-gpu",))]
+    assert "make build-gpu" in again.remedies(others)

@@ -33,6 +33,8 @@ def spec(**settings: Any) -> JobSpec:
         ({"nodes": 2, "ntasks": 8, "ntasks-per-node": 4}, 8),
         ({"nodes": 3, "gpus-per-node": "A100:4"}, 12),
         ({"gpus-per-node": "2", "ntasks": 1}, 1),
+        ({"nodes": 2, "gres": "gpu:A100:2"}, 4),
+        ({"nodes": 2, "gpus": "8"}, 8),
     ],
 )
 def test_number_of_ranks(asked: dict[str, Any], tasks: int) -> None:
@@ -49,6 +51,8 @@ def test_number_of_ranks(asked: dict[str, Any], tasks: int) -> None:
         ({"nodes": 2, "ntasks": 3, "ntasks-per-node": 2}, "--ntasks 4"),
         ({"gpus-per-node": "A100"}, "not [TYPE:]N"),
         ({"gpus-per-node": "A100:0"}, "not [TYPE:]N"),
+        ({"gpus-per-node": "2", "gres": "gpu:1"}, "ask for different GPUs"),
+        ({"nodes": 2, "gpus": "3"}, "cannot be shared evenly"),
         ({"time": "1h"}, "not a time"),
         ({"time": "1:2:3:4"}, "not a time"),
         ({"job-name": "a\nb"}, "one line"),
@@ -86,3 +90,12 @@ def test_env_keeps_everything_after_the_first_equals() -> None:
 def test_a_request_is_a_value() -> None:
     assert spec(nodes=2) == spec(nodes=2)
     assert replace(spec(), name="x") != spec()
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(None, 2), ("4", None)])
+def test_a_recipes_cpus_are_for_jobs_without_gpus(gpus: str | None, expected: int | None) -> None:
+    recipe = config.Layer("recipe torch_mnist", {"cpus-per-task": 2})
+    flags = config.Layer("command line", {"gpus-per-node": gpus} if gpus else {})
+    merged = config.merge([config.Layer("default", config.DEFAULTS), recipe, flags])
+    asked = request.job_spec(merged, Path("/images/a.sif"), TRAINER)
+    assert asked.resources.cpus_per_task == expected

@@ -147,10 +147,10 @@ def test_accepted(name: str, asked: dict[str, Any]) -> None:
     [
         ("/scratch/ada", {}, None),
         ("/scratch/ada/a/b", {}, None),
-        ("/home/ada", {}, "cd /scratch/ada, then the same command"),
-        ("/scratch/adam", {}, "cd /scratch/ada, then the same command"),
-        ("/scratch", {}, "cd /scratch/ada, then the same command"),
-        ("/scratch/ada/../bob", {}, "cd /scratch/ada, then the same command"),
+        ("/home/ada", {}, "cd /scratch/ada"),
+        ("/scratch/adam", {}, "cd /scratch/ada"),
+        ("/scratch", {}, "cd /scratch/ada"),
+        ("/scratch/ada/../bob", {}, "cd /scratch/ada"),
         ("/lustre/u17/ada", {"PWD": "/scratch/ada/link"}, None),
     ],
 )
