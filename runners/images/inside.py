@@ -52,6 +52,62 @@ def library(name: str) -> Any:
         return None
 
 
+# What Horovod's extensions are linked with, and what else may be there. Open MPI 4 and 5 and
+# the common MPICH ABI (MPICH, Intel, Cray) have these names; Debian's MPICH has its own.
+MPI_NAMES = ("libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi.so")
+# MPI_Get_library_version of each, as they write it: pattern with the version, flavour.
+MPI_SAYS = (
+    (r"Open MPI v([\d.]+\w*)", "openmpi"),
+    (r"CRAY MPICH version ([\d.]+)", "mpich"),
+    (r"MPICH Version:\s+([\d.]+\w*)", "mpich"),
+    (r"Intel\(R\) MPI Library ([\d.]+)", "intelmpi"),
+)
+# A process manager's library that MPI is linked with, in the order in which it would be used.
+CLIENTS = (("libpmix.so", "pmix"), ("libpmi2.so", "pmi2"), ("libpmi.so", "pmi1"))
+
+
+def linked_mpi() -> list[str]:
+    """Names of the MPI libraries that Horovod's extensions ask for."""
+    found = set()
+    for path in glob.glob(os.path.join(beside("horovod", "") or "/nowhere", "*", "mpi_lib*.so")):
+        with open(path, "rb") as file:
+            found.update(re.findall(rb"\0(lib(?:mpi|mpich)\.so\.\d+)\0", file.read()))
+    return [name.decode() for name in sorted(found)]
+
+
+def mpi() -> dict[str, str | None]:
+    """Flavour, version and device of the MPI, by its own words, and what it speaks."""
+    loaded = next(filter(None, map(library, [*linked_mpi(), *MPI_NAMES])), None)
+    if loaded is None:
+        return {}
+    import ctypes
+
+    text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
+    loaded.MPI_Get_library_version(text, ctypes.byref(length))  # allowed before MPI_Init
+    said = text.value.decode(errors="replace")
+    matches = ((re.search(pattern, said), flavour) for pattern, flavour in MPI_SAYS)
+    match, flavour = next(((m, name) for m, name in matches if m), (None, None))
+    device = re.search(r"MPICH Device:\s+(.+)", said)
+    return {
+        "mpi.flavour": flavour,
+        "mpi.version": match and match.group(1),
+        "mpi.device": device and device.group(1).strip(),
+        "pmi.client": client(flavour, read("/proc/self/maps")),
+    }
+
+
+def client(flavour: str | None, maps: str) -> str | None:
+    """What the MPI that is loaded speaks to who starts it: pmix, pmi2 or pmi1.
+
+    Open MPI has PMIx in a plugin (to version 4) or as a library (5); MPICH has PMI-1 and PMI-2
+    within itself, unless it was told to use a library.
+    """
+    if flavour == "openmpi":
+        return "pmix"
+    named = next((speaks for name, speaks in CLIENTS if name in maps), None)
+    return named or ("pmi2" if flavour else None)
+
+
 def pmix() -> str | None:
     """Version of the PMIx library, by its own words "OpenPMIx 4.2.2 (PMIx Standard ...)"."""
     found = library("libpmix.so.2")
@@ -97,6 +153,7 @@ def facts() -> dict[str, str | None]:
     presets = glob.glob(os.path.join(beside("recipes", "") or "/nowhere", "*.toml"))
     ours = importlib.util.find_spec("horovod_image") is not None
     return {
+        **mpi(),  # first, because it brings its PMIx with it
         "python.version": platform.python_version(),
         "architecture": platform.machine(),
         "torch.version": package("torch"),

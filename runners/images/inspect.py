@@ -23,6 +23,7 @@ SOFTWARE = (
     "python.version",
     "mpi.flavour",
     "mpi.version",
+    "pmi.client",
     "pmix.version",
     "cuda.version",
     "nccl.version",
@@ -68,6 +69,8 @@ def inspect(path: Path) -> Inspection:
     inside, problem = ({}, None) if OURS in labels else _look(path)
     for name in SOFTWARE:
         facts[name] = _known(name, labels, inside)
+    if "mpi.device" in inside:  # only MPICH has one
+        facts["mpi.device"] = Fact(inside["mpi.device"], PROBED)
     facts.update({name: Fact(labels[name], LABEL) for name in FOR_GPUS if name in labels})
     if facts["architecture"] == NOT_KNOWN and path.is_file():
         facts["architecture"] = Fact(sif.architecture(sif.objects(path)) or UNKNOWN, FILE)
@@ -79,6 +82,8 @@ def _known(name: str, labels: dict[str, str], inside: dict[str, str]) -> Fact:
         return Fact(labels[name], LABEL)
     if name == "nccl.version" and labels.get("cuda.version") == "none":
         return Fact("none", LABEL)  # our CPU image has no label for what it cannot have
+    if name == "pmi.client" and labels.get("pmix.version", "none") != "none":
+        return Fact("pmix", LABEL)  # the MPI of our images is linked with their PMIx
     return Fact(inside[name], PROBED) if name in inside else NOT_KNOWN
 
 
@@ -96,11 +101,11 @@ def look(path: Path) -> dict[str, str]:
     """
     if path.is_dir():
         return probe.everything(path)
-    digest = memory.digest(path)
-    found = memory.recall_content(digest)
+    name = f"{memory.digest(path)}-{probe.key()}"
+    found = memory.recall_content(name)
     if not found:
         found = probe.everything(path)
-        memory.remember_content(digest, found)
+        memory.remember_content(name, found)
     return found
 
 

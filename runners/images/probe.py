@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -36,7 +37,18 @@ PATTERNS = (
     ("mpiexec", rf"HYDRA[\s\S]*Version:\s+{VERSION}", "mpi.version", "mpich"),
     ("pmix_info", rf"PMIx\D.*?{VERSION}", "pmix.version", ""),
 )
+# What is not there when neither a program nor a library of an MPI is.
+MPI = ("mpi.flavour", "mpi.version", "pmi.client")
 WORDS = {kind: f"horovod.{kind}" for kind in selftest.NEEDED}
+
+
+def key() -> str:
+    """Return a name that changes when other questions are asked of an image."""
+    return hashlib.sha256((SCRIPT + _inside()).encode()).hexdigest()[:12]
+
+
+def _inside() -> str:
+    return Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
 
 
 def everything(image: Path) -> dict[str, str]:
@@ -50,8 +62,7 @@ def versions(image: Path) -> dict[str, str]:
 
     What could not be found out is absent. Raises SystemFault when nothing runs in it.
     """
-    code = Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
-    done = box.run(image, ["/bin/sh", "-c", SCRIPT, "sh", code], SECONDS)
+    done = box.run(image, ["/bin/sh", "-c", SCRIPT, "sh", _inside()], SECONDS)
     if "== end" not in done.out:
         raise SystemFault(f"nothing can be run in {image}", done.err)
     return parse(done.out)
@@ -74,7 +85,10 @@ def parse(text: str) -> dict[str, str]:
     """Return the facts in the script's output."""
     pieces = re.split(r"^== (\w+)$", text, flags=re.MULTILINE)
     parts = dict(zip(pieces[1::2], pieces[2::2]))
-    return {**_from_tools(parts), **_from_python(parts["python"])}
+    found = {**_from_tools(parts), **_from_python(parts["python"])}
+    if "python.version" in found and "mpi.version" not in found:
+        found.update(dict.fromkeys(MPI, "none"))
+    return found
 
 
 def _from_tools(parts: dict[str, str]) -> dict[str, str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +88,36 @@ def test_a_package_that_python_does_not_know_is_not_there() -> None:
         "tensorflow.version": "none",
         "horovod.version": "none",
     }
+
+
+def test_without_program_or_library_there_is_no_mpi() -> None:
+    python = '{"python.version": "3.11.2", "torch.version": null, "tensorflow.version": null, '
+    found = probe.parse(answer(python=python + '"horovod.version": null}'))
+    assert {found[name] for name in probe.MPI} == {"none"}
+    by_tool = probe.parse(
+        answer(openmpi="Open MPI v4.1.4", python=python + '"horovod.version": null}')
+    )
+    assert by_tool["mpi.flavour"] == "openmpi" and "pmi.client" not in by_tool
+
+
+@pytest.mark.parametrize(
+    ("flavour", "maps", "speaks"),
+    [
+        ("openmpi", "", "pmix"),
+        ("mpich", "/usr/lib/libmpich.so.12\n/usr/lib/libucp.so.0", "pmi2"),
+        ("mpich", "/opt/cray/libmpi.so.12\n/opt/cray/pe/lib64/libpmi2.so.0", "pmi2"),
+        ("mpich", "/usr/lib64/libpmi.so.0", "pmi1"),
+        ("mpich", "/usr/lib64/libpmix.so.2", "pmix"),
+        ("intelmpi", "", "pmi2"),
+        (None, "", None),
+    ],
+)
+def test_what_an_mpi_speaks(flavour: str | None, maps: str, speaks: str | None) -> None:
+    program = Path(probe.__file__).with_name("inside.py").read_text()
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(program, names)
+    assert names["client"](flavour, maps) == speaks
 
 
 def test_gloo_is_tried_before_mpi() -> None:
