@@ -47,7 +47,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     network.variables(spec, site, image, controller, runtime, notes)
     libraries = host_mpi.choose(spec, site, image, launcher, controller, notes)
     brings = _brings_recipe(spec, image, notes)
-    _rules(spec, site, notes)
+    _rules(spec, site, image, notes)
     notes.refusals += SCHEDULERS[scheduler].refusals(spec)
     notes.refusals += runtimes.refusals(spec, runtime)
     return Plan(
@@ -98,9 +98,11 @@ def _as_the_site_wants_it(spec: JobSpec, site: Site, notes: Notes) -> JobSpec:
     return adapted
 
 
-def _rules(spec: JobSpec, site: Site, notes: Notes) -> None:
+def _rules(spec: JobSpec, site: Site, image: ImageInfo, notes: Notes) -> None:
     if site.profile:
-        refusals, warnings = rules.check(spec, site.profile, site.cwd, site.environment)
+        refusals, warnings = rules.check(
+            spec, site.profile, site.cwd, site.environment, image.architecture
+        )
         notes.refusals += refusals
         notes.warnings += warnings
 

@@ -94,6 +94,20 @@ def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
     yield Refusal(what, because(profile, f"nodes.{kinds[0].name}.cpus"), (remedy,))
 
 
+def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusal]:
+    """Yield that an image for machines of the kind `image` cannot run on the job's nodes."""
+    kinds = requests.kinds(spec, profile)
+    there = {kind.architecture for kind in kinds}
+    if not image or not there or there & {image, ""}:
+        return
+    others = [kind.name for kind in profile.nodes if kind.architecture == image and kind.gpus]
+    by_partition = spec.resources.partition == kinds[0].name
+    remedies = tuple(f"--partition {name}" for name in others[:1] if by_partition)
+    what = f"the image is for {image}, and {_name(kinds)} are {' and '.join(sorted(there))}"
+    evidence = because(profile, f"nodes.{kinds[0].name}.architecture")
+    yield Refusal(what, evidence, (*remedies, f"runner pull --arch {min(there)} IMAGE"))
+
+
 def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     asked, limits = spec.resources, profile.rules.max_time
     names = (asked.qos, asked.partition, "*")

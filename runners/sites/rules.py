@@ -18,16 +18,17 @@ VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
 
 
 def check(
-    spec: JobSpec, profile: Profile, cwd: str, env: Mapping[str, str]
+    spec: JobSpec, profile: Profile, cwd: str, env: Mapping[str, str], architecture: str = ""
 ) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
     """Return what this site refuses in a job submitted from `cwd`, and what the user should know.
 
-    `env` fills in the $NAMEs in the site's folders.
+    `env` fills in the $NAMEs in the site's folders; `architecture` is the image's, in Go's words.
     """
     if spec.scheduler in NOT_SUBMITTED:
         return (), ()
     refusals = [*_required(spec, profile), *_forbidden(spec, profile)]
     refusals += [*_folders(spec, profile, cwd, env), *limits.refusals(spec, profile)]
+    refusals += limits.architecture(spec, profile, architecture)
     return tuple(refusals), tuple(limits.warnings(spec, profile))
 
 

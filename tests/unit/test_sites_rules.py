@@ -248,6 +248,31 @@ def test_kinds_of_nodes_that_a_job_can_get(
     assert [kind.name for kind in requests.kinds(job(**asked), shipped(name))] == kinds
 
 
+@pytest.mark.parametrize(
+    ("name", "asked", "architecture", "remedies"),
+    [
+        (
+            "neuron",
+            {"partition": "gh200_1"},
+            "amd64",
+            ("--partition amd_a100nv_8", "runner pull --arch arm64 IMAGE"),
+        ),
+        ("neuron", {"partition": "gh200_1"}, "arm64", None),
+        ("neuron", {"partition": "gh200_1"}, "", None),
+        ("neuron", {"partition": "new"}, "arm64", None),
+        ("alvis", {"gpus_per_node": "A100:4"}, "arm64", ("runner pull --arch amd64 IMAGE",)),
+        ("tuhpc", {}, "arm64", None),
+    ],
+)
+def test_an_image_for_other_machines(
+    name: str, asked: dict[str, Any], architecture: str, remedies: tuple[str, ...] | None
+) -> None:
+    profile = shipped(name)
+    spec = job(profile, comment="x", **asked)
+    refusals, _ = rules.check(spec, profile, HERE, HOME, architecture)
+    assert [refusal.remedies for refusal in refusals] == ([remedies] if remedies else [])
+
+
 def test_a_rule_without_a_source_says_whose_it_is() -> None:
     from runners.sites import limits
     from runners.sites.profile import Profile
