@@ -14,10 +14,15 @@ from typing import Callable
 
 from tests.cluster.state import CHECKOUT
 
-from . import first_step, report, startup, throughput
+from . import first_step, rendezvous, report, startup, throughput
 from .errors import BenchError, Skipped
 
-PARTS = {"startup": startup, "first-step": first_step, "throughput": throughput}
+PARTS = {
+    "startup": startup,
+    "first-step": first_step,
+    "rendezvous": rendezvous,
+    "throughput": throughput,
+}
 OUTPUT = CHECKOUT / "build" / "bench.json"
 
 

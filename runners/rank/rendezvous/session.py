@@ -49,6 +49,7 @@ class Session:
         self.secret = secret.of_run(setting.run_dir)
         self.store = Store()
         self.terms = self._listen() if task.rank == 0 else None
+        self.hub: Hub | None = None  # rank 0's, once it serves
 
     def _see_wanted(self) -> None:
         wanted = self.setting.wanted
@@ -84,7 +85,8 @@ class Session:
         """Start to serve, in the parent."""
         if self.terms is not None:
             roll = Roll(self.task.size, self.task.hosts)
-            Hub(self.terms, self.secret, self.job, roll, _say).start()
+            self.hub = Hub(self.terms, self.secret, self.job, roll, _say)
+            self.hub.start()
         self.store.start(self._find, self._gloo)
 
     def leave(self) -> None:

@@ -1,0 +1,28 @@
+"""The table of how long ranks take to meet; nothing is measured here."""
+
+from __future__ import annotations
+
+from tests.bench import rendezvous
+
+GLOO = {"seconds": 0.4, "frames": 72, "requests": 536, "cpu": 0.1}
+FOUND: rendezvous.Jobs = {
+    "8": {
+        "pmix": [{"seconds": 0.2}],
+        "gloo": [GLOO],
+        "horovod-mpi": [{"seconds": 0.5}],
+        "horovod-gloo": [{"seconds": 0.25}],
+    },
+    "64": {"pmix": [{"seconds": 1.0}], "gloo": [{**GLOO, "seconds": 3.0}]},
+}
+
+
+def test_each_number_of_ranks_has_a_reference_and_a_ratio() -> None:
+    table = rendezvous.rows(FOUND)
+    assert [row.ratio for row in table] == [None, 2.0, None, 3.0, None, 0.5]
+    assert table[1].what == "our rendezvous, with Horovod's requests, 8 ranks"
+    assert table[5].to == "hvd.init(), MPI over PMIx, 8 ranks"
+
+
+def test_what_rank_0_served_is_said() -> None:
+    first, _ = rendezvous.notes(FOUND)
+    assert "8 ranks: rank 0 received 72 frames (9.0 from each rank) instead of 536" in first
