@@ -10,12 +10,16 @@ import select
 import signal
 import sys
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from . import failure, horovod_env
 from .gate import EXIT_WORLD_SIZE, Progress, no_world
-from .rendezvous import RendezvousError, Session, Setting
+from .rendezvous.errors import RendezvousError
 from .task import Task
 from .trainer import Work, run
+
+if TYPE_CHECKING:
+    from .rendezvous.session import Session
 
 RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 EXIT_FAILED = 1
@@ -56,6 +60,9 @@ def _open_session(task: Task, work: Work, run_dir: str) -> Session | None:
     """Open the rendezvous of a Gloo job, unless its launcher brings one, as horovodrun does."""
     if work.controller != "gloo" or work.placed:
         return None
+    # Here, because jobs that meet through MPI need not wait for its import.
+    from .rendezvous.session import Session, Setting
+
     seconds = horovod_env.meeting_seconds(task.size)
     return Session(task, Setting(run_dir, seconds, work.interfaces))
 

@@ -8,11 +8,15 @@ import sys
 import traceback
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from . import failure, horovod_env
 from .gate import EXIT_WORLD_SIZE, Gate, Progress, no_world
-from .rendezvous import RendezvousError, Session
+from .rendezvous.errors import RendezvousError
 from .task import Task
+
+if TYPE_CHECKING:
+    from .rendezvous.session import Session
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

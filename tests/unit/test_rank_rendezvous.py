@@ -15,7 +15,8 @@ import pytest
 
 from runners.rank import network
 from runners.rank.interfaces import Interface, interfaces
-from runners.rank.rendezvous import RendezvousError, doors, find, secret, slots, web, wire
+from runners.rank.rendezvous import doors, find, secret, slots, web, wire
+from runners.rank.rendezvous.errors import RendezvousError
 from runners.rank.rendezvous.hub import Hub, Terms
 from runners.rank.rendezvous.roll import Member, Roll
 from runners.rank.rendezvous.store import MEETING, Store

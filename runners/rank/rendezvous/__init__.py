@@ -10,8 +10,3 @@ keeps others out.
 What remains open is Gloo's own: the sockets between ranks, which Horovod opens without any proof,
 and everything in clear text. Root and the same user can read the secret.
 """
-
-from .errors import RendezvousError
-from .session import Session, Setting
-
-__all__ = ["RendezvousError", "Session", "Setting"]

@@ -19,7 +19,7 @@ import time
 from typing import Any
 
 from runners.rank import task
-from runners.rank.rendezvous import Session, Setting
+from runners.rank.rendezvous.session import Session, Setting
 from runners.rank.rendezvous.slots import SIZE
 from runners.rank.task import Task
 
