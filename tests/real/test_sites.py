@@ -90,7 +90,7 @@ def cluster(folder: Path, *words: str) -> Done:
 def state() -> Iterator[Path]:
     """The folder of a cluster of these tests' own, with the image; all tests use it meanwhile."""
     own, was = State.locate(), os.environ.get("RUNNER_TEST_CLUSTER")
-    folder = own.cache / "cluster-sites"
+    folder = own.root.with_name("cluster-sites")  # the same disk, for the link
     images = folder / "scratch" / "ada" / "images"
     images.mkdir(parents=True, exist_ok=True)
     for made in (images, images.parent):
