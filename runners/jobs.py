@@ -155,11 +155,11 @@ def first_failure(paths: JobPaths) -> dict[str, Any] | None:
 
 
 def is_follower(record: dict[str, Any]) -> bool:
-    """Whether a rank failed because another had: Horovod says so, or the launcher ended it.
+    """Whether a rank failed because another had: Horovod or the rendezvous says so, or srun did it.
 
     A rank that srun ends with SIGKILL leaves no record, so one that tells of SIGKILL is a cause.
     """
-    told = ("HorovodInternalError", "Horovod has been shut down")
+    told = ("HorovodInternalError", "Horovod has been shut down", "ended before all had met")
     return record["exit_code"] == 128 + 15 or any(words in record["message"] for words in told)
 
 

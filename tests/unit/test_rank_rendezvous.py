@@ -236,6 +236,25 @@ def test_ipv4_here_and_ipv6_there_is_said_before_gloo_aborts() -> None:
     assert heard[0]["problem"] == "Gloo would use IPv4 on rank 0@n1, but IPv6 on rank 1@n1"
 
 
+def test_silent_connections_keep_nobody_waiting(three: list[Store]) -> None:
+    quiet = [socket.create_connection(("127.0.0.1", three[0].port)) for _ in range(100)]
+    began = time.monotonic()
+    together(three)
+    assert time.monotonic() - began < 4
+    assert len(quiet) == 100
+
+
+def test_when_rank_0_ends_the_others_say_so() -> None:
+    world = World(2, seconds=60)
+    store = world.store(1)
+    rank_0 = world.link(0)
+    with socket.create_connection(("127.0.0.1", store.port)) as sock:
+        sock.sendall(f"GET {store.prefix}{MEETING} HTTP/1.1\r\n\r\n".encode())
+        rank_0.sock.close()
+        answer = b"".join(iter(lambda: sock.recv(65536), b""))
+    assert b"rank 0@n1 ended before all had met" in answer
+
+
 def test_without_a_hub_the_store_says_so() -> None:
     def nobody(_: socket.socket) -> find.Link:
         raise RendezvousError("rank 0 on n1 did not answer")

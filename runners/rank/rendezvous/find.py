@@ -41,7 +41,7 @@ class Link:
         except socket.timeout:
             return []
         if not chunk:
-            raise ConnectionResetError(errno.ECONNRESET, "it is gone")
+            raise ConnectionResetError(errno.ECONNRESET, "connection closed")
         self.data += chunk
         return unpack(self.data)
 

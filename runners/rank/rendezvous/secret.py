@@ -5,42 +5,39 @@ Who holds it belongs to the job. It never travels: both sides prove that they kn
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import os
+import time
 
 NAME = ".rendezvous-secret"
 LENGTH = 32  # bytes
+PATIENCE = 10.0  # seconds for another task to write what it has begun
 
 
 def of_run(run_dir: str) -> bytes:
     """Return the run's secret; the first task to ask makes it. Raises OSError."""
     path = os.path.join(run_dir, NAME)
-    try:
-        return _read(path)
-    except FileNotFoundError:
-        _make(path)
-        return _read(path)
+    with contextlib.suppress(FileExistsError):  # another task was faster: it is everybody's
+        # O_EXCL: only one of all tasks on all nodes makes it, on NFS too.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(LENGTH))
+    return _read(path)
 
 
 def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def _make(path: str) -> None:
-    """Make the file in one step; whoever comes second finds the first one's."""
-    part = f"{path}.{os.uname().nodename}.{os.getpid()}"
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(os.urandom(LENGTH))
-    try:
-        # Unlike rename, a link fails where the name is taken, on NFS too.
-        os.link(part, path)
-    except FileExistsError:
-        pass  # another task was faster, and its secret is everybody's
-    finally:
-        os.unlink(part)
+    """Read the file once it is whole."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with open(path, "rb") as file:
+            found = file.read()
+        if len(found) == LENGTH:
+            return found
+        if time.monotonic() > deadline:
+            raise OSError(f"{path} is no secret of {LENGTH} bytes: remove it")
+        time.sleep(0.05)
 
 
 def proof(secret: bytes, *parts: bytes) -> bytes:

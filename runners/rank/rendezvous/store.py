@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import threading
 import time
@@ -22,6 +23,7 @@ from .wire import Frame
 
 HOLD_SECONDS = 5.0  # how long a GET waits; in between Horovod looks at its own time limit
 MEETING = "runner/meet"
+SILENT = 64  # connections; more are not Horovod's
 
 
 class Store:
@@ -36,6 +38,7 @@ class Store:
         self.sock.listen(64)
         self.port = int(self.sock.getsockname()[1])
         self.token = os.urandom(16).hex()
+        self.silent: list[socket.socket] = []  # connections that have not said anything yet
         self.link: Link | None = None
         self.gloo: dict[str, str] = {}
         self.go: dict[str, Any] | None = None
@@ -73,12 +76,24 @@ class Store:
         except (RendezvousError, OSError) as error:
             self.problem = str(error)
         while True:
-            conn, _ = self.sock.accept()
-            with conn:
+            with self._next() as conn:
                 try:
                     self._serve_one(conn)
                 except OSError:
                     continue  # the client has gone, and will ask again if it still wants to know
+
+    def _next(self) -> socket.socket:
+        """Return the first connection that has something to say: silent ones hold up nobody."""
+        while True:
+            ready = select.select([self.sock, *self.silent], [], [])[0]
+            if self.sock in ready:
+                self.silent.append(self.sock.accept()[0])
+            if len(self.silent) > SILENT:
+                self.silent.pop(0).close()
+            talking = [conn for conn in self.silent if conn in ready]
+            if talking:
+                self.silent.remove(talking[0])
+                return talking[0]
 
     def _serve_one(self, conn: socket.socket) -> None:
         request = web.read(conn)
@@ -134,7 +149,11 @@ class Store:
             try:
                 self.link.send(frame)
             except OSError as error:
-                self.problem = f"the connection to rank 0 ended: {error}"
+                self._lost(error)
+
+    def _lost(self, error: OSError) -> None:
+        before = "" if self.go else " before all had met"
+        self.problem = f"rank 0 ended{before} ({error})"
 
     def _wait(self, ready: Callable[[], bool], seconds: float | None) -> None:
         """Hear the hub until something is there, the time is over, or there is a problem."""
@@ -147,7 +166,7 @@ class Store:
                 for frame in self.link.receive(left):
                     self._heard(frame)
             except OSError as error:
-                self.problem = f"the connection to rank 0 ended: {error}"
+                self._lost(error)
 
     def _heard(self, frame: Frame) -> None:
         if frame.kind == wire.VALUE:
