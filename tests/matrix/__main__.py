@@ -1,0 +1,98 @@
+"""The matrix: python -m tests.matrix [--release R]... [--cell NAME]...; see --help."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from containers import catalogue
+from tests.cluster.state import State
+
+from . import cells, table
+from .cells import IMAGES, RELEASES, Cell
+from .images import bring
+from .launch import Cluster, Result
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+BUILD = catalogue.CHECKOUT / "build" / "matrix"
+
+
+def parser() -> argparse.ArgumentParser:
+    """All options."""
+    made = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
+    made.add_argument("--release", action="append", choices=list(RELEASES), help="default: all")
+    made.add_argument("--cell", action="append", metavar="NAME", help="these cells only")
+    made.add_argument("--again", action="store_true", help="also those that have a result")
+    made.add_argument("--table", action="store_true", help="only write the table anew")
+    return made
+
+
+def cluster(release: str, images: Sequence[str]) -> Cluster:
+    """Start the cluster of a release, with these images."""
+    state = State.locate(str(State.locate().cache / f"matrix-{release}"))
+    command = [sys.executable, "-m", "tests.cluster", "--state", str(state.root)]
+    start = [*command, "up", "--nodes", str(cells.NODES), "--release", release]
+    subprocess.run(start, cwd=catalogue.CHECKOUT, check=True)
+    return Cluster(state, bring.bring(state, images))
+
+
+def end(running: Cluster) -> None:
+    """End a cluster; its files stay."""
+    command = [sys.executable, "-m", "tests.cluster", "--state", str(running.state.root), "down"]
+    subprocess.run(command, cwd=catalogue.CHECKOUT, check=True)
+
+
+def run(release: str, wanted: Sequence[Cell], again: bool) -> None:
+    """Run the cells of a release that have no result yet; each result is kept at once."""
+    place = BUILD / f"{release}.json"
+    done = {result.cell: result for result in kept(release)}
+    todo = [cell for cell in wanted if again or cell not in done]
+    if not todo:
+        return
+    needed = {cell.image for cell in todo}
+    running = cluster(release, [image for image in IMAGES if image in needed])
+    try:
+        for cell in todo:
+            done[cell] = running.run(cell)
+            show(done[cell])
+            table.write(place, table.to_json(done.values()))
+    finally:
+        end(running)
+
+
+def kept(release: str) -> list[Result]:
+    """The results of a release so far."""
+    place = BUILD / f"{release}.json"
+    return table.from_json(place.read_text(encoding="utf-8")) if place.exists() else []
+
+
+def show(result: Result) -> None:
+    """One line for a cell."""
+    words = result.disagreement or result.real.kind
+    mark = "DISAGREES" if result.disagreement else "agrees"
+    print(f"{mark:9} {result.cell.name:45} {result.real.seconds:6.1f} s  {words}", flush=True)
+
+
+def main() -> int:
+    """Run what is asked for, write the table; 1 when a cell disagrees."""
+    options = parser().parse_args()
+    releases = options.release or list(RELEASES)
+    named = [cells.named(name) for name in options.cell or []]
+    if not options.table:
+        for release in releases:
+            wanted = [cell for cell in named if cell.release == release]
+            run(release, wanted or ([] if named else cells.cells([release])), options.again)
+    results = [result for release in RELEASES for result in kept(release)]
+    table.write(RESULTS, table.render(results))
+    wrong = [result for result in results if result.disagreement]
+    print(f"{len(results)} cells, {len(wrong)} disagree: {RESULTS}")
+    for result in wrong:
+        print(f"  {result.cell.name}: {result.disagreement}\n    {result.real.evidence}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

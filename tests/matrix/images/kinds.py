@@ -1,0 +1,68 @@
+"""What each image is made of, and the names of the results that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from containers import catalogue, definition, keys
+
+HERE = Path(__file__).parent
+CODENAME = "bookworm"
+PACKAGES = ("ca-certificates", "python3", "python3-venv")
+# What PyTorch and Horovod need of the CPU image's lock.
+WANTED = "|".join(
+    (
+        *("torch", "numpy", "filelock", "typing-extensions", "sympy", "mpmath", "networkx"),
+        *("jinja2", "markupsafe", "fsspec", "cloudpickle", "psutil", "pyyaml", "packaging"),
+        *("cffi", "pycparser", "setuptools"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An image; the lock names the wheel of its MPI."""
+
+    name: str
+    lock: str
+    has_mpi: bool = True
+
+    @property
+    def lock_file(self) -> Path:
+        """The lock of its MPI."""
+        return HERE / self.lock
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("openmpi5", "openmpi5.lock"),
+        Kind("mpich", "mpich.lock"),
+        Kind("nompi", "none.lock", has_mpi=False),
+    )
+}
+LOCK = catalogue.HERE / catalogue.image("cpu").lock
+
+
+def compile_packages() -> list[str]:
+    """Debian's packages to compile with."""
+    return definition.packages(HERE / "compile.def")
+
+
+def compiled(kind: Kind) -> str:
+    """The name of the folder of its compiled Horovod."""
+    edits = sorted((catalogue.HERE / "horovod").glob("*.py"))
+    files = keys.of_files([HERE / "compile.def", LOCK, kind.lock_file, *edits], catalogue.CHECKOUT)
+    return f"horovod-{keys.key(files=files, mpi=str(kind.has_mpi), wanted=WANTED)}"
+
+
+def file_name(kind: Kind) -> str:
+    """The name of the image's file."""
+    key = keys.key(
+        files=keys.of_files([HERE / "image.def", kind.lock_file, LOCK], catalogue.CHECKOUT),
+        packages=" ".join(PACKAGES),
+        wanted=WANTED,
+        horovod=compiled(kind),
+    )
+    return f"{kind.name}-{key}.sif"

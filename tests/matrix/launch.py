@@ -1,0 +1,100 @@
+"""Plans and really launches a cell on a cluster of its release."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from containers import catalogue
+from tests.cluster.state import USER, State
+
+from . import outcome, verdict
+from .cells import Cell
+from .outcome import Outcome
+from .verdict import Verdict
+
+TRAINER = Path(__file__).with_name("world.py")
+SECONDS = 150  # for a cell, all told; a world takes 5 to 10 where nothing else runs
+MINUTES = 2  # for its job: Slurm's time limit
+PART = "\n=== "
+# $1: the folder of this cell; the rest: options of `runner`.
+SCRIPT = f"""\
+cd "$1"; shift
+printf '%splan\n' '{PART}'; runner plan --json "$@" world.py
+printf '%slaunch\n' '{PART}'
+timeout {SECONDS - 20} runner launch --force --time={MINUTES} --wait "$@" world.py 2>&1
+code=$?
+[ $code -ne {outcome.TIMED_OUT} ] || runner cancel > /dev/null 2>&1
+printf '%scode\n%s\n' '{PART}' $code
+printf '%slog\n' '{PART}'; cat runs/*/logs/job.log
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A cell, what the plan says of it, and what happened."""
+
+    cell: Cell
+    verdict: Verdict
+    real: Outcome
+
+    @property
+    def disagreement(self) -> str:
+        """Why the two do not go together, "" when they do."""
+        return verdict.disagreement(self.verdict, self.real)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running cluster, and where the images are on it."""
+
+    state: State
+    images: Mapping[str, str]
+
+    def run(self, cell: Cell, more: Sequence[str] = ()) -> Result:
+        """Plan and launch a cell, with other options behind its own."""
+        began = time.monotonic()
+        text = self._ask(cell, [*cell.options(self.images[cell.image]), *more])
+        seconds = round(time.monotonic() - began, 1)
+        parts = dict(part.split("\n", 1) for part in text.split(PART)[1:])
+        if "log" not in parts:
+            real = Outcome(outcome.HANG, outcome.last_line(text), seconds)
+        else:
+            said = parts["launch"] + parts["log"]
+            real = outcome.classify(int(parts["code"]), said, seconds)
+        return Result(cell, verdict.read(json.loads(parts["plan"])), real)
+
+    def _ask(self, cell: Cell, options: Sequence[str]) -> str:
+        """A new folder with the trainer, the script in it, and the folder's end."""
+        folder = f"/scratch/{USER}/matrix/{cell.name}"
+        place = shlex.quote(folder)
+        self.exec(["sh", "-c", f"rm -rf {place}; mkdir -p {place}"])
+        self.exec(["sh", "-c", f"cat > {place}/world.py"], TRAINER.read_text(encoding="utf-8"))
+        said = self.exec(["bash", "-c", SCRIPT, "bash", folder, *options])
+        self.exec(["rm", "-rf", folder])
+        return said
+
+    def exec(self, argv: Sequence[str], given: str = "") -> str:
+        """Run a command as the user on the login node; what it printed, and what a slow one has."""
+        command = [sys.executable, "-m", "tests.cluster", "--state", str(self.state.root), "exec"]
+        try:
+            done = subprocess.run(
+                [*command, "--", *argv],
+                input=given,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                cwd=catalogue.CHECKOUT,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as slow:
+            said = slow.stdout or b""
+            return said.decode(errors="replace") if isinstance(said, bytes) else said
+        return done.stdout
