@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .shell import ClusterError, run
@@ -76,10 +77,29 @@ def _numbers(pid: int) -> list[int]:
     return [int(w) for line in lines if line.startswith("NSpid:") for w in line.split()[1:]]
 
 
-def mount_namespaces(net_inodes: Iterable[int]) -> set[int]:
-    """The mount namespaces of all processes in the given network namespaces, not the host's."""
-    own = os.stat("/proc/self/ns/mnt").st_ino
-    return {_inode(pid, "mnt") for pid in members("net", net_inodes)} - {own, 0}
+@contextlib.contextmanager
+def _pinned(paths: Iterable[Path]) -> Iterator[set[int]]:
+    """Inodes of the namespaces that *paths* lead to; meanwhile no new namespace gets one of them.
+
+    Without that a container of another cluster, started while this one ends, can be taken for ours.
+    """
+    with contextlib.ExitStack() as stack:
+        inodes = set()
+        for path in paths:
+            try:
+                handle = os.open(path, os.O_RDONLY)
+            except OSError:  # the process has ended
+                continue
+            stack.callback(os.close, handle)
+            inodes.add(os.fstat(handle).st_ino)
+        yield inodes
+
+
+def _mount_namespaces(net_inodes: Iterable[int]) -> list[Path]:
+    """Where the mount namespaces of all processes in *net_inodes* are found; not the host's."""
+    own = _inode(os.getpid(), "mnt")
+    pids = members("net", net_inodes)
+    return [Path(f"/proc/{pid}/ns/mnt") for pid in pids if _inode(pid, "mnt") != own]
 
 
 def remove(folder: Path) -> None:
@@ -87,14 +107,13 @@ def remove(folder: Path) -> None:
 
     Raises ClusterError, naming what is left, when something survives KILL_SECONDS.
     """
-    net = set(namespaces_below(folder).values())
-    mnt = mount_namespaces(net)
-    _kill(net, mnt)
-    for point in mounts_below(folder):
-        run(["umount", str(point)])
-    for path in folder.glob("*"):
-        path.unlink()
-    _verify(folder, net, mnt)
+    with _pinned(mounts_below(folder)) as net, _pinned(_mount_namespaces(net)) as mnt:
+        _kill(net, mnt)
+        for point in mounts_below(folder):
+            run(["umount", "--lazy", str(point)])  # it is in use: pinned by ourselves
+        for path in folder.glob("*"):
+            path.unlink()
+        _verify(folder, net, mnt)
 
 
 def _alive(net: set[int], mnt: set[int]) -> list[int]:
