@@ -6,6 +6,7 @@ content it was made from: a new version is one rename, and nothing is done twice
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -62,10 +63,42 @@ def refresh(state: State) -> bool:
     if current.is_symlink() and os.readlink(current) == wanted:
         return False
     if not (state.installs / wanted).exists():
-        _make(state, state.installs / wanted, ADD_PROJECT, [], base=_base(state))
+        _bring(_environment(state, wanted), state.installs / wanted)
     _point(current, wanted)
     _prune(state.installs, keep=wanted)
     return True
+
+
+def _environment(state: State, name: str) -> Path:
+    """The environment with this checkout, made once for all clusters."""
+    target = state.environments / name
+    if not target.exists():
+        base = _base(state)
+        with locked(state.environments):
+            if not target.exists():
+                _make(state, target, ADD_PROJECT, [], base=base)
+                _prune(state.environments, keep=name)
+    return target
+
+
+def _bring(source: Path, target: Path) -> None:
+    """Show *source* in a cluster's folder as hard links, or as a copy where that is another disk.
+
+    Links outlive the source: other clusters' installs may prune it.
+    """
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="part-") as folder:
+        part = Path(folder, "environment")
+        shutil.copytree(source, part, symlinks=True, copy_function=_link)
+        part.rename(target)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copy2(source, target)
 
 
 def _project_files() -> list[Path]:
@@ -85,9 +118,9 @@ def _key(state: State, files: Iterable[Path]) -> str:
 
 def _base(state: State) -> Path:
     """An environment with the dependencies, by the content of pyproject.toml; for all clusters."""
-    target = state.cache / "environments" / _key(state, [CHECKOUT / "pyproject.toml"])
+    target = state.environments / _key(state, [CHECKOUT / "pyproject.toml"])
     if not target.exists():
-        with locked(target.parent):
+        with locked(state.environments):
             if not target.exists():
                 dependencies = _dependencies(state)
                 wheels = _wheels(state, dependencies)

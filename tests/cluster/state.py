@@ -83,6 +83,11 @@ class State:
         return self.root / "installs"
 
     @property
+    def environments(self) -> Path:
+        """Virtual environments by content, for all clusters; `installs` has hard links."""
+        return self.cache / "environments"
+
+    @property
     def settings(self) -> Path:
         """What the running cluster was started with."""
         return self.root / "settings.json"
