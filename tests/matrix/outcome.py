@@ -11,6 +11,7 @@ WORLD = "one world"
 ONE_NODE = "all ranks on one node"
 ALONE = "alone, stopped"
 NO_WORLD = "fails in init, stopped"
+NO_MPI = "built without MPI"
 NO_TYPE = "srun refuses"
 UNREACHABLE = "cannot reach the other node"
 SILENT = "SILENT SINGLETONS"
@@ -22,8 +23,9 @@ TIME_LIMIT, TIMED_OUT, WORLD_SIZE = 83, 124, 82
 # Ranked: what is said first in this list is the cause of what follows.
 SIGNS = (
     (r"Invalid MPI type|Couldn't find the specified plugin name for mpi", NO_TYPE),
-    (r"Horovodrun was unable to connect|ssh: (?:not found|command not found|connect)", UNREACHABLE),
-    (r"unable to find.*\bssh\b|no ssh|plm_ssh|launch agent", UNREACHABLE),
+    (r"MPI support has not been built", NO_MPI),
+    # What the mpirun of an image says that would start its daemons with the host's srun.
+    (r"srun: not found|not enough slots available", UNREACHABLE),
     (r"world-size mismatch on rank", ALONE),
     (r"no world on rank", NO_WORLD),
 )

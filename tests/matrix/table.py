@@ -18,6 +18,7 @@ MARKS = {
     outcome.WORLD: "**works**",
     outcome.ALONE: "refused: alone",
     outcome.NO_WORLD: "refused: no world",
+    outcome.NO_MPI: "refused: no MPI",
     outcome.NO_TYPE: "refused: no such type",
     outcome.ONE_NODE: "refused: one node only",
     outcome.UNREACHABLE: "refused: no way there",
@@ -34,6 +35,7 @@ agree on:
 | **works** | {ranks} ranks on {nodes} nodes formed one world and summed over it |
 | refused: alone | each rank would have been a world of its own; the gate stopped it, exit code 82 |
 | refused: no world | the ranks ended in `hvd.init()`, exit code 82 |
+| refused: no MPI | Horovod says that it was built without |
 | refused: no such type | this Slurm's `srun` has no such `--mpi` |
 | refused: one node only | `horovodrun` starts no rank on the other node |
 | refused: no way there | `horovodrun` could not start a rank on the other node |
@@ -65,8 +67,8 @@ def render(results: Sequence[Result]) -> str:
     found = {result.cell: result for result in results}
     parts = [HEADER.format(nodes=NODES, per_node=PER_NODE, ranks=NODES * PER_NODE)]
     for release, slurm in RELEASES.items():
-        rows = [_row(found, release, image, launcher) for image, launcher in _rows()]
-        if any("not run" not in row for row in rows):
+        if any(cell.release == release for cell in found):
+            rows = [_row(found, release, image, launcher) for image, launcher in _rows()]
             parts.append(f"\n## Slurm {slurm} (Debian {release})\n\n{_head()}\n" + "\n".join(rows))
     parts += [_settings(results), _summary(results)]
     return "\n".join(parts) + "\n"

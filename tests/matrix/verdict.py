@@ -13,7 +13,7 @@ from .outcome import Outcome
 # What a reason of the plan predicts for a job that is submitted by force all the same.
 PREDICTS = (
     (r"every rank would be alone", {outcome.ALONE, outcome.NO_WORLD}),
-    (r"there is no MPI in|has no mpi controller", {outcome.NO_WORLD}),
+    (r"there is no MPI in|has no mpi controller", {outcome.NO_WORLD, outcome.NO_MPI}),
     (r"this Slurm has no --mpi=", {outcome.NO_TYPE}),
     (
         r"horovodrun cannot reach",
