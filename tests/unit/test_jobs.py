@@ -61,6 +61,7 @@ def test_blame_goes_to_the_first_that_did_not_merely_follow(tmp_path: Path) -> N
     fail(paths, 0, 10.0, 1, "exit code 1: HorovodInternalError: Connection reset by peer")
     fail(paths, 1, 10.1, 1, "exit code 1: ValueError: boom")
     fail(paths, 2, 9.0, 143, "killed by signal 15 (SIGTERM)")
+    fail(paths, 3, 9.5, 82, "exit code 82: error: no world, rank 1@n1 ended before all had met")
     assert watch.culprit(paths, jobs.load(paths)) == "rank 1@n1: exit code 1: ValueError: boom"
 
 
