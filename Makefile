@@ -71,6 +71,11 @@ bench: $(VENV)/.ready build-cpu cluster-up ## measure, as ratios within one run
 bench-images: $(VENV)/.ready build-cpu cluster-up ## measure how the CPU image is packed, started and built
 	$(IN_VENV) python -m tests.bench.images
 
+.PHONY: test-matrix
+test-matrix: $(VENV)/.ready build-cpu ## plan against reality, 216 cells on three Slurms; writes tests/matrix/RESULTS.md
+	rm -rf build/matrix
+	$(IN_VENV) python -m tests.matrix
+
 .PHONY: clean
 clean: cluster-down ## end the cluster; remove the build and test leftovers of this checkout
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache *.egg-info

@@ -12,7 +12,7 @@ from .notes import Notes
 # also understands PMI-1, the older wire protocol of MPICH.
 OFFERS = {"pmix": "pmix", "pmi2": "pmi2", "pmi1": "pmi2"}
 # Generations of Open MPI, in the image and on the host, that differ and yet make one world.
-JOINS = {("5", "4")}
+JOINS = {("5", "4"), ("5", "6"), ("4", "6")}
 NAMES = {"pmix": "PMIx", "pmi2": "PMI-2", "pmi1": "PMI-1"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from containers import catalogue
@@ -49,7 +49,7 @@ def run(release: str, wanted: Sequence[Cell], again: bool) -> None:
     """Run the cells of a release that have no result yet; each result is kept at once."""
     place = BUILD / f"{release}.json"
     done = {result.cell: result for result in kept(release)}
-    todo = [cell for cell in wanted if again or cell not in done]
+    todo = [cell for cell in wanted if again or cell not in done or done[cell].disagreement]
     if not todo:
         return
     needed = {cell.image for cell in todo}
@@ -59,13 +59,24 @@ def run(release: str, wanted: Sequence[Cell], again: bool) -> None:
             done[cell] = running.run(cell)
             show(done[cell])
             table.write(place, table.to_json(done.values()))
+        remedies(running, release, done.values())
     finally:
         end(running)
 
 
-def kept(release: str) -> list[Result]:
-    """The results of a release so far."""
-    place = BUILD / f"{release}.json"
+def remedies(running: Cluster, release: str, results: Iterable[Result]) -> None:
+    """Type what is offered first instead of a refused cell, for one cell of each reason."""
+    sample = {table.offer(result): result.cell for result in results if result.verdict.remedies}
+    tried = []
+    for cell in sample.values():
+        tried.append(running.remedy(cell))
+        show_remedy(tried[-1])
+        table.write(BUILD / f"{release}-remedies.json", table.to_json(tried))
+
+
+def kept(name: str) -> list[Result]:
+    """The results of a release so far, or of its remedies."""
+    place = BUILD / f"{name}.json"
     return table.from_json(place.read_text(encoding="utf-8")) if place.exists() else []
 
 
@@ -74,6 +85,12 @@ def show(result: Result) -> None:
     words = result.disagreement or result.real.kind
     mark = "DISAGREES" if result.disagreement else "agrees"
     print(f"{mark:9} {result.cell.name:45} {result.real.seconds:6.1f} s  {words}", flush=True)
+
+
+def show_remedy(result: Result) -> None:
+    """One line for what was typed instead."""
+    mark = "mends" if result.mends else "DOES NOT MEND"
+    print(f"{mark:9} {result.cell.name:45} {result.real.seconds:6.1f} s  {table.offer(result)}")
 
 
 def main() -> int:
@@ -86,12 +103,16 @@ def main() -> int:
             wanted = [cell for cell in named if cell.release == release]
             run(release, wanted or ([] if named else cells.cells([release])), options.again)
     results = [result for release in RELEASES for result in kept(release)]
-    table.write(RESULTS, table.render(results))
+    tried = [result for release in RELEASES for result in kept(f"{release}-remedies")]
+    table.write(RESULTS, table.render(results, tried))
     wrong = [result for result in results if result.disagreement]
+    useless = [result for result in tried if not result.mends]
     print(f"{len(results)} cells, {len(wrong)} disagree: {RESULTS}")
     for result in wrong:
         print(f"  {result.cell.name}: {result.disagreement}\n    {result.real.evidence}")
-    return 1 if wrong else 0
+    for result in useless:
+        print(f"  {result.cell.name}: {table.offer(result)}: {result.real.kind}")
+    return 1 if wrong or useless else 0
 
 
 if __name__ == "__main__":

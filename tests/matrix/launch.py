@@ -24,11 +24,20 @@ SECONDS = 150  # for a cell, all told; a world takes 5 to 10 where nothing else 
 MINUTES = 2  # for its job: Slurm's time limit
 PART = "\n=== "
 # $1: the folder of this cell; the rest: options of `runner`.
-SCRIPT = f"""\
+PLAN = f"""\
 cd "$1"; shift
 printf '%splan\n' '{PART}'; runner plan --json "$@" world.py
+"""
+FORCE = 'set -- --force "$@" world.py\n'
+# What is offered first, as it is typed; a plan that offers nothing ends this.
+REMEDY = """\
+offer=$(runner plan "$@" world.py | sed -n 's/^try: runner launch //p;T;q')
+[ -n "$offer" ] || exit
+eval set -- "$offer"
+"""
+LAUNCH = f"""\
 printf '%slaunch\n' '{PART}'
-timeout {SECONDS - 20} runner launch --force --time={MINUTES} --wait "$@" world.py 2>&1
+timeout {SECONDS - 20} runner launch --time={MINUTES} --wait "$@" 2>&1
 code=$?
 [ $code -ne {outcome.TIMED_OUT} ] || runner cancel > /dev/null 2>&1
 printf '%scode\n%s\n' '{PART}' $code
@@ -49,6 +58,11 @@ class Result:
         """Why the two do not go together, "" when they do."""
         return verdict.disagreement(self.verdict, self.real)
 
+    @property
+    def mends(self) -> bool:
+        """Whether a remedy led to one world, be it on one node as horovodrun's may."""
+        return self.real.kind in (outcome.WORLD, outcome.ONE_NODE)
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -57,10 +71,17 @@ class Cluster:
     state: State
     images: Mapping[str, str]
 
-    def run(self, cell: Cell, more: Sequence[str] = ()) -> Result:
-        """Plan and launch a cell, with other options behind its own."""
+    def run(self, cell: Cell) -> Result:
+        """Plan a cell, and launch it whatever the plan says."""
+        return self._result(cell, PLAN + FORCE + LAUNCH)
+
+    def remedy(self, cell: Cell) -> Result:
+        """Plan a cell that is refused, and launch what is offered instead first."""
+        return self._result(cell, PLAN + REMEDY + LAUNCH)
+
+    def _result(self, cell: Cell, script: str) -> Result:
         began = time.monotonic()
-        text = self._ask(cell, [*cell.options(self.images[cell.image]), *more])
+        text = self._ask(cell, script)
         seconds = round(time.monotonic() - began, 1)
         parts = dict(part.split("\n", 1) for part in text.split(PART)[1:])
         if "log" not in parts:
@@ -70,13 +91,14 @@ class Cluster:
             real = outcome.classify(int(parts["code"]), said, seconds)
         return Result(cell, verdict.read(json.loads(parts["plan"])), real)
 
-    def _ask(self, cell: Cell, options: Sequence[str]) -> str:
+    def _ask(self, cell: Cell, script: str) -> str:
         """A new folder with the trainer, the script in it, and the folder's end."""
         folder = f"/scratch/{USER}/matrix/{cell.name}"
         place = shlex.quote(folder)
-        self.exec(["sh", "-c", f"rm -rf {place}; mkdir -p {place}"])
-        self.exec(["sh", "-c", f"cat > {place}/world.py"], TRAINER.read_text(encoding="utf-8"))
-        said = self.exec(["bash", "-c", SCRIPT, "bash", folder, *options])
+        put = f"rm -rf {place}; mkdir -p {place}; cat > {place}/world.py"
+        self.exec(["sh", "-c", put], TRAINER.read_text(encoding="utf-8"))
+        options = cell.options(self.images[cell.image])
+        said = self.exec(["bash", "-c", script, "bash", folder, *options])
         self.exec(["rm", "-rf", folder])
         return said
 

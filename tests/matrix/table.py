@@ -62,7 +62,12 @@ def _result(item: dict[str, dict[str, Any]]) -> Result:
     return Result(Cell(**item["cell"]), Verdict(**said), Outcome(**item["real"]))
 
 
-def render(results: Sequence[Result]) -> str:
+def offer(result: Result) -> str:
+    """The cell's image, and the first remedy that the plan offers for it."""
+    return f"{result.cell.image}: {result.verdict.remedies[0]}"
+
+
+def render(results: Sequence[Result], remedies: Sequence[Result] = ()) -> str:
     """The table for the documentation."""
     found = {result.cell: result for result in results}
     parts = [HEADER.format(nodes=NODES, per_node=PER_NODE, ranks=NODES * PER_NODE)]
@@ -71,6 +76,9 @@ def render(results: Sequence[Result]) -> str:
             rows = [_row(found, release, image, launcher) for image, launcher in _rows()]
             parts.append(f"\n## Slurm {slurm} (Debian {release})\n\n{_head()}\n" + "\n".join(rows))
     parts += [_settings(results), _summary(results)]
+    if remedies:
+        mended = sum(result.mends for result in remedies)
+        parts.append(f"\n{len(remedies)} remedies were typed as offered; {mended} of them worked.")
     return "\n".join(parts) + "\n"
 
 
