@@ -109,7 +109,9 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
         ("4.1.4", "5.0.7", False),
         ("5.0.7", "4.1.4", True),
         ("5.0.7", "5.0.7", True),
-        ("5.0.7", "6.0.0rc2", False),
+        ("5.0.7", "6.0.0rc2", True),
+        ("4.1.4", "6.0.0rc2", True),
+        ("5.0.7", "7.0.0", False),
     ],
 )
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
