@@ -23,8 +23,14 @@ def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
         return made
     found = remedies.find(spec, lambda changed: _attempt(changed, site, image))
     first, *others = made.refusals
-    options = (*found, *(text for text in first.remedies if text not in found))
-    return replace(made, refusals=(Refusal(first.what, first.evidence, options), *others))
+    # What the refusal itself says mends just that; what was found may change more.
+    ranked = tuple(sorted(dict.fromkeys([*first.remedies, *found]), key=_is_text))
+    return replace(made, refusals=(Refusal(first.what, first.evidence, ranked), *others))
+
+
+def _is_text(remedy: str) -> bool:
+    """Whether a remedy is advice, which comes after what can be typed."""
+    return not remedy.startswith(("-", "cd ", "leave out "))
 
 
 def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:

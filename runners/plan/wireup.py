@@ -85,7 +85,7 @@ def choose(
             "horovodrun's own way to other hosts (horovod/runner/gloo_run.py, mpi_run.py)",
         )
     if launcher != "srun":
-        _without_srun(site, image, launcher, controller, notes)
+        _without_srun(spec, site, image, launcher, controller, notes)
         if spec.mpi:
             notes.warn(f"--mpi {spec.mpi} has no effect: {launcher} starts the ranks, not srun")
         return None
@@ -93,16 +93,19 @@ def choose(
 
 
 def _without_srun(
-    site: Site, image: ImageInfo, launcher: str, controller: str, notes: Notes
+    spec: JobSpec, site: Site, image: ImageInfo, launcher: str, controller: str, notes: Notes
 ) -> None:
     if controller == "mpi" and client(image) == "none":
         notes.refuse(f"there is no MPI in {image.path.name}", image.how("mpi.version"))
     if launcher == "mpirun":
-        _by_mpirun(site, image, controller, notes)
+        _by_mpirun(spec, site, image, controller, notes)
 
 
-def _by_mpirun(site: Site, image: ImageInfo, controller: str, notes: Notes) -> None:
+def _by_mpirun(spec: JobSpec, site: Site, image: ImageInfo, controller: str, notes: Notes) -> None:
     """The mpirun is the host's; what it offers has to be what the image's MPI speaks."""
+    if not site.host_mpi and site.profile:
+        notes.choose("mpirun", "of the nodes", "not asked here; its MPI is taken to fit")
+        return
     if not site.host_mpi:
         notes.refuse(
             "--launcher mpirun: there is no mpirun on this machine",
@@ -111,7 +114,8 @@ def _by_mpirun(site: Site, image: ImageInfo, controller: str, notes: Notes) -> N
         )
         return
     notes.choose("mpirun", site.host_mpi, "the one of this machine, expected on the nodes too")
-    problem = _of_mpirun(site.host_mpi, image) if controller == "mpi" else ""
+    own = controller == "mpi" and not spec.host_mpi
+    problem = _of_mpirun(site.host_mpi, image) if own else ""
     if problem:
         notes.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('mpi.version')}")
 
