@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.matrix import cells, outcome, table, verdict
+from tests.matrix import cells, outcome, readme, table, verdict
 from tests.matrix.cells import Cell
 from tests.matrix.launch import Result
 from tests.matrix.outcome import Outcome
@@ -105,3 +105,22 @@ def test_the_table_shows_words_disagreements_and_settings() -> None:
     assert "Slurm 22.05" not in text
     assert "`MPIR_CVAR_CH4_NETMOD=ofi`" in text
     assert "2 cells, 1 disagree; the slowest took 7 s." in text
+
+
+def test_the_readme_shows_all_generations_in_one_table() -> None:
+    old = Cell("bookworm", "mpich", "mpi", "pmi2", "srun")
+    none = Cell("trixie", "mpich", "mpi", "none", "srun")
+    results = [
+        Result(CELL, WORKS, Outcome(outcome.WORLD, "", 1.0)),
+        Result(old, WORKS, Outcome(outcome.HANG, "", 1.0)),
+        Result(none, REFUSED, Outcome(outcome.ALONE, "", 1.0)),
+    ]
+    text = readme.update("a\n<!-- matrix -->\nold\n<!-- end of matrix -->\nb\n", results)
+    assert "| MPICH 5, PMI-2 | not run | 24.11 | - | not run |" in text
+    assert "old" not in text
+    assert text.startswith("a\n")
+    assert text.endswith("<!-- end of matrix -->\nb\n")
+
+
+def test_the_readme_has_the_place() -> None:
+    assert readme.PLACE.search(readme.FILE.read_text(encoding="utf-8"))
