@@ -88,9 +88,16 @@ def misleading(own: Sequence[Interface], interface: str, address: str, one_host:
     return address.startswith("127.") or with_address(own, address) != interface
 
 
-def ambiguous(own: Sequence[Interface], address: str, one_host: bool) -> bool:
-    """Whether the name's address may turn out to be misleading: not the one way to this host."""
-    names = {one.name for one in own if not one.loopback and not one.link_only}
-    return (len(names) > 1 and not one_host) or any(
-        misleading(own, name, address, one_host) for name in names
-    )
+def surely_misleading(
+    own: Sequence[Interface], address: str, wanted: Sequence[str], one_host: bool
+) -> bool:
+    """Whether the name's address is wrong whichever (wanted) interface turns out to be right."""
+    if one_host:
+        return not address
+    names = usable(own) & set(wanted) or usable(own)
+    return all(misleading(own, name, address, one_host) for name in names)
+
+
+def usable(own: Sequence[Interface]) -> set[str]:
+    """Return the names of the interfaces through which other hosts may be reached."""
+    return {one.name for one in own if not one.loopback and not one.link_only}

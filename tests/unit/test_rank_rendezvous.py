@@ -378,8 +378,22 @@ def test_names_that_mislead_gloo(
     assert network.misleading(OWN, interface, named, one_host) is misleading
 
 
-def test_a_name_is_doubted_where_there_is_a_choice() -> None:
-    assert not network.ambiguous(OWN[:2], "10.1.0.2", one_host=False)
-    assert network.ambiguous(OWN, "10.1.0.2", one_host=False)
-    assert network.ambiguous(OWN[:2], "127.0.1.1", one_host=False)
-    assert not network.ambiguous(OWN, "10.1.0.2", one_host=True)
+@pytest.mark.parametrize(
+    ("named", "wanted", "one_host", "sure"),
+    [
+        ("10.1.0.2", [], False, False),
+        ("10.1.0.2", ["ib0"], False, True),
+        ("10.1.0.2", ["ib0", "eth0"], False, False),
+        ("127.0.1.1", [], False, True),
+        ("", [], False, True),
+        ("127.0.1.1", [], True, False),
+    ],
+)
+def test_names_that_mislead_whatever_the_way(
+    named: str, wanted: list[str], one_host: bool, sure: bool
+) -> None:
+    assert network.surely_misleading(OWN, named, wanted, one_host) is sure
+
+
+def test_interfaces_that_lead_to_others() -> None:
+    assert network.usable([*OWN, has("usb0", "fe80::1")]) == {"eth0", "ib0"}

@@ -5,6 +5,7 @@ child when its trainer calls hvd.init().
 from __future__ import annotations
 
 import json
+import os
 import select
 import socket
 import time
@@ -91,7 +92,11 @@ class Session:
 
     def leave(self) -> None:
         """Close what only the parent serves, in the child, and prepare for a misleading name."""
-        if network.ambiguous(self.own, self.named, self.task.one_host):
+        wanted, one_host = self.setting.wanted, self.task.one_host
+        sure = network.surely_misleading(self.own, self.named, wanted, one_host)
+        # With GPUs not on mere suspicion: nobody has tried what shares memory between them there.
+        doubt = len(network.usable(self.own)) > 1 and not one_host and not _has_gpus()
+        if sure or doubt:
             self.can_rename = hostname.separate()
         self.store.sock.close()
         for door in self.terms.listening if self.terms else ():
@@ -166,6 +171,10 @@ class Session:
         if self.setting.wanted:
             name = network.chosen(self.own, self.setting.wanted, name)
         return {"interface": name, "address": network.first_address(self.own, name)}
+
+
+def _has_gpus() -> bool:
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
 
 
 def _say(text: str) -> None:
