@@ -36,16 +36,13 @@ class World:
     def __init__(self, size: int, seconds: float = 5, job: str = "") -> None:
         self.said: list[str] = []
         self.job = job or f"job {os.getpid()} {time.monotonic()}"
-        self.listening = doors.bind(["127.0.0.1"], self.job)
-        terms = Terms(self.listening, [], {"127.0.0.1"}, seconds)
+        listening = doors.bind(["127.0.0.1"], self.job)
+        self.places = [("127.0.0.1", int(listening[0].getsockname()[1]))]
+        terms = Terms(listening, [], {"127.0.0.1"}, seconds)
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
         self.hub = Hub(terms, SECRET, self.job, roll, self.said.append)
         self.hub.start()
         self.size = size
-
-    @property
-    def places(self) -> list[tuple[str, int]]:
-        return [("127.0.0.1", self.listening[0].getsockname()[1])]
 
     def link(self, rank: int, size: int = 0) -> find.Link:
         """Connect as a rank, two to a node, and say hello."""
