@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import selectors
 import socket
@@ -29,6 +28,14 @@ class Link:
         """Send a frame. Raises OSError when the hub is gone."""
         self.sock.settimeout(None)
         self.sock.sendall(frame.pack())
+
+    def greet(self, hello: Frame) -> bool:
+        """Send the first frame; False when the hub has gone by now."""
+        try:
+            self.send(hello)
+        except OSError:
+            return False
+        return True
 
     def receive(self, seconds: float | None) -> list[Frame]:
         """Return the next frames; none when `seconds` are over, or what came is not a whole one.
@@ -59,11 +66,10 @@ def endpoints(first_host: str, one_host: bool, job: str, run_dir: str) -> list[t
 def connect(places: Sequence[tuple[str, int]], secret: bytes, job: str) -> Link | None:
     """Return a link to the first place that proves to be this job's hub, None when none does."""
     for sock in _connected(places):
-        with contextlib.ExitStack() as stack:
-            stack.callback(sock.close)
-            if _open(sock, Opening(secret, job)):
-                stack.pop_all()
-                return Link(sock)
+        link = _opened(sock, Opening(secret, job))
+        if link is not None:
+            return link
+        sock.close()
     return None
 
 
@@ -100,20 +106,26 @@ def _start(selector: selectors.BaseSelector, place: tuple[str, int]) -> None:
         sock.close()
 
 
-def _open(sock: socket.socket, opening: Opening) -> bool:
-    """Exchange the proofs; False when the other side is somebody else."""
+def _opened(sock: socket.socket, opening: Opening) -> Link | None:
+    """Exchange the proofs; None when the other side is somebody else, or does not want us."""
     sock.settimeout(TALK_SECONDS)
     try:
         sock.sendall(opening.hello())
-        answer = b""
-        while len(answer) < OPENING:
-            chunk = sock.recv(OPENING - len(answer))
-            if not chunk:
-                return False
-            answer += chunk
-        last = opening.last(answer)
-        if last is not None:
-            sock.sendall(last)
-        return last is not None
+        last = opening.last(_answer(sock))
+        if last is None:
+            return None
+        sock.sendall(last)
+        return Link(sock)
     except OSError:
-        return False  # not the hub, or not up: the caller tries on until its deadline
+        return None  # not the hub, or not up: the caller tries on until its deadline
+
+
+def _answer(sock: socket.socket) -> bytes:
+    """Read the hub's answer, or what there is of it."""
+    answer = b""
+    while len(answer) < OPENING:
+        chunk = sock.recv(OPENING - len(answer))
+        if not chunk:
+            break
+        answer += chunk
+    return answer

@@ -140,10 +140,7 @@ class Session:
         while True:
             places = endpoints(task.first_host, task.one_host, self.job, self.setting.run_dir)
             link = connect(places, self.secret, self.job)
-            if link is not None:
-                who = {"rank": task.rank, "size": task.size, "host": task.host}
-                value = json.dumps({**who, "local_rank": task.local_rank}).encode()
-                link.send(Frame(wire.HELLO, value=value))
+            if link is not None and link.greet(self._hello()):
                 return link
             if deadline is None and select.select([asked], [], [], 0)[0]:
                 deadline = time.monotonic() + self.setting.seconds
@@ -151,6 +148,12 @@ class Session:
                 raise RendezvousError(self._nobody(places))
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
+
+    def _hello(self) -> Frame:
+        task = self.task
+        who = {"rank": task.rank, "size": task.size, "host": task.host}
+        value = json.dumps({**who, "local_rank": task.local_rank})
+        return Frame(wire.HELLO, value=value.encode())
 
     def _nobody(self, places: Sequence[tuple[str, int]]) -> str:
         where = f" on {self.task.first_host}" if self.task.first_host else ""
