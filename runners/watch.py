@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import jobs, lost
+from .errors import SystemFault
 from .jobs import Job, JobPaths, JobState
 from .schedulers import SCHEDULERS
 
@@ -75,8 +76,21 @@ def until_end(paths: JobPaths, job: Job) -> Iterator[Status]:
         yield now
         time.sleep(SECONDS_BETWEEN_LOOKS)
         if paths.exit.exists() or time.monotonic() - asked > SECONDS_BETWEEN_QUESTIONS:
-            now, asked = status(paths, job), time.monotonic()
+            now, asked = _again(paths, job, now), time.monotonic()
     yield now
+
+
+def _again(paths: JobPaths, job: Job, last: Status) -> Status:
+    """Return the status; while the scheduler does not answer, the last one with what it said.
+
+    A job that waits for days must not be given up because its scheduler was restarted.
+    """
+    try:
+        return status(paths, job)
+    except SystemFault as error:
+        code = jobs.exit_code(paths)
+        waiting = f"{error.message}; still waiting"
+        return Status(*(_from_folder(code) or (last.state, waiting)), code)
 
 
 class Log:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan
+from runners import plan, watch
 from runners.errors import Refused, SystemFault
 from runners.jobs import Job, JobPaths, JobState
 from runners.model import ImageInfo, Refusal, Resources, Site
@@ -224,6 +224,28 @@ def test_watch_asks_every_scheduler(
     assert status(paths, job).state == JobState.RUNNING
     module.cancel(id)
     assert (tmp_path / "qdel.args").read_text() == f"{id}\n"
+
+
+def test_an_answer_that_is_not_understood_is_waited_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(watch, "SECONDS_BETWEEN_QUESTIONS", 0)
+    answers = [
+        json.dumps({"Jobs": {"7.s": {"job_state": "R"}}}),
+        "Segmentation fault",
+        json.dumps({"Jobs": {"7.s": {"job_state": "F", "Exit_status": 0}}}),
+    ]
+    for number, text in enumerate(answers):
+        (tmp_path / f"answer{number}").write_text(text)
+    count = f"n=$(cat {tmp_path}/n 2>/dev/null || echo 0); echo $((n + 1)) > {tmp_path}/n"
+    stand_in(tmp_path, "qstat", f"{count}; cat {tmp_path}/answer$n")
+    paths = JobPaths(tmp_path / "run")
+    paths.root.mkdir()
+    job = Job("7.s", "name", "pbs", str(tmp_path / "log"), 1.0)
+    seen = list(watch.until_end(paths, job))
+    assert [now.state.name for now in seen] == ["RUNNING", "RUNNING", "COMPLETED"]
+    assert seen[1].reason == "PBS's answer was not understood; still waiting"
 
 
 def test_a_job_within_an_allocation_is_a_process(
