@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from containers import catalogue
+from tests.cluster.shell import ClusterError
 from tests.cluster.state import USER, State
 
 from . import outcome, verdict
@@ -84,6 +85,8 @@ class Cluster:
         text = self._ask(cell, script)
         seconds = round(time.monotonic() - began, 1)
         parts = dict(part.split("\n", 1) for part in text.split(PART)[1:])
+        if not parts.get("plan"):
+            raise ClusterError(f"{cell.name}: runner plan says nothing on {self.state.root}")
         if "log" not in parts:
             real = Outcome(outcome.HANG, outcome.last_line(text), seconds)
         else:
