@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from containers import lockfile
 from tests.matrix import cells, outcome, readme, table, verdict
 from tests.matrix.cells import Cell
+from tests.matrix.images import kinds
 from tests.matrix.launch import Result
 from tests.matrix.outcome import Outcome
 from tests.matrix.verdict import Verdict
@@ -124,3 +126,16 @@ def test_the_readme_shows_all_generations_in_one_table() -> None:
 
 def test_the_readme_has_the_place() -> None:
     assert readme.PLACE.search(readme.FILE.read_text(encoding="utf-8"))
+
+
+def test_each_image_has_a_file_of_its_own_named_by_what_it_is_made_of() -> None:
+    names = {kinds.file_name(kind) for kind in kinds.KINDS.values()}
+    assert len(names) == len(kinds.KINDS)
+    wheels = {kinds.compiled(kind) for kind in kinds.KINDS.values()}
+    assert len(wheels) == len(kinds.KINDS)
+    assert set(cells.IMAGES) == {"openmpi4", *kinds.KINDS}
+
+
+def test_the_images_take_their_packages_from_the_lock_of_the_cpu_image() -> None:
+    locked = {pin.name for pin in lockfile.read(kinds.LOCK)}
+    assert set(kinds.WANTED.split("|")) <= locked
