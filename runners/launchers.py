@@ -54,7 +54,7 @@ def mpirun(plan: Plan) -> list[str]:
 def mpirun_hostfile(plan: Plan) -> list[str]:
     """Return Open MPI's mpirun for a scheduler that it does not know: with the list of the nodes.
 
-    It reaches them by ssh, so the job's variables have to be named. Rendered, not run here.
+    It may reach them by ssh, so the job's variables have to be named.
     """
     asked = plan.spec.resources
     argv = ["mpirun", "-hostfile", NODES[plan.scheduler], "-n", str(asked.tasks)]

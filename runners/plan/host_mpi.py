@@ -8,6 +8,7 @@ from .notes import Notes
 
 LAUNCHERS = ("srun", "mpirun", "mpiexec")  # those whose ranks are each in a container of their own
 # Libraries of one family can stand in for each other (the MPICH ABI initiative).
+OURS = "/opt/horovod"  # where our images have their Python
 FAMILY = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "MPICH"}
 
 
@@ -27,6 +28,7 @@ def choose(
     _family(site, image, notes)
     if site.profile and site.profile.host_mpi:
         notes.choose("host MPI", "in the image", f"as {site.profile.name} has it", "its profile")
+        _hidden(site.profile.host_mpi, image, site.profile.name, notes)
         return site.profile.host_mpi
     if site.host_libraries is None:
         notes.refuse(
@@ -38,6 +40,18 @@ def choose(
     where_it_is = site.host_libraries.library_path
     notes.choose("host MPI", "in the image", "found beside this machine's mpirun", where_it_is)
     return site.host_libraries
+
+
+def _hidden(libraries: HostMpi, image: ImageInfo, name: str, notes: Notes) -> None:
+    """Refuse mounts that would lie over what is in an image of ours."""
+    targets = [text.rpartition(":")[2].rstrip("/") for text in libraries.binds]
+    over = [target for target in targets if f"{OURS}/".startswith(f"{target}/")]
+    if image.ours and over:
+        notes.refuse(
+            f"--host-mpi on {name} mounts the host's {over[0]}, over {OURS} of {image.path.name}",
+            "its profile's host_mpi.binds",
+            "--controller gloo, leave out --host-mpi",
+        )
 
 
 def _family(site: Site, image: ImageInfo, notes: Notes) -> None:

@@ -1,4 +1,4 @@
-"""Cobalt, as on ALCF's ThetaGPU (retired). Rendered and compared with whole scripts, never run.
+"""Cobalt, as on ALCF's ThetaGPU (retired). Its scripts were run with stand-ins for its commands.
 
 Facts: ALCF's guides for Theta and ThetaGPU. Nodes are given whole. Cobalt forgets a job when it has
 ended; what remains is what the job has left in its folder. Like PBS it passes no environment on.

@@ -11,7 +11,7 @@ from runners import plan
 from runners.hostmpi import CHECK, EXIT_HOST_MPI, find
 from runners.hostmpi.mpicheck import libraries
 from runners.model import ImageInfo, JobSpec, Resources, Site, Trainer
-from runners.sites.profile import HostMpi
+from runners.sites.profile import HostMpi, Profile
 
 LDD = """\
 	linux-vdso.so.1 (0x00007ffd)
@@ -121,6 +121,16 @@ def test_what_it_does_not_go_with() -> None:
     assert "the controller is gloo" in refusals(controller="gloo")[0]
     assert "--launcher horovodrun" in refusals(launcher="horovodrun", resources=Resources())[0]
     assert "no MPI was found" in refusals(replace(SITE, host_libraries=None))[0]
+
+
+def test_mounts_over_an_image_of_ours_are_refused() -> None:
+    def on(bind: str, facts: dict[str, str]) -> list[str]:
+        profile = Profile("p", host_mpi=HostMpi((bind,), "/opt/mpi/lib"))
+        return refusals(replace(SITE, profile=profile), facts)
+
+    ours = {**OURS, "horovod.version": "0.28.1"}
+    assert "over /opt/horovod of a.sif" in on("/opt", ours)[0]
+    assert on("/opt/horovod-mpi", ours) == on("/opt:/host/opt", ours) == on("/opt", OURS) == []
 
 
 def test_an_mpi_of_another_family_is_refused() -> None:
