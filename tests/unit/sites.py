@@ -41,6 +41,6 @@ def job(profile: Profile | None = None, **asked: Any) -> JobSpec:
     resources = {key: value for key, value in {**launch, **asked}.items() if key in names}
     others = {key: value for key, value in asked.items() if key not in names}
     spec = JobSpec(
-        "job", Path("/i.sif"), TRAINER, Resources(**resources), Path("/scratch/ada/work/runs")
+        "job", Path("/i.sif"), TRAINER, Resources(**resources), Path("/scratch/ada/job/runs")
     )
     return replace(spec, **others)

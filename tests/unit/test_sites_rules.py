@@ -13,7 +13,7 @@ from runners.sites import adapt, requests, rules
 from .sites import job, shipped
 
 HOME = {"USER": "ada", "HOME": "/home/ada"}
-HERE = "/scratch/ada/work"
+HERE = "/scratch/ada/job"
 TENSORFLOW = Trainer("tf_mnist", "recipes.tf_mnist", None, (), "tensorflow")
 OWN = Trainer("train", None, Path("/scratch/ada/train.py"), (), None)
 
