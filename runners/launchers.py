@@ -83,8 +83,12 @@ def per_node(plan: Plan) -> int:
 
 
 def horovodrun(plan: Plan) -> list[str]:
-    """Return the image's own horovodrun, for ranks on one node."""
-    return ["horovodrun", "-np", str(plan.spec.resources.tasks), f"--{plan.controller}"]
+    """Return the image's own horovodrun, for ranks on one node.
+
+    Its mpirun counts the slots of Slurm's step, of which there is one.
+    """
+    argv = ["horovodrun", "-np", str(plan.spec.resources.tasks), f"--{plan.controller}"]
+    return [*argv, *(["--mpi-args=--oversubscribe"] if plan.controller == "mpi" else [])]
 
 
 OUTSIDE: dict[str, Callable[[Plan], list[str]]] = {
