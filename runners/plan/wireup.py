@@ -84,6 +84,11 @@ def choose(
             "ssh, which leads out of the container",
             "horovodrun's own way to other hosts (horovod/runner/gloo_run.py, mpi_run.py)",
         )
+    if launcher == "horovodrun" and controller == "mpi" and image.fact("mpi.flavour") == "mpich":
+        notes.refuse(
+            f"horovodrun does not know the mpirun of MPICH in {image.path.name}",
+            f"{image.how('mpi.version')}; seen with 5.0.2: 'Unknown MPI implementation given'",
+        )
     if launcher != "srun":
         _without_srun(spec, site, image, launcher, controller, notes)
         if spec.mpi:

@@ -12,6 +12,7 @@ ONE_NODE = "all ranks on one node"
 ALONE = "alone, stopped"
 NO_WORLD = "fails in init, stopped"
 NO_MPI = "built without MPI"
+UNKNOWN_MPI = "horovodrun does not know it"
 NO_TYPE = "srun refuses"
 UNREACHABLE = "cannot reach the other node"
 SILENT = "SILENT SINGLETONS"
@@ -24,6 +25,7 @@ TIME_LIMIT, TIMED_OUT, WORLD_SIZE = 83, 124, 82
 SIGNS = (
     (r"Invalid MPI type|Couldn't find the specified plugin name for mpi", NO_TYPE),
     (r"MPI support has not been built", NO_MPI),
+    (r"Unknown MPI implementation given", UNKNOWN_MPI),
     # What the mpirun of an image says that would start its daemons with the host's srun.
     (r"srun: not found|not enough slots available", UNREACHABLE),
     (r"world-size mismatch on rank", ALONE),

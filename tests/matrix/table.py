@@ -19,6 +19,7 @@ MARKS = {
     outcome.ALONE: "refused: alone",
     outcome.NO_WORLD: "refused: no world",
     outcome.NO_MPI: "refused: no MPI",
+    outcome.UNKNOWN_MPI: "refused: unknown to horovodrun",
     outcome.NO_TYPE: "refused: no such type",
     outcome.ONE_NODE: "refused: one node only",
     outcome.UNREACHABLE: "refused: no way there",
@@ -36,6 +37,7 @@ agree on:
 | refused: alone | each rank would have been a world of its own; the gate stopped it, exit code 82 |
 | refused: no world | the ranks ended in `hvd.init()`, exit code 82 |
 | refused: no MPI | Horovod says that it was built without |
+| refused: unknown to horovodrun | it does not know this MPI's `mpirun` |
 | refused: no such type | this Slurm's `srun` has no such `--mpi` |
 | refused: one node only | `horovodrun` starts no rank on the other node |
 | refused: no way there | `horovodrun` could not start a rank on the other node |

@@ -14,6 +14,7 @@ from .outcome import Outcome
 PREDICTS = (
     (r"every rank would be alone", {outcome.ALONE, outcome.NO_WORLD}),
     (r"there is no MPI in|has no mpi controller", {outcome.NO_WORLD, outcome.NO_MPI}),
+    (r"horovodrun does not know the mpirun", {outcome.UNKNOWN_MPI}),
     (r"this Slurm has no --mpi=", {outcome.NO_TYPE}),
     (
         r"horovodrun cannot reach",

@@ -53,6 +53,7 @@ def test_a_cell_is_asked_for_with_options() -> None:
         (1, "srun: error: Invalid MPI type 'pmix', --mpi=list for types", outcome.NO_TYPE),
         (139, "sh: 1: srun: not found\nSegmentation fault", outcome.UNREACHABLE),
         (1, "ValueError: MPI support has not been built.", outcome.NO_MPI),
+        (1, "Unknown MPI implementation given in output of mpirun", outcome.UNKNOWN_MPI),
         (1, "Traceback", outcome.OTHER),
         (124, world("n1 n1 n2 n2"), outcome.HANG),
         (83, "", outcome.HANG),
