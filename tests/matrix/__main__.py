@@ -65,13 +65,16 @@ def run(release: str, wanted: Sequence[Cell], again: bool) -> None:
 
 
 def remedies(running: Cluster, release: str, results: Iterable[Result]) -> None:
-    """Type what is offered first instead of a refused cell, for one cell of each reason."""
-    sample = {table.offer(result): result.cell for result in results if result.verdict.remedies}
-    tried = []
-    for cell in sample.values():
-        tried.append(running.remedy(cell))
-        show_remedy(tried[-1])
-        table.write(BUILD / f"{release}-remedies.json", table.to_json(tried))
+    """Type what is offered first instead of a refused cell, once for each offer of an image."""
+    place = BUILD / f"{release}-remedies.json"
+    tried = {table.offer(result): result for result in kept(place.stem) if result.mends}
+    refused = [result for result in results if result.verdict.remedies]
+    for result in refused:
+        offer = table.offer(result)
+        if offer not in tried and result.cell.image in running.images:
+            tried[offer] = running.remedy(result.cell)
+            show_remedy(tried[offer])
+            table.write(place, table.to_json(tried.values()))
 
 
 def kept(name: str) -> list[Result]:
