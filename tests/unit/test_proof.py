@@ -97,7 +97,8 @@ def test_without_program_or_library_there_is_no_mpi() -> None:
     by_tool = probe.parse(
         answer(openmpi="Open MPI v4.1.4", python=python + '"horovod.version": null}')
     )
-    assert by_tool["mpi.flavour"] == "openmpi" and "pmi.client" not in by_tool
+    assert by_tool["mpi.flavour"] == "openmpi"
+    assert "pmi.client" not in by_tool
 
 
 @pytest.mark.parametrize(
