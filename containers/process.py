@@ -31,6 +31,7 @@ def run(
             stdout=output,
             stderr=output,
             start_new_session=True,
+            preexec_fn=_hear_interrupts,
         )
         try:
             code = process.wait()
@@ -39,6 +40,11 @@ def run(
             raise
     if code:
         raise BuildError(_report(command, code, log))
+
+
+def _hear_interrupts() -> None:
+    """A program that a script has put in the background ignores SIGINT, and so would its child."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _report(command: Sequence[str], code: int, log: Path) -> str:
