@@ -32,7 +32,11 @@ def scheduler(spec: JobSpec, site: Site, notes: Notes) -> str:
     notes.choose("scheduler", wanted, "as asked")
     command = COMMANDS.get(wanted)
     if wanted == "slurm" and not site.has_slurm:
-        notes.refuse("there is no Slurm on this machine", "sbatch is not on the PATH")
+        notes.refuse(
+            "there is no Slurm on this machine",
+            "sbatch is not on the PATH",
+            "the same on a login node of the cluster",
+        )
     elif command and wanted != "slurm" and wanted not in site.schedulers:
         notes.refuse(f"there is no {wanted} on this machine", f"{command} is not on the PATH")
     if wanted == "allocation":

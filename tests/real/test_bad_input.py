@@ -58,7 +58,7 @@ def test_unknown_key_in_the_projects_file(login: Login) -> None:
 def test_no_slurm(login: Login) -> None:
     login.write("train.py", "")
     no_slurm = f"{login.folder}/bin"
-    login.sh("mkdir bin; ln -s /opt/runner/bin/runner /usr/bin/env /usr/bin/python3 bin/")
+    login.sh("mkdir bin; ln -s /opt/runner/bin/runner /usr/bin/{env,python3,apptainer} bin/")
     words = ["launch", "--image", IMAGE, "--scheduler", "slurm", "train.py"]
     done = login.runner(*words, env={"PATH": no_slurm})
     assert (done.returncode, login.runs()) == (REFUSED, [])
