@@ -236,10 +236,11 @@ def test_a_rank_that_dies_ends_the_job(
 
 
 def test_image_of_others_gets_the_recipe_and_the_gate(login: Login) -> None:
-    """A sandbox without our labels: the recipe is brought along, Gloo is chosen, and it trains."""
+    """A sandbox without our labels is looked into: the recipe is brought along, and it trains."""
     login.sh(f"apptainer build --sandbox --fakeroot box {IMAGE} >/dev/null 2>&1")
     login.sh("rm -r box/.singularity.d/labels.json box/trainers")
     done = login.runner("launch", "--image", "box", "-N", "2", "--follow", "torch_mnist", *SHORT)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "controller: gloo (the image does not say" in done.stderr
+    assert "looking into box, which has no labels of ours" in done.stderr
+    assert "controller: mpi (the image has PMIx 4.2.2 and srun offers" in done.stderr
     assert login.result()["world_size"] == 2
