@@ -87,6 +87,8 @@ def _known(spec: JobSpec, site: Site, image: ImageInfo, notes: Notes) -> None:
         notes.choose("site", site.profile.name, site.profile.chosen)
     if image.source:
         notes.choose("image", image.digest or image.path.name, f"from {image.source}")
+    if image.fact("horovod.version") == "none":
+        notes.warn(f"there is no Horovod in {image.path.name}: ranks will not know each other")
     there = image.listed("horovod.frameworks")
     wanted = spec.trainer.requires
     if wanted and there and wanted not in there:

@@ -236,7 +236,7 @@ def test_an_image_of_others_is_looked_into_once(place: Place) -> None:
     version = place.sh("/usr/bin/python3 -c 'import platform; print(platform.python_version())'")
     assert found["python.version"] == {"value": version.strip(), "source": "probed"}
     assert found["horovod.version"] == {"value": "none", "source": "probed"}
-    assert found["mpi.version"] == {"value": "unknown", "source": "unknown"}
+    assert found["mpi.version"] == {"value": "none", "source": "probed"}
     without_runtime = {"PATH": "/opt/runner/bin"}
     assert facts(place, "a.sif", **without_runtime) == found
     place.sh("apptainer build --sandbox folder a.sif")

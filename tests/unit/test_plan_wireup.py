@@ -146,6 +146,11 @@ def test_an_mpich_that_may_hang_is_told() -> None:
     assert plan.solve(replace(SPEC, controller="mpi"), SITE, new).warnings == ()
 
 
+def test_an_image_without_horovod_is_told() -> None:
+    made = plan.solve(SPEC, SITE, foreign("", horovod_version="none"))
+    assert made.warnings == ("there is no Horovod in a.sif: ranks will not know each other",)
+
+
 def test_an_option_without_effect_is_told() -> None:
     made = solved(OPENMPI, "mpi", "pmix", "mpirun")
     assert made.mpi is None
