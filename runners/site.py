@@ -14,10 +14,10 @@ from .images import machine
 from .model import Partition, Site
 from .rank.gpu import driver_version
 from .schedulers import slurm_facts
+from .schedulers.names import COMMANDS
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
 RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc")
-SUBMITS = {"slurm": "sbatch", "pbs": "qsub", "cobalt": "cqsub"}
 # What a user may have set that changes a job, or what a site's rules may name.
 MATTERS = re.compile(
     r"(NCCL|HOROVOD|UCX|FI|OMPI_MCA|PMIX_MCA|OMP|SLURM_CPU_BIND)_|"
@@ -42,7 +42,7 @@ def probe() -> Site:
         mpi_types=types,
         runtime=next(iter(runtimes), None),
         runtimes=runtimes,
-        schedulers=tuple(name for name, command in SUBMITS.items() if shutil.which(command)),
+        schedulers=tuple(name for name, command in COMMANDS.items() if shutil.which(command)),
         driver=driver_version(),
         glibc=_glibc(),
         architecture=machine.architecture(),

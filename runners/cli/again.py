@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from ..model import Refusal
+from ..remedy import GO_TO, LEAVE_OUT, are_options, is_part
 from ..settings import SETTINGS
 
 COMMANDS = ("launch", "plan", "doctor")
-LEAVE_OUT = "leave out "  # before an option that a remedy takes away
-GO_TO = "cd "  # before a folder in which the same command works
 
 
 def with_options(options: str, typed: Sequence[str] | None = None) -> str:
@@ -30,11 +29,6 @@ def with_options(options: str, typed: Sequence[str] | None = None) -> str:
     return " ".join(part for part in (command, added, kept) if part)
 
 
-def are_options(remedy: str) -> bool:
-    """Whether a remedy changes the command that was typed, and is no command of its own."""
-    return remedy.startswith(("-", LEAVE_OUT))
-
-
 def remedies(refusals: Sequence[Refusal]) -> list[str]:
     """Return what to type instead, the best first; one command mends several faults if it can."""
     if len(refusals) == 1:
@@ -43,11 +37,6 @@ def remedies(refusals: Sequence[Refusal]) -> list[str]:
     if len(first) == len(refusals) and all(is_part(text) for text in first):
         return [_command(first)]
     return [_command([text]) for refusal in refusals for text in refusal.remedies]
-
-
-def is_part(remedy: str) -> bool:
-    """Whether a remedy goes together with others: options, or a folder to be in."""
-    return are_options(remedy) or remedy.startswith(GO_TO)
 
 
 def _command(parts: list[str]) -> str:

@@ -12,6 +12,7 @@ from ..errors import Refused
 from ..images import roots
 from ..jobs import Job, JobPaths
 from ..model import Plan
+from ..schedulers.names import HERE
 from . import again, options, planning, show
 
 EXAMPLE = """\b
@@ -20,7 +21,6 @@ Examples:
   runner launch --image horovod_cpu.sif -N 2 --controller gloo --follow tf_mnist
   runner launch --image my.sif --gpus-per-node 4 -t 2:00:00 train.py -- --lr 0.1
 """
-HERE = ("local", "allocation")  # schedulers whose jobs are processes of this machine
 
 
 @click.command("launch", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from .. import runtimes
 from ..model import BindMount, ImageInfo, JobSpec, Plan, Refusal, Site
+from ..remedy import is_part
 from ..runtimes import DATA_TARGET
 from ..schedulers import SCHEDULERS
 from ..sites import adapt, rules
@@ -24,13 +25,10 @@ def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
     found = remedies.find(spec, lambda changed: _attempt(changed, site, image))
     first, *others = made.refusals
     # What the refusal itself says mends just that; what was found may change more.
-    ranked = tuple(sorted(dict.fromkeys([*first.remedies, *found]), key=_is_text))
+    # Advice comes after what can be typed.
+    both = dict.fromkeys([*first.remedies, *found])
+    ranked = tuple(sorted(both, key=lambda text: not is_part(text)))
     return replace(made, refusals=(Refusal(first.what, first.evidence, ranked), *others))
-
-
-def _is_text(remedy: str) -> bool:
-    """Whether a remedy is advice, which comes after what can be typed."""
-    return not remedy.startswith(("-", "cd ", "leave out "))
 
 
 def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import ImageInfo, JobSpec, Site
+from ..schedulers.names import COMMANDS, HERE
 from .notes import Notes
 
 CONTAINERS = ("apptainer", "singularity")
@@ -15,7 +16,6 @@ LAUNCHERS = {
     "cobalt": ("mpirun", "horovodrun"),
     "local": ("local", "horovodrun"),
 }
-COMMANDS = {"slurm": "sbatch", "pbs": "qsub", "cobalt": "cqsub"}
 WHY_LAUNCHER = {
     "srun": "Slurm starts, counts and ends the ranks itself",
     "mpiexec": "the scheduler's own, which knows the nodes of the job",
@@ -94,7 +94,7 @@ def runtime(spec: JobSpec, site: Site, where: str, notes: Notes) -> str:
     if spec.runtime != "auto":
         missing = spec.runtime != "none" and spec.runtime not in (*site.runtimes, site.runtime)
         evidence = "not on this machine; taken to be on the nodes" if missing else ""
-        if missing and where in ("local", "allocation"):
+        if missing and where in HERE:
             notes.refuse(f"there is no {spec.runtime} on this machine", "it is not on the PATH")
         return notes.choose("runtime", spec.runtime, "as asked", evidence)
     if site.runtime:

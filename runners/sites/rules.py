@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..model import JobSpec, Refusal
+from ..schedulers.names import HERE
 from . import limits, requests
 from .profile import Profile, Requirement
 
 # What runs without being submitted is none of the site's scheduler's business.
-NOT_SUBMITTED = ("local", "allocation")
 # One rule against --mem is meant against all of its kind.
 KIN = {"mem": ("mem", "mem-per-cpu", "mem-per-gpu")}
 VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
@@ -24,7 +24,7 @@ def check(
 
     `env` fills in the $NAMEs in the site's folders; `architecture` is the image's, in Go's words.
     """
-    if spec.scheduler in NOT_SUBMITTED:
+    if spec.scheduler in HERE:
         return (), ()
     refusals = [*_required(spec, profile), *_forbidden(spec, profile)]
     refusals += [*_folders(spec, profile, cwd, env), *limits.refusals(spec, profile)]
