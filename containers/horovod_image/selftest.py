@@ -6,6 +6,9 @@ controller. Standard library only up to the point where a rank imports its frame
 In an image with NCCL's package Horovod must have NCCL and GPU code too, though no GPU is used. The
 sums are of tensors in the CPU's memory, which such an image must manage as well, and each rank
 imports its framework without a driver.
+
+Then what the trainers need besides the frameworks is imported, and a model of transformers with it:
+what was left out of the packages (the .slim list) must not be missed.
 """
 
 from __future__ import annotations
@@ -29,6 +32,13 @@ HEADINGS = {
 NEEDED_GPU = {**NEEDED, "operations": {"NCCL", "MPI", "Gloo"}}
 CAPABILITIES = {"7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "9.0+PTX"}
 CUDA_BUILT = "import sys, horovod.{framework} as hvd; sys.exit(not hvd.cuda_built())"
+LIBRARIES = """\
+import accelerate, lightning, peft, PIL, tensorboard, torch.utils.tensorboard, transformers
+small = transformers.BertConfig(num_hidden_layers=1)
+transformers.AutoModelForSequenceClassification.from_config(small)
+used = accelerate, lightning, peft, PIL, tensorboard, transformers
+print("libraries:", ", ".join(f"{package.__name__} {package.__version__}" for package in used))
+"""
 RANKS = 2
 SECONDS = 180  # for one run of two ranks; 6 s are normal, a cold network file system is slow
 # Both programs would ask the scheduler of the job that runs this test for hosts.
@@ -133,6 +143,14 @@ def prove_gpu_code() -> None:
             raise Failed(f"Horovod for {framework} was built without CUDA:\n{done.stdout}")
 
 
+def prove_libraries() -> None:
+    """Import what trainers use besides the frameworks; print the versions. Raises Failed."""
+    done = run([sys.executable, "-W", "ignore", "-c", LIBRARIES])
+    if done.returncode:
+        raise Failed(f"a library of the trainers cannot be imported:\n{done.stdout}")
+    print(done.stdout.splitlines()[-1], flush=True)  # what comes before are TensorFlow's notes
+
+
 def for_gpus() -> bool:
     """Whether this is an image for GPUs, going by its packages."""
     try:
@@ -148,6 +166,7 @@ def prove_all() -> None:
         require(kind, names, built[kind])
     if gpu:
         prove_gpu_code()
+    prove_libraries()
     for framework in ("torch", "tensorflow"):
         for controller in START:
             prove(framework, controller)
