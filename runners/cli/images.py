@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..images import roots, store
-from ..images.space import shown
+from ..transfer.space import shown
 from . import show
 
 HELP = {"help_option_names": ["-h", "--help"]}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..images.progress import Progress
-from ..images.space import shown
+from ..transfer.progress import Progress
+from ..transfer.space import shown
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

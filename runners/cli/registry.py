@@ -10,7 +10,7 @@ import click
 
 from ..errors import UsageError
 from ..images import local, machine, pull, push, reference, runtime, store
-from ..images.space import shown
+from ..transfer.space import shown
 from . import progress, show
 
 HELP = {"help_option_names": ["-h", "--help"]}

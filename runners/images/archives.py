@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
-from . import space
+from ..transfer import space
 
 
 def architecture(path: Path) -> str:

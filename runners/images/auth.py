@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 from ..errors import Refused, SystemFault
-from . import web
+from ..transfer import web
 from .credentials import Credentials
 
 PARAMETER = re.compile(r'(\w+)="([^"]*)"')

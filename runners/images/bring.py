@@ -7,8 +7,9 @@ from dataclasses import replace
 from .. import places
 from ..errors import NotVerified, SystemFault
 from ..model import ImageInfo
-from . import choose, machine, pull, reference, runtime, space, store
-from .progress import Progress
+from ..transfer import space
+from ..transfer.progress import Progress
+from . import choose, machine, pull, reference, runtime, store
 from .pull import Request
 from .reference import Reference
 from .store import Stored

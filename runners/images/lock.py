@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import config
 from ..errors import SystemFault, UsageError
-from .alone import exclusive
+from ..transfer.alone import exclusive
 
 FILE = "images.lock"
 OPTIONAL = "manifest"

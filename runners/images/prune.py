@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..transfer.alone import undisturbed
 from . import roots, store, works
-from .alone import undisturbed
 
 
 @dataclass(frozen=True)

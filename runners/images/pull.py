@@ -12,9 +12,10 @@ from pathlib import Path
 from containers import sif
 
 from ..errors import NotVerified, Refused, UsageError
-from . import lock, roots, sources, space, store, works
-from .alone import together
-from .progress import Progress
+from ..transfer import space
+from ..transfer.alone import together
+from ..transfer.progress import Progress
+from . import lock, roots, sources, store, works
 from .reference import ARCHIVES, Reference
 from .registry import OTHER_ARCH
 from .sources import Source

@@ -9,8 +9,9 @@ from urllib.error import HTTPError
 from containers import sif
 
 from ..errors import NotVerified, Refused, UsageError
-from . import download, runtime
-from .progress import Progress
+from ..transfer import download
+from ..transfer.progress import Progress
+from . import runtime
 from .reference import Reference
 from .registry import Registry
 

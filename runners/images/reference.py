@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ..errors import NotFound, UsageError, nearest
+from ..transfer.hosts import is_loopback
 
 HUB, HUB_SERVER = "docker.io", "registry-1.docker.io"
 HUB_NAMES = (HUB, HUB_SERVER, f"index.{HUB}")
@@ -25,7 +26,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
 ARCHIVES = ("docker-archive", "oci-archive")
 SCHEMES = ("oras", "docker", "library", "https", "http")
 FORMS = "oras://, docker://, library://, https://, docker-archive:, oci-archive: or a .sif file"
-LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,6 @@ class Reference:
 def is_remote(text: str) -> bool:
     """Whether `text` is a URI or an archive's name, and so nothing to be found as a file."""
     return "://" in text or text.startswith(tuple(f"{kind}:" for kind in ARCHIVES))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host, with or without a port, is this machine itself."""
-    bare = urlsplit(f"//{host}").hostname or ""
-    return LOOPBACK.fullmatch(bare) is not None
 
 
 def image_name(text: str) -> str:

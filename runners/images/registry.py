@@ -17,7 +17,8 @@ from typing import Any
 from urllib.error import HTTPError
 
 from ..errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
-from . import auth, credentials, web
+from ..transfer import web
+from . import auth, credentials
 from .reference import DIGEST, Reference
 
 OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from .. import shell
 from ..errors import NotFound, Refused, RunnerError, SystemFault
-from . import space
-from .progress import Progress
+from ..transfer import space
+from ..transfer.progress import Progress
 
 FATAL = re.compile(r"^(?:FATAL|ERROR):\s+(.+)$", re.MULTILINE | re.DOTALL)
 NO_LIBRARY = "APPTAINER_LIBRARY=https://SERVER runner ..., or apptainer remote add NAME SERVER"

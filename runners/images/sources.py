@@ -14,8 +14,9 @@ from typing import Callable
 from urllib.error import HTTPError
 
 from ..errors import NotFound, Refused, RunnerError, SystemFault
-from . import archives, download, registry, remote, runtime, space, web
-from .progress import Progress
+from ..transfer import download, space, web
+from ..transfer.progress import Progress
+from . import archives, registry, remote, runtime
 from .reference import Reference
 from .registry import Blob, Registry
 

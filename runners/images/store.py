@@ -17,7 +17,7 @@ from containers import sif
 
 from .. import jobs, places
 from ..errors import Refused, SystemFault
-from . import space
+from ..transfer import space
 
 FILE = re.compile(r"sha256-([0-9a-f]{64})\.sif")
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from .. import places
 from ..errors import SystemFault
-from .alone import alone
-from .progress import Progress
+from ..transfer.alone import alone
+from ..transfer.progress import Progress
 
 SECONDS_TO_BE_OLD = 24 * 3600
 
@@ -36,7 +36,7 @@ def everybody() -> Path:
 def workplace(key: str, progress: Progress) -> Iterator[Path]:
     """Be the only one at work on `key`; yield an empty folder, removed in the end."""
     short = hashlib.sha256(key.encode()).hexdigest()[:16]
-    with alone(root() / f"{short}.lock", progress):
+    with alone(root() / f"{short}.lock", progress, "pulls the same image"):
         sweep(f"{short}.*")
         folder = root() / f"{short}.{socket.gethostname()}.{os.getpid()}"
         try:

@@ -10,8 +10,9 @@ import pytest
 
 from runners.cli.progress import Lines
 from runners.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
-from runners.images import choose, lock, pull, reference, runtime, space, store
+from runners.images import choose, lock, pull, reference, runtime, store
 from runners.images.pull import Request
+from runners.transfer import space
 
 from .test_sif import make_sif
 from .test_store import Silent

@@ -9,6 +9,7 @@ import pytest
 from runners.errors import NotFound, UsageError
 from runners.images import reference
 from runners.images.reference import parse
+from runners.transfer.hosts import is_loopback
 
 DIGEST = "sha256:" + "a1" * 32
 
@@ -120,5 +121,5 @@ def test_the_registry_that_is_meant(text: str, host: str) -> None:
 
 @pytest.mark.parametrize("host", ["localhost:80", "127.0.0.1:5000", "127.3.2.1:443", "[::1]:8080"])
 def test_loopback(host: str) -> None:
-    assert reference.is_loopback(host)
-    assert not reference.is_loopback(f"example.org{host[-5:]}")
+    assert is_loopback(host)
+    assert not is_loopback(f"example.org{host[-5:]}")

@@ -15,8 +15,9 @@ from urllib.error import HTTPError
 import pytest
 
 from runners.errors import NotFound, Refused, SystemFault
-from runners.images import credentials, download, reference, sources, web
+from runners.images import credentials, reference, sources
 from runners.images.registry import Registry, check
+from runners.transfer import download, web
 
 from .test_sif import make_sif
 from .test_store import Silent

@@ -15,8 +15,8 @@ import pytest
 
 from runners.errors import Refused, SystemFault
 from runners.images import lock, prune, roots, store, works
-from runners.images.alone import together
 from runners.images.store import Stored
+from runners.transfer.alone import together
 
 from .test_sif import make_sif
 

@@ -13,13 +13,13 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 ELSEWHERE = "runner images prune, or RUNNER_SCRATCH=DIR on another file system"
 
 
-def check(folder: Path, needed: int) -> None:
-    """Raise Refused when `needed` bytes do not fit into the file system of `folder`."""
+def check(folder: Path, needed: int, what: str = "the image") -> None:
+    """Raise Refused when `what`, of `needed` bytes, does not fit on the disk of `folder`."""
     disk = os.statvfs(folder)
     free = disk.f_bavail * disk.f_frsize
     if free < needed:
         raise Refused(
-            f"no space for the image: it needs {shown(needed)}, {shown(free)} are free",
+            f"no space for {what}: it needs {shown(needed)}, {shown(free)} are free",
             str(folder),
             ELSEWHERE,
         )

@@ -24,11 +24,14 @@ NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
 @contextmanager
-def alone(path: Path, progress: Progress) -> Iterator[None]:
-    """Hold the lock file `path`, waiting for whoever has it; without locks, go on and say so."""
+def alone(path: Path, progress: Progress, busy: str) -> Iterator[None]:
+    """Hold the lock file `path`, waiting for whoever has it; without locks, go on.
+
+    `busy` says of another process what it does meanwhile, such as "pulls the same image".
+    """
     with _opened(path) as file:
         if not _taken(file, fcntl.LOCK_EX):
-            progress.say(f"waiting for {_holder(file)}, which pulls the same image")
+            progress.say(f"waiting for {_holder(file)}, which {busy}")
             fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")

@@ -24,7 +24,7 @@ from urllib.request import (
 )
 
 from ..errors import NotVerified, Refused, RunnerError, SystemFault
-from .reference import is_loopback
+from .hosts import is_loopback
 
 SECONDS = 30.0  # without a byte
 AGENT = "horovod-runner"

@@ -1,0 +1,1 @@
+"""Bytes from elsewhere onto a disk: HTTP, room, locks, progress. For images and for data."""
