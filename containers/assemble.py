@@ -150,12 +150,13 @@ def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
         left -= len(block)
 
 
-def stage(sources: Sequence[Path], folder: Path) -> None:
-    """Put the files of the package `recipes` where they will lie in the image."""
-    target = folder / "trainers" / "recipes"
-    target.mkdir(parents=True)
+def stage(sources: Sequence[Path], checkout: Path, folder: Path) -> None:
+    """Put the files of the package `recipes` of a checkout where they will lie in the image."""
     for source in sources:
-        shutil.copyfile(source, target / source.name)
-        (target / source.name).chmod(0o644)
-    target.chmod(0o755)
-    target.parent.chmod(0o755)
+        target = folder / "trainers" / source.relative_to(checkout)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        target.chmod(0o644)
+    for made in (folder / "trainers", *(folder / "trainers").rglob("*")):
+        if made.is_dir():
+            made.chmod(0o755)

@@ -130,7 +130,7 @@ class Plan:
 def recipes(checkout: Path) -> list[Path]:
     """The files of the package `recipes` that enter the image."""
     folder = checkout / "recipes"
-    return sorted([*folder.glob("*.py"), *folder.glob("*.toml")])
+    return sorted([*folder.rglob("*.py"), *folder.glob("*.toml")])
 
 
 def tracked_inputs(image: Image) -> list[str]:

@@ -155,7 +155,7 @@ class Builder:
         work = plan.places.temporary / "image"
         process.empty(work)
         try:
-            assemble.stage(recipes(CHECKOUT), work / "stage")
+            assemble.stage(recipes(CHECKOUT), CHECKOUT, work / "stage")
             self.compile_trainers(work / "stage", log)
             self.append(work, part, log)
             self.import_trainers(part, log)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import catalogue, chain, keep, keys, pip, plan, record, steps, toolbox
+from containers import assemble, catalogue, chain, keep, keys, pip, plan, record, steps, toolbox
 from containers.apptainer import Apptainer
 from containers.errors import UsageError
 from containers.modes import Mode
@@ -83,6 +83,20 @@ def test_a_change_remakes_what_depends_on_it_and_nothing_else(
         changed.write("\n# changed\n")
     after = results(make(tmp_path))
     assert {name for name in before if before[name] != after[name]} == CHANGES[file]
+
+
+def test_what_the_trainers_share_enters_the_image_in_its_folder(
+    copied: Path, tmp_path: Path
+) -> None:
+    before = results(make(tmp_path))
+    (copied / "recipes" / "shared").mkdir()
+    (copied / "recipes" / "shared" / "__init__.py").touch()
+    after = results(make(tmp_path))
+    assert {name for name in before if before[name] != after[name]} == {"image"}
+    assemble.stage(plan.recipes(copied), copied, tmp_path / "stage")
+    there = tmp_path / "stage" / "trainers" / "recipes"
+    assert (there / "shared" / "__init__.py").is_file()
+    assert (there / "torch_mnist.toml").is_file()
 
 
 @pytest.mark.parametrize("name", ["torch", "horovod"])

@@ -48,7 +48,7 @@ def main(folder: Path) -> Path:
     builder.make_base(catalogue.HERE / SMALL.definition)
     builder.make_environment()
     work = places.temporary / "image"
-    assemble.stage(recipes(catalogue.CHECKOUT), work / "stage")
+    assemble.stage(recipes(catalogue.CHECKOUT), catalogue.CHECKOUT, work / "stage")
     log = builder.log("image")
     builder.compile_trainers(work / "stage", log)
     builder.append(work, output, log)
