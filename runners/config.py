@@ -29,9 +29,10 @@ DEFAULTS: dict[str, Any] = {
     "runtime": "auto",
     "scheduler": "auto",
     "runs-dir": "runs",
+    "stage-data": "none",
 }
 PROJECT_FILE = "runner.toml"
-TABLES = ("launch", "policy")
+TABLES = ("launch", "policy", "datasets")
 # Several ways to say one thing: a site's way gives way when the user takes another one.
 SAME = (("gpus", "gpus-per-node", "gpus-per-task", "gres"), ("ntasks", "ntasks-per-node"))
 TYPES: dict[str, type] = {"int": int, "text": str, "switch": bool}
@@ -131,7 +132,8 @@ def _tables_of(path: Path) -> dict[str, dict[str, Any]]:
         if key not in TABLES or not isinstance(table, dict):
             raise UsageError(
                 f"{path} has the unknown key {key!r}",
-                "settings stand in the table [launch], rules for images in [policy]",
+                "settings stand in the table [launch], rules for images in [policy], datasets in "
+                "[datasets.NAME]",
             )
     return content
 

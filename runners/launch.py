@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from . import script
+from .data.script import HELPER
 from .errors import NotFound, Refused, RunnerError, SystemFault, UsageError
 from .hostmpi import CHECK
 from .jobs import Job, JobPaths, next_folder, write_json
@@ -58,8 +59,9 @@ def submit(draft: Draft) -> Job:
 def _write(draft: Draft) -> None:
     paths = draft.paths
     paths.log.parent.mkdir()
-    checks = (CHECK,) if draft.plan.host_mpi else ()
-    for package in (Path(__file__).parent / "rank", *checks, *draft.packages):
+    own = [Path(__file__).parent / "rank"]
+    own += [CHECK] * bool(draft.plan.host_mpi) + [HELPER] * draft.plan.staged
+    for package in (*own, *draft.packages):
         _copy_package(package, paths.code / package.name)
     if draft.plan.brings_recipe:
         _copy_package(recipes_folder(), paths.code / "recipes")

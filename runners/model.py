@@ -51,11 +51,37 @@ class Resources:
 
 @dataclass(frozen=True)
 class BindMount:
-    """A host path that appears in the container at `target`, read-only or not."""
+    """A host path that appears in the container at `target`, read-only or not.
+
+    With `image_src` the source is a squashfs file, of which that folder appears, such as "/".
+    """
 
     source: str
     target: str
     read_only: bool = False
+    image_src: str = ""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A folder, or a squashfs file, of data for the job. `name` is "" for the only one, at /data.
+
+    `found` says what its name was, "" where the path was given. `size` in bytes and `files` are
+    known where the plan needs them; `at_least` when counting was given up.
+    """
+
+    name: str
+    path: Path
+    squashfs: bool = False
+    found: str = ""
+    size: int = 0
+    files: int = 0
+    at_least: bool = False
+
+    @property
+    def entry(self) -> str:
+        """Its name among the staged ones."""
+        return (self.name or "data") + (".sqsh" if self.squashfs else "")
 
 
 @dataclass(frozen=True)
@@ -91,7 +117,8 @@ class JobSpec:
     interface: str | None = None
     nv: bool | None = None
     rocm: bool | None = None
-    data: Path | None = None
+    data: tuple[Dataset, ...] = ()
+    stage_data: str = "none"
     output: str | None = None
     binds: tuple[BindMount, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
@@ -106,7 +133,8 @@ class Partition:
     """A part of the cluster, as sinfo tells; the counts are those of its smallest node.
 
     `gpus` has the type ("" where the site gives none) and the number of each kind; `time_limit` is
-    Slurm's text, such as 1-00:00:00; `default` is the one that a job without --partition gets.
+    Slurm's text, such as 1-00:00:00; `default` is the one that a job without --partition gets;
+    `disk_mb` is a node's own disk for temporary files, 0 where the site does not say.
     """
 
     name: str
@@ -117,6 +145,7 @@ class Partition:
     features: tuple[str, ...] = ()
     time_limit: str = ""
     default: bool = False
+    disk_mb: int = 0
 
 
 @dataclass(frozen=True)
@@ -237,7 +266,8 @@ class Plan:
     `driver` is the oldest NVIDIA driver for the image, None when it does not say. With `refusals`
     it cannot work, and is submitted by force only. `data_plane` is nccl, mpi or gloo.
     `runtime_args` are the site's options for the runtime, `module_use` its folders of modules.
-    `host_mpi` is set where the host's MPI libraries go into the image.
+    `host_mpi` is set where the host's MPI libraries go into the image. With `staged` the data is
+    copied to `stage_root` of each node first, to the job's own scratch where that is empty.
     """
 
     spec: JobSpec
@@ -262,3 +292,5 @@ class Plan:
     runtime_args: tuple[str, ...] = ()
     module_use: tuple[str, ...] = ()
     host_mpi: HostMpi | None = None
+    staged: bool = False
+    stage_root: str = ""

@@ -22,6 +22,11 @@ def user() -> str:
         return str(os.getuid())
 
 
+def data() -> Path:
+    """Return the folder where fetched and packed datasets lie."""
+    return scratch() / "data"
+
+
 def images() -> Path:
     """Return the folder where built images lie."""
     return scratch() / "images"

@@ -10,7 +10,7 @@ from typing import Any
 from . import gpus
 from .config import Config
 from .errors import NotFound, UsageError
-from .model import BindMount, JobSpec, Resources, Trainer
+from .model import BindMount, Dataset, JobSpec, Resources, Trainer
 
 # sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
 # days-hours[:minutes[:seconds]]
@@ -19,10 +19,12 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 
 
-def job_spec(config: Config, image: Path, trainer: Trainer) -> JobSpec:
+def job_spec(
+    config: Config, image: Path, trainer: Trainer, data: tuple[Dataset, ...] = ()
+) -> JobSpec:
     """Return the request as one value; raise UsageError for what contradicts itself.
 
-    `image` is the path that `images.find` gave for the setting of the same name.
+    `image` and `data` are what was found for the settings of the same names.
     """
     get = config.get
     return JobSpec(
@@ -41,7 +43,8 @@ def job_spec(config: Config, image: Path, trainer: Trainer) -> JobSpec:
         interface=get("network-interfaces"),
         nv=get("nv"),
         rocm=get("rocm"),
-        data=_folder("data", get("data")),
+        data=data,
+        stage_data=get("stage-data"),
         output=get("output"),
         binds=tuple(parse_bind(text) for text in get("bind") or ()),
         env=tuple(parse_env(text) for text in get("env") or ()),
@@ -126,15 +129,6 @@ def _line(name: str, text: str) -> str:
     if not text or any(ord(char) < 32 or ord(char) == 127 for char in text):
         raise UsageError(f"--{name} {text!r} must be one line of visible characters")
     return text
-
-
-def _folder(name: str, text: str | None) -> Path | None:
-    if text is None:
-        return None
-    path = Path(text).expanduser().absolute()
-    if not path.is_dir():
-        raise NotFound(f"--{name} {text} is not a folder on this machine")
-    return path
 
 
 def parse_bind(text: str) -> BindMount:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from . import __version__, launchers, runtimes, tokens
+from .data import script as staging
 from .hostmpi import CHECK, EXIT_HOST_MPI
 from .jobs import JobPaths
 from .model import Plan
@@ -35,6 +36,7 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     parts += ["", *_header(plan, paths), f"run={shlex.quote(str(paths.root))}"]
     parts += scheduler.opening(plan, paths, cwd)
     parts += ["", RECORD_THE_END.rstrip(), "", *_same_image(plan), *_surroundings(plan)]
+    parts += staging.lines(plan, str(paths.code / staging.HELPER.name))
     parts += [*_exports(plan, paths), "", *_check_of_host_mpi(plan, paths)]
     return "\n".join([*parts, command(plan, paths), ""])
 

@@ -105,7 +105,20 @@ CONTAINER = (
         "what runs the image; none: a virtual or conda environment",
         choices=("auto", "apptainer", "singularity", "shifter", "podman-hpc", "none"),
     ),
-    Setting("data", "text", "container", "dataset folder, read-only at /data", metavar="DIR"),
+    Setting(
+        "data",
+        "list",
+        "container",
+        "dataset, read-only at /data or /data/NAME: a folder, a squashfs file, or a known name",
+        metavar="[NAME=]PATH",
+    ),
+    Setting(
+        "stage-data",
+        "text",
+        "container",
+        "copy the data to each node's own scratch first (default: none)",
+        choices=("none", "node-local", "auto"),
+    ),
     Setting("module", "list", "container", "environment module to load in the job"),
 )
 HOROVOD = (

@@ -44,6 +44,11 @@ def prefixed(prefix: str, token: str) -> str:
     return Expanded(prefix + token) if isinstance(token, Expanded) else prefix + token
 
 
+def followed(token: str, suffix: str) -> str:
+    """Return one token of both; what the shell expands in the first it expands in the whole."""
+    return Expanded(token + suffix) if isinstance(token, Expanded) else token + suffix
+
+
 def join(tokens: Iterable[str]) -> str:
     """Return a command line."""
     return " ".join(quote(token) for token in tokens)

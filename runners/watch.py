@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from . import jobs, lost
 from .errors import SystemFault
@@ -126,9 +127,15 @@ def culprit(paths: JobPaths, job: Job) -> str | None:
     """Return what failed first, as `rank R@HOST: how`, None when nobody left a trace."""
     failure = jobs.first_failure(paths)
     if failure and not jobs.is_follower(failure):
-        return f"rank {failure['rank']}@{failure['host']}: {failure['message']}"
+        return _told(failure)
     log = Path(job.log)
     named = lost.task(log.read_text(errors="replace")) if log.is_file() else None
     if named:
         return f"rank {named}"
-    return f"rank {failure['rank']}@{failure['host']}: {failure['message']}" if failure else None
+    return _told(failure) if failure else None
+
+
+def _told(failure: dict[str, Any]) -> str:
+    """Before there are ranks, a node may fail: the one that was to have the data."""
+    rank, host, message = (failure[name] for name in ("rank", "host", "message"))
+    return f"data on {host}: {message}" if rank is None else f"rank {rank}@{host}: {message}"

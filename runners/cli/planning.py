@@ -12,9 +12,10 @@ import click
 from .. import config, plan, request, site, trainers
 from ..hostmpi import find as hostmpi
 from ..images import choose, policy, reference
-from ..model import ImageInfo, Plan, Site, Trainer
+from ..model import Dataset, ImageInfo, Plan, Site, Trainer
 from ..plan import where
 from ..sites import find
+from ..sites.profile import Profile
 
 
 def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
@@ -31,7 +32,7 @@ def plan_for(
     policies = policy.load(os.environ)
     runtime = where.expected(settings.get("runtime"), here)
     image = _image(settings.get("image"), runtime, dry_run, policies)
-    spec = request.job_spec(settings, image.path, found)
+    spec = request.job_spec(settings, image.path, found, _data(settings, here.profile))
     verdict = policy.decide(policies, image.path)
     if spec.launcher == "mpirun" or spec.host_mpi:
         here = replace(here, host_mpi=site.mpirun())
@@ -48,6 +49,19 @@ def look_around(flags: dict[str, Any], preset: config.Layer | None) -> Site:
     name = config.load(flags, os.environ, preset).get("site")
     host = socket.gethostname()
     return replace(here, profile=find.find(name, here.cluster_name, host, os.environ))
+
+
+def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ...]:
+    """Find the datasets; they are measured only where the plan depends on it."""
+    texts = settings.get("data")
+    if not texts:
+        return ()
+    from ..data import find as datasets
+    from ..data import measure
+
+    found = datasets.all_of(texts, profile, os.environ)
+    auto = settings.get("stage-data") == "auto"
+    return tuple(map(measure.measured, found)) if auto else found
 
 
 def _looked_into(image: ImageInfo) -> ImageInfo:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .. import runtimes
+from ..data.script import source
 from ..model import BindMount, ImageInfo, JobSpec, Plan, Refusal, Site
 from ..remedy import is_part
-from ..runtimes import DATA_TARGET
 from ..schedulers import SCHEDULERS
 from ..sites import adapt, rules
-from . import cpu, driver, gpu, host_mpi, network, partition, remedies, where, wireup
+from . import cpu, datasets, driver, gpu, host_mpi, network, partition, remedies, where, wireup
 from .notes import Notes
 
 
@@ -50,6 +50,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     network.interface(spec, controller, spec.resources.nodes == 1, notes)
     network.variables(spec, site, image, controller, runtime, notes)
     libraries = host_mpi.choose(spec, site, image, launcher, controller, notes)
+    staged = datasets.choose(spec, site, scheduler, runtime, notes)
     brings = _brings_recipe(spec, image, notes)
     _rules(spec, site, image, notes)
     notes.refusals += SCHEDULERS[scheduler].refusals(spec)
@@ -64,7 +65,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
         nv=vendor == "nv",
         rocm=vendor == "rocm",
         brings_recipe=brings,
-        binds=_binds(spec),
+        binds=_binds(spec, staged),
         image_digest=image.digest,
         decisions=tuple(notes.decisions),
         driver=image.fact(driver.MINIMUM) or None,
@@ -76,6 +77,8 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
         runtime_args=site.profile.runtime_args.get(runtime, ()) if site.profile else (),
         module_use=site.profile.module_use if site.profile else (),
         host_mpi=libraries,
+        staged=staged,
+        stage_root=datasets.root(site),
     )
 
 
@@ -123,10 +126,11 @@ def _brings_recipe(spec: JobSpec, image: ImageInfo, notes: Notes) -> bool:
     return True
 
 
-def _binds(spec: JobSpec) -> tuple[BindMount, ...]:
+def _binds(spec: JobSpec, staged: bool) -> tuple[BindMount, ...]:
     binds = list(spec.binds)
-    if spec.data:
-        binds.append(BindMount(str(spec.data), DATA_TARGET, read_only=True))
+    for each in spec.data:
+        inner = "/" if each.squashfs else ""
+        binds.append(BindMount(source(each, staged), runtimes.data_target(each), True, inner))
     if spec.trainer.file:
         folder = str(spec.trainer.file.parent)
         binds.append(BindMount(folder, folder))

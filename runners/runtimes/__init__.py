@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from ..model import BindMount, Plan
+from ..data.script import source
+from ..model import BindMount, Dataset, Plan
 from ..tokens import Expanded
 from . import apptainer, none, podman_hpc, shifter
 from .limits import refusals
 
-__all__ = ["DATA_TARGET", "RUNTIMES", "argv", "exports", "python", "refusals"]
+__all__ = ["DATA_TARGET", "RUNTIMES", "argv", "data_target", "exports", "python", "refusals"]
 RUNTIMES: dict[str, ModuleType] = {
     "apptainer": apptainer,
     "singularity": apptainer,
@@ -56,11 +57,24 @@ def _of_host_mpi(plan: Plan) -> list[BindMount]:
     return found
 
 
+def data_target(dataset: Dataset) -> str:
+    """Return where the ranks see a dataset in a container."""
+    return f"{DATA_TARGET}/{dataset.name}" if dataset.name else DATA_TARGET
+
+
+def _data_dir(plan: Plan) -> str:
+    """Return where trainers look: the only dataset, or the folder of several."""
+    first, *others = plan.spec.data
+    if plan.runtime == "none":
+        return source(first, plan.staged)
+    return DATA_TARGET if others else data_target(first)
+
+
 def _fixed(plan: Plan, run_dir: str) -> dict[str, str]:
     """Return the variables that win within; of two with one name the user's own is the last."""
     found = {"PYTHONNOUSERSITE": "1", "OUTPUT_DIR": run_dir}
     if plan.spec.data:
-        found["DATA_DIR"] = str(plan.spec.data) if plan.runtime == "none" else DATA_TARGET
+        found["DATA_DIR"] = _data_dir(plan)
     if plan.host_mpi and plan.host_mpi.library_path:
         found["LD_LIBRARY_PATH"] = Expanded(plan.host_mpi.library_path)
     found.update({v.name: v.value for v in plan.variables if v.where == "image" and v.forced})

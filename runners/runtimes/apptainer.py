@@ -40,15 +40,22 @@ def exports(
 
 def bind_argv(bind: BindMount) -> list[str]:
     """Return the option for one mount; paths with `,` or `:` need --mount, which reads CSV."""
-    mode = ":ro" if bind.read_only else ""
-    if not any(char in bind.source + bind.target for char in ',:"\n'):
-        return ["--bind", f"{bind.source}:{bind.target}{mode}"]
-    return ["--mount", mount(bind)]
+    if any(char in bind.source + bind.target for char in ',:"\n'):
+        return ["--mount", mount(bind)]
+    modes = ",".join(_modes(bind))
+    text = f":{bind.target}" + (f":{modes}" if modes else "")
+    return ["--bind", tokens.followed(bind.source, text)]
+
+
+def _modes(bind: BindMount) -> list[str]:
+    """Return the options of a mount; image-src is the runtime's own (Singularity 3.7 and newer)."""
+    source = [f"image-src={bind.image_src}"] if bind.image_src else []
+    return source + ["ro"] * bind.read_only
 
 
 def mount(bind: BindMount) -> str:
     """Return a mount as one line of CSV, which Apptainer, Podman and Docker read."""
     fields = ["type=bind", f"source={bind.source}", f"destination={bind.target}"]
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(fields + (["ro"] if bind.read_only else []))
+    csv.writer(text, lineterminator="").writerow(fields + _modes(bind))
     return text.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from ..model import JobSpec, Refusal
@@ -12,9 +13,9 @@ OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
 def refusals(spec: JobSpec, runtime: str) -> tuple[Refusal, ...]:
     """Return what cannot be had with this runtime, each with what to do instead."""
     if runtime == "none":
-        return tuple(_of_none(spec))
+        return (*_of_none(spec), *_of_data(spec, runtime))
     if runtime in ("shifter", "podman-hpc"):
-        return tuple(_of_stores(spec, runtime))
+        return (*_of_stores(spec, runtime), *_of_data(spec, runtime))
     return ()
 
 
@@ -41,8 +42,27 @@ def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
         evidence = "--apptainer-arg takes what the site has for it"
         yield Refusal(f"{runtime} has no --rocm", evidence, ("--no-rocm",))
     for bind in spec.binds if runtime == "shifter" else ():
-        odd = sorted(set(bind.source + bind.target) & set(":;"))
-        if odd:
-            what = f"shifter cannot mount {bind.source} at {bind.target}"
-            evidence = f"in --volume {' and '.join(odd)} stand between paths"
-            yield Refusal(what, evidence, ("leave out --bind",))
+        yield from _odd(bind.source, bind.target, "leave out --bind")
+
+
+def _odd(source: str, target: str, *remedies: str) -> Iterator[Refusal]:
+    """Refuse paths that shifter's --volume=SOURCE:TARGET;SOURCE:TARGET cannot hold."""
+    odd = sorted(set(source + target) & set(":;"))
+    if odd:
+        what = f"shifter cannot mount {source} at {target}"
+        yield Refusal(what, f"in --volume {' and '.join(odd)} stand between paths", remedies)
+
+
+def _of_data(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
+    """Only Apptainer and Singularity mount a file system out of a file (`image-src`)."""
+    for each in spec.data:
+        if each.squashfs:
+            what = f"{runtime} cannot mount the squashfs file {each.path}"
+            remedy = f"unsquashfs -d DIR {shlex.quote(str(each.path))}, then --data DIR"
+            yield Refusal(what, "apptainer can", (remedy,))
+    if runtime == "none" and len(spec.data) > 1:
+        names = ", ".join(each.name for each in spec.data)
+        what = f"--runtime none takes one dataset, not {names}"
+        yield Refusal(what, "DATA_DIR is the dataset's own folder there", ("leave out --data",))
+    for each in spec.data if runtime == "shifter" else ():
+        yield from _odd(str(each.path), each.name)

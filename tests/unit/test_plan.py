@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runners import plan
-from runners.model import BindMount, ImageInfo, JobSpec, Resources, Site, Trainer
+from runners.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Site, Trainer
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
 SPEC = JobSpec("job", Path("/i/a.sif"), RECIPE, Resources(), Path("/runs"))
@@ -109,9 +109,14 @@ def test_nv_follows_the_gpus(resources: Resources, nv: bool | None, expected: bo
 
 def test_binds_of_data_and_of_the_users_own_file() -> None:
     trainer = Trainer("t", None, Path("/home/ada/t.py"))
-    spec = replace(SPEC, data=Path("/scratch/mnist"), trainer=trainer)
+    data = (
+        Dataset("tokens", Path("/scratch/tokens")),
+        Dataset("images", Path("/scratch/images.sqsh"), squashfs=True),
+    )
+    spec = replace(SPEC, data=data, trainer=trainer)
     assert plan.solve(spec, SLURM, OURS).binds == (
-        BindMount("/scratch/mnist", "/data", True),
+        BindMount("/scratch/tokens", "/data/tokens", True),
+        BindMount("/scratch/images.sqsh", "/data/images", True, "/"),
         BindMount("/home/ada", "/home/ada"),
     )
 

@@ -64,7 +64,6 @@ def test_number_of_ranks(asked: dict[str, Any], tasks: int) -> None:
         ({"bind": ["/tmp:/a:rx"]}, "malformed"),
         ({"bind": [":/a"]}, "malformed"),
         ({"bind": ["/tmp:/a:ro:x"]}, "malformed"),
-        ({"data": "/no/such/folder"}, "not a folder"),
     ],
 )
 def test_bad_requests(asked: dict[str, Any], words: str) -> None:

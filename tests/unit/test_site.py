@@ -13,10 +13,10 @@ from runners.schedulers import slurm_facts
 from runners.shell import Result
 
 SINFO = """\
-cpu*|2|32|128000|(null)|x86_64|1-00:00:00
-gpu|3|64|512000|gpu:A100:4(S:0-1)|x86_64,hbm80g|2-00:00:00
-gpu|1|48|256000+|gpu:V100:2,nvme:1|x86_64|2-00:00:00
-mig|1|64|512000|gpu:a100_1g.5gb:7|(null)|infinite
+cpu*|2|32|128000|(null)|x86_64|1-00:00:00|0
+gpu|3|64|512000|gpu:A100:4(S:0-1)|x86_64,hbm80g|2-00:00:00|960000
+gpu|1|48|256000+|gpu:V100:2,nvme:1|x86_64|2-00:00:00|480000+
+mig|1|64|512000|gpu:a100_1g.5gb:7|(null)|infinite|0
 """
 
 
@@ -31,12 +31,13 @@ def test_partitions() -> None:
             (("A100", 4), ("V100", 2)),
             ("x86_64", "hbm80g"),
             "2-00:00:00",
+            disk_mb=480000,
         ),
         Partition("mig", 1, 64, 512000, (("a100_1g.5gb", 7),), (), "infinite"),
     )
 
 
-@pytest.mark.parametrize("text", ["slurm is down for maintenance", "a|b|c|d|e|f|g", "a|1"])
+@pytest.mark.parametrize("text", ["slurm is down for maintenance", "a|b|c|d|e|f|g|h", "a|1"])
 def test_partitions_in_another_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         slurm_facts.parse_partitions(text)

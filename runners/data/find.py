@@ -1,0 +1,112 @@
+"""What `--data [NAME=]PATH` means: a folder, a squashfs file, or a name that stands for one.
+
+A name is looked for among what `runner data fetch` has brought, then in the folder where the site
+keeps shared datasets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from string import Template
+
+from .. import places
+from ..errors import NotFound, Refused, UsageError, nearest
+from ..model import Dataset
+from ..sites.profile import Profile
+from . import catalogue, squashfs
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+SITES_OWN = "datasets"  # the key of a profile's `paths`
+
+
+def all_of(
+    texts: Iterable[str], profile: Profile | None, env: Mapping[str, str]
+) -> tuple[Dataset, ...]:
+    """Return the datasets of a job; of two with one name the later one counts.
+
+    Raises UsageError for what contradicts itself, NotFound for what is not there, Refused for what
+    cannot be used as it is.
+    """
+    found = {each.name: each for each in (one(text, profile, env) for text in texts)}
+    if "" in found and len(found) > 1:
+        others = ", ".join(name for name in found if name)
+        raise UsageError(
+            f"--data {found[''].path} takes /data whole, and {others} would lie below it",
+            remedy=f"--data NAME={found[''].path}",
+        )
+    return tuple(found.values())
+
+
+def one(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
+    """Return one dataset; the errors are those of `all_of`."""
+    name, equals, path = text.partition("=")
+    if not (equals and NAME.fullmatch(name)):
+        name, path = "", text
+    if not path:
+        raise UsageError(f"--data {text!r} is not [NAME=]PATH")
+    return replace(located(path, profile, env), name=name)
+
+
+def located(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
+    """Return what a path or a name stands for, looked at; the name is still empty."""
+    path = Path(text).expanduser().absolute()
+    if path.exists():
+        return _looked_at(path, "")
+    known = {} if "/" in text else names(profile, env)
+    fits = [name for name in known if name.lower() == text.lower()]
+    if not fits:
+        raise _missing(text, path, known)
+    folder, why = known[fits[0]]
+    return _looked_at(folder, why)
+
+
+def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Path, str]]:
+    """Return the names that stand for datasets here, each with its path and who says so."""
+    folders = [(_shared(profile, env), f"a dataset of {profile.name}")] if profile else []
+    folders.append((places.data(), "fetched or packed before"))
+    found: dict[str, tuple[Path, str]] = {}
+    for folder, why in folders:  # the later ones win: what is the user's own
+        for path in _entries(folder):
+            found[_bare(path)] = (path, why)
+    return found
+
+
+def _shared(profile: Profile, env: Mapping[str, str]) -> Path | None:
+    text = Template(profile.paths.get(SITES_OWN, "")).safe_substitute(env)
+    return Path(text) if text else None
+
+
+def _entries(folder: Path | None) -> list[Path]:
+    """Return the datasets of a folder; one that cannot be read has none to offer."""
+    try:
+        there = sorted(folder.iterdir()) if folder else []
+    except OSError:
+        return []
+    return [p for p in there if p.name[0] != "." and (p.is_dir() or p.suffix in squashfs.ENDINGS)]
+
+
+def _bare(path: Path) -> str:
+    return path.stem if path.suffix in squashfs.ENDINGS else path.name
+
+
+def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
+    beside = [p.name for p in _entries(path.parent)] if path.parent.is_dir() else []
+    message = f"--data {text} is neither a folder nor a squashfs file on this machine"
+    fetch = f"runner data fetch {text}" if text in catalogue.shipped() else ""
+    return NotFound(message, nearest(path.name, {*known, *beside}), fetch)
+
+
+def _looked_at(path: Path, why: str) -> Dataset:
+    """Refuse what no trainer could read, before the queue does."""
+    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        raise Refused(f"--data {path}: you may not read it", remedy="ls -ld " + str(path))
+    if path.is_dir():
+        if not any(path.iterdir()):
+            raise Refused(f"--data {path} is an empty folder")
+        return Dataset("", path, found=why)
+    squashfs.read(path)
+    return Dataset("", path, squashfs=True, found=why)

@@ -1,0 +1,61 @@
+"""The part of a job's script that stages its data. Pure: plan in, lines out.
+
+`hold` runs beside the training on each node and removes what was staged when it gets a signal: from
+the script's end, or from Slurm when the job is cancelled, which starts no new step then.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..model import Dataset, Plan
+from ..tokens import Expanded, join, quote
+
+HELPER = Path(__file__).parent / "stage"
+# Slurm's plugins and sites set these in a job; a profile's own folder comes before them.
+SCRATCH = "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}"
+# The script's own end follows, and gets the exit code that it would have had.
+AT_THE_END = 'trap \'code=$?; kill "$holder"; wait "$holder"; (exit "$code"); finish\' EXIT'
+
+
+def source(dataset: Dataset, staged: bool) -> str:
+    """Return where a dataset is for the ranks; the folder on the node's disk the script knows."""
+    return Expanded(f"$stage/{dataset.entry}") if staged else str(dataset.path)
+
+
+def lines(plan: Plan, helper: str) -> list[str]:
+    """Return the lines that bring the data to each node before the training; none without."""
+    if not plan.staged:
+        return []
+    root = quote(Expanded(plan.stage_root)) if plan.stage_root else SCRATCH
+    text = [
+        "# The data on each node's own disk; `hold` removes it when it gets a signal.",
+        f"stage={root}",
+        'stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$$"',
+        f'on_each_node() {{ {once_per_node(plan)}python3 {quote(helper)} "$@"; }}',
+        'on_each_node hold "$stage" &',
+        "holder=$!",
+        AT_THE_END,
+    ]
+    for dataset in plan.spec.data:
+        text += _bring(dataset, plan)
+    return [*text, ""]
+
+
+def once_per_node(plan: Plan) -> str:
+    """Return what starts a command once on each node of the job, beside other steps."""
+    if plan.scheduler == "local":
+        return ""
+    nodes = plan.spec.resources.nodes
+    argv = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    return join([*argv, "--mpi=none", "--cpu-bind=none", "--input=none"]) + " "
+
+
+def _bring(dataset: Dataset, plan: Plan) -> list[str]:
+    """One file goes to several nodes by sbcast, read once; what that did not do each node does."""
+    path, entry = quote(str(dataset.path)), quote(dataset.entry)
+    copy = f'on_each_node copy "$stage" {entry} {path} || exit'
+    if not (dataset.squashfs and plan.scheduler == "slurm" and plan.spec.resources.nodes > 1):
+        return [copy]
+    room = f'on_each_node room "$stage" {path} || exit'
+    return [room, f'sbcast --force {path} "$stage"/{entry}', copy]

@@ -1,0 +1,105 @@
+"""The job's folder on a node: made, held as long as the job lives, and removed with all in it.
+
+A lock file beside the folder is held by the process that will remove it, and the kernel lets go of
+it however that process ends. So a folder whose lock is free belongs to no job any more, and the
+next job of the same user removes it.
+"""
+
+import fcntl
+import glob
+import os
+import shutil
+import signal
+import sys
+import time
+
+from .failure import NotStaged, host
+
+PREFIX = f"runner-{os.getuid()}-"
+SECONDS_TO_APPEAR = 60.0
+ATTEMPTS = 20
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def hold(folder: "str") -> None:
+    """Make the folder, wait for a signal, remove the folder. Raises NotStaged."""
+    # Blocked before there is anything to remove, and waited for afterwards: none is lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    sweep(os.path.dirname(folder))
+    lock = _locked(folder + ".lock")
+    if lock is None:
+        raise NotStaged(f"{folder} is in use by another process")
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError as error:
+        _drop(folder + ".lock", lock)
+        raise NotStaged(f"cannot make {folder}: {error.strerror}") from None
+    signal.sigwait(SIGNALS)
+    _remove(folder)
+    _drop(folder + ".lock", lock)
+
+
+def sweep(root: "str") -> "list[str]":
+    """Remove what ended jobs of this user have left in `root`; return the folders."""
+    left = []
+    for path in glob.glob(os.path.join(glob.escape(root), PREFIX + "*.lock")):
+        if os.lstat(path).st_uid != os.getuid():
+            continue
+        lock = _locked(path)
+        if lock is not None:
+            folder = path[: -len(".lock")]
+            left.append(folder)
+            _remove(folder)
+            _drop(path, lock)
+    for folder in left:
+        text = "runner: data on {}: removed {}, left by a job that was killed"
+        print(text.format(host(), folder), file=sys.stderr, flush=True)
+    return left
+
+
+def wait_for(folder: "str") -> None:
+    """Wait until `hold` has made the folder; raise NotStaged when it does not."""
+    deadline = time.time() + SECONDS_TO_APPEAR
+    while not os.path.isdir(folder):
+        root = os.path.dirname(folder)
+        if not os.access(root, os.W_OK | os.X_OK):
+            raise NotStaged(f"{root} is no folder to write in")
+        if time.time() > deadline:
+            raise NotStaged(f"{folder} was not made")
+        time.sleep(0.05)
+
+
+def _locked(path: "str") -> "int | None":
+    """Return the open lock file, None when somebody else holds it or it cannot be made.
+
+    A lock counts only on the file that still has the name: another process may just have removed
+    it.
+    """
+    try:
+        while True:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                return None
+            if os.path.exists(path) and os.path.samestat(os.fstat(file), os.stat(path)):
+                return file
+            os.close(file)
+    except OSError as error:
+        raise NotStaged(f"cannot write {path}: {error.strerror}") from None
+
+
+def _drop(path: "str", lock: "int") -> None:
+    os.unlink(path)
+    os.close(lock)
+
+
+def _remove(folder: "str") -> None:
+    """Remove the tree; say so when something stays, such as what another process writes there."""
+    for _ in range(ATTEMPTS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder):
+            return
+        time.sleep(0.1)
+    print(f"runner: data on {host()}: cannot remove {folder}", file=sys.stderr)

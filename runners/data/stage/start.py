@@ -1,0 +1,33 @@
+"""The commands of a node: `hold FOLDER`, `room FOLDER SOURCE`, `copy FOLDER ENTRY SOURCE`."""
+
+import os
+import sys
+import time
+
+from . import copying, place
+from .failure import EXIT_NOT_STAGED, NotStaged, host, record
+
+
+def main(argv: "list[str]") -> "int":
+    """Do one of them; return 0, or 92 when the data cannot be had here."""
+    command, folder, rest = argv[0], argv[1], argv[2:]
+    try:
+        if command == "hold":
+            place.hold(folder)
+        elif command == "room":
+            place.wait_for(folder)
+            copying.room(folder, [os.stat(rest[0]).st_size])
+        else:
+            _copy(folder, *rest)
+    except (NotStaged, OSError) as error:
+        record(str(error))
+        return EXIT_NOT_STAGED
+    return 0
+
+
+def _copy(folder: "str", entry: "str", source: "str") -> None:
+    began = time.time()
+    files, size = copying.copy(folder, entry, source)
+    text = "runner: data on {}: {} is there, {} files, {}, {:.1f} s"
+    said = text.format(host(), entry, files, copying.shown(size), time.time() - began)
+    print(said, file=sys.stderr, flush=True)

@@ -1,0 +1,75 @@
+"""The data: where each dataset comes from, and whether it goes to the nodes' own disks first."""
+
+from __future__ import annotations
+
+from ..model import JobSpec, Site
+from . import partition
+from .notes import Notes
+
+# `--stage-data auto`. Files of a folder are looked up and opened in each epoch; how much quicker
+# that is on a disk of the node `make bench` shows (part data).
+MANY_FILES = 1000
+IN_MEMORY = 2 * 10**9  # bytes that a node keeps in memory after the first epoch anyway
+MOST = 200 * 10**9  # bytes that take minutes to copy
+UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
+STAGES = ("slurm", "allocation", "local")
+OF_SITE = "node_local"  # the key of a profile's `paths`
+
+
+def choose(spec: JobSpec, site: Site, scheduler: str, runtime: str, notes: Notes) -> bool:
+    """Note what the data is; return whether it is staged."""
+    for each in spec.data:
+        if each.found:
+            notes.choose(f"dataset {each.path.name}", str(each.path), each.found)
+    if spec.stage_data == "none":
+        return False
+    if not spec.data:
+        if spec.stage_data == "node-local":
+            notes.refuse("--stage-data node-local: there is no data", "", "--data [NAME=]PATH")
+        return False
+    why = _cannot(scheduler, runtime)
+    if spec.stage_data == "node-local":
+        if why:
+            notes.refuse(f"--stage-data node-local: {why}", "", "--stage-data none")
+        notes.choose("data staged", "on each node", "as asked")
+        return not why
+    staged, reason = (False, why) if why else _worth_it(spec, site)
+    notes.choose("data staged", "on each node" if staged else "no", reason)
+    return staged
+
+
+def root(site: Site) -> str:
+    """Return the site's folder on a node's own disk, "" to find one in the job."""
+    return site.profile.paths.get(OF_SITE, "") if site.profile else ""
+
+
+def _cannot(scheduler: str, runtime: str) -> str:
+    if scheduler not in STAGES:
+        return f"{scheduler} has no way to run something once on each node that is known here"
+    if runtime in ("shifter", "podman-hpc"):
+        return f"{runtime} is not known to see a node's own disk"
+    return ""
+
+
+def _worth_it(spec: JobSpec, site: Site) -> tuple[bool, str]:
+    """Decide from size, number of files, nodes and room, as far as these are known."""
+    size, nodes = sum(each.size for each in spec.data), spec.resources.nodes
+    files = sum(each.files for each in spec.data)
+    shown = f"{size / 10**9:.1f} GB"
+    if any(each.at_least for each in spec.data):
+        what = f"more than {files} files; copying them takes too long"
+        return False, f"{what}: runner data pack makes one file of them"
+    there = partition.of(spec.resources, site)
+    disk = there.disk_mb * 2**20 if there else 0
+    if size > (disk or UNKNOWN_DISK):
+        room = f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"
+        return False, f"{shown} is more than {room}"
+    if size > MOST:
+        return False, f"{shown} takes long to copy"
+    if files > MANY_FILES:
+        return True, f"{files} files, which each epoch opens again on the shared file system"
+    if size <= IN_MEMORY:
+        return False, f"{shown} in few files: a node keeps them in memory after the first epoch"
+    if nodes == 1:
+        return False, f"{shown} in few files, for one node"
+    return True, f"{shown} for {nodes} nodes: read once instead of by each node in each epoch"
