@@ -189,7 +189,8 @@ class Builder:
     def import_trainers(self, part: Path, log: Path) -> None:
         """Each trainer must import in the finished image."""
         names = [f"recipes.{preset.stem}" for preset in recipes(CHECKOUT) if is_preset(preset)]
-        python = ["python", "-c", IMPORT, *names]
+        # -P: the image's trainers, not those of the folder that this is run in.
+        python = ["python", "-P", "-c", IMPORT, *names]
         self.apptainer.run(["apptainer", "exec", "--cleanenv", str(part), *python], log)
 
     def labels(self) -> dict[str, str]:
