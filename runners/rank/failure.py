@@ -33,6 +33,12 @@ def record(task: Task, code: int, message: str, run_dir: str) -> None:
     os.replace(path + ".part", path)
 
 
+def forget(task: Task, run_dir: str) -> None:
+    """Take back what this task wrote, if it did: it was no failure."""
+    if recorded(task, run_dir):
+        os.remove(_path(task, run_dir))
+
+
 def _path(task: Task, run_dir: str) -> str:
     return os.path.join(run_dir, "failures", f"rank-{task.rank}.json")
 

@@ -49,8 +49,14 @@ def _wait(pids: set[int]) -> int:
         _end(pids)
         sys.exit(128 + number)
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        for pid in pids:
+            os.kill(pid, number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, pass_on)
     while pids:
         pid, status = os.wait()
         pids.discard(pid)

@@ -9,10 +9,9 @@ import os
 import select
 import signal
 import sys
-from types import FrameType
 from typing import TYPE_CHECKING
 
-from . import failure, horovod_env
+from . import failure, horovod_env, signals, stopped
 from .gate import EXIT_WORLD_SIZE, Progress, no_world
 from .rendezvous.errors import RendezvousError
 from .task import Task
@@ -21,12 +20,15 @@ from .trainer import Work, run
 if TYPE_CHECKING:
     from .rendezvous.session import Session
 
-RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 EXIT_FAILED = 1
 
 
 def supervise(task: Task, work: Work, run_dir: str) -> int:
-    """Run the trainer in a child; return its exit code, 128 + N when signal N ended it."""
+    """Run the trainer in a child; return its exit code, 128 + N when signal N ended it.
+
+    That is 0 for one that stopped early, its checkpoint saved.
+    """
+    signals.hold()
     try:
         session = _open_session(task, work, run_dir)
     except (RendezvousError, OSError) as error:
@@ -40,20 +42,34 @@ def supervise(task: Task, work: Work, run_dir: str) -> int:
         _become_child((output, child_output), session)
         return run(task, work, session, progress, run_dir)
     os.close(child_output)
-    _relay_signals(child)
+    relay = signals.Relay(child)
     if session is not None:
         session.serve()
     tail = _Labeller(task.name).pump(output, _child_ended())
-    _ignore_signals()
+    relay.stop()
     code = _exit_code(os.waitpid(child, 0)[1])
+    in_training = progress.get() == Progress.RETURNED
+    early = stopped.before_training(work.command, in_training, code, relay.seen)
+    if code == stopped.EXIT_STOPPED or early:
+        failure.forget(task, run_dir)
+        stopped.record(task, run_dir)
+        return 0
     if _ended_in_init(progress, code):
         why = session.problem if session is not None else ""
         print(no_world(task, work.controller, why), flush=True)
         tail = [f"error: no world, {why or 'it ended within hvd.init()'}"]
         code = EXIT_WORLD_SIZE
     if code != 0 and not failure.recorded(task, run_dir):
-        failure.record(task, code, failure.describe(code, tail), run_dir)
+        failure.record(task, code, _how(code, tail, relay), run_dir)
     return code
+
+
+def _how(code: int, tail: list[str], relay: signals.Relay) -> str:
+    """Return how the trainer ended; one may not know that it is asked to save by a signal."""
+    told = failure.describe(code, tail)
+    if code == 128 + signal.SIGUSR1 and signal.SIGUSR1 in relay.seen:
+        return f"{told}, which asks to save and stop, and the trainer does not handle it"
+    return told
 
 
 def _open_session(task: Task, work: Work, run_dir: str) -> Session | None:
@@ -69,13 +85,14 @@ def _open_session(task: Task, work: Work, run_dir: str) -> Session | None:
 
 def _ended_in_init(progress: Progress, code: int) -> bool:
     """Whether hvd.init() never returned, for another reason than somebody's signal."""
-    ended = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
+    ended = (*signals.RELAYED, signal.SIGKILL)
     other = (0, EXIT_WORLD_SIZE, *(128 + number for number in ended))
     return progress.get() == Progress.CALLED and code not in other
 
 
 def _become_child(pipe: tuple[int, int], session: Session | None) -> None:
-    """Write into the pipe from now on, and leave the rendezvous to the parent."""
+    """Write into the pipe, take signals, and leave the rendezvous to the parent."""
+    signals.let_in()
     if session is not None:
         session.leave()
     output, child_output = pipe
@@ -85,20 +102,6 @@ def _become_child(pipe: tuple[int, int], session: Session | None) -> None:
     os.close(child_output)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)
-
-
-def _relay_signals(child: int) -> None:
-    def relay(number: int, frame: FrameType | None) -> None:
-        os.kill(child, number)
-
-    for number in RELAYED:
-        signal.signal(number, relay)
-
-
-def _ignore_signals() -> None:
-    """Stop relaying before the child is waited for and its number may belong to another."""
-    for number in RELAYED:
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _child_ended() -> int:

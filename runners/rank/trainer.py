@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from . import failure, horovod_env
 from .gate import EXIT_WORLD_SIZE, Gate, Progress, no_world
 from .rendezvous.errors import RendezvousError
+from .stopped import EXIT_STOPPED
 from .task import Task
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run(task: Task, work: Work, session: Session | None, progress: Progress, run
     try:
         _run_python(work.command)
     except SystemExit as leaving:
-        if _code(leaving) != 0:
+        if _code(leaving) not in (0, EXIT_STOPPED):
             said = leaving.code if isinstance(leaving.code, str) else ""
             failure.record(task, _code(leaving), failure.in_words(_code(leaving), said), run_dir)
         raise

@@ -1,0 +1,113 @@
+"""Signals and the shim: they reach the trainer, and one that stops early is no failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import runners.rank
+from runners.rank import stopped
+
+RANK = Path(runners.rank.__file__).parent
+STARTED = "import os; open(f'started-{os.getpid()}', 'w').close(); time.sleep(30)"
+SAVES = """
+import signal, sys, time
+def save(number, frame):
+    print("asked by", signal.Signals(number).name)
+    sys.exit(91)
+for number in (signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(number, save)
+"""
+DOES_NOT = "import time\n"
+
+
+def interrupted(folder: Path, text: str, number: int, tasks: int = 1, module: bool = False) -> str:
+    """Run a trainer in the shim, send a signal when it has started; return code and output."""
+    (folder / "train.py").write_text(text)
+    environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
+    environment.update(RUNNER_TASK_JOB="job", PYTHONPATH=str(folder))
+    who = ["--launcher", "local"] if tasks == 1 else ["--tasks", str(tasks)]
+    options = [*who, "--controller", "mpi" if tasks == 1 else "gloo", "--run-dir", str(folder)]
+    shim = subprocess.Popen(
+        [sys.executable, str(RANK), *options, "--", *(["-m", "train"] if module else ["train.py"])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=environment,
+    )
+    wait_for(folder, tasks)
+    shim.send_signal(number)
+    output = shim.communicate(timeout=20)[0]
+    return f"{shim.returncode} {output}"
+
+
+def wait_for(folder: Path, tasks: int) -> None:
+    deadline = time.monotonic() + 20
+    while len(list(folder.glob("started-*"))) < tasks:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_trainer_that_saves_and_stops_is_no_failure(tmp_path: Path, number: int) -> None:
+    """Its task ends with 0, or the launcher would end rank 0 while it writes."""
+    told = interrupted(tmp_path, SAVES + STARTED, number)
+    assert told.startswith("0 ")
+    assert f"asked by {signal.Signals(number).name}" in told
+    assert "failed" not in told
+    assert json.loads((tmp_path / "stopped.json").read_text())["rank"] == 0
+    assert not (tmp_path / "failures").exists()
+
+
+def test_all_tasks_of_one_machine_get_the_signal(tmp_path: Path) -> None:
+    told = interrupted(tmp_path, SAVES + STARTED, signal.SIGUSR1, tasks=2)
+    assert told.startswith("0 ")
+    assert told.count("asked by SIGUSR1") == 2
+
+
+def test_a_users_own_trainer_that_knows_no_signals_is_told_so(tmp_path: Path) -> None:
+    told = interrupted(tmp_path, DOES_NOT + STARTED, signal.SIGUSR1)
+    assert told.startswith("138 ")
+    assert "SIGUSR1), which asks to save and stop, and the trainer does not handle it" in told
+    assert not (tmp_path / "stopped.json").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_recipe_that_has_not_begun_has_nothing_to_lose(tmp_path: Path, number: int) -> None:
+    told = interrupted(tmp_path, DOES_NOT + STARTED, number, module=True)
+    assert told == "0 "
+    assert (tmp_path / "stopped.json").exists()
+
+
+def test_a_recipe_whose_peers_were_stopped_in_start_up_does_not_blame_them() -> None:
+    recipe, asked = ["-m", "recipes.x"], {signal.SIGUSR1}
+    assert stopped.before_training(recipe, False, 82, asked)
+    assert not stopped.before_training(recipe, True, 1, asked)  # a failure while saving
+    assert not stopped.before_training(recipe, False, 1, set())
+    assert not stopped.before_training(["train.py"], False, 143, {signal.SIGTERM})
+
+
+def test_a_signal_before_there_is_a_trainer_waits_for_it(tmp_path: Path) -> None:
+    text = (
+        "import os, signal, sys\n"
+        f"sys.path.insert(0, {str(RANK.parents[1])!r})\n"
+        "from runners.rank import signals\n"
+        "signals.hold()\n"
+        "os.kill(os.getpid(), signal.SIGUSR1)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    signals.let_in()\n"
+        "    signal.pause()\n"
+        "relay = signals.Relay(child)\n"
+        "print(os.WTERMSIG(os.waitpid(child, 0)[1]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=20)
+    assert done.stdout == f"{signal.SIGUSR1.value}\n", done.stderr
