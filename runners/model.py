@@ -100,7 +100,10 @@ class Trainer:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """What the user asks for, after all sources of settings were merged."""
+    """What the user asks for, after all sources of settings were merged.
+
+    `signal` is the seconds before the time limit in which the ranks are warned.
+    """
 
     name: str
     image: Path
@@ -120,6 +123,9 @@ class JobSpec:
     data: tuple[Dataset, ...] = ()
     stage_data: str = "none"
     output: str | None = None
+    requeue: bool | None = None
+    requeue_limit: int | None = None
+    signal: int | None = None
     binds: tuple[BindMount, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     modules: tuple[str, ...] = ()
@@ -174,6 +180,7 @@ class Site:
     slurm_version: str = ""
     mpi_default: str = ""
     task_plugin: str = ""
+    proctrack: str = ""
     cluster_name: str = ""
     partitions: tuple[Partition, ...] = ()
     host_mpi: str = ""
@@ -268,6 +275,8 @@ class Plan:
     `runtime_args` are the site's options for the runtime, `module_use` its folders of modules.
     `host_mpi` is set where the host's MPI libraries go into the image. With `staged` the data is
     copied to `stage_root` of each node first, to the job's own scratch where that is empty.
+    The ranks are warned `warning` seconds before the time limit, None is not at all; `restarts`
+    are those that the job may have.
     """
 
     spec: JobSpec
@@ -294,3 +303,5 @@ class Plan:
     host_mpi: HostMpi | None = None
     staged: bool = False
     stage_root: str = ""
+    warning: int | None = None
+    restarts: int = 0

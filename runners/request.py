@@ -15,6 +15,7 @@ from .model import BindMount, Dataset, JobSpec, Resources, Trainer
 # sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
 # days-hours[:minutes[:seconds]]
 TIME = re.compile(r"\d+|\d+:\d+|\d+:\d+:\d+|\d+-\d+(:\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)
+SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 
@@ -46,6 +47,9 @@ def job_spec(
         data=data,
         stage_data=get("stage-data"),
         output=get("output"),
+        requeue=get("requeue"),
+        requeue_limit=_requeue_limit(config),
+        signal=_signal(get("signal")),
         binds=tuple(parse_bind(text) for text in get("bind") or ()),
         env=tuple(parse_env(text) for text in get("env") or ()),
         modules=tuple(get("module") or ()),
@@ -129,6 +133,28 @@ def _line(name: str, text: str) -> str:
     if not text or any(ord(char) < 32 or ord(char) == 127 for char in text):
         raise UsageError(f"--{name} {text!r} must be one line of visible characters")
     return text
+
+
+def _requeue_limit(config: Config) -> int | None:
+    limit: int | None = config.get("requeue-limit")
+    _positive("requeue-limit", limit)
+    if limit is not None and not config.get("requeue"):
+        raise UsageError("--requeue-limit goes with --requeue", remedy="--requeue")
+    return limit
+
+
+def _signal(text: str | None) -> int | None:
+    """Return the seconds of a --signal in sbatch's form, where 60 is the default."""
+    if text is None:
+        return None
+    found = SIGNAL.fullmatch(text)
+    if not found:
+        raise UsageError(
+            f"--signal {text!r} is not [B:]USR1[@SECONDS]",
+            "trainers save and stop on SIGUSR1, which the job's script passes on to them",
+            "--signal USR1@120, or --sbatch-arg=--signal=... for what only your own trainer knows",
+        )
+    return int(found.group(1) or 60)
 
 
 def parse_bind(text: str) -> BindMount:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from . import __version__, launchers, runtimes, tokens
+from . import __version__, ending, launchers, runtimes, tokens
 from .data import script as staging
 from .hostmpi import CHECK, EXIT_HOST_MPI
 from .jobs import JobPaths
@@ -18,16 +18,6 @@ LEAKS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "LD_PREL
 
 EXIT_NOT_VERIFIED = 81
 
-RECORD_THE_END = """\
-# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
-finish() {
-  printf '{"exit_code": %d, "time": %d}\\n' "$?" "$(date +%s)" > "$run/exit.json.part"
-  mv "$run/exit.json.part" "$run/exit.json"
-}
-rm -rf "$run/failures" "$run/exit.json" "$run/result.json"
-trap finish EXIT
-"""
-
 
 def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     """Return the whole script; `cwd` is the folder in which the job runs."""
@@ -35,10 +25,10 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     parts = [scheduler.SHEBANG, *scheduler.directives(plan, paths, cwd)]
     parts += ["", *_header(plan, paths), f"run={shlex.quote(str(paths.root))}"]
     parts += scheduler.opening(plan, paths, cwd)
-    parts += ["", RECORD_THE_END.rstrip(), "", *_same_image(plan), *_surroundings(plan)]
+    parts += ["", *ending.opening(plan), "", *_same_image(plan), *_surroundings(plan)]
     parts += staging.lines(plan, str(paths.code / staging.HELPER.name))
     parts += [*_exports(plan, paths), "", *_check_of_host_mpi(plan, paths)]
-    return "\n".join([*parts, command(plan, paths), ""])
+    return "\n".join([*parts, *ending.around(plan, command(plan, paths)), ""])
 
 
 def _header(plan: Plan, paths: JobPaths) -> list[str]:

@@ -88,6 +88,19 @@ SLURM = (
     ),
     _slurm("reservation", "reservation", sbatch="SBATCH_RESERVATION"),
     _slurm("dependency", "jobs to wait for", short="-d"),
+    _slurm(
+        "requeue",
+        "queue again when stopped early, and go on from the checkpoint",
+        "switch",
+        sbatch="SBATCH_REQUEUE",
+    ),
+    _slurm("requeue-limit", "restarts at most (default: 10)", "int"),
+    _slurm(
+        "signal",
+        "warn the ranks so long before the time limit",
+        metavar="[B:]USR1[@SECONDS]",
+        sbatch="SBATCH_SIGNAL",
+    ),
     _slurm("comment", "comment (mandatory on some sites)"),
 )
 CONTAINER = (

@@ -49,6 +49,7 @@ def probe() -> Site:
         slurm_version=settings.get("SLURM_VERSION", ""),
         mpi_default=settings.get("MpiDefault", ""),
         task_plugin=settings.get("TaskPlugin", ""),
+        proctrack=settings.get("ProctrackType", ""),
         cluster_name=settings.get("ClusterName", ""),
         partitions=partitions,
         amd=Path("/dev/kfd").exists(),

@@ -13,7 +13,19 @@ from ..model import BindMount, ImageInfo, JobSpec, Plan, Refusal, Site
 from ..remedy import is_part
 from ..schedulers import SCHEDULERS
 from ..sites import adapt, rules
-from . import cpu, datasets, driver, gpu, host_mpi, network, partition, remedies, where, wireup
+from . import (
+    cpu,
+    datasets,
+    driver,
+    gpu,
+    host_mpi,
+    network,
+    partition,
+    remedies,
+    requeue,
+    where,
+    wireup,
+)
 from .notes import Notes
 
 
@@ -51,6 +63,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     network.variables(spec, site, image, controller, runtime, notes)
     libraries = host_mpi.choose(spec, site, image, launcher, controller, notes)
     staged = datasets.choose(spec, site, scheduler, runtime, notes)
+    warning, restarts = requeue.choose(spec, site, scheduler, launcher, notes)
     brings = _brings_recipe(spec, image, notes)
     _rules(spec, site, image, notes)
     notes.refusals += SCHEDULERS[scheduler].refusals(spec)
@@ -79,6 +92,8 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
         host_mpi=libraries,
         staged=staged,
         stage_root=datasets.root(site),
+        warning=warning,
+        restarts=restarts,
     )
 
 

@@ -80,6 +80,8 @@ def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
         options.append(f"-l walltime={times.clock(limit)}")
     for letter, value in (("-q", resources.partition), ("-A", resources.account)):
         options += [f"{letter} {value}"] if value else []
+    if plan.spec.requeue is not None:
+        options.append("-r y" if plan.spec.requeue else "-r n")
     if resources.dependency:
         options.append(f"-W depend={resources.dependency}")
     return [f"#PBS {option}" for option in (*options, *plan.spec.sbatch_args)]

@@ -121,8 +121,15 @@ def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
     spec = plan.spec
     output = spec.output or str(paths.log).replace("%", "%%")
     options = [f"--job-name={spec.name}", f"--output={output}", f"--chdir={cwd}"]
-    options += resource_options(spec.resources)
+    options += [*resource_options(spec.resources), *_interrupted(plan)]
     return [f"#SBATCH {directive(option)}" for option in (*options, *spec.sbatch_args)]
+
+
+def _interrupted(plan: Plan) -> list[str]:
+    """Return what makes a job come back: sbatch would begin a new log at each start."""
+    options = ["--no-requeue"] if plan.spec.requeue is False else []
+    options += ["--requeue", "--open-mode=append"] if plan.restarts else []
+    return options + ([] if plan.warning is None else [f"--signal=B:USR1@{plan.warning}"])
 
 
 def resource_options(resources: Resources) -> list[str]:

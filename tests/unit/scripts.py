@@ -74,6 +74,9 @@ def jobs() -> dict[str, Plan]:
     gloo = {"controller": "gloo"}
     return {
         "slurm-apptainer": made(None, sif, OURS, resources={"nodes": 2, "cpus_per_task": 2}),
+        "slurm-apptainer-requeue": made(
+            None, sif, OURS, resources={"nodes": 2, "time": "01:00:00"}, requeue=True
+        ),
         "slurm-apptainer-host-mpi": made(
             None, sif, OURS, resources={"nodes": 2}, host_mpi=True, libraries=here
         ),
@@ -87,6 +90,7 @@ def jobs() -> dict[str, Plan]:
         ),
         "tuhpc-none": made("tuhpc", "/scratch/ada/conda", OURS, resources=account, runtime="none"),
         "polaris": made("polaris", sif, MPICH, resources=account, host_mpi=True, controller="mpi"),
+        "polaris-requeue": made("polaris", sif, MPICH, resources=account, requeue=True),
         "thetagpu": made("thetagpu", sif, OURS, resources=account, host_mpi=True, controller="mpi"),
     }
 

@@ -88,11 +88,11 @@ def test_a_recipe_that_has_not_begun_has_nothing_to_lose(tmp_path: Path, number:
 
 
 def test_a_recipe_whose_peers_were_stopped_in_start_up_does_not_blame_them() -> None:
-    recipe, asked = ["-m", "recipes.x"], {signal.SIGUSR1}
+    recipe, asked = ["-m", "recipes.x"], {int(signal.SIGUSR1)}
     assert stopped.before_training(recipe, False, 82, asked)
     assert not stopped.before_training(recipe, True, 1, asked)  # a failure while saving
     assert not stopped.before_training(recipe, False, 1, set())
-    assert not stopped.before_training(["train.py"], False, 143, {signal.SIGTERM})
+    assert not stopped.before_training(["train.py"], False, 143, {int(signal.SIGTERM)})
 
 
 def test_a_signal_before_there_is_a_trainer_waits_for_it(tmp_path: Path) -> None:

@@ -29,11 +29,16 @@ run=/scratch/ada/runs/torch_mnist-1
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
 finish() {
-  printf '{"exit_code": %d, "time": %d}\n' "$?" "$(date +%s)" > "$run/exit.json.part"
+  code=$?
+  # Ranks that saved and stopped early end with 0 and leave word of it.
+  if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
+  printf '{"exit_code": %d, "time": %d}\n' "$code" "$(date +%s)" > "$run/exit.json.part"
   mv "$run/exit.json.part" "$run/exit.json"
+  exit "$code"
 }
-rm -rf "$run/failures" "$run/exit.json" "$run/result.json"
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
 trap finish EXIT
+trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-16}"

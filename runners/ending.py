@@ -1,0 +1,74 @@
+"""How a job's script ends: what it leaves behind, and how it goes on when it was stopped early.
+
+Facts, tried on Slurm 24.11 with proctrack/cgroup. At the time limit and for `scancel`, SIGTERM goes
+to the script and to each rank, SIGKILL KillWait seconds later. A preempted job's ranks get it
+GraceTime seconds before the end, its script does not. srun passes SIGUSR1 on to the ranks, while a
+SIGTERM to srun itself makes it kill them at once.
+"""
+
+from __future__ import annotations
+
+from .model import Plan
+from .rank.stopped import EXIT_STOPPED
+
+RECORD = """\
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {{
+  code=$?
+  # Ranks that saved and stopped early end with 0 and leave word of it.
+  if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code={stopped}; fi
+{again}\
+  printf '{{"exit_code": %d, "time": %d}}\\n' "$code" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+  exit "$code"
+}}
+"""
+AGAIN = """\
+  if [ "$code" = {stopped} ] && again; then exit "$code"; fi
+"""
+REQUEUE = """\
+# Queue the job again, unless it was cancelled, or Slurm has done so.
+again() {{
+  [ -z "$told_to_end" ] || return 1
+  if [ "${{SLURM_RESTART_COUNT:-0}}" -ge {limit} ]; then
+    echo "runner: stopped early, and all {limit} restarts are used; go on: sbatch $run/job.sbatch"
+    return 1
+  fi
+  scontrol requeue "$SLURM_JOB_ID"
+}}
+"""
+START = """\
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+trap finish EXIT"""
+SLURM_TELLS_THE_RANKS = "trap : TERM  # Slurm sends it to the ranks too; their end is the job's"
+WARNED = """\
+ranks= warned= told_to_end=
+# Slurm's warning goes on to the ranks, which save and stop; without ranks there is nothing to save.
+warn() {{ warned=yes; if [ -n "$ranks" ]; then kill -USR1 "$ranks"; else exit {stopped}; fi; }}
+trap warn USR1
+trap 'warned=yes told_to_end=yes' TERM  # Slurm sends it to the ranks too"""
+RELAYED = """\
+ranks=$!
+until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
+ranks=
+exit "$code\""""
+
+
+def opening(plan: Plan) -> list[str]:
+    """Return the lines before all work: the record of the end, and the answers to signals."""
+    requeues = plan.scheduler == "slurm" and plan.restarts > 0
+    text = REQUEUE.format(limit=plan.restarts) if requeues else ""
+    again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
+    text += RECORD.format(stopped=EXIT_STOPPED, again=again) + START
+    if plan.warning is not None:
+        text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
+    elif plan.scheduler == "slurm":
+        text += "\n" + SLURM_TELLS_THE_RANKS
+    return text.splitlines()
+
+
+def around(plan: Plan, command: str) -> list[str]:
+    """Return the lines that start the ranks and wait for them."""
+    if plan.warning is None:
+        return [command]
+    return [f"{command} &", *RELAYED.splitlines()]

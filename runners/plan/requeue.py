@@ -1,0 +1,79 @@
+"""Interrupted and queued again: when the ranks are warned, and how often the job comes back."""
+
+from __future__ import annotations
+
+from ..model import JobSpec, Site, Variable
+from ..schedulers import times
+from ..schedulers.names import HERE
+from .notes import Notes
+
+LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
+SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
+TRACKS_TASKS = "proctrack/cgroup"
+
+
+def choose(
+    spec: JobSpec, site: Site, scheduler: str, launcher: str, notes: Notes
+) -> tuple[int | None, int]:
+    """Return the seconds of warning, None without, and how many restarts there may be."""
+    if not (spec.requeue or spec.signal is not None):
+        return None, 0
+    _possible(spec, scheduler, launcher, notes)
+    restarts = _restarts(spec, scheduler, notes) if spec.requeue else 0
+    if scheduler != "slurm":
+        return None, restarts
+    _signals_reach_only_ranks(site, notes)
+    seconds = spec.signal if spec.signal is not None else _seconds(spec.resources.time)
+    notes.choose(
+        "warning",
+        f"{seconds} s before the time limit",
+        "as asked" if spec.signal is not None else "to end a step and save",
+        "sbatch(1), --signal: it may come up to 60 s earlier",
+    )
+    return seconds, restarts
+
+
+def _restarts(spec: JobSpec, scheduler: str, notes: Notes) -> int:
+    limit = spec.requeue_limit or LIMIT
+    reason = "when the time is up, or another job comes first; it goes on from its checkpoint"
+    if scheduler == "pbs":
+        notes.choose("requeue", "by PBS", "when another job comes first, or a node fails")
+    else:
+        notes.choose("requeue", f"up to {limit} times", reason)
+    why = "a job that is queued again goes on"
+    notes.variables.append(Variable("RESUME", "auto", why, where="image"))
+    return limit
+
+
+def _seconds(limit: str | None) -> int:
+    """Return the seconds of warning, at most half of a short time limit."""
+    whole = times.seconds(limit) if limit else None
+    return SECONDS if whole is None else min(SECONDS, whole // 2)
+
+
+def _possible(spec: JobSpec, scheduler: str, launcher: str, notes: Notes) -> None:
+    asked = ["--requeue"] if spec.requeue else []
+    asked += ["--signal"] if spec.signal is not None else []
+    for option in asked:
+        if scheduler in HERE or scheduler == "cobalt" or (scheduler, option) == ("pbs", "--signal"):
+            what = "this machine has no queue" if scheduler in HERE else f"{scheduler} has none"
+            notes.refuse(f"{option} needs Slurm: {what}", "", f"leave out {option}")
+        elif launcher == "horovodrun":
+            notes.refuse(
+                f"{option} does not go with --launcher horovodrun",
+                "which passes no signals on to the ranks",
+                "leave out --launcher",
+            )
+
+
+def _signals_reach_only_ranks(site: Site, notes: Notes) -> None:
+    """Warn where Slurm signals every process of a rank: among them what shows it the image.
+
+    Ran with proctrack/linuxproc: squashfuse ends by SIGUSR1 and by SIGTERM, and the ranks by a bus
+    error before they have saved. proctrack/cgroup signals a task's first process only.
+    """
+    if site.proctrack not in ("", TRACKS_TASKS):
+        notes.warn(
+            f"this Slurm has ProctrackType={site.proctrack}: its signals also end the process that "
+            "shows the ranks their image, before they can save; give --image a sandbox folder"
+        )

@@ -1,0 +1,66 @@
+#!/bin/bash -l
+#PBS -N torch_mnist
+#PBS -j oe
+#PBS -o /dev/null
+#PBS -l select=2:system=polaris
+#PBS -l place=scatter:excl
+#PBS -l walltime=01:00:00
+#PBS -q debug-scaling
+#PBS -A project
+#PBS -r y
+#PBS -l filesystems=home:eagle
+
+# Written by runner 0.1.0.
+# Submit it again by hand: qsub /scratch/ada/runs/torch_mnist-1/job.sbatch
+# site: polaris (as asked)
+# scheduler: pbs (qsub is on this machine)
+# runtime: apptainer (what polaris has)
+# controller: gloo (the image's MPI has no PMIx)
+# launcher: mpiexec (the scheduler's own, which knows the nodes of the job)
+# --nv: yes (the job asks for GPUs)
+# driver: any (each node is asked when the job starts)
+# GPU of a rank: local rank modulo the visible ones (each rank sees the 4 of its node, which keeps peer-to-peer)
+# data: nccl (GPUs, and Horovod's fastest way between them)
+# CPUs for each rank: 8 (as asked)
+# threads: 8 (the CPUs for each rank)
+# interface: found on the nodes (each node takes the one that leads to rank 0's node)
+# requeue: by PBS (when another job comes first, or a node fails)
+# recipe: from the image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+cd /scratch/ada || exit
+exec >> /scratch/ada/runs/torch_mnist-1/logs/job.log 2>&1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  code=$?
+  # Ranks that saved and stopped early end with 0 and leave word of it.
+  if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
+  printf '{"exit_code": %d, "time": %d}\n' "$code" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+  exit "$code"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+trap finish EXIT
+
+module use /soft/modulefiles
+module load spack-pe-base
+module load apptainer
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
+export http_proxy="${http_proxy:-http://proxy.alcf.anl.gov:3128}"
+export https_proxy="${https_proxy:-http://proxy.alcf.anl.gov:3128}"
+export NCCL_NET="${NCCL_NET:-AWS Libfabric}"
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}"
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}"
+export NCCL_COLLNET_ENABLE="${NCCL_COLLNET_ENABLE:-1}"
+export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
+export APPTAINER_NO_EVAL=1
+export APPTAINERENV_RESUME="${APPTAINERENV_RESUME:-${RESUME:-auto}}"
+export APPTAINERENV_PYTHONNOUSERSITE=1
+export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+export APPTAINERENV_CUDA_VISIBLE_DEVICES=3,2,1,0
+
+mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
+  apptainer exec --nv --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  python3 /scratch/ada/runs/torch_mnist-1/code/rank --launcher mpiexec --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist --epochs 5

@@ -1,0 +1,69 @@
+#!/bin/bash
+#SBATCH --job-name=torch_mnist
+#SBATCH --output=/scratch/ada/runs/torch_mnist-1/logs/job.log
+#SBATCH --chdir=/scratch/ada
+#SBATCH --nodes=2
+#SBATCH --time=01:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@120
+
+# Written by runner 0.1.0.
+# Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
+# scheduler: slurm (sbatch is on this machine)
+# runtime: apptainer (not on this machine; assumed on the nodes)
+# controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
+# srun --mpi: pmix (what the image's MPI speaks (PMIx))
+# --nv: no (the job asks for no GPU)
+# data: mpi (the CPUs' way that goes with the controller)
+# threads: 1 (the CPUs for each rank)
+# requeue: up to 10 times (when the time is up, or another job comes first; it goes on from its checkpoint)
+# warning: 120 s before the time limit (to end a step and save)
+# recipe: from the image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+
+# Queue the job again, unless it was cancelled, or Slurm has done so.
+again() {
+  [ -z "$told_to_end" ] || return 1
+  if [ "${SLURM_RESTART_COUNT:-0}" -ge 10 ]; then
+    echo "runner: stopped early, and all 10 restarts are used; go on: sbatch $run/job.sbatch"
+    return 1
+  fi
+  scontrol requeue "$SLURM_JOB_ID"
+}
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  code=$?
+  # Ranks that saved and stopped early end with 0 and leave word of it.
+  if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
+  if [ "$code" = 91 ] && again; then exit "$code"; fi
+  printf '{"exit_code": %d, "time": %d}\n' "$code" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+  exit "$code"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+trap finish EXIT
+ranks= warned= told_to_end=
+# Slurm's warning goes on to the ranks, which save and stop; without ranks there is nothing to save.
+warn() { warned=yes; if [ -n "$ranks" ]; then kill -USR1 "$ranks"; else exit 91; fi; }
+trap warn USR1
+trap 'warned=yes told_to_end=yes' TERM  # Slurm sends it to the ranks too
+
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
+export APPTAINER_NO_EVAL=1
+export APPTAINERENV_RESUME="${APPTAINERENV_RESUME:-${RESUME:-auto}}"
+export APPTAINERENV_PYTHONNOUSERSITE=1
+export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
+  apptainer exec --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  python3 /scratch/ada/runs/torch_mnist-1/code/rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist --epochs 5 &
+ranks=$!
+until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
+ranks=
+exit "$code"
