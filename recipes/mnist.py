@@ -28,6 +28,7 @@ IDX_NAMES = {
 }
 #: Magic number of an IDX file of unsigned bytes: 0x0800 plus the number of dimensions.
 IDX_UBYTE = 0x0800
+DIGITS = 10
 SPLIT_SEED = 20  # fixed: a result must not change because another test set was drawn
 
 
@@ -190,7 +191,21 @@ def _check(parts: dict[str, NDArray[Any]], root: Path) -> None:
                 f"the {split} part in {root} is no set of labelled images: images "
                 f"{images.shape} {images.dtype}, labels {labels.shape} {labels.dtype}"
             )
-        if labels.min() < 0 or labels.max() > 255:
-            raise UserError(f"the {split} labels in {root} are outside 0 to 255")
+        _check_labels(labels, parts["y_train"], f"the {split} labels in {root}")
     if parts["x_train"].shape[1:] != parts["x_test"].shape[1:]:
         raise UserError(f"training and test images in {root} differ in size")
+
+
+def _check_labels(labels: NDArray[Any], learned: NDArray[Any], what: str) -> None:
+    """Raise `UserError` for a label of none of the ten digits, nor of a larger set's classes.
+
+    Larger sets in this form, such as EMNIST with up to 62, have samples of all classes in between.
+    """
+    classes = np.unique(learned)
+    known = classes if len(classes) > DIGITS and np.ptp(classes) < len(classes) else range(DIGITS)
+    strange = np.flatnonzero(~np.isin(labels, list(known)))
+    if len(strange):
+        raise UserError(
+            f"{what} are out of range: sample {strange[0]} has the label {labels[strange[0]]}, "
+            f"and {len(strange)} of {len(labels)} are none of {min(known)} to {max(known)}"
+        )

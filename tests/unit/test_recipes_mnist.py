@@ -200,6 +200,21 @@ def test_npz_with_a_flipped_byte_is_read_or_refused(tmp_path: Path, place: int) 
 # The split of scikit-learn's digits
 
 
+def test_a_label_out_of_range_is_named_with_its_place(tmp_path: Path) -> None:
+    labels = PARTS["y_train"].copy()
+    labels[[7, 9]] = 200
+    (tmp_path / "mnist.npz").write_bytes(npz(y_train=labels))
+    text = "labels in .* are out of range: sample 7 has the label 200, and 2 of 12 are none of 0 to"
+    with pytest.raises(UserError, match=text):
+        mnist.load(str(tmp_path))
+
+
+def test_sets_with_more_classes_are_read(tmp_path: Path) -> None:
+    labels = np.arange(1, 13, dtype=np.uint8)  # EMNIST's letters begin with 1
+    (tmp_path / "mnist.npz").write_bytes(npz(y_train=labels, y_test=labels[:6]))
+    assert mnist.load(str(tmp_path)).classes == 13
+
+
 def test_split_is_fixed_stratified_and_complete() -> None:
     labels = np.repeat(np.arange(10), np.arange(20, 120, 10))
     train, test = mnist.stratified_split(labels, 0.2, seed=1)

@@ -1,0 +1,153 @@
+"""Checkpoints on disk: `step-00000123.ckpt`, and beside it `step-00000123.json`, its manifest.
+
+The manifest is written last and has the checkpoint's SHA-256: without it, or with a file that does
+not fit it, there is no checkpoint. Only rank 0 reads and writes here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import UserError
+from .files import write_atomically, write_json
+
+AUTO, NEVER = "auto", "never"
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run has come: `step` steps, of epoch `epoch` (counted from 1) `taken` samples.
+
+    `loss_sum` and `seconds` are those of that epoch so far, over all ranks.
+    """
+
+    step: int = 0
+    epoch: int = 1
+    taken: int = 0
+    loss_sum: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a checkpoint is of. `count` is the size of the training set, `history` has the epochs.
+
+    `signature` tells one model's weights from another's.
+    """
+
+    trainer: str
+    signature: str
+    position: Position
+    count: int
+    world_size: int
+    arguments: dict[str, Any]
+    versions: dict[str, str]
+    history: list[dict[str, Any]] = field(default_factory=list)
+    resumed_at_steps: list[int] = field(default_factory=list)
+    sha256: str = ""
+    bytes: int = 0
+    time: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> Manifest:
+        """Read a manifest; raise `UserError` naming the file if it is not one."""
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            position = Position(**values.pop("position"))
+            return cls(position=position, **values)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UserError(f"{path} is not the manifest of a checkpoint: {error}") from error
+
+
+class Checkpoints:
+    """The checkpoints in one folder, of which the newest `keep` stay."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder, self.keep = folder, keep
+
+    def save(self, manifest: Manifest, write: Callable[[Any], object]) -> Path:
+        """Write a checkpoint, then take away those that are too old. Raises OSError."""
+        path = self.folder / f"step-{manifest.position.step:08d}.ckpt"
+        path.with_suffix(".json").unlink(missing_ok=True)  # of the file that is now replaced
+        stream = write_atomically(path, write)
+        whole = {"sha256": stream.sha256.hexdigest(), "bytes": stream.bytes}
+        write_json(path.with_suffix(".json"), {**asdict(manifest), **whole})
+        for old in self._manifests()[self.keep :]:
+            if _trainer_of(old) == manifest.trainer:
+                old.unlink()  # first: a checkpoint without manifest does not exist
+                old.with_suffix(".ckpt").unlink(missing_ok=True)
+        return path
+
+    def newest(
+        self, trainer: str, signature: str, say: Callable[[str], None]
+    ) -> tuple[Manifest, bytes] | None:
+        """Return the newest checkpoint that is whole and of this trainer and model.
+
+        Those refused are told by name through `say`. None if there is none at all; `UserError` if
+        there are some, and all were refused: to begin anew would take the run's place in silence.
+        """
+        refused = []
+        for path in self._manifests():
+            try:
+                return load(path, trainer, signature)
+            except UserError as error:
+                refused.append(str(error))
+                say(f"warning: not used: {error}")
+        if refused:
+            text = "\n  ".join(refused)
+            raise UserError(f"none of the checkpoints in {self.folder} can be used:\n  {text}\n"
+                            "Begin anew with --resume never, or in another --output.")  # fmt: skip
+        return None
+
+    def _manifests(self) -> list[Path]:
+        return sorted(self.folder.glob("step-*.json"), reverse=True)
+
+
+def load(manifest_path: Path, trainer: str, signature: str) -> tuple[Manifest, bytes]:
+    """Return manifest and payload of one checkpoint; raise `UserError` that names its fault."""
+    manifest = Manifest.read(manifest_path)
+    path = manifest_path.with_suffix(".ckpt")
+    if manifest.trainer != trainer:
+        raise UserError(f"{path} is a checkpoint of {manifest.trainer}, not of {trainer}")
+    if manifest.signature != signature:
+        raise UserError(f"{path} is of another model: its weights have other names or shapes")
+    try:
+        payload = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    if len(payload) != manifest.bytes:
+        raise UserError(f"{path} is cut: it has {len(payload)} of {manifest.bytes} bytes")
+    if hashlib.sha256(payload).hexdigest() != manifest.sha256:
+        raise UserError(f"{path} is damaged: its checksum is not that of its manifest")
+    return manifest, payload
+
+
+def find(
+    word: str, own: Checkpoints, trainer: str, signature: str, say: Callable[[str], None]
+) -> tuple[Manifest, bytes] | None:
+    """Return what `--resume WORD` means: none, the newest one here, or one elsewhere.
+
+    `word` may be a checkpoint, its manifest, their folder or the output folder of a run.
+    """
+    if word in (NEVER, AUTO):
+        return own.newest(trainer, signature, say) if word == AUTO else None
+    path = Path(word)
+    if path.is_file() or path.suffix in (".ckpt", ".json"):
+        return load(path.with_suffix(".json"), trainer, signature)
+    folder = path / "checkpoints" if (path / "checkpoints").is_dir() else path
+    found = Checkpoints(folder, own.keep).newest(trainer, signature, say)
+    if found is None:
+        raise UserError(f"--resume {word}: there is no checkpoint in {folder}")
+    return found
+
+
+def _trainer_of(path: Path) -> str:
+    try:
+        return Manifest.read(path).trainer
+    except UserError:
+        return ""  # not ours to take away

@@ -1,0 +1,24 @@
+"""What a trainer ends with, and why."""
+
+from __future__ import annotations
+
+#: All ranks stopped early on a signal, their work is saved: the run can be continued.
+EXIT_SAVED = 91
+
+
+class UserError(Exception):
+    """Something the user can mend: a bad option or bad data. Told once, without a traceback."""
+
+    exit_code = 2
+
+
+class Diverged(UserError):
+    """The loss is no longer a number: the options were legal, the training failed."""
+
+    exit_code = 1
+
+
+class NotSaved(UserError):
+    """The state of a run that has to stop could not be written."""
+
+    exit_code = 1

@@ -1,0 +1,161 @@
+"""The command line of a trainer: the options that all of them have, under the same names."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from .errors import UserError
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser that raises `UserError`, so that one rank speaks for all of them."""
+
+    def __init__(self, trainer: str, description: str) -> None:
+        # Without abbreviations: `--epoch 3` is a typing error, not `--epochs 3`.
+        super().__init__(
+            prog=trainer,
+            description=description,
+            allow_abbrev=False,
+            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}\nAll options: python -m recipes.{self.prog} --help")
+
+
+def positive_int(text: str) -> int:
+    """Read a whole number of at least 1 (an argparse type)."""
+    return int(_at_least(text, int, 1))
+
+
+def natural_int(text: str) -> int:
+    """Read a whole number of at least 0 (an argparse type)."""
+    return int(_at_least(text, int, 0))
+
+
+def natural_float(text: str) -> float:
+    """Read a finite number of at least 0 (an argparse type)."""
+    return _at_least(text, float, 0)
+
+
+def positive_float(text: str) -> float:
+    """Read a finite number above 0 (an argparse type)."""
+    value = natural_float(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value
+
+
+def fraction(text: str) -> float:
+    """Read a number from 0 up to, not including, 1 (an argparse type)."""
+    value = natural_float(text)
+    if value >= 1:
+        raise argparse.ArgumentTypeError(f"must be less than 1, not {text}")
+    return value
+
+
+def steps(text: str) -> tuple[int, int]:
+    """Read `FIRST-LAST`, or one number, as steps counted from 1 (an argparse type)."""
+    first, dash, last = text.partition("-")
+    begin = positive_int(first)
+    end = positive_int(last) if dash else begin
+    if end < begin:
+        raise argparse.ArgumentTypeError(f"{text} ends before it begins")
+    return begin, end
+
+
+def _at_least(text: str, kind: Callable[[str], float], least: int) -> float:
+    try:
+        value = kind(text)
+    except ValueError:
+        name = "a whole number" if kind is int else "a number"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {name}") from None
+    if not (math.isfinite(value) and value >= least):
+        raise argparse.ArgumentTypeError(f"must be at least {least}, not {text}")
+    return value
+
+
+def add_common(parser: Parser, *, epochs: int, batch_size: int, base_lr: float, warmup: float,
+               seed: int = 1, log_interval: int = 100) -> None:  # fmt: skip
+    """Add the options that every trainer has; the arguments are this trainer's defaults."""
+    _add_training(parser, epochs, batch_size, base_lr, warmup, seed)
+    _add_exchange(parser)
+    _add_running(parser, log_interval)
+
+
+def _add_training(
+    parser: Parser, epochs: int, batch_size: int, base_lr: float, warmup: float, seed: int
+) -> None:
+    add = parser.add_argument
+    add("--epochs", type=positive_int, default=epochs, help="passes over the training set")
+    add("--max-steps", type=positive_int, help="stop after this many steps, for a trial")
+    add("--batch-size", type=positive_int, default=batch_size,
+        help="samples for each rank and backward pass")  # fmt: skip
+    # One rank's rate: with N ranks a step sees N times the samples, and the rate grows to N times.
+    add("--base-lr", type=positive_float, default=base_lr, help="learning rate for one rank")
+    add("--warmup-epochs", type=natural_float, default=warmup, help="epochs to reach N times it")
+    # The test set does not depend on it, so results with different seeds can be compared.
+    add("--seed", type=natural_int, default=seed, help="of first weights and sample order")
+    add("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute")
+    precision = parser.add_mutually_exclusive_group()
+    precision.add_argument(
+        "--bf16", action="store_true", help="compute in bfloat16 where it is safe"
+    )
+    precision.add_argument("--amp", action="store_true", help="compute in float16 where it is safe")
+
+
+def _add_exchange(parser: Parser) -> None:
+    add = parser.add_argument
+    add("--batches-per-allreduce", type=positive_int, default=1,
+        help="backward passes before gradients are exchanged")  # fmt: skip
+    # Halves what travels between the ranks, at the price of rounding.
+    add("--fp16-allreduce", action="store_true", help="exchange gradients as 16-bit floats")
+    add("--adasum", action="store_true", help="combine gradients by Adasum, not by their mean")
+    # Divides gradients by this before they are summed, and by the rest after: against overflow.
+    add("--gradient-predivide-factor", type=positive_float, default=1.0,
+        help="part of the mean's division that is done before summing")  # fmt: skip
+
+
+def _add_running(parser: Parser, log_interval: int) -> None:
+    add = parser.add_argument
+    add("--workers", type=natural_int, default=0, help="processes that load data; 0: this one")
+    # The launcher sets DATA_DIR, OUTPUT_DIR and RESUME.
+    add("--data", default=os.environ.get("DATA_DIR"), help="folder with the data set")
+    add("--output", default=os.environ.get("OUTPUT_DIR") or "out",
+        help="folder for results and checkpoints")  # fmt: skip
+    add("--log-interval", type=positive_int, default=log_interval, help="steps between log lines")
+    add("--checkpoint-every", type=natural_int, default=0, metavar="STEPS",
+        help="steps between checkpoints; 0: at each epoch's end")  # fmt: skip
+    add("--keep", type=positive_int, default=2, help="checkpoints to keep")
+    add("--resume", default=os.environ.get("RESUME") or "never", metavar="never|auto|PATH",
+        help="go on from the newest checkpoint of --output, or from PATH")  # fmt: skip
+    add("--profile", type=steps, metavar="FIRST-LAST", help="steps of rank 0 to profile")
+    add("--timeline", action="store_true", help="write Horovod's timeline into --output")
+
+
+def parse(
+    parser: Parser, argv: Sequence[str] | None, not_here: Mapping[str, str] | None = None
+) -> Namespace:
+    """Read the command line; raise `UserError` for what is wrong in it.
+
+    `not_here` maps the names of common options that this trainer cannot honour to the reason:
+    to accept them in silence would be a lie.
+    """
+    args = parser.parse_args(argv)
+    for name, reason in (not_here or {}).items():
+        if getattr(args, name) != parser.get_default(name):
+            option = "--" + name.replace("_", "-")
+            raise UserError(f"{option} is not for {parser.prog}: {reason}")
+    if args.adasum and args.gradient_predivide_factor != 1:
+        raise UserError("--gradient-predivide-factor is part of a mean; --adasum has none")
+    return args
+
+
+def arguments(args: Namespace) -> dict[str, Any]:
+    """Return the settings as they go into results and checkpoints."""
+    return dict(vars(args))

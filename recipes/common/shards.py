@@ -1,0 +1,109 @@
+"""Which rank learns from which samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import UserError
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step of one rank: `parts` has the samples of each backward pass, some may be empty.
+
+    All ranks together have `total` samples in this step, of which `taken` of the epoch are then
+    done.
+    """
+
+    parts: tuple[Indices, ...]
+    total: int
+    taken: int
+    size: int
+
+    @property
+    def before(self) -> int:
+        """Samples of the epoch that all ranks had done before this step."""
+        return self.taken - self.total
+
+    @property
+    def own(self) -> int:
+        """Number of this rank's samples in this step."""
+        return sum(len(part) for part in self.parts)
+
+    @property
+    def weight(self) -> float:
+        """Factor for a *sum* of losses, so that the mean over ranks is the mean over samples.
+
+        Ranks may have unequally many: the mean of their means would weigh samples differently.
+        """
+        return self.size / self.total
+
+
+class Shards:
+    """The training set, shuffled anew each epoch, and this rank's share of each step.
+
+    All ranks shuffle alike (same seed, same epoch). Each step takes the next samples of that order
+    for all ranks together, `batch_size` for each rank and backward pass, dealt by *global* rank.
+    So N ranks with batches of b see in each step what one rank with batches of N b sees. The last
+    step of an epoch may be short, unevenly so; a rank may then have nothing, and still takes part.
+
+    `drop_last` leaves a short last step out, for models that normalise over their batch.
+    Raises `UserError` when there are fewer samples than ranks.
+    """
+
+    def __init__(
+        self, count: int, rank: int, size: int, seed: int, *, batch_size: int, passes: int = 1,
+        drop_last: bool = False,
+    ) -> None:  # fmt: skip
+        if count < size:
+            raise UserError(f"{count} training samples for {size} ranks: each needs at least one")
+        self.count, self.rank, self.size, self.seed = count, rank, size, seed
+        self.batch_size, self.passes = batch_size, passes
+        self.per_step = batch_size * passes * size
+        self.whole = count // self.per_step * self.per_step if drop_last else count
+        if self.whole == 0:  # fewer samples than one step of all ranks takes
+            self.whole = count
+
+    @property
+    def steps(self) -> int:
+        """Number of steps in an epoch, the same on every rank."""
+        return -(-self.whole // self.per_step)
+
+    def steps_left(self, epoch: int, taken: int, epochs: int) -> int:
+        """Count the steps from `taken` samples into `epoch` to the end of the last of `epochs`."""
+        return -(-(self.whole - taken) // self.per_step) + (epochs - epoch) * self.steps
+
+    def batches(self, epoch: int, taken: int = 0) -> Iterator[Batch]:
+        """Yield the steps of an epoch (counted from 1), after the first `taken` samples of it.
+
+        The order depends on seed and epoch alone: after a restart, also with another number of
+        ranks, every sample of the epoch is still seen once.
+        """
+        order = np.random.default_rng([self.seed, epoch]).permutation(self.count)[: self.whole]
+        for start in range(taken, self.whole, self.per_step):
+            step = order[start : start + self.per_step]
+            mine = step[self.rank :: self.size]
+            parts = tuple(
+                mine[i * self.batch_size : (i + 1) * self.batch_size] for i in range(self.passes)
+            )
+            yield Batch(parts, len(step), start + len(step), self.size)
+
+
+def evaluation_share(count: int, rank: int, size: int) -> Indices:
+    """Return the test samples of this rank: over all ranks each sample exactly once.
+
+    The shares may differ by one and may be empty, so evaluate with one reduction of sums at the
+    end, never with one per batch.
+    """
+    return np.arange(rank, count, size)
+
+
+def chunks(indices: Indices, length: int) -> list[Indices]:
+    """Cut `indices` into pieces of `length`, the last one shorter; nothing gives no piece."""
+    return [indices[i : i + length] for i in range(0, len(indices), length)]

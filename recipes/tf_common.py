@@ -1,0 +1,223 @@
+"""What the TensorFlow trainers share: the device, precision, the exchange, checkpoints, profiles.
+
+For Keras 3, which wraps TensorFlow's variables; Horovod and tapes need those inside: `v.value`.
+"""
+
+from __future__ import annotations
+
+import io
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from recipes import common
+from recipes.common import UserError
+from recipes.common.run import Run
+
+#: What `exchange` says of a step, in this order: how many ranks were asked to stop, how many have
+#: a loss that is not a number. As means over all ranks: above 0 if there is one.
+ASKED, DIVERGED = 0, 1
+
+
+def with_device(args: Namespace, hvd: Any) -> tuple[Namespace, str]:
+    """Choose a GPU if one is visible and wanted, else the CPU; return the settings and "gpu" or so.
+
+    Also sets this rank's threads, and the precision of layers built from now on. TensorFlow takes
+    threads and devices only before it computes anything, and exchanging an error is computing: so
+    this belongs with the reading of the settings. Raises `UserError` for a GPU that is not there,
+    float16 on a CPU, and Adasum with a number of ranks that it cannot combine.
+    """
+    threads = common.threads(hvd.local_size())
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    if args.adasum and hvd.size() & (hvd.size() - 1):
+        raise UserError(f"--adasum needs 2, 4, 8, 16, ... ranks, not {hvd.size()}")
+    gpus = tf.config.list_physical_devices("GPU")
+    if args.device == "cpu" or not gpus:
+        tf.config.set_visible_devices([], "GPU")
+        _refuse_on_cpu(args)
+    else:
+        # Horovod: the ranks of one host take its GPUs in turn.
+        mine = gpus[hvd.local_rank() % len(gpus)]
+        tf.config.set_visible_devices(mine, "GPU")
+        tf.config.experimental.set_memory_growth(mine, True)
+    kinds = {"bf16": "mixed_bfloat16", "amp": "mixed_float16"}
+    policy = next((kind for option, kind in kinds.items() if getattr(args, option)), "float32")
+    tf.keras.mixed_precision.set_global_policy(policy)
+    return args, "gpu" if tf.config.get_visible_devices("GPU") else "cpu"
+
+
+def _refuse_on_cpu(args: Namespace) -> None:
+    if args.device == "gpu":
+        raise UserError("--device gpu: this rank sees no GPU. Was one asked for? --device auto")
+    if args.amp:
+        raise UserError("--amp needs a GPU for its float16; --bf16 works on CPUs too")
+
+
+def scaled(args: Namespace, optimizer: Any) -> Any:
+    """Return the optimiser, for `--amp` one that scales losses so that gradients do not vanish."""
+    if not args.amp:
+        return optimizer
+    return tf.keras.optimizers.LossScaleOptimizer(optimizer)
+
+
+def goal(args: Namespace, optimizer: Any, loss: tf.Tensor) -> tf.Tensor:
+    """Return what to take the gradient of: the loss, for `--amp` the scaled one."""
+    return optimizer.scale_loss(loss) if args.amp else loss
+
+
+def sum_of_passes(one_pass: Any, parts: Any, weight: tf.Tensor) -> Any:
+    """Return the sums of losses and of gradients over the passes of one step, done in turn.
+
+    `one_pass(x, y, weight)` is compiled by itself, so that it is traced once for all passes.
+    """
+    loss, gradients = one_pass(*parts[0], weight)
+    for x, y in parts[1:]:
+        with tf.control_dependencies([loss, *gradients]):  # the memory of one pass at a time
+            more, others = one_pass(x, y, weight)
+        loss, gradients = loss + more, [a + b for a, b in zip(gradients, others)]
+    return loss, gradients
+
+
+def exchange(args: Namespace, hvd: Any, gradients: Sequence[Any], loss: Any, stop: Any) -> Any:
+    """Return the gradients of all ranks together, and what they say of this step.
+
+    The second are two numbers: see ASKED and DIVERGED. They travel while the gradients do, so
+    that all ranks learn in the same step that one was asked to stop or has diverged.
+    """
+    flags = tf.stack([tf.cast(stop, tf.float32), tf.cast(~tf.math.is_finite(loss), tf.float32)])
+    factor = args.gradient_predivide_factor
+    scales = {"prescale_factor": 1 / factor, "postscale_factor": factor} if factor != 1 else {}
+    # Horovod: each gradient sets out as soon as it is there, while others are still computed.
+    together = [
+        hvd.allreduce(
+            gradient,
+            op=hvd.Adasum if args.adasum else hvd.Average,
+            compression=hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
+            **scales,
+        )
+        for gradient in gradients
+    ]
+    # Horovod: the gradients' kind of reduction, so that they may travel as one.
+    return together, hvd.allreduce(flags, op=hvd.Average, name="flags")
+
+
+def weight(args: Namespace, batch: common.Batch) -> tf.Tensor:
+    """Return the factor for a part's sum of losses: for Adasum its own mean, else all ranks'."""
+    return tf.constant(1 / max(1, batch.own) if args.adasum else batch.weight, tf.float32)
+
+
+def must_stop(run: Run, flags: Any, loss: Any) -> bool:
+    """Return whether to stop after this step. A loss of NaN stops all ranks here. Collective."""
+    asked = flags.numpy()
+    if asked[DIVERGED]:
+        run.check_loss(float(loss), run.course.step + 1)
+    return bool(asked[ASKED])
+
+
+def draw_apart(args: Namespace, hvd: Any, model: Any) -> None:
+    """Give each rank random states of its own, for dropout that differs."""
+    # Horovod: the number among all ranks.
+    generator = np.random.default_rng([args.seed, hvd.rank()])
+    for state in seeds(model):
+        state.assign(generator.integers(2**31, size=state.shape, dtype=np.uint32))
+
+
+def seeds(model: Any) -> list[Any]:
+    """Return the variables that random layers draw from: Keras counts them to no weights."""
+    weights = {id(v) for v in model.weights}
+    return [v for v in model.variables if id(v) not in weights]
+
+
+class State:
+    """Model, optimiser and what each rank has of its own, as a checkpoint (see common.State).
+
+    Each rank's own are its random states and the moving means of its batches: weights that are not
+    trained. The payload is numpy's npz: trained weights and optimiser by path, the others as
+    `rank/path`.
+    """
+
+    def __init__(self, hvd: Any, model: Any, optimizer: Any) -> None:
+        self.hvd, self.model = hvd, model
+        self.same = {v.path: v for v in [*model.trainable_variables, *optimizer.variables]}
+        self.moving = {v.path: v for v in model.non_trainable_weights}
+        self.random = {v.path: v for v in seeds(model)}
+        self.own: list[dict[str, Any]] = []
+
+    def signature(self) -> str:
+        """Tell this model's weights from another's."""
+        return common.signature((v.path, v.shape) for v in self.model.weights)
+
+    def gather(self) -> None:
+        """Collect each rank's own. Collective."""
+        mine = {path: v.numpy() for path, v in {**self.moving, **self.random}.items()}
+        # Horovod: each rank draws its own dropout and sees its own batches.
+        self.own = self.hvd.allgather_object(mine, name="own")
+
+    def write(self, stream: Any) -> None:
+        """Write everything, readable by numpy.load without pickle. Rank 0 only."""
+        arrays = {path: variable.numpy() for path, variable in self.same.items()}
+        for rank, own in enumerate(self.own):
+            arrays |= {f"{rank}/{path}": array for path, array in own.items()}
+        packed = io.BytesIO()  # numpy wants a stream that it could read too
+        np.savez(packed, **arrays)
+        stream.write(packed.getbuffer())
+
+    def restore(self, payload: bytes) -> str:
+        """Take over what was written; return what could not be, in words."""
+        found = np.load(io.BytesIO(payload), allow_pickle=False)
+        for path, variable in self.same.items():
+            variable.assign(found[path])
+        own = {**self.moving, **self.random}
+        before = _ranks_in(found)
+        if not own or before == self.hvd.size():
+            for path, variable in own.items():
+                variable.assign(found[f"{self.hvd.rank()}/{path}"])
+            return ""
+        for path, variable in self.moving.items():
+            variable.assign(np.mean([found[f"{rank}/{path}"] for rank in range(before)], axis=0))
+        drawn = [number for path in self.random for number in found[f"0/{path}"].tolist()]
+        generator = np.random.default_rng([self.hvd.rank(), *drawn])
+        for variable in self.random.values():
+            variable.assign(generator.integers(2**31, size=variable.shape, dtype=np.uint32))
+        return f"random states are those of {before} ranks: drawn anew for {self.hvd.size()}"
+
+
+def _ranks_in(found: Any) -> int:
+    heads = (name.partition("/")[0] for name in found.files)
+    return max((1 + int(head) for head in heads if head.isdecimal()), default=0)
+
+
+class Profile:
+    """Profiles the steps of `--profile` on rank 0, into `profile` in the output folder.
+
+    `step()` is called after each step, `stop()` at the end; steps count from this run's first.
+    """
+
+    def __init__(self, args: Namespace, run: Run) -> None:
+        self.folder = str(run.folder / "profile")
+        self.first, self.last = args.profile or (0, 0)
+        self.done, self.running = 0, False
+        self.wanted = args.profile is not None and run.speaks
+        self._start_if_next()
+
+    def step(self) -> None:
+        """Count a step."""
+        self.done += 1
+        if self.running and self.done == self.last:
+            self.stop()
+        self._start_if_next()
+
+    def stop(self) -> None:
+        """Write what was seen, if it is not written yet."""
+        if self.running:
+            tf.profiler.experimental.stop()
+        self.running = False
+
+    def _start_if_next(self) -> None:
+        if self.wanted and self.done + 1 == self.first:
+            tf.profiler.experimental.start(self.folder)
+            self.running = True

@@ -1,0 +1,154 @@
+"""Tokens for a language model: from a folder of the user's, or made on the spot (`tokens.py`).
+
+A folder has what nanoGPT's preparation scripts write: `train.bin` and `val.bin`, raw little-endian
+token numbers of 16 bits, and here also `meta.json`: {"vocabulary": 50257, "dtype": "uint16"} (or
+"uint32"). Without meta.json the option `--vocabulary` tells the one, and 16 bits are taken. The
+files are memory-mapped: what is read is what is used, by every rank on its own, whatever their
+size.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recipes import tokens
+from recipes.common import UserError
+
+#: Kinds of token numbers; the files are little-endian on every machine.
+DTYPES = {"uint16": "<u2", "uint32": "<u4"}
+# The synthetic data, in sequences.
+SYNTHETIC_TRAINING, SYNTHETIC_TEST = 4096, 256
+
+
+class Sequences(Protocol):
+    """Sequences of one token more than the model sees at once."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, indices: NDArray[np.int64]) -> NDArray[np.int64]: ...
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A language: to learn from, to test with, and the least possible loss where it is known."""
+
+    name: str
+    vocabulary: int
+    train: Sequences
+    test: Sequences
+    floor: float | None = None
+
+    def describe(self) -> str:
+        """Say in a few words what this is."""
+        floor = "" if self.floor is None else f", floor of the loss {self.floor:.4f}"
+        return (
+            f"{self.name}, vocabulary {self.vocabulary}, {len(self.train)} sequences to learn "
+            f"from, {len(self.test)} to test with{floor}"
+        )
+
+
+class Windows:
+    """A token file cut into sequences of `context` + 1 tokens, of which neighbours share one.
+
+    So every token but the first is guessed exactly once; a short end is left out.
+    Raises `UserError` naming the file and its fault.
+    """
+
+    def __init__(self, path: Path, dtype: str, context: int, vocabulary: int) -> None:
+        self.path, self.context, self.vocabulary = path, context, vocabulary
+        kind = np.dtype(dtype)
+        try:
+            size = path.stat().st_size
+            if size % kind.itemsize:
+                raise UserError(
+                    f"{path} is cut or no file of {kind.name} tokens: its {size} bytes are not a "
+                    f"multiple of {kind.itemsize}"
+                )
+            if size // kind.itemsize <= context:
+                raise UserError(
+                    f"{path} is too short: it has {size // kind.itemsize} tokens, and one sequence "
+                    f"needs {context + 1}. Give a smaller --context."
+                )
+            self.tokens: NDArray[Any] = np.memmap(path, kind, mode="r")
+        except OSError as error:
+            raise UserError(f"cannot read the tokens in {path}: {error.strerror}") from error
+
+    def __len__(self) -> int:
+        return (len(self.tokens) - 1) // self.context
+
+    def __getitem__(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return sequences as int64 (count, context + 1).
+
+        Raises `UserError` naming the first token among them that is not in the vocabulary.
+        """
+        starts = np.asarray(indices, np.int64)[:, None] * self.context
+        found: NDArray[np.int64] = self.tokens[starts + np.arange(self.context + 1)].astype(
+            np.int64
+        )
+        if found.size and found.max() >= self.vocabulary:
+            row, column = np.argwhere(found >= self.vocabulary)[0]
+            raise UserError(
+                f"{self.path}: token {found[row, column]} at place {starts[row, 0] + column} is "
+                f"not in the vocabulary of {self.vocabulary} (0 to {self.vocabulary - 1})"
+            )
+        return found
+
+
+def load(folder: str | None, context: int, vocabulary: int | None) -> Tokens:
+    """Open the tokens in `folder`, or make the synthetic language if there is none.
+
+    `vocabulary` goes before that of meta.json. Raises `UserError` naming what is missing or wrong.
+    """
+    if not folder:
+        return synthetic(context)
+    root = Path(folder)
+    if not root.is_dir():
+        raise UserError(f"the data folder {root} does not exist or is not a folder.")
+    missing = [name for name in ("train.bin", "val.bin") if not (root / name).is_file()]
+    if missing:
+        raise UserError(
+            f"no {' and no '.join(missing)} in {root}: needed are train.bin and val.bin, raw "
+            "little-endian token numbers, and meta.json"
+        )
+    size, dtype = _read_meta(root / "meta.json", vocabulary)
+    train, test = (
+        Windows(root / name, DTYPES[dtype], context, size) for name in ("train.bin", "val.bin")
+    )
+    return Tokens(str(root), size, train, test)
+
+
+def synthetic(context: int) -> Tokens:
+    """Make the synthetic language of `tokens.py`."""
+    train = tokens.sample(SYNTHETIC_TRAINING, context + 1, part=1)
+    test = tokens.sample(SYNTHETIC_TEST, context + 1, part=2)
+    floor = tokens.floor(context + 1)
+    return Tokens("a synthetic language", tokens.VOCABULARY, train, test, floor)
+
+
+def _read_meta(path: Path, vocabulary: int | None) -> tuple[int, str]:
+    """Return the size of the vocabulary and the kind of token numbers."""
+    if not path.exists():
+        if vocabulary is None:
+            raise UserError(
+                f"{path} is missing, so the size of the vocabulary is unknown. Say it, for tokens "
+                "of 16 bits: --vocabulary 50257 (that is GPT-2's)"
+            )
+        return vocabulary, "uint16"
+    try:
+        meta = json.loads(path.read_text(encoding="utf-8"))
+        size, dtype = vocabulary or meta["vocabulary"], meta.get("dtype", "uint16")
+        known = isinstance(size, int) and size > 0 and dtype in DTYPES
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        known = False
+    if not known:
+        raise UserError(
+            f'{path} must say something like {{"vocabulary": 50257, "dtype": "uint16"}}; '
+            f"possible kinds: {', '.join(DTYPES)}"
+        )
+    return size, dtype

@@ -1,0 +1,205 @@
+"""What the PyTorch trainers share: the device, precision, agreeing on a stop, checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from recipes import common
+from recipes.common import UserError
+from recipes.common.run import Run
+
+
+def pick_device(args: Namespace, hvd: Any) -> torch.device:
+    """Choose a GPU if one is visible and wanted, else the CPU, with this rank's threads.
+
+    Raises `UserError` for a GPU that is not there, and for float16 on a CPU.
+    """
+    torch.set_num_threads(common.threads(hvd.local_size()))
+    if args.device == "cpu" or not torch.cuda.is_available():
+        if args.device == "gpu":
+            raise UserError("--device gpu: this rank sees no GPU. Was one asked for? --device auto")
+        if args.amp:
+            raise UserError("--amp needs a GPU for its float16; --bf16 works on CPUs too")
+        return torch.device("cpu")
+    # Horovod: the ranks of one host take its GPUs in turn.
+    torch.cuda.set_device(hvd.local_rank() % torch.cuda.device_count())
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def autocast(args: Namespace, device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Return the context in which the model computes with `--bf16` or `--amp`."""
+    if not (args.bf16 or args.amp):
+        return contextlib.nullcontext()
+    kind = torch.bfloat16 if args.bf16 else torch.float16
+    context: contextlib.AbstractContextManager[Any] = torch.autocast(device.type, kind)
+    return context
+
+
+def exchange(args: Namespace, hvd: Any) -> dict[str, Any]:
+    """Return what the options say of exchanging gradients, for `hvd.DistributedOptimizer`."""
+    return {
+        "compression": hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
+        "op": hvd.Adasum if args.adasum else hvd.Average,
+        "backward_passes_per_step": args.batches_per_allreduce,
+        "gradient_predivide_factor": args.gradient_predivide_factor,
+    }
+
+
+def weight(args: Namespace, batch: common.Batch) -> float:
+    """Return the factor for a part's sum of losses: for Adasum its own mean, else all ranks'."""
+    return 1 / max(1, batch.own) if args.adasum else batch.weight
+
+
+def update(args: Namespace, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
+    """Change the weights by the gradients of all ranks."""
+    if args.adasum:
+        optimizer.step()  # which combines changes, not gradients
+        return
+    # Horovod: wait for all ranks' gradients before the scaler looks at them.
+    optimizer.synchronize()
+    with optimizer.skip_synchronize():
+        scaler.step(optimizer)
+    scaler.update()
+
+
+class Agreement:
+    """All ranks learn in the same step that one was asked to stop, has diverged or cannot read.
+
+    What they exchange are three numbers a step, while the gradients are exchanged anyway. On a GPU
+    the loss is looked at every `--log-interval` steps, because looking waits for the device.
+    """
+
+    def __init__(self, hvd: Any, run: Run, device: torch.device) -> None:
+        self.hvd, self.run = hvd, run
+        self.each_step = device.type == "cpu"
+        self.flags = torch.zeros(3)
+        self.handle: Any = None
+        self.failure: UserError | None = None
+        self.loss, self.bad_step = 0.0, torch.zeros((), dtype=torch.int64, device=device)
+
+    def read(self, source: Any, part: common.Indices) -> Any:
+        """Return `source[part]`; if that raises `UserError`, nothing: `stop` ends all ranks then.
+
+        The other ranks wait for this one's gradients in this step, so it still takes part.
+        """
+        try:
+            return source[part]
+        except UserError as error:
+            self.failure = error
+            return source[part[:0]]
+
+    def ask(self, loss: torch.Tensor) -> None:
+        """Begin the exchange; `loss` is this rank's in this step. Collective, like `stop`."""
+        bad = self._bad(loss, self.run.course.step + 1)
+        flags = [bool(self.run.stop), bad, self.failure is not None]
+        self.flags.copy_(torch.tensor(flags, dtype=torch.float32))
+        # Horovod: the gradients' kind of reduction, so that it may travel together with them.
+        self.handle = self.hvd.allreduce_async_(self.flags, op=self.hvd.Average, name="agreement")
+
+    def _bad(self, loss: torch.Tensor, step: int) -> bool:
+        if self.each_step:
+            self.loss = loss.item()
+            self.bad_step.fill_(0 if math.isfinite(self.loss) else step)
+            return not math.isfinite(self.loss)
+        known_good = (self.bad_step == 0) & ~torch.isfinite(loss)
+        self.bad_step = torch.where(known_good, step, self.bad_step)
+        if step % self.run.args.log_interval:
+            return False
+        self.loss = math.nan if self.bad_step.item() else 0.0
+        return math.isnan(self.loss)
+
+    def stop(self) -> bool:
+        """End the exchange; return whether to stop now.
+
+        A loss of NaN, and data that a rank could not read, end all ranks here.
+        """
+        self.hvd.synchronize(self.handle)
+        asked, bad, unread = self.flags.tolist()
+        if unread:
+            common.together(self.hvd, self._tell)
+        if bad:
+            self.run.check_loss(self.loss, int(self.bad_step))
+        return bool(asked)
+
+    def _tell(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+class State:
+    """Model, optimiser and the random states of all ranks, as a checkpoint (see common.State)."""
+
+    def __init__(self, hvd: Any, model: nn.Module, optimizer: Any, **more: Any) -> None:
+        self.hvd, self.model = hvd, model
+        self.parts = {"model": model, "optimizer": optimizer, **more}
+        self.random: list[Any] = []
+
+    def signature(self) -> str:
+        """Tell this model's weights from another's."""
+        return common.signature((k, v.shape) for k, v in self.model.state_dict().items())
+
+    def gather(self) -> None:
+        """Collect the random states. Collective."""
+        mine = {"cpu": torch.get_rng_state()}
+        if torch.cuda.is_initialized():
+            mine["cuda"] = torch.cuda.get_rng_state()
+        # Horovod: each rank draws its own dropout.
+        self.random = self.hvd.allgather_object(mine, name="random")
+
+    def write(self, stream: Any) -> None:
+        """Write everything, readable by torch.load with weights_only. Rank 0 only."""
+        states = {name: part.state_dict() for name, part in self.parts.items()}
+        torch.save({**states, "random": self.random}, stream)
+
+    def restore(self, payload: bytes) -> str:
+        """Take over what was written; return what could not be, in words."""
+        found = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+        for name, part in self.parts.items():
+            part.load_state_dict(found[name])
+        random = found["random"]
+        if len(random) != self.hvd.size():
+            seed = [self.hvd.rank(), *random[0]["cpu"][:64].tolist()]
+            torch.manual_seed(int(np.random.default_rng(seed).integers(2**62)))
+            return (
+                f"random states are those of {len(random)} ranks: drawn anew for {self.hvd.size()}"
+            )
+        mine = random[self.hvd.rank()]
+        torch.set_rng_state(mine["cpu"])
+        if "cuda" in mine and torch.cuda.is_initialized():
+            torch.cuda.set_rng_state(mine["cuda"])
+        return ""
+
+
+class NoProfile:
+    """Stands for the profiler where nothing is profiled."""
+
+    def step(self) -> None:
+        """Do nothing."""
+
+
+@contextlib.contextmanager
+def profiled(args: Namespace, run: Run) -> Iterator[Any]:
+    """Profile the steps of `--profile` on rank 0: `profile/*.pt.trace.json` in the output folder.
+
+    Yields an object whose `step()` is called after each step; steps count from this run's first.
+    """
+    if args.profile is None or not run.speaks:
+        yield NoProfile()
+        return
+    first, last = args.profile
+    with torch.profiler.profile(
+        schedule=torch.profiler.schedule(
+            wait=max(0, first - 2), warmup=min(1, first - 1), active=last - first + 1, repeat=1
+        ),
+        on_trace_ready=torch.profiler.tensorboard_trace_handler(str(run.folder / "profile")),
+    ) as profiler:
+        yield profiler

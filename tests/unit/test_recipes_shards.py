@@ -1,0 +1,178 @@
+"""Which rank learns from which samples, and how fast."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+
+import numpy as np
+import pytest
+
+from recipes import common
+from recipes.common import UserError, places, rates
+from recipes.common.metrics import means
+
+WORLDS = [(1797, 1), (1797, 2), (1797, 4), (10, 3), (10, 7), (5, 5), (64, 64)]
+
+
+def ranks(count: int, size: int, batch_size: int, passes: int = 1) -> list[list[common.Batch]]:
+    """Return the batches of each rank in the first epoch."""
+    return [
+        list(
+            common.Shards(count, r, size, 1, batch_size=batch_size, passes=passes).batches(epoch=1)
+        )
+        for r in range(size)
+    ]
+
+
+def in_step(batches: list[list[common.Batch]], step: int) -> list[int]:
+    """Return the samples of all ranks in one step, sorted."""
+    parts = [part for rank in batches for part in rank[step].parts]
+    return sorted(np.concatenate(parts).tolist())
+
+
+@pytest.mark.parametrize(("count", "size"), WORLDS)
+def test_every_sample_is_seen_exactly_once_in_equally_many_steps(count: int, size: int) -> None:
+    found = ranks(count, size, batch_size=3)
+    assert len({len(batches) for batches in found}) == 1
+    seen = [sample for step in range(len(found[0])) for sample in in_step(found, step)]
+    assert sorted(seen) == list(range(count))
+
+
+@pytest.mark.parametrize(("size", "batch_size", "passes"), [(2, 6, 1), (4, 3, 1), (2, 3, 2)])
+def test_many_ranks_see_in_each_step_what_one_with_their_batches_together_sees(
+    size: int, batch_size: int, passes: int
+) -> None:
+    one, many = ranks(31, 1, batch_size=12), ranks(31, size, batch_size, passes)
+    assert len(one[0]) == len(many[0]) == 3
+    for step in range(3):
+        assert in_step(many, step) == in_step(one, step)
+
+
+def test_weights_make_the_mean_over_ranks_the_mean_over_samples() -> None:
+    """The last step has 7 samples for 4 ranks."""
+    last = [batches[-1] for batches in ranks(31, 4, batch_size=3)]
+    assert sorted(batch.own for batch in last) == [1, 2, 2, 2]
+    losses = np.random.default_rng(0).random(31)
+    sums = [sum(losses[part].sum() for part in batch.parts) * batch.weight for batch in last]
+    seen = np.concatenate([part for batch in last for part in batch.parts])
+    assert sum(sums) / 4 == pytest.approx(losses[seen].mean())
+
+
+def test_a_rank_without_samples_still_takes_part() -> None:
+    last = [batches[-1] for batches in ranks(9, 4, batch_size=2)]
+    assert [batch.own for batch in last] == [1, 0, 0, 0]
+    assert [len(batch.parts) for batch in last] == [1, 1, 1, 1]
+
+
+def test_another_epoch_has_another_order_and_the_same_again() -> None:
+    shards = common.Shards(100, 0, 2, 1, batch_size=50)
+    first, second, again = (next(shards.batches(epoch)).parts[0] for epoch in (1, 2, 1))
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, again)
+
+
+def test_after_a_restart_with_other_ranks_the_rest_is_still_seen_once() -> None:
+    before = common.Shards(100, 0, 1, 1, batch_size=30)
+    done = next(before.batches(1))
+    rest = [
+        list(common.Shards(100, r, 4, 1, batch_size=8).batches(1, done.taken)) for r in range(4)
+    ]
+    seen = [*done.parts[0], *(s for r in rest for batch in r for s in batch.parts[0])]
+    assert sorted(seen) == list(range(100))
+
+
+def test_a_short_last_step_can_be_left_out() -> None:
+    shards = common.Shards(25, 0, 2, 1, batch_size=5, drop_last=True)
+    assert [batch.total for batch in shards.batches(1)] == [10, 10]
+    assert (shards.steps, shards.whole) == (2, 20)
+    small = common.Shards(7, 0, 2, 1, batch_size=5, drop_last=True)
+    assert [batch.total for batch in small.batches(1)] == [7]
+
+
+def test_fewer_samples_than_ranks_are_refused() -> None:
+    with pytest.raises(UserError, match="3 training samples for 4 ranks: each needs at least one"):
+        common.Shards(3, 0, 4, 1, batch_size=2)
+
+
+def test_steps_left_from_the_middle_of_an_epoch() -> None:
+    shards = common.Shards(100, 0, 2, 1, batch_size=15)
+    assert shards.steps == 4
+    assert shards.steps_left(epoch=1, taken=0, epochs=3) == 12
+    assert shards.steps_left(epoch=2, taken=60, epochs=3) == 2 + 4
+
+
+@pytest.mark.parametrize(("count", "size"), [*WORLDS, (2, 5), (1, 4)])
+def test_evaluation_takes_each_sample_exactly_once(count: int, size: int) -> None:
+    shares = [common.evaluation_share(count, rank, size) for rank in range(size)]
+    assert sorted(np.concatenate(shares)) == list(range(count))
+
+
+def test_chunks_of_nothing() -> None:
+    assert common.chunks(common.evaluation_share(1, 3, 4), 10) == []
+
+
+def test_means_weigh_by_samples() -> None:
+    found = means([30.0, 60.0, 5.0, 9.0, 10.0])
+    assert found == {"train_loss": 0.5, "test_loss": 0.5, "accuracy": 0.9}
+
+
+# The learning rate
+
+
+def asked(**changed: object) -> Namespace:
+    defaults = {"base_lr": 0.1, "warmup_epochs": 3, "batches_per_allreduce": 1, "adasum": False}
+    return Namespace(**{**defaults, **changed})
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [(0, 0.1), (1, 0.2), (1.5, 0.25), (3, 0.4), (50, 0.4)],
+)
+def test_rate_grows_to_that_of_all_ranks(progress: float, expected: float) -> None:
+    assert common.learning_rate(asked(), 4, progress) == pytest.approx(expected)
+
+
+def test_rate_of_one_rank_or_without_warmup() -> None:
+    assert common.learning_rate(asked(), 1, 0) == pytest.approx(0.1)
+    assert common.learning_rate(asked(warmup_epochs=0), 4, 0) == pytest.approx(0.4)
+
+
+def test_rate_grows_with_the_passes_of_a_step_but_not_with_adasums_ranks() -> None:
+    assert rates.scale(asked(batches_per_allreduce=3), 4) == 12
+    assert rates.scale(asked(batches_per_allreduce=3, adasum=True), 4) == 3
+
+
+# Places
+
+
+@pytest.mark.parametrize(
+    ("said", "mine", "machine", "expected"),
+    [
+        ("3", 8, 8, 3),  # what the user or the launcher says
+        ("4,2", 8, 8, 4),  # nested parallelism: the outer level
+        ("", 8, 8, 4),  # nobody bound the ranks: two of them share
+        ("0", 8, 8, 4),
+        ("", 4, 8, 4),  # bound to four
+        ("", 1, 1, 1),
+    ],
+)
+def test_threads(
+    monkeypatch: pytest.MonkeyPatch, said: str, mine: int, machine: int, expected: int
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(mine)))
+    monkeypatch.setattr(os, "cpu_count", lambda: machine)
+    assert common.threads(local_size=2) == expected
+
+
+def test_banner_has_a_line_for_every_rank() -> None:
+    found = [
+        places.Place(0, "n1", "cpu", 2, (0, 1, 2, 3, 8)),
+        places.Place(1, "node-two", "cuda:1", 1, (5,)),
+    ]
+    assert places.banner(found).splitlines() == [
+        "rank  host      device  threads  CPUs",
+        "0     n1        cpu     2        0-3,8",
+        "1     node-two  cuda:1  1        5",
+    ]
