@@ -254,6 +254,7 @@ class Run:
         why = next((name for name in signals if name), "request")
         if not saved:
             together(self.hvd, lambda: _not_saved(why, position))
+        self._end_timeline()
         if self.speaks:
             self.record.add("stop", {"step": position.step, "signal": why})
             self.record.close()
@@ -265,8 +266,7 @@ class Run:
 
     def finish(self, **facts: Any) -> None:
         """Write result.json and print the last line. Speed is that of the steady state."""
-        if self.args.timeline:
-            self.hvd.stop_timeline()
+        self._end_timeline()
         if not self.speaks:
             return
         measured = summary(self.epochs, self.unit)
@@ -278,6 +278,11 @@ class Run:
         self.progress.close()
         where = self.folder / "result.json"
         print(f"accuracy {result['accuracy']:.4f}  result in {where}", flush=True)
+
+    def _end_timeline(self) -> None:
+        if self.args.timeline:
+            # Horovod: without it the file lacks its end, and no viewer reads it.
+            self.hvd.stop_timeline()
 
     def _circumstances(self) -> dict[str, Any]:
         return {

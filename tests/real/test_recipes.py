@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def test_digits_are_learned_with_any_number_of_ranks(
     assert result["controller"] == "mpi"
     assert result["samples_per_s"] > 0
     assert result["first_step_unix_time"] > 0
-    lines = login.sh(f"grep -c '\"event\": \"epoch\"' {login.folder}/out/metrics.jsonl")
+    lines = login.sh(f'grep -c \'"event": "epoch"\' {login.folder}/out/metrics.jsonl')
     assert int(lines) == result["epochs"]
 
 
@@ -115,3 +116,15 @@ def test_a_users_mistake_is_told_once(login: Login, words: list[str], message: s
     assert done.stderr.count(message) == 1
     assert "Traceback" not in done.stderr
     assert login.sh(f"ls {login.folder}") == ""
+
+
+def test_a_terminal_gets_a_bar_and_a_log_gets_lines(login: Login) -> None:
+    train = f"apptainer exec {IMAGE} python -m recipes.torch_mnist --epochs 2 --log-interval 20"
+    bar = login.sh(f"script -qec 'stty cols 100; {train}' /dev/null | tr '\\r' '\\n'")
+    assert re.search(r"\d+%\|.*\| \d+/90 \[.*epoch \d  loss 0\.\d{4}", bar)
+    assert "  step 20/90" not in bar
+    log = login.sh(train)
+    assert re.search(
+        r"(?m)^  step 20/90  epoch 1  loss \d\.\d{4}  \d+ samples/s  \d:\d\d left$", log
+    )
+    assert "%|" not in log
