@@ -14,7 +14,8 @@ class Progress:
         self.first, self.last, self.every = first_step, last_step, every
         self.speaks = speaks
         self.began = time.perf_counter()
-        self.bar: Any = _bar(first_step, last_step) if speaks and sys.stdout.isatty() else None
+        shown = speaks and last_step > first_step and sys.stdout.isatty()
+        self.bar: Any = _bar(first_step, last_step) if shown else None
 
     def due(self, step: int) -> bool:
         """Whether this step gets a line."""

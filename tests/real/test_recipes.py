@@ -120,7 +120,7 @@ def test_a_users_mistake_is_told_once(login: Login, words: list[str], message: s
 
 def test_a_terminal_gets_a_bar_and_a_log_gets_lines(login: Login) -> None:
     train = f"apptainer exec {IMAGE} python -m recipes.torch_mnist --epochs 2 --log-interval 20"
-    bar = login.sh(f"script -qec 'stty cols 100; {train}' /dev/null | tr '\\r' '\\n'")
+    bar = login.sh(f"script -qec 'stty rows 40 cols 120; {train}' /dev/null | tr '\\r' '\\n'")
     assert re.search(r"\d+%\|.*\| \d+/90 \[.*epoch \d  loss 0\.\d{4}", bar)
     assert "  step 20/90" not in bar
     log = login.sh(train)
