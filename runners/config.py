@@ -35,7 +35,7 @@ PROJECT_FILE = "runner.toml"
 TABLES = ("launch", "policy", "datasets")
 # Several ways to say one thing: a site's way gives way when the user takes another one.
 SAME = (("gpus", "gpus-per-node", "gpus-per-task", "gres"), ("ntasks", "ntasks-per-node"))
-TYPES: dict[str, type] = {"int": int, "text": str, "switch": bool}
+TYPES: dict[str, Any] = {"int": int, "number": (int, float), "text": str, "switch": bool}
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _checked(origin: str, key: str, value: Any) -> Any:
         return _checked_list(origin, setting, value)
     # In Python, and not in TOML, true is an int.
     if not isinstance(value, TYPES[setting.kind]) or (
-        setting.kind == "int" and isinstance(value, bool)
+        setting.kind in ("int", "number") and isinstance(value, bool)
     ):
         raise _wrong_type(origin, setting, value)
     if setting.choices and value not in setting.choices:
@@ -169,7 +169,12 @@ def _checked_list(origin: str, setting: Setting, value: Any) -> list[str]:
 
 
 def _wrong_type(origin: str, setting: Setting, value: Any) -> UsageError:
-    kinds = {"int": "a whole number", "text": "a string", "switch": "true or false"}
+    kinds = {
+        "int": "a whole number",
+        "number": "a number",
+        "text": "a string",
+        "switch": "true or false",
+    }
     wanted = kinds.get(setting.kind, "a list of strings")
     return UsageError(f"{origin}: {setting.name} must be {wanted}, not {value!r}")
 
@@ -198,9 +203,18 @@ def _from_text(origin: str, setting: Setting, text: str) -> Any:
     value: Any = text
     if setting.kind == "int":
         value = int(text) if text.lstrip("-").isdigit() else text
+    elif setting.kind == "number":
+        value = _number(text)
     elif setting.kind == "switch":
         # SBATCH_EXCLUSIVE may be set to a mode such as "user": any of them asks for it.
         value = text.lower() not in ("0", "false", "no")
     elif setting.kind == "list":
         value = text.splitlines()
     return _checked(origin, setting.name, value)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .sites.profile import HostMpi, Profile
+from .tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class JobSpec:
     host_mpi: bool = False
     cpu_bind: str | None = None
     interface: str | None = None
+    tuning: Tuning = field(default_factory=Tuning)
     nv: bool | None = None
     rocm: bool | None = None
     data: tuple[Dataset, ...] = ()

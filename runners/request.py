@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from . import gpus
+from . import gpus, tuning
 from .config import Config
 from .errors import NotFound, UsageError
 from .model import BindMount, Dataset, JobSpec, Resources, Trainer
@@ -42,6 +42,7 @@ def job_spec(
         host_mpi=bool(get("host-mpi")),
         cpu_bind=get("cpu-bind"),
         interface=get("network-interfaces"),
+        tuning=tuning.read(get),
         nv=get("nv"),
         rocm=get("rocm"),
         data=data,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 class Setting:
     """One setting.
 
-    `kind` is int, text, switch (true or false) or list; `words` are extra flag names; `group`
-    orders the help. `sbatch` names Slurm's input variable of sbatch for the same thing.
+    `kind` is int, number, text, switch (true or false) or list; `words` are extra flag names;
+    `group` orders the help. `sbatch` names Slurm's input variable of sbatch for the same thing.
     """
 
     name: str
@@ -153,6 +153,33 @@ HOROVOD = (
     Setting("host-mpi", "switch", "horovod", "the host's MPI libraries in the image"),
     Setting("cpu-bind", "text", "horovod", "how srun binds ranks to CPUs", metavar="TYPE"),
     Setting("network-interfaces", "text", "horovod", "interface for Gloo", metavar="NAME"),
+    Setting(
+        "timeline-filename",
+        "text",
+        "horovod",
+        "write Horovod's timeline: a name in the run's folder, or a path",
+        metavar="FILE",
+    ),
+    Setting(
+        "autotune", "switch", "horovod", "let Horovod try out its settings (log: autotune.csv)"
+    ),
+    Setting(
+        "fusion-threshold-mb",
+        "int",
+        "horovod",
+        "tensors up to this size travel together",
+        metavar="MB",
+    ),
+    Setting(
+        "cycle-time-ms", "number", "horovod", "how often Horovod looks for tensors", metavar="MS"
+    ),
+    Setting(
+        "start-timeout",
+        "int",
+        "horovod",
+        "how long ranks wait for each other at the start",
+        metavar="SECONDS",
+    ),
 )
 RUNNER = (
     Setting(

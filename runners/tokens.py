@@ -32,8 +32,9 @@ def default(value: str, *names: str) -> str:
     Quoted as a word of its own where it is odd: bash 5.2 takes a single quote within "${A:-...}"
     for the beginning of a string, and `export` splits nothing.
     """
-    plain = re.fullmatch(r"[\w@%+=:,./ -]*", value, re.ASCII)
-    text = value if plain else shlex.quote(value)
+    expanded = isinstance(value, Expanded)
+    plain = expanded or re.fullmatch(r"[\w@%+=:,./ -]*", value, re.ASCII)
+    text = quote(value)[1:-1] if expanded else value if plain else shlex.quote(value)
     for name in reversed(names):
         text = f"${{{name}:-{text}}}"
     return f'"{text}"' if plain else text

@@ -40,7 +40,7 @@ def _option(setting: Setting) -> Decorator:
 def _type(setting: Setting) -> Any:
     if setting.choices:
         return click.Choice(setting.choices)
-    return int if setting.kind == "int" else str
+    return {"int": int, "number": float}.get(setting.kind, str)
 
 
 def parameter(name: str) -> str:

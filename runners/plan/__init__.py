@@ -18,6 +18,7 @@ from . import (
     datasets,
     driver,
     gpu,
+    horovod,
     host_mpi,
     network,
     partition,
@@ -60,6 +61,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     bind = cpu.bind(spec, site, launcher, notes)
     cpu.threads(spec.resources, notes)
     network.interface(spec, controller, spec.resources.nodes == 1, notes)
+    horovod.variables(spec, controller, launcher, notes)
     network.variables(spec, site, image, controller, runtime, notes)
     libraries = host_mpi.choose(spec, site, image, launcher, controller, notes)
     staged = datasets.choose(spec, site, scheduler, runtime, notes)
@@ -146,6 +148,7 @@ def _binds(spec: JobSpec, staged: bool) -> tuple[BindMount, ...]:
     for each in spec.data:
         inner = "/" if each.squashfs else ""
         binds.append(BindMount(source(each, staged), runtimes.data_target(each), True, inner))
+    binds += horovod.binds(spec)
     if spec.trainer.file:
         folder = str(spec.trainer.file.parent)
         binds.append(BindMount(folder, folder))

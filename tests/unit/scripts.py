@@ -16,6 +16,7 @@ from runners.jobs import JobPaths
 from runners.model import ImageInfo, JobSpec, Plan, Resources, Site, Trainer
 from runners.sites import load
 from runners.sites.profile import HostMpi
+from runners.tuning import Tuning
 
 EXPECTED = Path(__file__).parent / "expected"
 OURS = {
@@ -76,6 +77,14 @@ def jobs() -> dict[str, Plan]:
         "slurm-apptainer": made(None, sif, OURS, resources={"nodes": 2, "cpus_per_task": 2}),
         "slurm-apptainer-requeue": made(
             None, sif, OURS, resources={"nodes": 2, "time": "01:00:00"}, requeue=True
+        ),
+        "slurm-apptainer-tuned": made(
+            None,
+            sif,
+            OURS,
+            resources={"nodes": 2, "cpus_per_task": 2},
+            tuning=Tuning("timeline.json", True, 32, 2.5, 120),
+            **gloo,
         ),
         "slurm-apptainer-host-mpi": made(
             None, sif, OURS, resources={"nodes": 2}, host_mpi=True, libraries=here

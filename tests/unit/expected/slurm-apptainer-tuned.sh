@@ -1,0 +1,57 @@
+#!/bin/bash
+#SBATCH --job-name=torch_mnist
+#SBATCH --output=/scratch/ada/runs/torch_mnist-1/logs/job.log
+#SBATCH --chdir=/scratch/ada
+#SBATCH --nodes=2
+#SBATCH --cpus-per-task=2
+
+# Written by runner 0.1.0.
+# Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
+# scheduler: slurm (sbatch is on this machine)
+# runtime: apptainer (not on this machine; assumed on the nodes)
+# controller: gloo (as asked)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
+# srun --mpi: none (Gloo needs no PMI)
+# --nv: no (the job asks for no GPU)
+# data: gloo (the CPUs' way that goes with the controller)
+# CPUs for each rank: 2 (as asked)
+# threads: 2 (the CPUs for each rank)
+# interface: found on the nodes (each node takes the one that leads to rank 0's node)
+# timeline: HOROVOD_TIMELINE=$run/timeline.json (as asked)
+# autotune: HOROVOD_AUTOTUNE=1 (as asked)
+# autotune: HOROVOD_AUTOTUNE_LOG=$run/autotune.csv (as asked)
+# fusion threshold: HOROVOD_FUSION_THRESHOLD=33554432 (as asked)
+# cycle time: HOROVOD_CYCLE_TIME=2.5 (as asked)
+# start time-out: HOROVOD_GLOO_TIMEOUT_SECONDS=120 (as asked)
+# recipe: from the image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  code=$?
+  # Ranks that saved and stopped early end with 0 and leave word of it.
+  if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
+  printf '{"exit_code": %d, "time": %d}\n' "$code" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+  exit "$code"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+trap finish EXIT
+trap : TERM  # Slurm sends it to the ranks too; their end is the job's
+
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
+export HOROVOD_TIMELINE="${HOROVOD_TIMELINE:-$run/timeline.json}"
+export HOROVOD_AUTOTUNE="${HOROVOD_AUTOTUNE:-1}"
+export HOROVOD_AUTOTUNE_LOG="${HOROVOD_AUTOTUNE_LOG:-$run/autotune.csv}"
+export HOROVOD_FUSION_THRESHOLD="${HOROVOD_FUSION_THRESHOLD:-33554432}"
+export HOROVOD_CYCLE_TIME="${HOROVOD_CYCLE_TIME:-2.5}"
+export HOROVOD_GLOO_TIMEOUT_SECONDS="${HOROVOD_GLOO_TIMEOUT_SECONDS:-120}"
+export APPTAINER_NO_EVAL=1
+export APPTAINERENV_PYTHONNOUSERSITE=1
+export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+
+srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 \
+  apptainer exec --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  python3 /scratch/ada/runs/torch_mnist-1/code/rank --controller gloo --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist --epochs 5
