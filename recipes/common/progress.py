@@ -37,8 +37,9 @@ class Progress:
             print(text, flush=True)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """End the bar, whose last steps it may not have been told of."""
         if self.bar is not None:
+            self.bar.update(self.last - self.bar.n)
             self.bar.close()
 
     def _left(self, step: int) -> str:
