@@ -18,6 +18,9 @@ def srun(plan: Plan) -> list[str]:
     """Return srun and its options; within an allocation also how much of it to take."""
     argv = ["srun", f"--mpi={plan.mpi}", "--kill-on-bad-exit=1"]
     argv.append(f"--wait={SECONDS_FOR_THE_OTHERS}")
+    if plan.staged:
+        # A step that holds the data runs beside this one, whose --cpus-per-task implies --exact.
+        argv.append("--overlap")
     if plan.scheduler == "allocation":
         argv += _part(plan)
     if plan.spec.resources.cpus_per_task:

@@ -1,7 +1,7 @@
 """The part of a job's script that stages its data. Pure: plan in, lines out.
 
-`hold` runs beside the training on each node and removes what was staged when it gets a signal: from
-the script's end, or from Slurm when the job is cancelled, which starts no new step then.
+`hold` runs beside the training on each node and removes what was staged: when the script's end
+closes the pipe that it reads, or at a signal when Slurm cancels the job and starts no new step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HELPER = Path(__file__).parent / "stage"
 # Slurm's plugins and sites set these in a job; a profile's own folder comes before them.
 SCRATCH = "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}"
 # The script's own end follows, and gets the exit code that it would have had.
-AT_THE_END = 'trap \'code=$?; kill "$holder"; wait "$holder"; (exit "$code"); finish\' EXIT'
+AT_THE_END = "trap 'code=$?; exec {release}>&-; wait $holder; (exit $code); finish' EXIT"
 
 
 def source(dataset: Dataset, staged: bool) -> str:
@@ -29,11 +29,11 @@ def lines(plan: Plan, helper: str) -> list[str]:
         return []
     root = quote(Expanded(plan.stage_root)) if plan.stage_root else SCRATCH
     text = [
-        "# The data on each node's own disk; `hold` removes it when it gets a signal.",
+        "# The data on each node's own disk; `hold` removes it once its input ends.",
         f"stage={root}",
         'stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$$"',
         f'on_each_node() {{ {once_per_node(plan)}python3 {quote(helper)} "$@"; }}',
-        'on_each_node hold "$stage" &',
+        'exec {release}> >(on_each_node hold "$stage")',
         "holder=$!",
         AT_THE_END,
     ]
@@ -48,14 +48,14 @@ def once_per_node(plan: Plan) -> str:
         return ""
     nodes = plan.spec.resources.nodes
     argv = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-    return join([*argv, "--mpi=none", "--cpu-bind=none", "--input=none"]) + " "
+    return join([*argv, "--mpi=none", "--cpu-bind=none"]) + " "
 
 
 def _bring(dataset: Dataset, plan: Plan) -> list[str]:
     """One file goes to several nodes by sbcast, read once; what that did not do each node does."""
     path, entry = quote(str(dataset.path)), quote(dataset.entry)
-    copy = f'on_each_node copy "$stage" {entry} {path} || exit'
+    copy = f'on_each_node copy "$stage" {entry} {path} < /dev/null || exit'
     if not (dataset.squashfs and plan.scheduler == "slurm" and plan.spec.resources.nodes > 1):
         return [copy]
-    room = f'on_each_node room "$stage" {path} || exit'
+    room = f'on_each_node room "$stage" {path} < /dev/null || exit'
     return [room, f'sbcast --force {path} "$stage"/{entry}', copy]

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 
 from .failure import NotStaged, host
@@ -22,7 +23,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def hold(folder: "str") -> None:
-    """Make the folder, wait for a signal, remove the folder. Raises NotStaged."""
+    """Make the folder, wait for the end of input or a signal, remove it. Raises NotStaged."""
     # Blocked before there is anything to remove, and waited for afterwards: none is lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     sweep(os.path.dirname(folder))
@@ -34,9 +35,16 @@ def hold(folder: "str") -> None:
     except OSError as error:
         _drop(folder + ".lock", lock)
         raise NotStaged(f"cannot make {folder}: {error.strerror}") from None
+    threading.Thread(target=_signal_at_the_end_of_input, daemon=True).start()
     signal.sigwait(SIGNALS)
     _remove(folder)
     _drop(folder + ".lock", lock)
+
+
+def _signal_at_the_end_of_input() -> None:
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def sweep(root: "str") -> "list[str]":

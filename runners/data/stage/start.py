@@ -28,6 +28,6 @@ def main(argv: "list[str]") -> "int":
 def _copy(folder: "str", entry: "str", source: "str") -> None:
     began = time.time()
     files, size = copying.copy(folder, entry, source)
-    text = "runner: data on {}: {} is there, {} files, {}, {:.1f} s"
-    said = text.format(host(), entry, files, copying.shown(size), time.time() - began)
-    print(said, file=sys.stderr, flush=True)
+    what = copying.shown(size) + ("" if files == 1 else f" in {files} files")
+    took = time.time() - began
+    print(f"runner: data on {host()}: {entry}, {what}, {took:.1f} s", file=sys.stderr, flush=True)
