@@ -1,0 +1,193 @@
+"""Train a small convolutional network on handwritten digits, with PyTorch's own DDP.
+
+The comparison for `torch_mnist`: the same network, data, options and results, but the gradients
+are exchanged by torch.distributed. Horovod only brings the ranks together, and is then shut down.
+
+Data: the 1,797 digits of 8 x 8 pixels that scikit-learn ships, or with `--data DIR` (or DATA_DIR)
+MNIST, in IDX form or as mnist.npz.
+
+Run it:
+    runner launch --image horovod_cpu.sif --nodes 2 torch_ddp_mnist -- --epochs 5
+    horovodrun -np 2 python -m recipes.torch_ddp_mnist
+    python -m recipes.torch_ddp_mnist
+
+Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUTPUT_DIR (by hand:
+`out`). What is distributed in this file is marked `# DDP:`, or `# Horovod:` where ranks meet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from argparse import Namespace
+from collections.abc import Sequence
+
+import horovod
+import horovod.torch as hvd
+import torch
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+from recipes import common, mnist, process_group, torch_common
+from recipes.process_group import World
+
+MOMENTUM = 0.9
+EVALUATION_BATCH = 1000  # samples at once: bounds the memory, changes no result
+NOT_HERE = {
+    "workers": "the data is in memory",
+    "adasum": "it is Horovod's, and here DDP exchanges gradients",
+    "gradient_predivide_factor": "it is Horovod's, and here DDP exchanges gradients",
+    "timeline": "it is Horovod's, and here DDP exchanges gradients: --profile shows it",
+}
+
+
+def settings(argv: Sequence[str] | None) -> Namespace:
+    """Read the command line: every setting there is, its default and what it does."""
+    parser = common.Parser("torch_ddp_mnist", "Train a small network on digits, with DDP.")
+    common.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
+    parser.add_argument("--dropout", type=common.fraction, default=0.5, help="share of zeros")
+    return common.parse(parser, argv, NOT_HERE)
+
+
+def network(args: Namespace, data: mnist.Digits) -> nn.Module:
+    """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
+    return nn.Sequential(
+        nn.Unflatten(1, (1, data.height)),  # one channel
+        nn.Conv2d(1, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(args.dropout),
+        nn.Linear(64 * (data.height // 2) * (data.width // 2), data.classes),
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Be one of the ranks: read the settings and the data, train, tell what came of it."""
+    hvd.init()  # Horovod: find the other ranks.
+    # Horovod: an error on any rank stops all of them, with one message.
+    args = common.together(hvd, lambda: settings(argv))
+    device = common.together(hvd, lambda: torch_common.pick_device(args, hvd))
+    data = common.together(hvd, lambda: mnist.load(args.data))
+    # Horovod: the ranks form DDP's group with its help, and need it no longer.
+    common.together(hvd, lambda: process_group.join(hvd, device))
+    world = World(hvd)
+    hvd.shutdown()
+    versions = {"torch": torch.__version__, "horovod": horovod.__version__}
+    run = common.Run(args, world, "torch_ddp_mnist", device=str(device), versions=versions)
+    run.introduce(data.describe())
+
+    model = train(args, run, world, data, device)
+
+    # DDP: all ranks must have ended with the same weights.
+    digest = common.digest(weight.detach().cpu().numpy() for weight in model.parameters())
+    common.assert_identical(world.allgather_object(digest, name="digest"))
+    run.finish(exchange="ddp")
+    world.shutdown()  # DDP: leave together.
+
+
+def prepare(
+    args: Namespace, world: World, data: mnist.Digits, device: torch.device
+) -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
+    """Build the model and its optimiser, equal on all ranks."""
+    torch.manual_seed(args.seed)
+    plain = network(args, data).to(device)
+    # DDP: all ranks start from the weights of rank 0; backward() averages gradients over all ranks.
+    model = DistributedDataParallel(plain, device_ids=None if device.type == "cpu" else [device])
+    if args.fp16_allreduce:
+        model.register_comm_hook(None, fp16_compress_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=args.base_lr, momentum=MOMENTUM)
+    # DDP: from here on another seed on each rank, for dropout that differs.
+    torch.manual_seed(args.seed + 1 + world.rank())
+    return model, optimizer
+
+
+def train(
+    args: Namespace, run: common.Run, world: World, data: mnist.Digits, device: torch.device
+) -> nn.Module:
+    """Train over all epochs, testing and recording after each; return the model."""
+    # DDP: each rank learns from its own share, by its number among all ranks, not on its host.
+    shards = common.together(world, lambda: shares(args, world, len(data.y_train)))
+    x, y = torch.from_numpy(data.x_train).to(device), torch.from_numpy(data.y_train).to(device)
+    model, optimizer = prepare(args, world, data, device)
+    scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
+    # DDP: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    course = run.resume(torch_common.State(world, model.module, optimizer, scaler=scaler), shards)
+    # DDP: all ranks stop in the same step, whichever of them was asked to.
+    agreement = torch_common.Agreement(world, run, device)
+    with torch_common.profiled(args, run) as profiler:
+        for epoch in course.epochs():
+            model.train()
+            loss_sum = torch.tensor(run.loss_before(), device=device)
+            for batch in course.batches():
+                # DDP: the rate grows with the number of ranks, after a warm-up.
+                progress = epoch - 1 + batch.before / shards.count
+                rate = common.learning_rate(args, world.size(), progress)
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                optimizer.zero_grad()
+                losses = torch.zeros((), device=device)
+                # DDP: a part may be empty here and not on other ranks, which wait for this one.
+                for number, part in enumerate(batch.parts, 1):
+                    # DDP: the last backward pass of a step exchanges what all of them added up.
+                    last = number == len(batch.parts)
+                    with contextlib.nullcontext() if last else model.no_sync():
+                        with torch_common.autocast(args, device):
+                            loss = functional.cross_entropy(
+                                model(x[part]), y[part], reduction="sum"
+                            )
+                        scaler.scale(loss * torch_common.weight(args, batch)).backward()
+                    losses += loss.detach()
+                agreement.ask(losses)
+                scaler.step(optimizer)
+                scaler.update()
+                loss_sum += losses
+                run.step_done(batch, losses)
+                profiler.step()
+                stop = agreement.stop()
+                if run.must_save(stop=stop):
+                    # DDP: a checkpoint has the sum of all ranks.
+                    total = world.allreduce(loss_sum, op=world.Sum, name="loss").item()
+                    run.save_within(total, stop=stop)
+            local = [loss_sum.item()]  # item() waits for the device: the clock stops after it
+            seconds = course.seconds()
+            local += [run.trained(), *evaluate(model.module, world, data, device)]
+            # DDP: sums over all ranks, so that the means count every sample alike.
+            totals = torch.tensor(local, dtype=torch.float64)
+            sums = world.allreduce(totals, op=world.Sum, name="sums")
+            run.epoch_done(sums.tolist(), learning_rate=rate, seconds=seconds)
+    return model.module
+
+
+def shares(args: Namespace, world: World, count: int) -> common.Shards:
+    """Deal the training samples to the ranks."""
+    passes = args.batches_per_allreduce
+    # DDP: by rank and size, the numbers among all ranks.
+    return common.Shards(
+        count, world.rank(), world.size(), args.seed, batch_size=args.batch_size, passes=passes
+    )
+
+
+def evaluate(
+    model: nn.Module, world: World, data: mnist.Digits, device: torch.device
+) -> list[float]:
+    """Test this rank's share; return its sum of losses, its right answers and its size."""
+    # DDP: shares differ in size and may be empty, so nothing is exchanged in here.
+    share = common.evaluation_share(len(data.y_test), world.rank(), world.size())
+    loss = right = 0.0
+    model.eval()
+    with torch.no_grad():
+        for part in common.chunks(share, EVALUATION_BATCH):
+            x = torch.from_numpy(data.x_test[part]).to(device)
+            y = torch.from_numpy(data.y_test[part]).to(device)
+            guesses = model(x)
+            loss += functional.cross_entropy(guesses, y, reduction="sum").item()
+            right += (guesses.argmax(1) == y).sum().item()
+    return [loss, right, len(share)]
+
+
+if __name__ == "__main__":
+    main()
