@@ -1,0 +1,36 @@
+"""Horovod's knobs in a real job: the variables arrive, and the timeline has both ranks in it."""
+
+from __future__ import annotations
+
+import json
+
+from .conftest import Login
+
+TRAINER = """
+import os
+import horovod.torch as hvd
+import torch
+hvd.init()
+for step in range(3):
+    hvd.allreduce(torch.ones(4), name="weights")
+mine = {name: text for name, text in os.environ.items() if name.startswith("HOROVOD_")}
+for name in ("CYCLE_TIME", "FUSION_THRESHOLD", "GLOO_TIMEOUT_SECONDS"):
+    print("rank", hvd.rank(), name, mine["HOROVOD_" + name])
+hvd.shutdown()
+"""
+
+
+def test_horovods_knobs_reach_both_ranks_and_the_timeline_has_them(login: Login) -> None:
+    trainer = login.write("tuned.py", TRAINER)
+    words = ["--timeline-filename", "trace.json", "--cycle-time-ms", "2.5"]
+    words += ["--fusion-threshold-mb", "32", "--start-timeout", "77", "--nodes", "2"]
+    shown = login.launch(*words, "--controller", "gloo", "--follow", trainer)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    for rank in (0, 1):
+        assert f"rank {rank} CYCLE_TIME 2.5" in shown.stdout
+        assert f"rank {rank} FUSION_THRESHOLD {32 * 1024 * 1024}" in shown.stdout
+        assert f"rank {rank} GLOO_TIMEOUT_SECONDS 77" in shown.stdout
+    events = json.loads(login.sh("cat runs/tuned-1/trace.json"))
+    tensor = next(e["pid"] for e in events if e.get("args", {}).get("name") == "allreduce.weights")
+    names = [e.get("name") for e in events if e.get("pid") == tensor]
+    assert {"NEGOTIATE_ALLREDUCE", "0", "1", "ALLREDUCE"} <= set(names)
