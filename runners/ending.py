@@ -1,9 +1,13 @@
 """How a job's script ends: what it leaves behind, and how it goes on when it was stopped early.
 
-Facts, tried on Slurm 24.11 with proctrack/cgroup. At the time limit and for `scancel`, SIGTERM goes
-to the script and to each rank, SIGKILL KillWait seconds later. A preempted job's ranks get it
-GraceTime seconds before the end, its script does not. srun passes SIGUSR1 on to the ranks, while a
-SIGTERM to srun itself makes it kill them at once.
+Facts, tried with proctrack/cgroup. At the time limit and for `scancel`, SIGTERM goes to the script
+and to each rank, SIGKILL KillWait seconds later. A preempted job's ranks get SIGTERM GraceTime
+seconds before SIGKILL, and its script does not. When the script then ends, Slurm 24.11 and 26.05
+queue the job again; 22.05 does not. srun passes SIGUSR1 on to the ranks, while SIGTERM to srun
+itself makes it kill them at once.
+
+NOTE: Slurm up to 26.05 (its ticket 25682) may queue a job once more when it ends well after it was
+preempted: at the end of GraceTime, or with `scontrol requeue` during it. Such a start ends at once.
 """
 
 from __future__ import annotations
@@ -27,15 +31,24 @@ AGAIN = """\
   if [ "$code" = {stopped} ] && again; then exit "$code"; fi
 """
 REQUEUE = """\
-# Queue the job again, unless it was cancelled, or Slurm has done so.
+# Queue the job again, unless it was cancelled.
 again() {{
   [ -z "$told_to_end" ] || return 1
+{preempted}\
   if [ "${{SLURM_RESTART_COUNT:-0}}" -ge {limit} ]; then
     echo "runner: stopped early, and all {limit} restarts are used; go on: sbatch $run/job.sbatch"
     return 1
   fi
   scontrol requeue "$SLURM_JOB_ID"
 }}
+"""
+PREEMPTED = """\
+  # Slurm itself does so when a preempted job's script has ended.
+  case $(scontrol show job "$SLURM_JOB_ID") in *PreemptTime=[0-9]*) return ;; esac
+"""
+ENDED_WELL = """\
+# Slurm may start a job again that has ended well, when it was preempted before (its ticket 25682).
+if [ -n "$SLURM_RESTART_COUNT" ] && grep -qs '"exit_code": 0,' "$run/exit.json"; then exit; fi
 """
 START = """\
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
@@ -57,9 +70,11 @@ exit "$code\""""
 def opening(plan: Plan) -> list[str]:
     """Return the lines before all work: the record of the end, and the answers to signals."""
     requeues = plan.scheduler == "slurm" and plan.restarts > 0
-    text = REQUEUE.format(limit=plan.restarts) if requeues else ""
+    preempted = PREEMPTED if plan.slurm_restarts_preempted else ""
+    text = REQUEUE.format(limit=plan.restarts, preempted=preempted) if requeues else ""
     again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
-    text += RECORD.format(stopped=EXIT_STOPPED, again=again) + START
+    text += RECORD.format(stopped=EXIT_STOPPED, again=again)
+    text += (ENDED_WELL if requeues else "") + START
     if plan.warning is not None:
         text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
     elif plan.scheduler == "slurm":

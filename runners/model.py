@@ -278,7 +278,7 @@ class Plan:
     `host_mpi` is set where the host's MPI libraries go into the image. With `staged` the data is
     copied to `stage_root` of each node first, to the job's own scratch where that is empty.
     The ranks are warned `warning` seconds before the time limit, None is not at all; `restarts`
-    are those that the job may have.
+    are those that the job may have, beside which Slurm may restart preempted ones itself.
     """
 
     spec: JobSpec
@@ -307,3 +307,4 @@ class Plan:
     stage_root: str = ""
     warning: int | None = None
     restarts: int = 0
+    slurm_restarts_preempted: bool = False

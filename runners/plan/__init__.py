@@ -65,7 +65,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     network.variables(spec, site, image, controller, runtime, notes)
     libraries = host_mpi.choose(spec, site, image, launcher, controller, notes)
     staged = datasets.choose(spec, site, scheduler, runtime, notes)
-    warning, restarts = requeue.choose(spec, site, scheduler, launcher, notes)
+    interrupted = requeue.choose(spec, site, scheduler, launcher, notes)
     brings = _brings_recipe(spec, image, notes)
     _rules(spec, site, image, notes)
     notes.refusals += SCHEDULERS[scheduler].refusals(spec)
@@ -94,8 +94,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
         host_mpi=libraries,
         staged=staged,
         stage_root=datasets.root(site),
-        warning=warning,
-        restarts=restarts,
+        **interrupted,
     )
 
 

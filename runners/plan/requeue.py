@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from ..model import JobSpec, Site, Variable
 from ..schedulers import times
 from ..schedulers.names import HERE
@@ -9,28 +11,43 @@ from .notes import Notes
 
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
+RESTARTS_PREEMPTED = (24, 11)  # the first known to do so when the script has ended; 22.05 does not
 TRACKS_TASKS = "proctrack/cgroup"
 
 
-def choose(
-    spec: JobSpec, site: Site, scheduler: str, launcher: str, notes: Notes
-) -> tuple[int | None, int]:
-    """Return the seconds of warning, None without, and how many restarts there may be."""
+class Interrupted(TypedDict, total=False):
+    """The fields of a Plan that are decided here."""
+
+    warning: int | None
+    restarts: int
+    slurm_restarts_preempted: bool
+
+
+def choose(spec: JobSpec, site: Site, scheduler: str, launcher: str, notes: Notes) -> Interrupted:
+    """Return when the ranks are warned, and how often the job may come back."""
     if not (spec.requeue or spec.signal is not None):
-        return None, 0
+        return {}
     _possible(spec, scheduler, launcher, notes)
-    restarts = _restarts(spec, scheduler, notes) if spec.requeue else 0
-    if scheduler != "slurm":
-        return None, restarts
-    _signals_reach_only_ranks(site, notes)
+    found: Interrupted = {"restarts": _restarts(spec, scheduler, notes) if spec.requeue else 0}
+    if scheduler == "slurm":
+        _signals_reach_only_ranks(site, notes)
+        found["warning"] = _warning(spec, notes)
+        found["slurm_restarts_preempted"] = _version(site.slurm_version) >= RESTARTS_PREEMPTED
+    return found
+
+
+def _warning(spec: JobSpec, notes: Notes) -> int:
+    asked = spec.signal is not None
     seconds = spec.signal if spec.signal is not None else _seconds(spec.resources.time)
-    notes.choose(
-        "warning",
-        f"{seconds} s before the time limit",
-        "as asked" if spec.signal is not None else "to end a step and save",
-        "sbatch(1), --signal: it may come up to 60 s earlier",
-    )
-    return seconds, restarts
+    reason = "as asked" if asked else "to end a step and save"
+    evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
+    notes.choose("warning", f"{seconds} s before the time limit", reason, evidence)
+    return seconds
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Return (24, 11) of "24.11.5"; nothing, which is less than any, where it is not known."""
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
 
 
 def _restarts(spec: JobSpec, scheduler: str, notes: Notes) -> int:

@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from . import accounting, network, slurm
-from .design import Design
+from . import accounting, cgroups, network, slurm
+from .design import CGROUPS, Design
 from .releases import RELEASES
 from .state import State
 
@@ -21,7 +21,7 @@ def files(design: Design, first_job: int) -> dict[str, str]:
     found = {
         "slurm/slurm.conf": slurm.slurm_conf(design, first_job),
         "slurm/gres.conf": slurm.gres_conf(flavour),
-        "slurm/cgroup.conf": RELEASES[design.release].cgroup_conf,
+        "slurm/cgroup.conf": _cgroup_conf(design),
         **{f"hosts/{name}": network.hosts_file(design, name) for name in design.hosts},
         **{f"modules/{name}": "#%Module\n" for name in flavour.modules},
         "profile/site.sh": (MODULES_PROFILE if flavour.modules else "") + flavour.profile,
@@ -31,6 +31,10 @@ def files(design: Design, first_job: int) -> dict[str, str]:
     if flavour.accounts:
         found[OF_SLURM] = accounting.SLURMDBD_CONF
     return found
+
+
+def _cgroup_conf(design: Design) -> str:
+    return cgroups.CONF if design.has(CGROUPS) else RELEASES[design.release].cgroup_conf
 
 
 def write(state: State, tree: Path, design: Design, first_job: int) -> None:

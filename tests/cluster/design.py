@@ -13,11 +13,14 @@ CONTROLLER = "login"
 MAX_NODES = 64
 DEAD_INTERFACE, LOOPBACK_NAME = "dead-interface", "loopback-name"
 IPV6_NAMES, IPV6_ONLY = "ipv6-names", "ipv6-only"
+CGROUPS, PREEMPTION = "cgroups", "preemption"
 QUIRKS = {
     DEAD_INTERFACE: "each node has an interface eno1, up and with an address, that leads nowhere",
     LOOPBACK_NAME: "/etc/hosts gives each node's own name the address 127.0.1.1",
     IPV6_NAMES: "nodes have both kinds of address, their names have IPv6 ones only",
     IPV6_ONLY: "nodes and their names have IPv6 addresses only",
+    CGROUPS: "Slurm tracks processes by cgroups, as most sites do, and signals a task's first only",
+    PREEMPTION: "partitions low and high: jobs of high make those of low wait, after 15 s of grace",
 }
 TAKEN = (CONTROLLER, "switch", "localhost")
 

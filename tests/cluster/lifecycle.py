@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import configure, host, network, nodes, processes, rootfs, slurm
-from .design import CONTROLLER, Design
+from . import cgroups, configure, host, network, nodes, processes, rootfs, slurm
+from .design import CGROUPS, CONTROLLER, Design
 from .shell import ClusterError, run
 from .state import Settings, State
 
@@ -46,6 +46,8 @@ def _start_all(state: State, tree: Path, settings: Settings) -> None:
 def down(state: State) -> None:
     """End the cluster, running or half dead; the shared folders and logs stay."""
     processes.remove(state.namespaces)
+    if state.design.has(CGROUPS):
+        cgroups.remove(state.root, state.mountpoint)
 
 
 def _fingerprint(state: State, tree: Path, design: Design) -> str:

@@ -55,11 +55,18 @@ class Bind:
         return cls(path, target or str(Path(source).absolute()), mode != "rw")
 
 
-def root_script(tree: Path, mountpoint: Path, binds: Iterable[Bind], hostname: str = "") -> str:
+def root_script(
+    tree: Path,
+    mountpoint: Path,
+    binds: Iterable[Bind],
+    hostname: str = "",
+    more: Iterable[str] = (),
+) -> str:
     """Shell text for `sh -c TEXT sh COMMAND...` in fresh mount and PID namespaces.
 
-    It mounts *tree* under a throw-away overlay on the host folder *mountpoint*, adds *binds*, makes
-    that the root and becomes COMMAND. All mounts vanish with the namespace.
+    It mounts *tree* under a throw-away overlay on the host folder *mountpoint*, adds *binds* and
+    what the lines *more* mount, makes that the root and becomes COMMAND. All mounts vanish with the
+    namespace.
     """
     lines = ["set -eu", "umask 022"]
     if hostname:
@@ -69,7 +76,7 @@ def root_script(tree: Path, mountpoint: Path, binds: Iterable[Bind], hostname: s
         lines += [f"mkdir -p .{folder}", _tmpfs(f".{folder}", mode)]
     for bind in binds:
         lines += _bind(bind)
-    lines += ["mkdir .old", "pivot_root . .old", "cd /", "umount -l /.old", "rmdir /.old"]
+    lines += [*more, "mkdir .old", "pivot_root . .old", "cd /", "umount -l /.old", "rmdir /.old"]
     lines.append('exec "$@"')
     return "\n".join(lines) + "\n"
 

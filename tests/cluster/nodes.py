@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import namespaces, processes, slurm, toolbox
-from .design import Design
+from . import cgroups, namespaces, processes, slurm, toolbox
+from .design import CGROUPS, Design
 from .namespaces import Bind
 from .shell import ClusterError
 from .state import State
@@ -29,7 +29,8 @@ def root_script(state: State, tree: Path, design: Design, name: str) -> str:
     ]
     if second := design.flavour.scratch:
         binds.append(Bind(state.scratch, second, read_only=False))
-    return namespaces.root_script(tree, state.mountpoint, binds, hostname=name)
+    more = cgroups.IN_THE_NODE if design.has(CGROUPS) else ()
+    return namespaces.root_script(tree, state.mountpoint, binds, hostname=name, more=more)
 
 
 def start(state: State, tree: Path, name: str) -> None:
@@ -55,6 +56,8 @@ def _argv(state: State, tree: Path, name: str) -> list[str]:
     root = root_script(state, tree, state.design, name)
     unshare = ["unshare", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child"]
     network = ["nsenter", f"--net={state.namespaces / name}"]
+    if state.design.has(CGROUPS):
+        network += cgroups.joined_argv(state.root, state.mountpoint, name)
     return [*network, *unshare, "sh", "-c", root, "sh", *init]
 
 

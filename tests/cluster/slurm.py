@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import accounting
-from .design import CONTROLLER, IPV6_NAMES, IPV6_ONLY, Design
+from .design import CGROUPS, CONTROLLER, IPV6_NAMES, IPV6_ONLY, PREEMPTION, Design
 from .flavours.model import Flavour, Nodes
 
+# A job that is queued again waits cred_expire seconds, of which there are 120 by default.
+PREEMPTING = """\
+AuthInfo=cred_expire=5
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=low Nodes=ALL PriorityTier=1 GraceTime=15 MaxTime=1-00:00:00 State=UP
+PartitionName=high Nodes=ALL PriorityTier=2 PreemptMode=OFF MaxTime=1-00:00:00 State=UP
+"""
 HEALTHY = ("idle", "mixed", "allocated", "completing")
 
 
@@ -30,7 +38,7 @@ SlurmdLogFile=/var/log/slurm/slurmd.log
 MailProg=/bin/true
 
 # Works without cgroups and without the right to raise limits.
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{"cgroup" if design.has(CGROUPS) else "linuxproc"}
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 PropagateResourceLimits=NONE
@@ -51,7 +59,7 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
 
 SlurmdParameters=config_overrides
 GresTypes=gpu
-{_nodes_and_partitions(design.flavour)}"""
+{_nodes_and_partitions(design.flavour)}{PREEMPTING if design.has(PREEMPTION) else ""}"""
 
 
 def _nodes_and_partitions(flavour: Flavour) -> str:

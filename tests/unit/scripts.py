@@ -28,7 +28,7 @@ OURS = {
 }
 MPICH = {**OURS, "mpi.flavour": "mpich", "mpi.version": "4.1.2", "pmi.client": "pmi2"}
 TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None, ("--epochs", "5"))
-SLURM = Site(True, ("none", "pmi2", "pmix"), cwd="/scratch/ada")
+SLURM = Site(True, ("none", "pmi2", "pmix"), slurm_version="24.11.5", cwd="/scratch/ada")
 RUN = "/scratch/ada/runs/torch_mnist-1"
 
 

@@ -57,6 +57,16 @@ def test_only_slurm_22_05_names_a_kind_of_cgroup() -> None:
     assert set(texts.values()) == {"CgroupPlugin=disabled\n"}
 
 
+def test_preemption_and_cgroups_change_nothing_unless_asked_for() -> None:
+    plain = configure.files(Design(), 0)["slurm/slurm.conf"]
+    assert "proctrack/linuxproc" in plain
+    assert "Preempt" not in plain
+    asked = configure.files(Design(quirks=("cgroups", "preemption")), 0)
+    assert "proctrack/cgroup" in asked["slurm/slurm.conf"]
+    assert "PartitionName=low " in asked["slurm/slurm.conf"]
+    assert asked["slurm/cgroup.conf"].startswith("CgroupPlugin=cgroup/v1\n")
+
+
 @pytest.mark.parametrize("count", [0, -1, 65])
 def test_number_of_nodes_is_checked(count: int) -> None:
     with pytest.raises(ClusterError, match=f"--nodes {count}: from 1 to 64"):

@@ -23,9 +23,11 @@
 # recipe: from the image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 
-# Queue the job again, unless it was cancelled, or Slurm has done so.
+# Queue the job again, unless it was cancelled.
 again() {
   [ -z "$told_to_end" ] || return 1
+  # Slurm itself does so when a preempted job's script has ended.
+  case $(scontrol show job "$SLURM_JOB_ID") in *PreemptTime=[0-9]*) return ;; esac
   if [ "${SLURM_RESTART_COUNT:-0}" -ge 10 ]; then
     echo "runner: stopped early, and all 10 restarts are used; go on: sbatch $run/job.sbatch"
     return 1
@@ -42,6 +44,8 @@ finish() {
   mv "$run/exit.json.part" "$run/exit.json"
   exit "$code"
 }
+# Slurm may start a job again that has ended well, when it was preempted before (its ticket 25682).
+if [ -n "$SLURM_RESTART_COUNT" ] && grep -qs '"exit_code": 0,' "$run/exit.json"; then exit; fi
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
 trap finish EXIT
 ranks= warned= told_to_end=
