@@ -26,7 +26,7 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     parts += ["", *_header(plan, paths), f"run={shlex.quote(str(paths.root))}"]
     parts += scheduler.opening(plan, paths, cwd)
     parts += ["", *ending.opening(plan), "", *_same_image(plan), *_surroundings(plan)]
-    parts += staging.lines(plan, str(paths.code / staging.HELPER.name))
+    parts += staging.of(plan, str(paths.code / staging.HELPER.name))
     parts += [*_exports(plan, paths), "", *_check_of_host_mpi(plan, paths)]
     return "\n".join([*parts, *ending.around(plan, command(plan, paths)), ""])
 

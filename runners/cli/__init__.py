@@ -22,6 +22,7 @@ COMMANDS = {
     "wait": ("jobs", "Wait for a job's end and take over its exit code."),
     "cancel": ("jobs", "Cancel a job."),
     "result": ("jobs", "Show what a run reached."),
+    "data": ("data", "Fetch, pack, check, make up and stage datasets."),
     "recipes": ("info", "List the packaged trainers."),
     "pull": ("registry", "Pull an image, once, by its digest."),
     "push": ("registry", "Push an image to a registry."),

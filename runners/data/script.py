@@ -6,6 +6,7 @@ closes the pipe that it reads, or at a signal when Slurm cancels the job and sta
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..model import Dataset, Plan
@@ -23,39 +24,54 @@ def source(dataset: Dataset, staged: bool) -> str:
     return Expanded(f"$stage/{dataset.entry}") if staged else str(dataset.path)
 
 
-def lines(plan: Plan, helper: str) -> list[str]:
-    """Return the lines that bring the data to each node before the training; none without."""
-    if not plan.staged:
-        return []
-    root = quote(Expanded(plan.stage_root)) if plan.stage_root else SCRATCH
+@dataclass(frozen=True)
+class Staging:
+    """What is staged, and on which nodes of whose: `root` is "" for the job's own scratch."""
+
+    data: tuple[Dataset, ...]
+    scheduler: str
+    nodes: int
+    root: str = ""
+
+
+def of(plan: Plan, helper: str) -> list[str]:
+    """Return the lines of a job; none for one that stages nothing."""
+    nodes = plan.spec.resources.nodes
+    staging = Staging(plan.spec.data, plan.scheduler, nodes, plan.stage_root)
+    return lines(staging, helper) if plan.staged else []
+
+
+def lines(staging: Staging, helper: str) -> list[str]:
+    """Return the lines that bring the data to each node; `helper` is the folder of `stage`."""
+    root = quote(Expanded(staging.root)) if staging.root else SCRATCH
     text = [
         "# The data on each node's own disk; `hold` removes it once its input ends.",
         f"stage={root}",
         'stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$$"',
-        f'on_each_node() {{ {once_per_node(plan)}python3 {quote(helper)} "$@"; }}',
+        f'on_each_node() {{ {_once_per_node(staging)}python3 {quote(helper)} "$@"; }}',
         'exec {release}> >(on_each_node hold "$stage")',
         "holder=$!",
         AT_THE_END,
     ]
-    for dataset in plan.spec.data:
-        text += _bring(dataset, plan)
+    for dataset in staging.data:
+        text += _bring(dataset, staging)
     return [*text, ""]
 
 
-def once_per_node(plan: Plan) -> str:
+def _once_per_node(staging: Staging) -> str:
     """Return what starts a command once on each node of the job, beside other steps."""
-    if plan.scheduler == "local":
+    if staging.scheduler == "local":
         return ""
-    nodes = plan.spec.resources.nodes
+    nodes = staging.nodes
     argv = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
     return join([*argv, "--mpi=none", "--cpu-bind=none"]) + " "
 
 
-def _bring(dataset: Dataset, plan: Plan) -> list[str]:
+def _bring(dataset: Dataset, staging: Staging) -> list[str]:
     """One file goes to several nodes by sbcast, read once; what that did not do each node does."""
     path, entry = quote(str(dataset.path)), quote(dataset.entry)
     copy = f'on_each_node copy "$stage" {entry} {path} < /dev/null || exit'
-    if not (dataset.squashfs and plan.scheduler == "slurm" and plan.spec.resources.nodes > 1):
+    if not (dataset.squashfs and staging.scheduler == "slurm" and staging.nodes > 1):
         return [copy]
     room = f'on_each_node room "$stage" {path} < /dev/null || exit'
     return [room, f'sbcast --force {path} "$stage"/{entry}', copy]

@@ -1,0 +1,204 @@
+"""Commands about datasets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..model import Site
+from ..transfer.space import shown
+from . import show
+
+HELP = {"help_option_names": ["-h", "--help"]}
+COMPRESSIONS = ("gzip", "zstd", "lz4", "xz")
+KINDS = ("mnist", "cifar10", "imagenet", "tokens")
+FOLDER = click.Path(path_type=Path)
+_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
+
+
+@click.group("data", context_settings=HELP, epilog="Example: runner data fetch mnist")
+def data_command() -> None:
+    """Fetch, pack, check, make up and stage datasets."""
+
+
+@data_command.command("fetch", context_settings=HELP, epilog="Example: runner data fetch cifar10")
+@click.argument("name", required=False)
+@click.option("--mirror", multiple=True, metavar="URL", help="take the files from this folder")
+@click.option(
+    "--ca-certificate",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="trust this authority's certificate (PEM) too",
+)
+@_json
+def fetch_command(
+    name: str | None, mirror: tuple[str, ...], ca_certificate: Path | None, as_json: bool
+) -> None:
+    """Download the dataset NAME to scratch, once, by its checksums; without NAME list them.
+
+    Own datasets stand in runner.toml: [datasets.NAME] with urls and sha256. A download that was
+    cut goes on where it stopped. http_proxy, https_proxy and no_proxy are heeded.
+    """
+    from ..data import catalogue, fetch
+    from . import progress
+
+    if name is None:
+        _list(catalogue.everything(os.environ), as_json)
+        return
+    if ca_certificate:
+        os.environ["SSL_CERT_FILE"] = str(ca_certificate)  # OpenSSL reads it, SSL_CERT_DIR too
+    entry = catalogue.find(name, os.environ)
+    with progress.display() as display:
+        done = fetch.fetch(entry, mirror, os.environ, display)
+    if as_json:
+        show.print_json({**asdict(done), "path": str(done.path)})
+        return
+    state = "fetched" if done.fresh else "there already"
+    click.echo(f"{state}: {done.files} files, {shown(done.size)}", err=True)
+    click.echo(done.path)
+    click.echo(f"next: runner launch --data {name} ...", err=True)
+
+
+def _list(known: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show.print_json({name: asdict(entry) for name, entry in known.items()})
+        return
+    rows = []
+    for name, entry in known.items():
+        size = sum(source.size or 0 for source in entry.files)
+        rows.append([name, shown(size) if size else "-", entry.title])
+    show.table(rows, ["name", "download", "what it is"])
+
+
+@data_command.command(
+    "pack", context_settings=HELP, epilog="Example: runner data pack imagenet -o imagenet.sqsh"
+)
+@click.argument("folder", type=FOLDER)
+@click.option("--output", "-o", type=FOLDER, help="the file (default: FOLDER.sqsh)")
+@click.option(
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="gzip",
+    show_default=True,
+    help="every kernel and runtime reads gzip; zstd is quicker to read",
+)
+@click.option("--image", help="take mksquashfs out of this image")
+@_json
+def pack_command(
+    folder: Path, output: Path | None, compression: str, image: str | None, as_json: bool
+) -> None:
+    """Pack FOLDER into one squashfs file, which --data binds: one file to open, not a million.
+
+    The same folder always gives the same file. Its checksum is written beside it.
+    """
+    from ..data import pack
+    from ..images import choose
+    from . import progress
+
+    inside = choose.on_disk(image).path if image else None
+    target = output or Path(f"{os.path.normpath(folder)}.sqsh")
+    with progress.display() as display:
+        done = pack.pack(folder, target.absolute(), compression, inside, display)
+    if as_json:
+        show.print_json({**asdict(done), "path": str(done.path)})
+        return
+    content = done.content
+    click.echo(
+        f"packed {content.files} files in {content.folders} folders, {shown(content.size)}, "
+        f"into {shown(done.size)}",
+        err=True,
+    )
+    click.echo(target)
+    click.echo(f"next: runner launch --data NAME={target} ...", err=True)
+
+
+@data_command.command("check", context_settings=HELP, epilog="Example: runner data check mnist")
+@click.argument("path")
+@_json
+def check_command(path: str, as_json: bool) -> None:
+    """Look at all of PATH, a folder, a squashfs file or a known name; exit code 1 if it is damaged.
+
+    Its kind is found out: MNIST, CIFAR-10, a folder of images by class, tokens. Counts, headers,
+    labels and images are looked at, and checksums where they are known.
+    """
+    from ..data import examine
+    from . import progress
+
+    place = _place(path)
+    with progress.display() as display:
+        report = examine.examine(place, display)
+    if as_json:
+        faults = [{"file": file, "fault": what} for file, what in report.faults]
+        facts = {"path": str(place), "kind": report.kind, "facts": report.facts}
+        show.print_json({**facts, "whole": not faults, "faults": faults})
+    else:
+        show.table([["kind", report.kind], *map(list, report.facts.items())], headers=[])
+        for file, what in report.faults:
+            click.echo(f"damaged: {file}: {what}")
+    sys.exit(1 if report.faults else 0)
+
+
+def _place(path: str) -> Path:
+    """Return what a path or a name stands for, damaged or not."""
+    found = Path(path).expanduser()
+    if found.exists():
+        return found
+    from ..data import find
+
+    return find.located(path, _site().profile, os.environ).path
+
+
+@data_command.command(
+    "synth",
+    context_settings=HELP,
+    epilog="Example: runner data synth imagenet small --samples 2000",
+)
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("folder", type=FOLDER)
+@click.option("--samples", type=int, required=True, help="to train on; a fifth as many to test")
+@click.option("--seed", type=int, default=0, show_default=True, help="of the random numbers")
+@click.option("--classes", type=int, default=10, show_default=True, help="of images")
+@click.option("--size", type=int, default=64, show_default=True, help="pixels (imagenet)")
+@click.option("--vocabulary", type=int, default=256, show_default=True, help="of tokens")
+def synth_command(
+    kind: str, folder: Path, samples: int, seed: int, classes: int, size: int, vocabulary: int
+) -> None:
+    """Make up a dataset of a KIND in a new FOLDER, of any size, that can be learnt from.
+
+    For trials and tests: the files have the form of the real ones. Samples of tokens are tokens.
+    """
+    from ..data import synth
+
+    synth.write(kind, folder, synth.Asked(samples, seed, classes, size, vocabulary))
+    click.echo(folder)
+
+
+@data_command.command(
+    "stage",
+    context_settings=HELP,
+    epilog="Example: runner data stage imagenet.sqsh -- ls -l /tmp",
+)
+@click.argument("dataset", metavar="[NAME=]PATH")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def stage_command(dataset: str, command: tuple[str, ...]) -> None:
+    """Copy a dataset to each node's own scratch, run COMMAND with DATA_DIR set, remove the copy.
+
+    What `runner launch --stage-data node-local` does for a job, by hand: within an allocation on
+    all of its nodes, elsewhere on this machine.
+    """
+    from ..data import by_hand, find
+    from ..plan import datasets
+
+    here = _site()
+    data = find.all_of([dataset], here.profile, os.environ)
+    by_hand.run(by_hand.text(data, datasets.root(here), list(command), os.environ))
+
+
+def _site() -> Site:
+    from . import planning
+
+    return planning.look_around({}, None)

@@ -1,0 +1,77 @@
+"""Tokens of a language model: `train.bin` and `val.bin`, raw little-endian numbers, `meta.json`."""
+
+from __future__ import annotations
+
+import array
+import json
+import sys
+from pathlib import Path
+
+from .report import Report
+
+FILES = ("train.bin", "val.bin")
+META = "meta.json"
+CODES = {"uint16": "H", "uint32": "I"}
+AT_ONCE = 1 << 22  # tokens
+
+
+def fits(folder: Path) -> bool:
+    """Whether the tokens to train on are there."""
+    return (folder / FILES[0]).exists()
+
+
+def check(folder: Path, report: Report) -> None:
+    """Look at the description, and at each token against the vocabulary."""
+    described = _described(folder, report)
+    if described is None:
+        return
+    vocabulary, kind = described
+    report.fact("vocabulary", vocabulary)
+    report.fact("dtype", kind)
+    for name in FILES:
+        _tokens(folder / name, vocabulary, CODES[kind], report)
+
+
+def _described(folder: Path, report: Report) -> tuple[int, str] | None:
+    try:
+        meta = json.loads((folder / META).read_text(encoding="utf-8"))
+        vocabulary, kind = int(meta["vocabulary"]), str(meta.get("dtype", "uint16"))
+    except FileNotFoundError:
+        report.fault(META, "missing")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        report.fault(META, f"has no vocabulary: {type(error).__name__}: {error}")
+    else:
+        if kind in CODES and vocabulary > 0:
+            return vocabulary, kind
+        report.fault(META, f"vocabulary {vocabulary}, dtype {kind!r}: not {' or '.join(CODES)}")
+    return None
+
+
+def _tokens(path: Path, vocabulary: int, code: str, report: Report) -> None:
+    width = array.array(code).itemsize
+    try:
+        size = path.stat().st_size
+        if size % width or not size:
+            report.fault(path.name, f"{size} bytes are no whole number of tokens of {width}")
+        report.fact(f"{path.stem} tokens", size // width)
+        _below(path, vocabulary, array.array(code), report)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        report.fault(path.name, "missing" if missing else f"cannot be read: {error.strerror}")
+
+
+def _below(path: Path, vocabulary: int, empty: array.array[int], report: Report) -> None:
+    """Note the first token that is not in the vocabulary."""
+    with path.open("rb") as file:
+        before = 0
+        while chunk := file.read(AT_ONCE * empty.itemsize):
+            some = array.array(empty.typecode)
+            some.frombytes(chunk[: len(chunk) // empty.itemsize * empty.itemsize])
+            if sys.byteorder == "big":
+                some.byteswap()
+            if some and max(some) >= vocabulary:
+                wrong = next(i for i, token in enumerate(some) if token >= vocabulary)
+                what = f"token {some[wrong]} at {before + wrong} is not below {vocabulary}"
+                report.fault(path.name, what)
+                return
+            before += len(some)

@@ -1,0 +1,154 @@
+"""Brings a public dataset to scratch: once, on the login node, whole and checked, or not at all.
+
+What is half there waits in `.fetch/NAME` beside the datasets, so that the next try goes on where
+this one stopped. A dataset gets its name by one rename.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import places
+from ..errors import NotVerified, Refused, RunnerError, SystemFault
+from ..transfer import download, space
+from ..transfer.alone import alone
+from ..transfer.progress import Progress
+from . import archive, manifest, resume
+from .catalogue import Entry, Source
+
+UNPACKED = 1.1  # an archive's content is taken to be this much larger, where it is compressed
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A dataset on disk; `fresh` when it was not there before."""
+
+    path: Path
+    files: int
+    size: int
+    fresh: bool
+
+
+def fetch(entry: Entry, mirrors: Sequence[str], env: Mapping[str, str], say: Progress) -> Fetched:
+    """Return the dataset, downloaded if it is not there.
+
+    `mirrors` are addresses of folders to take the files from instead. Raises Refused among the
+    ranks of a job and where the disk is too small, NotVerified for files that are not what they
+    should be, SystemFault when no server has them.
+    """
+    _refuse_in_a_rank(entry, env)
+    target = places.data() / entry.name
+    with alone(places.data() / ".fetch" / f"{entry.name}.lock", say, f"fetches {entry.name}"):
+        if target.exists():
+            return _there(target, fresh=False)
+        work = _workplace(entry)
+        _check_room(entry, work)
+        for source in entry.files:
+            _bring(source, mirrors, work, say)
+        _finish(entry, work, target, say)
+        return _there(target, fresh=True)
+
+
+def _refuse_in_a_rank(entry: Entry, env: Mapping[str, str]) -> None:
+    tasks = env.get("SLURM_NTASKS", "")
+    if env.get("SLURM_PROCID") and tasks.isdigit() and int(tasks) > 1:
+        raise Refused(
+            f"this is one of {tasks} ranks, and each would fetch {entry.name}",
+            f"SLURM_PROCID is {env['SLURM_PROCID']}",
+            f"runner data fetch {entry.name}, once, on the login node",
+        )
+
+
+def _workplace(entry: Entry) -> Path:
+    """Return the folder of what is half there, `files` for downloads."""
+    work = places.data() / ".fetch" / entry.name
+    try:
+        (work / "files").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SystemFault(f"cannot write {work}", str(error.strerror)) from None
+    return work
+
+
+def _check_room(entry: Entry, work: Path) -> None:
+    """Archives take their room twice: packed and unpacked."""
+    needed = sum(int((s.size or 0) * (1 + UNPACKED * s.unpack)) for s in entry.files)
+    there = sum(path.stat().st_size for path in (work / "files").iterdir())
+    space.check(work, max(0, needed - there), entry.name)
+
+
+def _bring(source: Source, mirrors: Sequence[str], work: Path, say: Progress) -> None:
+    """Have one file in `files`, whole, from the first server that gives it."""
+    done = work / "files" / source.name
+    if done.exists():
+        return
+    urls = [f"{mirror.rstrip('/')}/{source.name}" for mirror in mirrors] or list(source.urls)
+    failed: list[RunnerError] = []
+    for url in urls:
+        try:
+            _one(url, source, done, say)
+            return
+        except RunnerError as error:
+            failed.append(error)
+            if len(urls) > len(failed):
+                say.say(f"{error.message}; trying the next address")
+    raise _all_failed(source, failed)
+
+
+def _one(url: str, source: Source, done: Path, say: Progress) -> None:
+    """Download from one address; what went on from an older part and is wrong is begun anew."""
+    part = done.with_name(done.name + ".part")
+    while True:
+        whole = resume.download(url, part, source.size, say)
+        digest = download.digest_of(part, source.name, say)
+        if digest == f"sha256:{source.sha256}":
+            part.replace(done)
+            return
+        size = part.stat().st_size
+        resume.forget(part)
+        if whole:
+            evidence = f"{url}\nwanted sha256:{source.sha256}\ncame   {digest}, {size} bytes"
+            raise NotVerified(f"{source.name} is not what it should be; removed", evidence)
+        say.say(f"{source.name}: the part that was here does not fit; from the beginning")
+
+
+def _all_failed(source: Source, failed: list[RunnerError]) -> RunnerError:
+    if len(failed) == 1:
+        return failed[0]
+    wrong = [error for error in failed if isinstance(error, NotVerified)]
+    kind = type(wrong[0]) if wrong else SystemFault
+    lines = "\n".join(str(error) for error in failed)
+    return kind(f"no address gave {source.name}", lines, "--mirror URL, of a folder that has it")
+
+
+def _finish(entry: Entry, work: Path, target: Path, say: Progress) -> None:
+    """Unpack, write down what is there, and give it its name."""
+    made = work / "dataset"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    try:
+        for source in entry.files:
+            packed = work / "files" / source.name
+            if source.unpack:
+                say.begin(f"unpacking {source.name}")
+                archive.unpack(packed, made)
+            else:
+                os.link(packed, made / source.name)
+        manifest.write(manifest.of_folder(made, entry.name, say), made)
+        made.rename(target)
+    except OSError as error:
+        shutil.rmtree(made, ignore_errors=True)
+        raise space.fault(target, error) from None
+    except RunnerError:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    shutil.rmtree(work)
+
+
+def _there(path: Path, fresh: bool) -> Fetched:
+    known = manifest.read(path)
+    files = known.files if known else {}
+    return Fetched(path, len(files), sum(file.size for file in files.values()), fresh)

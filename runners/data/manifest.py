@@ -1,0 +1,81 @@
+"""What a dataset consists of: each file with its size and SHA-256, in `manifest.json`.
+
+`fetch` and `synth` write it into the folder, `pack` beside the squashfs file; `check` compares.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import Refused
+from ..jobs import read_json, write_json
+from ..transfer import download
+from ..transfer.progress import Progress
+
+FILE = "manifest.json"
+BESIDE = ".manifest.json"  # after the name of a squashfs file
+
+
+@dataclass(frozen=True)
+class File:
+    """Size in bytes, and SHA-256 in hex."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A dataset's name and its files, by path below its folder with `/` between parts."""
+
+    dataset: str
+    files: dict[str, File]
+
+
+def path_of(dataset: Path) -> Path:
+    """Return where the manifest of a folder, or of a squashfs file, is."""
+    return dataset / FILE if dataset.is_dir() else dataset.with_name(dataset.name + BESIDE)
+
+
+def names(folder: Path) -> Iterator[str]:
+    """Yield the files below a folder in order, without the manifest itself."""
+    for path, below, files in os.walk(folder):
+        below.sort()
+        for name in sorted(files):
+            relative = os.path.relpath(os.path.join(path, name), folder)
+            if relative != FILE:
+                yield relative
+
+
+def of_folder(folder: Path, dataset: str, say: Progress) -> Manifest:
+    """Return the manifest of what is in a folder; every byte is read."""
+    files = {}
+    for name in names(folder):
+        path = folder / name
+        digest = download.digest_of(path, name, say).partition(":")[2]
+        files[name] = File(path.stat().st_size, digest)
+    return Manifest(dataset, files)
+
+
+def write(found: Manifest, dataset: Path) -> None:
+    """Write it, whole or not at all."""
+    write_json(path_of(dataset), asdict(found))
+
+
+def read(dataset: Path) -> Manifest | None:
+    """Return the manifest of a dataset, None where there is none; raise Refused for another file.
+
+    A `manifest.json` of somebody else's, without our keys, counts as none.
+    """
+    content: Any = read_json(path_of(dataset))
+    if not isinstance(content, dict) or set(content) != {"dataset", "files"}:
+        return None
+    try:
+        files = {name: File(**facts) for name, facts in content["files"].items()}
+    except (TypeError, AttributeError) as error:
+        raise Refused(f"{path_of(dataset)} is not a manifest", str(error)) from None
+    return Manifest(content["dataset"], files)

@@ -1,0 +1,171 @@
+"""A folder as one squashfs file: one file to open instead of a million, mounted by the runtime.
+
+The same folder gives the same file, byte for byte: no owners, no times of packing, one order.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import shell
+from ..errors import Refused, SystemFault, UsageError
+from ..transfer import download, space
+from ..transfer.progress import Progress
+from . import manifest
+
+LIBEXEC = (
+    "/usr/libexec/apptainer/bin",
+    "/usr/lib/x86_64-linux-gnu/apptainer/bin",
+    "/usr/local/libexec/apptainer/bin",
+)
+COMPRESSIONS = ("gzip", "zstd", "lz4", "xz")
+SHOWN = 5  # names of a kind in a message; there may be thousands
+# -all-root and fixed times: who packed it, and when, is no part of the data.
+PLAIN = ("-all-root", "-no-xattrs", "-noappend", "-no-progress", "-quiet")
+TIMELESS = ("-mkfs-time", "0", "-all-time", "0")  # mksquashfs 4.4 and newer
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a folder holds: files, folders and bytes."""
+
+    files: int
+    folders: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The squashfs file, what is in it, and its own size."""
+
+    path: Path
+    content: Counted
+    size: int
+    sha256: str
+
+
+def pack(folder: Path, output: Path, compression: str, image: Path | None, say: Progress) -> Packed:
+    """Pack a folder; mksquashfs is the host's, Apptainer's, or the one in an `image`.
+
+    Raises UsageError and Refused for a folder that cannot be packed whole, each file named, and
+    SystemFault when mksquashfs fails. Nothing half-made stays.
+    """
+    content = look(folder)
+    _check_output(folder, output)
+    space.check(output.parent, content.size, output.name)
+    part = output.with_name(f".{output.name}.{os.getpid()}.part")
+    command = _command(image, [folder, output.parent])
+    try:
+        _run(command, folder, part, compression, content, say)
+        digest = download.digest_of(part, output.name, say).partition(":")[2]
+        size = part.stat().st_size
+        part.replace(output)
+    finally:
+        part.unlink(missing_ok=True)
+    found = manifest.Manifest(output.name, {output.name: manifest.File(size, digest)})
+    manifest.write(found, output)
+    return Packed(output, content, size, digest)
+
+
+def look(folder: Path) -> Counted:
+    """Count what a folder holds; raise UsageError or Refused when it cannot be packed whole."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder")
+    files = folders = size = 0
+    unreadable: list[str] = []
+    outside: list[str] = []
+    root = folder.resolve()
+    for path, below, names in os.walk(folder, onerror=lambda e: unreadable.append(e.filename)):
+        folders += len(below)
+        for name in (*names, *below):
+            full = os.path.join(path, name)
+            if os.path.islink(full):
+                if not _inside(full, root):
+                    outside.append(f"{full} -> {os.readlink(full)}")
+            elif name in names and not os.access(full, os.R_OK):
+                unreadable.append(full)
+        files += len(names)
+        size += sum(os.lstat(os.path.join(path, name)).st_size for name in names)
+    _refuse(unreadable, f"{folder} has {len(unreadable)} files or folders that you may not read")
+    _refuse(outside, f"{folder} has {len(outside)} links that lead out of it, or to nothing")
+    if not files:
+        raise Refused(f"{folder} is empty: there is nothing to pack")
+    return Counted(files, folders, size)
+
+
+def _inside(link: str, root: Path) -> bool:
+    """Whether a link will work in the packed tree too: relative, to something below the root."""
+    if os.path.isabs(os.readlink(link)) or not os.path.exists(link):
+        return False
+    return root in Path(os.path.realpath(link)).parents
+
+
+def _refuse(names: list[str], what: str) -> None:
+    if names:
+        more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+        raise Refused(what, "\n".join([*sorted(names)[:SHOWN], *more]))
+
+
+def _check_output(folder: Path, output: Path) -> None:
+    if output.is_dir() or not output.parent.is_dir():
+        raise UsageError(f"{output} cannot be a file: its folder must exist, and it be none itself")
+    if folder.resolve() in output.resolve().parents:
+        raise UsageError(f"{output} would lie in the folder that is packed", remedy="-o FILE")
+    if not os.access(output.parent, os.W_OK):
+        raise Refused(f"cannot write in {output.parent}", remedy="-o FILE, in another folder")
+
+
+def find() -> str | None:
+    """Return the mksquashfs of the host, or the one that Apptainer brings along."""
+    return shutil.which("mksquashfs") or shutil.which("mksquashfs", path=os.pathsep.join(LIBEXEC))
+
+
+def _command(image: Path | None, folders: list[Path]) -> list[str]:
+    if image is not None:
+        from ..images import runtime
+        from ..model import BindMount
+        from ..runtimes.apptainer import bind_argv
+
+        binds = [str(folder.resolve()) for folder in folders]
+        options = [word for path in binds for word in bind_argv(BindMount(path, path))]
+        return [runtime.command(), "exec", *options, str(image), "mksquashfs"]
+    found = find()
+    if found is None:
+        raise Refused(
+            "mksquashfs is not on this machine",
+            f"neither on the PATH nor in {', '.join(LIBEXEC)}",
+            "module load squashfs-tools\nrunner data pack --image IMAGE, of one that has it",
+        )
+    return [found]
+
+
+def _run(
+    command: list[str], folder: Path, part: Path, compression: str, content: Counted, say: Progress
+) -> None:
+    words = [str(folder.resolve()), str(part.resolve()), *PLAIN, *_timeless(command, say)]
+    say.begin(f"packing {folder}", content.size)
+
+    def tick() -> None:
+        say.at(part.stat().st_size if part.exists() else 0)
+
+    # mksquashfs takes the times from there or from its options, not from both.
+    env = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
+    done = shell.watch([*command, *words, "-comp", compression], tick, env)
+    if done.code == 0:
+        return
+    if re.search("no space left|disk quota", done.out, re.IGNORECASE):
+        raise space.full(part.parent, done.out)
+    raise SystemFault(f"mksquashfs could not pack {folder}", done.out.strip()[-2000:])
+
+
+def _timeless(command: list[str], say: Progress) -> tuple[str, ...]:
+    """Return the options for fixed times, none for a mksquashfs that is older than they are."""
+    told = re.search(r"version (\d+)\.(\d+)", shell.run([*command, "-version"]).out)
+    if told and (int(told[1]), int(told[2])) >= (4, 4):
+        return TIMELESS
+    say.say("this mksquashfs is older than 4.4: packing the same folder again gives another file")
+    return ()
