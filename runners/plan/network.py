@@ -7,6 +7,9 @@ from ..rank.gpu import older
 from ..sites import adapt
 from .notes import Notes
 
+# 2 ranks on 2 cores, the network of torch_mnist, beside jobs of others (make bench-train).
+MEASURED = "make bench-train: 3 times as many steps/s as without"
+
 
 def interface(spec: JobSpec, controller: str, one_node: bool, notes: Notes) -> None:
     """Say which interface Gloo will use; MPI and NCCL choose by themselves or by the site's."""
@@ -27,16 +30,23 @@ def variables(
     """Set what MPI in containers and what the site's network needs."""
     if controller == "mpi" and runtime != "none":
         _mpi_in_containers(spec, image, notes)
-    if controller == "mpi" and spec.resources.overcommit:
-        notes.set(
-            "OMPI_MCA_mpi_yield_when_idle",
-            "1",
-            "ranks that share a CPU give it up while they wait",
-        )
+    if controller == "mpi":
+        _give_way(spec, image, notes)
     if site.profile:
         notes.variables += adapt.variables(spec, site.profile)
     for name in [v.name for v in notes.variables if v.name in site.environment]:
         notes.warn(f"your {name}={site.environment[name]} is kept")
+
+
+def _give_way(spec: JobSpec, image: ImageInfo, notes: Notes) -> None:
+    """Open MPI waits by asking again and again, which takes a core from whoever computes."""
+    name = "OMPI_MCA_mpi_yield_when_idle"
+    if spec.resources.overcommit:
+        notes.set(name, "1", "ranks that share a CPU give it up while they wait")
+    elif not spec.resources.wants_gpus and image.fact("mpi.flavour") in ("", "openmpi"):
+        reason = "on CPUs Horovod's thread shares a rank's cores with training"
+        notes.set(name, "1", reason)
+        notes.choose("waiting in MPI", "gives way to others", reason, MEASURED)
 
 
 def _mpi_in_containers(spec: JobSpec, image: ImageInfo, notes: Notes) -> None:

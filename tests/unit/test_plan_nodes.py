@@ -153,3 +153,22 @@ def test_ranks_that_share_a_cpu_give_it_up_while_they_wait() -> None:
     made = solved(Resources(ntasks_per_node=40, overcommit=True), image=image)
     assert not made.refusals
     assert "OMPI_MCA_mpi_yield_when_idle" in {variable.name for variable in made.variables}
+
+
+@pytest.mark.parametrize(
+    ("asked", "flavour", "expected"),
+    [
+        (Resources(cpus_per_task=4), "openmpi", True),
+        (Resources(cpus_per_task=4, gpus_per_node="1"), "openmpi", False),
+        (Resources(cpus_per_task=4), "mpich", False),
+    ],
+)
+def test_on_cpus_a_rank_that_waits_in_mpi_gives_way_to_training(
+    asked: Resources, flavour: str, expected: bool
+) -> None:
+    image = replace(IMAGE, labels={"horovod.controllers": "mpi", "mpi.flavour": flavour})
+    made = solved(asked, image=image)
+    names = {variable.name for variable in made.variables}
+    assert ("OMPI_MCA_mpi_yield_when_idle" in names) is expected
+    told = [decision for decision in made.decisions if decision.what == "waiting in MPI"]
+    assert [bool(decision.evidence) for decision in told] == [True] * expected

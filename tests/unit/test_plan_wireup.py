@@ -127,7 +127,14 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
 @pytest.mark.parametrize(
     ("image", "names"),
     [
-        (OPENMPI, {"OMPI_MCA_btl_vader_single_copy_mechanism", "PMIX_MCA_gds"}),
+        (
+            OPENMPI,
+            {
+                "OMPI_MCA_btl_vader_single_copy_mechanism",
+                "OMPI_MCA_mpi_yield_when_idle",
+                "PMIX_MCA_gds",
+            },
+        ),
         (MPICH, {"UCX_TLS", "MPIR_CVAR_CH4_NETMOD"}),
         (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ucx"), {"UCX_TLS"}),
         (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ofi"), {"MPIR_CVAR_CH4_NETMOD"}),

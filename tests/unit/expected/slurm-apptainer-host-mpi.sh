@@ -14,6 +14,7 @@
 # --nv: no (the job asks for no GPU)
 # data: mpi (the CPUs' way that goes with the controller)
 # threads: 1 (the CPUs for each rank)
+# waiting in MPI: gives way to others (on CPUs Horovod's thread shares a rank's cores with training)
 # host MPI: in the image (found beside this machine's mpirun)
 # recipe: from the image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
@@ -35,6 +36,7 @@ unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
 export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
+export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
 export APPTAINER_NO_EVAL=1
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1

@@ -20,6 +20,7 @@
 # data: mpi (the CPUs' way that goes with the controller)
 # CPUs for each rank: 2 (as asked)
 # threads: 2 (the CPUs for each rank)
+# waiting in MPI: gives way to others (on CPUs Horovod's thread shares a rank's cores with training)
 # recipe: from the image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 
@@ -38,6 +39,7 @@ trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
+export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
 export PATH=/scratch/ada/conda/bin:"$PATH"
 export PYTHONNOUSERSITE=1
 export OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
