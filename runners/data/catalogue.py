@@ -17,6 +17,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # Each key of a file with the kind of its value.
 KEYS = {"urls": list, "sha256": str, "size": int, "unpack": bool}
+WORDS = {list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
 NEEDED = ("urls", "sha256")
 
 
@@ -90,7 +91,7 @@ def _source(origin: str, table: Any) -> Source:
         if key not in KEYS:
             raise UsageError(f"{origin} has the unknown key {key!r}", nearest(key, KEYS))
         if type(value) is not KEYS[key]:
-            raise UsageError(f"{origin}: {key} = {value!r} must be a {KEYS[key].__name__}")
+            raise UsageError(f"{origin}: {key} = {value!r} must be {WORDS[KEYS[key]]}")
     missing = [key for key in NEEDED if not table.get(key)]
     if missing:
         raise UsageError(f"{origin} lacks {' and '.join(missing)}")

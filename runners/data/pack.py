@@ -164,8 +164,12 @@ def _run(
 
 def _timeless(command: list[str], say: Progress) -> tuple[str, ...]:
     """Return the options for fixed times, none for a mksquashfs that is older than they are."""
-    told = re.search(r"version (\d+)\.(\d+)", shell.run([*command, "-version"]).out)
-    if told and (int(told[1]), int(told[2])) >= (4, 4):
+    answer = shell.run([*command, "-version"])
+    told = re.search(r"version (\d+)\.(\d+)", answer.out)
+    if told is None:
+        words = answer.err.strip() or answer.out.strip()
+        raise Refused(f"{' '.join(command[-2:])} does not run", words)
+    if (int(told[1]), int(told[2])) >= (4, 4):
         return TIMELESS
     say.say("this mksquashfs is older than 4.4: packing the same folder again gives another file")
     return ()

@@ -1,0 +1,279 @@
+"""Fetching: a real server with real faults, archives of strangers, the catalogue."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.data import archive, catalogue, examine, fetch, manifest
+from runners.data.catalogue import Entry, Source
+from runners.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
+from tests import faulty
+
+CONTENT = bytes(range(256)) * 400
+
+
+class Quiet:
+    """Progress that only remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        pass
+
+    def at(self, done: int) -> None:
+        pass
+
+
+class Web:
+    """The server with faults, a scratch folder, and one dataset of one file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.asked, self.say = folder, [], Quiet()  # type: ignore[var-annotated]
+        self.server = faulty.server(folder, self.asked)
+        (folder / "a.bin").write_bytes(CONTENT)
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def url(self, fault: str, name: str = "a.bin") -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}/{fault}/{name}"
+
+    def entry(self, *faults: str, name: str = "a.bin", unpack: bool = False) -> Entry:
+        data = (self.folder / name).read_bytes()
+        urls = tuple(self.url(fault, name) for fault in faults)
+        digest = hashlib.sha256(data).hexdigest()
+        return Entry("one", "", (Source(urls, digest, len(data), unpack),))
+
+    def fetch(self, entry: Entry, *mirrors: str, **env: str) -> fetch.Fetched:
+        return fetch.fetch(entry, mirrors, env, self.say)
+
+
+@pytest.fixture
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path / "scratch"))
+    (tmp_path / "www").mkdir()
+    web = Web(tmp_path / "www")
+    yield web
+    web.server.shutdown()
+    web.server.server_close()
+
+
+def leftovers(tmp_path: Path) -> list[str]:
+    return sorted(p.name for p in (tmp_path / "scratch" / "data").rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("fault", ["ok", "plain", "redirect", "slow", "cut", "changed"])
+def test_what_can_be_had_is_had_whole(web: Web, fault: str) -> None:
+    done = web.fetch(web.entry(fault))
+    assert (done.path / "a.bin").read_bytes() == CONTENT
+    assert (done.files, done.size, done.fresh) == (1, len(CONTENT), True)
+    assert examine.examine(done.path, web.say).faults == []
+
+
+def test_a_cut_download_goes_on_where_it_stopped(web: Web) -> None:
+    web.fetch(web.entry("cut"))
+    assert web.asked[0] == "cut a.bin"
+    starts = [int(asked.rpartition("=")[2][:-1]) for asked in web.asked[1:]]
+    assert starts == sorted(set(starts))
+    assert starts[0] == -(-len(CONTENT) // 3)
+
+
+def test_the_next_run_goes_on_too(web: Web, tmp_path: Path) -> None:
+    part = tmp_path / "scratch" / "data" / ".fetch" / "one" / "files" / "a.bin.part"
+    entry = web.entry("ok")
+    part.parent.mkdir(parents=True)
+    from runners.data import resume
+
+    part.write_bytes(CONTENT[:1000])
+    mark = f'{{"url": "{resume._hash(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
+    part.with_suffix(".from").write_text(mark)
+    web.fetch(entry)
+    assert web.asked == ["ok a.bin bytes=1000-"]
+
+
+def test_an_older_part_that_does_not_fit_is_begun_anew(web: Web, tmp_path: Path) -> None:
+    part = tmp_path / "scratch" / "data" / ".fetch" / "one" / "files" / "a.bin.part"
+    entry = web.entry("ok")
+    part.parent.mkdir(parents=True)
+    from runners.data import resume
+
+    part.write_bytes(b"x" * 1000)
+    mark = f'{{"url": "{resume._hash(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
+    part.with_suffix(".from").write_text(mark)
+    done = web.fetch(entry)
+    assert (done.path / "a.bin").read_bytes() == CONTENT
+    assert web.asked == ["ok a.bin bytes=1000-", "ok a.bin"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "words"),
+    [
+        ("missing", SystemFault, "404 Not Found"),
+        ("error", SystemFault, "500 Internal Server Error"),
+        ("wrong", NotVerified, "wanted sha256:"),
+        ("other", Refused, "is another file: 102395 bytes instead of 102400"),
+    ],
+)
+def test_what_cannot_be_had_leaves_nothing(
+    web: Web, tmp_path: Path, fault: str, kind: type[RunnerError], words: str
+) -> None:
+    with pytest.raises(kind) as error:
+        web.fetch(web.entry(fault))
+    assert words in str(error.value)
+    assert leftovers(tmp_path) == ["one.lock"]
+
+
+def test_the_next_address_is_tried(web: Web) -> None:
+    done = web.fetch(web.entry("missing", "wrong", "ok"))
+    assert done.fresh
+    assert [line.split()[0] for line in web.asked] == ["missing", "wrong", "ok"]
+    assert any("cannot be had; trying the next address" in line for line in web.say.said)
+
+
+def test_no_address_has_it(web: Web) -> None:
+    with pytest.raises(NotVerified) as error:
+        web.fetch(web.entry("missing", "wrong"))
+    assert "no address gave a.bin" in str(error.value)
+    assert "404" in str(error.value)
+    assert "--mirror URL" in str(error.value)
+
+
+def test_a_mirror_takes_the_place_of_the_addresses(web: Web) -> None:
+    web.fetch(web.entry("error"), web.url("ok", ""))
+    assert web.asked == ["ok a.bin"]
+
+
+def test_a_server_that_is_not_there(web: Web) -> None:
+    web.server.shutdown()
+    web.server.server_close()
+    with pytest.raises(SystemFault, match="does not answer"):
+        web.fetch(web.entry("ok"))
+
+
+def test_two_at_once_download_once(web: Web) -> None:
+    done: list[fetch.Fetched] = []
+    entry = web.entry("slow")
+    both = [threading.Thread(target=lambda: done.append(web.fetch(entry))) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert sorted(one.fresh for one in done) == [False, True]
+    assert web.asked == ["slow a.bin"]
+
+
+def test_not_by_each_rank(web: Web) -> None:
+    with pytest.raises(Refused, match="once, on the login node"):
+        web.fetch(web.entry("ok"), SLURM_PROCID="1", SLURM_NTASKS="4")
+    assert web.fetch(web.entry("ok"), SLURM_PROCID="0", SLURM_NTASKS="1").fresh
+
+
+def test_no_room(web: Web) -> None:
+    entry = web.entry("ok")
+    huge = Entry("one", "", (Source(entry.files[0].urls, "0" * 64, 10**15),))
+    with pytest.raises(Refused, match="no space for one: it needs 1000"):
+        web.fetch(huge)
+    assert web.asked == []
+
+
+def tar(path: Path, *members: tuple[str, bytes | None, dict[str, Any]]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, data, facts in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data or b"")
+            for key, value in facts.items():
+                setattr(info, key, value)
+            archive.addfile(info, io.BytesIO(data) if data is not None else None)
+    return path
+
+
+def test_an_archive_is_unpacked(web: Web) -> None:
+    tar(web.folder / "a.tar.gz", ("in/x", b"hello", {"mode": 0o4777}), ("in/y/z", b"you", {}))
+    done = web.fetch(web.entry("cut", name="a.tar.gz", unpack=True))
+    assert (done.path / "in" / "x").read_bytes() == b"hello"
+    assert (done.path / "in" / "x").stat().st_mode & 0o7777 == 0o644
+    known = manifest.read(done.path)
+    assert known is not None
+    assert sorted(known.files) == ["in/x", "in/y/z"]
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "words"),
+    [
+        ("../out", {}, "outside of its folder"),
+        ("/etc/out", {}, "outside of its folder"),
+        ("a/../../out", {}, "outside of its folder"),
+        ("a", {"type": tarfile.SYMTYPE, "linkname": "/etc"}, "holds a link"),
+        ("a", {"type": tarfile.LNKTYPE, "linkname": "../x"}, "holds a link"),
+        ("a", {"type": tarfile.CHRTYPE}, "a device or pipe"),
+        ("a", {"type": tarfile.FIFOTYPE}, "a device or pipe"),
+    ],
+)
+def test_a_hostile_archive_writes_nothing(
+    web: Web, tmp_path: Path, name: str, facts: dict[str, Any], words: str
+) -> None:
+    hostile = (name, None if facts else b"", facts)
+    tar(web.folder / "a.tar.gz", ("fine", b"x", {}), hostile)
+    with pytest.raises(Refused, match=words):
+        web.fetch(web.entry("ok", name="a.tar.gz", unpack=True))
+    assert not (tmp_path / "scratch" / "data" / "one").exists()
+    assert "fine" not in leftovers(tmp_path)
+    assert not (tmp_path / "scratch" / "out").exists()
+
+
+def test_a_damaged_archive(tmp_path: Path) -> None:
+    whole = tar(tmp_path / "a.tar.gz", ("x", os.urandom(100_000), {})).read_bytes()
+    (tmp_path / "b.tar.gz").write_bytes(whole[:50_000])
+    with pytest.raises(Refused, match="no whole tar file"):
+        archive.unpack(tmp_path / "b.tar.gz", tmp_path)
+
+
+def test_the_shipped_catalogue() -> None:
+    known = catalogue.shipped()
+    assert [source.name for source in known["mnist"].files] == [
+        "train-images-idx3-ubyte.gz",
+        "train-labels-idx1-ubyte.gz",
+        "t10k-images-idx3-ubyte.gz",
+        "t10k-labels-idx1-ubyte.gz",
+    ]
+    sources = [source for entry in known.values() for source in entry.files]
+    assert all(len(source.urls) > 1 and source.size for source in sources)
+    with pytest.raises(NotFound, match="did you mean mnist"):
+        catalogue.find("mnits", {})
+
+
+GOOD = f'urls = ["http://h/a.tar"]\nsha256 = "{"0" * 64}"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GOOD + "sise = 3\n", "did you mean size"),
+        ('urls = ["http://h/a.tar"]\n', "lacks sha256"),
+        (GOOD.replace("0" * 64, "abc"), "64 hexadecimal digits"),
+        (GOOD + "size = 'x'\n", "must be a whole number"),
+        (GOOD.replace("a.tar", ""), "plain file name"),
+        ("files = []\n", "may have title, files"),
+    ],
+)
+def test_a_faulty_entry_of_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runner.toml").write_text(f"[datasets.mine]\n{GOOD}")
+    assert catalogue.find("mine", {"XDG_CONFIG_HOME": "none"}).files[0].name == "a.tar"
+    (tmp_path / "runner.toml").write_text(f"[datasets.mine]\n{text}")
+    with pytest.raises(UsageError) as error:
+        catalogue.find("mine", {"XDG_CONFIG_HOME": "none"})
+    assert words in str(error.value)
