@@ -69,17 +69,41 @@ def goal(args: Namespace, optimizer: Any, loss: tf.Tensor) -> tf.Tensor:
     return optimizer.scale_loss(loss) if args.amp else loss
 
 
-def sum_of_passes(one_pass: Any, parts: Any, weight: tf.Tensor) -> Any:
-    """Return the sums of losses and of gradients over the passes of one step, done in turn.
+def passes(args: Namespace, batch: common.Batch) -> list[tuple[Any, Any]]:
+    """Return the samples of each backward pass of a step, and the factor for their sum of losses.
 
-    `one_pass(x, y, weight)` is compiled by itself, so that it is traced once for all passes.
+    The factor is that of the mean over all ranks, for Adasum that of this rank's own. An empty part
+    is one sample of factor 0: TensorFlow 2.21 with oneDNN fails on convolutions of nothing ("input
+    depth must be evenly divisible by filter depth").
     """
-    loss, gradients = one_pass(*parts[0], weight)
-    for x, y in parts[1:]:
-        with tf.control_dependencies([loss, *gradients]):  # the memory of one pass at a time
-            more, others = one_pass(x, y, weight)
-        loss, gradients = loss + more, [a + b for a, b in zip(gradients, others)]
-    return loss, gradients
+    factor = tf.constant(1 / max(1, batch.own) if args.adasum else batch.weight, tf.float32)
+    nothing = np.zeros(1, np.int64), tf.constant(0.0)
+    return [(part, factor) if len(part) else nothing for part in batch.parts]
+
+
+def earlier_passes(backward: Any, parts: Sequence[Any]) -> list[Any]:
+    """Return the sums of what `backward` returns for all parts of a step but the last.
+
+    Empty if there is but one. Apart from the compiled step, which has the network once like this,
+    and the memory of one pass.
+    """
+    sums: list[Any] = []
+    for part in parts[:-1]:
+        sums = add(sums, backward(*part))
+    return sums
+
+
+def specification(args: Namespace, model: Any) -> list[Any]:
+    """Say what `earlier_passes` returns, for the signature of a compiled step."""
+    if args.batches_per_allreduce == 1:
+        return []
+    weights = [tf.TensorSpec(v.shape, tf.float32) for v in model.trainable_variables]
+    return [tf.TensorSpec([], tf.float32), *weights]
+
+
+def add(sums: Sequence[Any], more: Sequence[Any]) -> list[Any]:
+    """Add numbers one by one; no sums are zeros."""
+    return [a + b for a, b in zip(sums, more)] if sums else list(more)
 
 
 def exchange(args: Namespace, hvd: Any, gradients: Sequence[Any], loss: Any, stop: Any) -> Any:
@@ -97,17 +121,18 @@ def exchange(args: Namespace, hvd: Any, gradients: Sequence[Any], loss: Any, sto
             gradient,
             op=hvd.Adasum if args.adasum else hvd.Average,
             compression=hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
+            name=f"gradient.{number}",
             **scales,
         )
-        for gradient in gradients
+        for number, gradient in enumerate(gradients)
     ]
     # Horovod: the gradients' kind of reduction, so that they may travel as one.
     return together, hvd.allreduce(flags, op=hvd.Average, name="flags")
 
 
-def weight(args: Namespace, batch: common.Batch) -> tf.Tensor:
-    """Return the factor for a part's sum of losses: for Adasum its own mean, else all ranks'."""
-    return tf.constant(1 / max(1, batch.own) if args.adasum else batch.weight, tf.float32)
+def asked(run: Run) -> tf.Tensor:
+    """Return whether this rank was asked to stop, for `exchange`."""
+    return tf.constant(bool(run.stop))
 
 
 def must_stop(run: Run, flags: Any, loss: Any) -> bool:
@@ -199,9 +224,9 @@ class Profile:
 
     def __init__(self, args: Namespace, run: Run) -> None:
         self.folder = str(run.folder / "profile")
-        self.first, self.last = args.profile or (0, 0)
+        wanted: tuple[int, int] | None = args.profile if run.speaks else None
+        self.first, self.last = wanted if wanted else (0, 0)  # steps count from 1
         self.done, self.running = 0, False
-        self.wanted = args.profile is not None and run.speaks
         self._start_if_next()
 
     def step(self) -> None:
@@ -218,6 +243,6 @@ class Profile:
         self.running = False
 
     def _start_if_next(self) -> None:
-        if self.wanted and self.done + 1 == self.first:
+        if self.done + 1 == self.first:
             tf.profiler.experimental.start(self.folder)
             self.running = True

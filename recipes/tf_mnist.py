@@ -104,31 +104,29 @@ def prepare(args: Namespace, data: mnist.Digits) -> tuple[tf.keras.Model, tf.ker
 
 def training_step(
     args: Namespace, model: tf.keras.Model, optimizer: tf.keras.Optimizer, data: mnist.Digits
-) -> Callable[..., Any]:
-    """Compile one step of training: from batches with their labels to the sum of losses."""
-    # One graph for all batches, the short one at the end of an epoch too.
-    images = tf.TensorSpec([None, data.height, data.width], tf.float32)
-    labels, number = tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32)
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Compile a backward pass, and one step of training, which ends with such a pass."""
 
-    def one_pass(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> Any:
+    def backward(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(losses(model(x, training=True), y))
             goal = tf_common.goal(args, optimizer, loss * weight)
-        return loss, tape.gradient(goal, [v.value for v in model.trainable_variables])
+        gradients = tape.gradient(goal, [v.value for v in model.trainable_variables])
+        return [loss * tf.sign(weight), *gradients]  # without weight: a sample for an empty part
 
-    passes = one_pass
-
-    def step(parts: Any, weight: tf.Tensor, stop: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        loss, gradients = tf_common.sum_of_passes(passes, parts, weight)
+    def step(x: Any, y: Any, weight: Any, before: Any, stop: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        loss, *gradients = tf_common.add(before, one_pass(x, y, weight))
         # Horovod: the mean of the gradients over all ranks, and what ranks have to tell.
         gradients, flags = tf_common.exchange(args, hvd, gradients, loss, stop)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return loss, flags
 
-    parts = [(images, labels)] * args.batches_per_allreduce
-    signature = [parts, number, tf.TensorSpec([], tf.bool)]
-    compiled: Callable[..., Any] = tf.function(step, input_signature=signature)
-    return compiled
+    # One graph for all batches, the short one at the end of an epoch too.
+    images = tf.TensorSpec([None, data.height, data.width], tf.float32)
+    part = [images, tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32)]
+    more = [tf_common.specification(args, model), tf.TensorSpec([], tf.bool)]
+    one_pass = tf.function(backward, part, autograph=False)
+    return one_pass, tf.function(step, [*part, *more], autograph=False)
 
 
 def losses(guesses: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -141,7 +139,7 @@ def train(args: Namespace, run: common.Run, data: mnist.Digits) -> tf.keras.Mode
     # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
     shards = common.together(hvd, lambda: shares(args, len(data.y_train)))
     model, optimizer = prepare(args, data)
-    train_on = training_step(args, model, optimizer, data)
+    one_pass, train_on = training_step(args, model, optimizer, data)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     course = run.resume(tf_common.State(hvd, model, optimizer), shards)
     profile = tf_common.Profile(args, run)
@@ -152,8 +150,10 @@ def train(args: Namespace, run: common.Run, data: mnist.Digits) -> tf.keras.Mode
             rate = common.learning_rate(args, hvd.size(), epoch - 1 + batch.before / shards.count)
             optimizer.learning_rate.assign(rate)
             # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-            parts = [(data.x_train[part], data.y_train[part]) for part in batch.parts]
-            loss, flags = train_on(parts, tf_common.weight(args, batch), bool(run.stop))
+            passes = tf_common.passes(args, batch)
+            parts = [(data.x_train[part], data.y_train[part], weight) for part, weight in passes]
+            before = tf_common.earlier_passes(one_pass, parts)
+            loss, flags = train_on(*parts[-1], before, tf_common.asked(run))
             loss_sum += loss
             # Horovod: all ranks stop in the same step, whichever of them was asked to.
             stop = tf_common.must_stop(run, flags, loss)
