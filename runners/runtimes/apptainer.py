@@ -57,5 +57,6 @@ def mount(bind: BindMount) -> str:
     """Return a mount as one line of CSV, which Apptainer, Podman and Docker read."""
     fields = ["type=bind", f"source={bind.source}", f"destination={bind.target}"]
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(fields + _modes(bind))
-    return text.getvalue()
+    # Before Python 3.13 only the characters of the line's own end are quoted.
+    csv.writer(text, lineterminator="\r\n").writerow(fields + _modes(bind))
+    return text.getvalue()[:-2]

@@ -1,0 +1,224 @@
+"""What --data means, and what it becomes: names, binds, DATA_DIR, refusals."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners import plan, runtimes
+from runners.data import find, measure, squashfs
+from runners.errors import NotFound, Refused, RunnerError, UsageError
+from runners.model import (
+    BindMount,
+    Dataset,
+    ImageInfo,
+    JobSpec,
+    Partition,
+    Plan,
+    Resources,
+    Site,
+    Trainer,
+)
+from runners.runtimes import apptainer
+from runners.sites.profile import Profile
+from runners.tokens import Expanded
+
+
+def make_squashfs(path: Path, size: int = 200, there: int = 200) -> Path:
+    head = squashfs.SUPERBLOCK.pack(b"hsqs", 7, 0, 131072, 0, 1, 17, 0, 1, 4, 0, 0, size)
+    path.write_bytes(head.ljust(there, b"\0")[:there])
+    return path
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Local folders, a scratch with fetched data, a site with shared data."""
+    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path / "scratch"))
+    for name in ("local", "scratch/data/mnist", "scratch/data/.fetch", "site/ImageNet", "empty"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "x").write_text("x")
+    (tmp_path / "empty" / "x").unlink()
+    make_squashfs(tmp_path / "site" / "coco.sqsh")
+    make_squashfs(tmp_path / "cut.sqsh", there=120)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+SITE = Profile("alvis", paths={"datasets": "$SHARED/site"})
+
+
+def all_of(here: Path, *texts: str) -> tuple[Dataset, ...]:
+    return find.all_of(texts, SITE, {"SHARED": str(here)})
+
+
+def test_a_path_a_fetched_name_and_a_name_of_the_site(here: Path) -> None:
+    local, fetched, shared, packed = all_of(here, "a=local", "b=mnist", "c=imagenet", "d=coco")
+    assert (local.path, local.found) == (here / "local", "")
+    assert (fetched.path, fetched.found) == (
+        here / "scratch/data/mnist",
+        "fetched or packed before",
+    )
+    assert (shared.path, shared.found) == (here / "site/ImageNet", "a dataset of alvis")
+    assert (packed.path, packed.squashfs, packed.entry) == (here / "site/coco.sqsh", True, "d.sqsh")
+
+
+def test_of_two_with_one_name_the_later_counts(here: Path) -> None:
+    (one,) = all_of(here, "local", "mnist")
+    assert one.path.name == "mnist"
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "words"),
+    [
+        (["nothing"], NotFound, "neither a folder nor a squashfs file"),
+        (["loccal"], NotFound, "did you mean local"),
+        (["imagnet"], NotFound, "did you mean ImageNet"),
+        (["cifar10"], NotFound, "try: runner data fetch cifar10"),
+        (["empty"], Refused, "is an empty folder"),
+        (["local/x"], Refused, "it begins with 78, not with 68 73 71 73 (hsqs)"),
+        (["cut.sqsh"], Refused, "120 of 200 bytes are there"),
+        (["a="], UsageError, "is not [NAME=]PATH"),
+        (["local", "b=local"], UsageError, "takes /data whole, and b would lie below it"),
+    ],
+)
+def test_what_is_refused(here: Path, texts: list[str], kind: type[RunnerError], words: str) -> None:
+    with pytest.raises(kind) as error:
+        all_of(here, *texts)
+    assert words in str(error.value)
+
+
+def test_a_path_may_have_an_equals_sign(here: Path) -> None:
+    (here / "a=b").mkdir()
+    (here / "a=b" / "x").touch()
+    (one,) = all_of(here, "./a=b")
+    assert (one.name, one.path) == ("", here / "a=b")
+
+
+def test_measured(here: Path) -> None:
+    (one,) = map(measure.measured, all_of(here, "local"))
+    assert (one.size, one.files, one.at_least) == (1, 1, False)
+    assert measure.measured(one, seconds=-1).at_least
+
+
+NAMES = ["a b", "a,b", "a:b", 'a"b', "a\nb", "é☃", "it's", "$(x)"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_binds_of_squashfs_files_with_odd_names(name: str) -> None:
+    argv = apptainer.bind_argv(BindMount(f"/d/{name}", "/data/n", True, "/"))
+    if set(name) & set(',:"\n'):
+        quoted = f"source=/d/{name}".replace('"', '""')
+        quoted = f'"{quoted}"' if set(name) & set(',"\n') else quoted
+        assert argv == ["--mount", f"type=bind,{quoted},destination=/data/n,image-src=/,ro"]
+    else:
+        assert argv == ["--bind", f"/d/{name}:/data/n:image-src=/,ro"]
+
+
+def test_what_the_job_knows_alone_stays_for_its_shell() -> None:
+    (_, bind) = apptainer.bind_argv(BindMount(Expanded("$stage/n"), "/data/n", True))
+    assert isinstance(bind, Expanded)
+
+
+RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None)
+SPEC = JobSpec("job", Path("/i/a.sif"), RECIPE, Resources(nodes=2), Path("/runs"))
+OURS = ImageInfo(SPEC.image, {"horovod.controllers": "gloo", "horovod.version": "0.28.1"})
+SLURM = Site(True, ("none",), "apptainer", schedulers=("slurm",))
+ONE, TWO = Dataset("a", Path("/d/a")), Dataset("b", Path("/d/b.sqsh"), squashfs=True)
+
+
+def solved(*data: Dataset, site: Site = SLURM, **changes: object) -> Plan:
+    return plan.solve(replace(SPEC, data=data, **changes), site, OURS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ((Dataset("", Path("/d/a")),), "/data"),
+        ((ONE,), "/data/a"),
+        ((ONE, TWO), "/data"),
+    ],
+)
+def test_data_dir(data: tuple[Dataset, ...], expected: str) -> None:
+    exports = dict(runtimes.exports(solved(*data), "/run"))
+    assert exports["APPTAINERENV_DATA_DIR"] == expected
+
+
+def test_without_a_container_the_data_is_where_it_is() -> None:
+    made = solved(ONE, runtime="none")
+    assert dict(runtimes.exports(made, "/run"))["DATA_DIR"] == "/d/a"
+    staged = solved(ONE, runtime="none", stage_data="node-local")
+    assert dict(runtimes.exports(staged, "/run"))["DATA_DIR"] == '"$stage/a"'
+
+
+@pytest.mark.parametrize("runtime", ["none", "shifter", "podman-hpc"])
+def test_who_mounts_no_squashfs_says_what_to_do(runtime: str) -> None:
+    refusals = solved(TWO, runtime=runtime).refusals
+    (refusal,) = (r for r in refusals if "squashfs" in r.what)
+    assert refusal.what == f"{runtime} cannot mount the squashfs file /d/b.sqsh"
+    assert "unsquashfs -d DIR /d/b.sqsh, then --data DIR" in refusal.remedies
+
+
+def test_without_a_container_one_dataset() -> None:
+    (refusal,) = solved(ONE, Dataset("b", Path("/b")), runtime="none").refusals
+    assert "takes one dataset, not a, b" in refusal.what
+
+
+GB = 10**9
+CPU = Partition("cpu", 8, 64, default=True, disk_mb=500_000)
+
+
+@pytest.mark.parametrize(
+    ("size", "files", "nodes", "disk", "staged", "words"),
+    [
+        (1 * GB, 20_000, 2, 0, True, "20000 files, which each epoch opens again"),
+        (1 * GB, 20_000, 1, 0, True, "20000 files"),
+        (1 * GB, 1, 4, 0, False, "a node keeps them in memory"),
+        (10 * GB, 1, 4, 0, True, "10.0 GB for 4 nodes: read once"),
+        (10 * GB, 1, 1, 0, False, "for one node"),
+        (100 * GB, 1, 4, 0, False, "is more than every node has room for"),
+        (100 * GB, 1, 4, 500_000, True, "100.0 GB for 4 nodes"),
+        (100 * GB, 1, 4, 50_000, False, "is more than a node's disk, 52 GB"),
+        (300 * GB, 1, 4, 500_000, False, "300.0 GB takes long to copy"),
+    ],
+)
+def test_auto_says_why(
+    size: int, files: int, nodes: int, disk: int, staged: bool, words: str
+) -> None:
+    data = replace(TWO, size=size, files=files)
+    site = replace(SLURM, partitions=(replace(CPU, disk_mb=disk),))
+    made = solved(data, site=site, stage_data="auto", resources=Resources(nodes=nodes))
+    assert made.staged == staged
+    (decision,) = (d for d in made.decisions if d.what == "data staged")
+    assert words in decision.reason
+
+
+def test_auto_gives_up_counting() -> None:
+    made = solved(replace(ONE, size=5, files=200_000, at_least=True), stage_data="auto")
+    (decision,) = (d for d in made.decisions if d.what == "data staged")
+    assert "more than 200000 files" in decision.reason
+    assert "runner data pack" in decision.reason
+
+
+def test_staging_that_cannot_be() -> None:
+    (refusal,) = solved(stage_data="node-local").refusals
+    assert refusal.what == "--stage-data node-local: there is no data"
+    pbs = Site(False, runtime="apptainer", schedulers=("pbs",))
+    made = solved(ONE, site=pbs, stage_data="node-local")
+    (refusal,) = (r for r in made.refusals if "stage" in r.what)
+    assert "pbs has no way" in refusal.what
+    assert refusal.remedies[0] == "--stage-data none"
+    assert not solved(ONE, site=pbs, stage_data="auto").staged
+    assert not solved(stage_data="auto").staged
+
+
+def test_by_default_nothing_is_staged() -> None:
+    assert not solved(replace(TWO, size=10 * GB, files=1)).staged
+
+
+def test_superblock(tmp_path: Path) -> None:
+    found = squashfs.read(make_squashfs(tmp_path / "a.sqsh"))
+    assert found == squashfs.Squashfs(7, 200, "gzip")
+    assert struct.calcsize("<4s") == len(squashfs.MAGIC)
