@@ -71,6 +71,10 @@ bench: $(VENV)/.ready build-cpu cluster-up ## measure, as ratios within one run
 bench-images: $(VENV)/.ready build-cpu cluster-up ## measure how the CPU image is packed, started and built
 	$(IN_VENV) python -m tests.bench.images
 
+.PHONY: bench-train
+bench-train: $(VENV)/.ready build-cpu cluster-up ## measure training: Horovod over Gloo and MPI beside DDP, and what tunes it
+	$(IN_VENV) python -m tests.bench.train
+
 .PHONY: test-matrix
 test-matrix: $(VENV)/.ready build-cpu ## plan against reality, 216 cells on three Slurms; writes tests/matrix/RESULTS.md
 	rm -rf build/matrix

@@ -72,17 +72,19 @@ class Part:
     problem: str = ""
 
 
-def text(parts: Sequence[Part], load: tuple[float, float]) -> str:
-    """The whole report; `load` is the machine's load average before and after."""
+def text(parts: Sequence[Part], load: tuple[float, float], form: str = "plain") -> str:
+    """The whole report; `load` is the load average before and after, `form` one of tabulate's."""
     lines = [
         f"{os.cpu_count()} CPUs; load average {load[0]:.1f} before, {load[1]:.1f} after.",
         "Ratios are medians over rounds that took turns; the quartiles are the ratios'.",
     ]
+    blank = [""] if form == "github" else []
     for part in parts:
-        lines += ["", part.title]
+        lines += ["", part.title, *blank]
         if part.rows:
             cells = [one.cells() for one in part.rows]
-            lines.append(tabulate(cells, HEADERS, tablefmt="plain", disable_numparse=True))
+            lines.append(tabulate(cells, HEADERS, tablefmt=form, disable_numparse=True))
+            lines += blank
         lines += [*part.notes, *([part.problem] if part.problem else [])]
     return "\n".join(lines)
 

@@ -48,7 +48,16 @@ def test_what_runner_adds_leaves_the_trainer_out() -> None:
 
 
 def test_the_first_epoch_is_no_speed(tmp_path: Path) -> None:
-    lines = [json.dumps({"samples_per_s": speed}) for speed in (1, 30, 10, 20)]
+    lines = [
+        json.dumps({"event": event, "samples_per_s": speed})
+        for event, speed in (
+            ("epoch", 1),
+            ("epoch", 30),
+            ("step", 99),
+            ("epoch", 10),
+            ("epoch", 20),
+        )
+    ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
     assert throughput.samples_per_second(tmp_path) == 20
 

@@ -1,0 +1,118 @@
+"""The step loop: ways to exchange gradients, and what each setting of Horovod's does to them."""
+
+from __future__ import annotations
+
+import json
+from statistics import median
+
+from .. import cluster
+from ..report import Part, Row, compared, row
+from .cases import CONTROLLERS, FOLDER, MPI, Case
+
+AIM = ">= 1"
+FUSION, CYCLE = "HOROVOD_FUSION_THRESHOLD", "HOROVOD_CYCLE_TIME"
+
+
+def _case(backend: str, controller: str, *options: str, to: str = "DDP", **env: str) -> Case:
+    """Return a case with what `runner launch` sets, and `env` beside it or instead of it."""
+    return Case(backend, controller, options, {**CONTROLLERS[controller], **env}, to)
+
+
+WAYS = {
+    "DDP": _case("ddp", "gloo", to=""),
+    "Horovod, Gloo": _case("horovod", "gloo"),
+    "Horovod, MPI": _case("horovod", "mpi"),
+}
+SETTINGS = {
+    "MPI, without giving way while waiting": Case("horovod", "mpi", (), MPI, "Horovod, MPI"),
+    "Gloo, each rank bound to a core": _case("horovod", "gloo", "pin=1", to="Horovod, Gloo"),
+    "Gloo, 2 threads a rank": _case(
+        "horovod", "gloo", "threads=2", to="Horovod, Gloo", OMP_NUM_THREADS="2"
+    ),
+    "Gloo, cycle time 0.2 ms": _case("horovod", "gloo", to="Horovod, Gloo", **{CYCLE: "0.2"}),
+    "Gloo, cycle time 5 ms": _case("horovod", "gloo", to="Horovod, Gloo", **{CYCLE: "5"}),
+    "Gloo, fusion threshold 1 MB": _case(
+        "horovod", "gloo", to="Horovod, Gloo", **{FUSION: str(1 << 20)}
+    ),
+    "Gloo, no fusion": _case("horovod", "gloo", to="Horovod, Gloo", **{FUSION: "0"}),
+    "Gloo, fp16 allreduce": _case("horovod", "gloo", "fp16=1", to="Horovod, Gloo"),
+    "Gloo, 4 batches per allreduce": _case("horovod", "gloo", "passes=4", to="Horovod, Gloo"),
+}
+TENSORFLOW = {
+    "TensorFlow without hvd.init()": Case("alone", "none", (), {"OMP_NUM_THREADS": "2"}, ""),
+    **{
+        f"hvd.init() by runner, {name}": Case(
+            "tensorflow",
+            name.lower(),
+            (),
+            {**CONTROLLERS[name.lower()], "OMP_NUM_THREADS": "2"},
+            "TensorFlow without hvd.init()",
+        )
+        for name in ("Gloo", "MPI")
+    },
+    "hvd.init() by mpirun as it is": Case(
+        "tensorflow", "careless", (), {"OMP_NUM_THREADS": "2"}, "TensorFlow without hvd.init()"
+    ),
+}
+# Title, cases, ranks, steps in a turn, seconds of turns.
+GROUPS: dict[str, tuple[str, dict[str, Case], int, int, int]] = {
+    "small": (
+        "Steps of torch_mnist's network (15,000 weights, batches of 32), 2 ranks on one host",
+        {**WAYS, **SETTINGS},
+        2,
+        12,
+        45,
+    ),
+    "large": (
+        "Steps of torch_lm's network (3.2 million weights, 64 tokens), 2 ranks on one host",
+        {**WAYS, **SETTINGS},
+        2,
+        3,
+        60,
+    ),
+    "tensorflow": (
+        "Steps of a convolution in TensorFlow, 1 rank with 2 threads, nothing exchanged",
+        TENSORFLOW,
+        1,
+        4,
+        15,
+    ),
+}
+
+
+def measure(group: str) -> Part:
+    """Measure one group. Raises BenchError."""
+    cluster.require_image()
+    title, cases, ranks, steps, seconds = GROUPS[group]
+    wanted = {name: case.request(group, ranks, steps) for name, case in cases.items()}
+    words = ["--seconds", str(seconds), "--folder", FOLDER, "--cases", json.dumps(wanted)]
+    found = cluster.login_program("turns", *words)
+    return Part(title, rows(cases, found), found, (cpu(found),))
+
+
+def rows(cases: dict[str, Case], found: dict[str, list[list[float]]]) -> tuple[Row, ...]:
+    """Batches per second; a case with several batches a step counts them all."""
+    speeds = {
+        name: [batches(cases[name]) / seconds for seconds, _ in turns]
+        for name, turns in found.items()
+    }
+    table = []
+    for name, case in cases.items():
+        if not case.to:
+            table.append(row(name, speeds[name], "batches/s"))
+            continue
+        aim = AIM if name.startswith(("Horovod", "hvd.init() by runner")) else ""
+        to = case.to
+        table.append(compared(name, speeds[name], "batches/s", to, speeds[to], aim))
+    return tuple(table)
+
+
+def batches(case: Case) -> int:
+    """Return how many batches a rank learns from in one step."""
+    return int(dict(option.split("=") for option in case.options).get("passes", "1"))
+
+
+def cpu(found: dict[str, list[list[float]]]) -> str:
+    """Tell the CPU time of a step, which other programs on the machine change little."""
+    told = [f"{name} {1000 * median(c for _, c in turns):.1f}" for name, turns in found.items()]
+    return f"CPU milliseconds of a rank for each step: {', '.join(told)}."
