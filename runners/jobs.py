@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
@@ -13,7 +14,10 @@ from .errors import NotFound, SystemFault
 
 
 class JobState(Enum):
-    """States of a job, in Slurm's words; UNKNOWN is the default of every mapping."""
+    """States of a job, in Slurm's words; UNKNOWN is the default of every mapping.
+
+    STOPPED is ours: the ranks saved a checkpoint, on a signal, and can go on from it.
+    """
 
     PENDING = "pending"
     RUNNING = "running"
@@ -24,6 +28,7 @@ class JobState(Enum):
     PREEMPTED = "preempted"
     NODE_FAIL = "node failure"
     OUT_OF_MEMORY = "out of memory"
+    STOPPED = "stopped early"
     UNKNOWN = "unknown"
 
     @property
@@ -74,6 +79,11 @@ class JobPaths:
         return self.root / "code"
 
     @property
+    def checkpoints(self) -> Path:
+        """The trainer's checkpoints; each is there once it has its manifest, step-N.json."""
+        return self.root / "checkpoints"
+
+    @property
     def result(self) -> Path:
         """What the trainer says it reached."""
         return self.root / "result.json"
@@ -81,7 +91,10 @@ class JobPaths:
 
 @dataclass(frozen=True)
 class Job:
-    """A submitted job. `state` is the last one that was seen after its end, "" before."""
+    """A submitted job. `state` is the last one that was seen after its end, "" before.
+
+    `restarts` is how often it may come back, `words` what was typed to launch it.
+    """
 
     id: str
     name: str
@@ -89,6 +102,8 @@ class Job:
     log: str
     submitted: float
     state: str = ""
+    restarts: int = 0
+    words: Sequence[str] = ()
 
     def save(self, paths: JobPaths) -> None:
         """Write it into the run's folder, whole or not at all."""
@@ -141,6 +156,12 @@ def exit_code(paths: JobPaths) -> int | None:
     """Return the exit code that the script recorded, None while there is none."""
     record = read_json(paths.exit)
     return None if record is None else int(record["exit_code"])
+
+
+def saved_step(paths: JobPaths) -> int | None:
+    """Return the step of the newest checkpoint, None when there is none."""
+    names = [path.stem.partition("-")[2] for path in paths.checkpoints.glob("step-*.json")]
+    return max((int(name) for name in names if name.isdigit()), default=None)
 
 
 def first_failure(paths: JobPaths) -> dict[str, Any] | None:

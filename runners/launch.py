@@ -25,19 +25,21 @@ BYTES_NEEDED = 64 * 2**20
 class Draft:
     """What a launch is going to do, before it touches anything.
 
-    `packages` are folders of Python modules that go into the run's folder, beside the shim.
+    `packages` are folders of Python modules that go into the run's folder, beside the shim;
+    `words` is what was typed for it.
     """
 
     plan: Plan
     paths: JobPaths
     text: str
     packages: tuple[Path, ...] = ()
+    words: tuple[str, ...] = ()
 
 
-def draft(plan: Plan, packages: tuple[Path, ...] = ()) -> Draft:
+def draft(plan: Plan, packages: tuple[Path, ...] = (), words: tuple[str, ...] = ()) -> Draft:
     """Return the script and the folder for it; nothing is written."""
     paths = JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name))
-    return Draft(plan, paths, script.render(plan, paths, os.getcwd()), packages)
+    return Draft(plan, paths, script.render(plan, paths, os.getcwd()), packages, words)
 
 
 def submit(draft: Draft) -> Job:
@@ -78,7 +80,9 @@ def _hand_over(draft: Draft) -> Job:
     log = Path(plan.spec.output) if plan.spec.output else paths.log
     id = SCHEDULERS[plan.scheduler].submit(paths, plan.spec.name, log)
     shown = _expand(str(log), id, plan.spec.name) if plan.spec.output else str(log)
-    job = Job(id, plan.spec.name, plan.scheduler, os.path.abspath(shown), time.time())
+    where = os.path.abspath(shown)
+    name, scheduler = plan.spec.name, plan.scheduler
+    job = Job(id, name, scheduler, where, time.time(), "", plan.restarts, draft.words)
     job.save(paths)
     return job
 

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import jobs, lost
 from .errors import SystemFault
 from .jobs import Job, JobPaths, JobState
+from .rank.stopped import EXIT_STOPPED
 from .schedulers import SCHEDULERS
 
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -19,23 +20,39 @@ SECONDS_BETWEEN_QUESTIONS = 2.0
 LABELLED = re.compile(r"(\d+)@\S+ \| ")
 
 
+FORGOTTEN = "the scheduler has forgotten it, and it left no record"
+CAN_BE_STOPPED = (JobState.FAILED, JobState.TIMEOUT, JobState.PREEMPTED)
+
+
+class Told(NamedTuple):
+    """What a scheduler says of a job: its state, why, and how often it came back."""
+
+    state: JobState
+    reason: str = ""
+    restart: int = 0
+
+
 @dataclass(frozen=True)
 class Status:
-    """A job's state, the scheduler's reason, and the exit code once there is one."""
+    """A job's state, the scheduler's reason, and the exit code once there is one.
+
+    `restart` counts how often it came back.
+    """
 
     state: JobState
     reason: str = ""
     exit_code: int | None = None
+    restart: int = 0
 
 
 def statuses(runs: Iterable[tuple[JobPaths, Job]]) -> list[Status]:
     """Return the status of each run, with one call to each scheduler that has open ones."""
     runs = list(runs)
-    known: dict[str, tuple[JobState, str]] = {}
+    known: dict[str, Told] = {}
     for name, scheduler in SCHEDULERS.items():
         ids = [job.id for _, job in runs if job.scheduler == name and not job.state]
         if ids:
-            known.update(scheduler.states(ids))
+            known.update({id: Told(*answer) for id, answer in scheduler.states(ids).items()})
     return [_status(paths, job, known.get(job.id)) for paths, job in runs]
 
 
@@ -44,27 +61,39 @@ def status(paths: JobPaths, job: Job) -> Status:
     return statuses([(paths, job)])[0]
 
 
-def _status(paths: JobPaths, job: Job, told: tuple[JobState, str] | None) -> Status:
+def _status(paths: JobPaths, job: Job, told: Told | None) -> Status:
     """Combine what was recorded, what the scheduler says, and what the folder shows."""
     code = jobs.exit_code(paths)
     if job.state:
         return Status(JobState[job.state], "", code)
     if told is None:
-        told = _from_folder(code) or SCHEDULERS[job.scheduler].history(job.id)
-    state, reason = told or (
-        JobState.UNKNOWN,
-        "the scheduler has forgotten it, and it left no record",
-    )
+        told = _from_folder(code) or _remembered(job)
+    elif code == 0 and job.restarts:
+        # NOTE: Slurm up to 26.05 may start such a job once more (see runners/ending.py).
+        told = Told(JobState.COMPLETED, "", told.restart)
+    state, reason = _stopped(told, code)
     if state.ended and state != JobState.UNKNOWN:
         # Written down, because the scheduler forgets (Slurm: MinJobAge).
         replace(job, state=state.name).save(paths)
-    return Status(state, reason, code)
+    return Status(state, reason, code, told.restart)
 
 
-def _from_folder(code: int | None) -> tuple[JobState, str] | None:
+def _remembered(job: Job) -> Told:
+    answer = SCHEDULERS[job.scheduler].history(job.id)
+    return Told(*answer) if answer else Told(JobState.UNKNOWN, FORGOTTEN)
+
+
+def _from_folder(code: int | None) -> Told | None:
     if code is None:
         return None
-    return (JobState.COMPLETED if code == 0 else JobState.FAILED), ""
+    return Told(JobState.COMPLETED if code == 0 else JobState.FAILED)
+
+
+def _stopped(told: Told, code: int | None) -> tuple[JobState, str]:
+    """Return the state and why; a job that saved its work has not failed."""
+    if code != EXIT_STOPPED or told.state not in CAN_BE_STOPPED:
+        return told.state, told.reason
+    return JobState.STOPPED, "" if told.state == JobState.FAILED else told.state.value
 
 
 def until_end(paths: JobPaths, job: Job) -> Iterator[Status]:
@@ -76,9 +105,14 @@ def until_end(paths: JobPaths, job: Job) -> Iterator[Status]:
     while not now.state.ended:
         yield now
         time.sleep(SECONDS_BETWEEN_LOOKS)
-        if paths.exit.exists() or time.monotonic() - asked > SECONDS_BETWEEN_QUESTIONS:
+        if _may_have_ended(paths, job) or time.monotonic() - asked > SECONDS_BETWEEN_QUESTIONS:
             now, asked = _again(paths, job, now), time.monotonic()
     yield now
+
+
+def _may_have_ended(paths: JobPaths, job: Job) -> bool:
+    """A job that comes back may have left the record of an end that was none."""
+    return jobs.exit_code(paths) == 0 if job.restarts else paths.exit.exists()
 
 
 def _again(paths: JobPaths, job: Job, last: Status) -> Status:
@@ -90,8 +124,9 @@ def _again(paths: JobPaths, job: Job, last: Status) -> Status:
         return status(paths, job)
     except SystemFault as error:
         code = jobs.exit_code(paths)
-        waiting = f"{error.message}; still waiting"
-        return Status(*(_from_folder(code) or (last.state, waiting)), code)
+        still = Told(last.state, f"{error.message}; still waiting", last.restart)
+        told = (_from_folder(code) if code == 0 or not job.restarts else None) or still
+        return Status(*_stopped(told, code), code, told.restart)
 
 
 class Log:

@@ -4,7 +4,7 @@
 Ours start at 80, which the shell, `timeout` and signals leave free; 82 is the shim's, when
 Horovod's world is not the launcher's (rank/gate.py), and so is 89, when a node's NVIDIA driver
 does not fit the image (rank/gpu.py); 90 is the check of the host's MPI in the image
-(hostmpi/mpicheck).
+(hostmpi/mpicheck). 91 is the trainers': stopped early on a signal, with a checkpoint to go on from.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import NotVerified, Refused, RunnerError, UsageError
 from ..jobs import JobState
+from ..rank.stopped import EXIT_STOPPED
 from ..script import EXIT_NOT_VERIFIED
 from ..watch import Status
 
@@ -27,6 +28,7 @@ BY_STATE = {
     JobState.CANCELLED: 86,
     JobState.OUT_OF_MEMORY: 87,
     JobState.UNKNOWN: 88,
+    JobState.STOPPED: EXIT_STOPPED,
 }
 
 

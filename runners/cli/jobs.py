@@ -15,7 +15,7 @@ from .. import config, jobs, watch
 from ..errors import NotFound
 from ..jobs import Job, JobPaths, JobState
 from ..schedulers import SCHEDULERS
-from . import show
+from . import show, stopped
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -48,6 +48,7 @@ def _facts(paths: JobPaths, job: Job, status: watch.Status) -> dict[str, Any]:
         "name": job.name,
         "state": status.state.name,
         "reason": status.reason,
+        "restarts": status.restart,
         "exit_code": status.exit_code,
         "submitted": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.submitted)),
         "folder": str(paths.root),
@@ -63,13 +64,15 @@ def status_command(job: str | None, runs_dir: str | None, as_json: bool) -> None
     status = watch.status(paths, found)
     facts = _facts(paths, found, status)
     who = watch.culprit(paths, found) if status.state not in _WELL else None
+    if status.state == JobState.STOPPED:
+        facts.update(saved_step=jobs.saved_step(paths), go_on=stopped.command(paths, found))
     if as_json:
         show.print_json({**facts, "first_to_fail": who})
     else:
         show.result_table({**facts, **({"first to fail": who} if who else {})})
 
 
-_WELL = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED)
+_WELL = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
 
 
 @click.command("list", context_settings=HELP, epilog="Example: runner list --json")

@@ -37,7 +37,7 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in an image."""
     made = planning.make_plan(trainer, args, options.flags(values), values["dry_run"])
     _refuse(made, values["force"])
-    draft = launch.draft(made)
+    draft = launch.draft(made, words=tuple(sys.argv[1:]))
     if values["dry_run"]:
         _print_draft(draft, values["as_json"])
         return

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .. import jobs, watch
-from ..jobs import Job, JobPaths
+from ..jobs import Job, JobPaths, JobState
 from ..watch import Log, Status, concerns, culprit
 
 
@@ -51,29 +51,35 @@ def _text(item: Any) -> str:
 
 def follow(paths: JobPaths, job: Job, rank: int | None) -> Status:
     """Print the log as it grows and the job's state as it changes; return the last status."""
-    log, last = Log(Path(job.log)), None
+    log, last = Log(Path(job.log)), ""
     for now in watch.until_end(paths, job):
-        if (now.state, now.reason) != last:
-            click.echo(f"runner: job {job.id}: {describe(now)}", err=True)
-            last = (now.state, now.reason)
+        if (text := describe(now, job.restarts)) != last:
+            click.echo(f"runner: job {job.id}: {text}", err=True)
+            last = text
         for line in log.new_lines():
             if concerns(line, rank):
                 click.echo(line)
     return now
 
 
-def describe(status: Status) -> str:
-    """Return a status in words."""
-    reason = f" ({status.reason})" if status.reason else ""
-    return f"{status.state.value}{reason}"
+def describe(status: Status, limit: int = 0) -> str:
+    """Return a status in words; `limit` is how often the job may come back."""
+    restart = f"restart {status.restart}" if status.restart else ""
+    if restart and limit:
+        restart += f" of {limit}"
+    more = ", ".join(text for text in (status.reason, restart) if text)
+    return status.state.value + (f" ({more})" if more else "")
 
 
 def ending(paths: JobPaths, job: Job, status: Status) -> int:
     """Print how a job ended, to stderr, and its result; return the exit code for it."""
-    from . import exits
+    from . import exits, stopped
 
     code = exits.of_job(status, jobs.first_failure(paths))
-    if code:
+    if status.state == JobState.STOPPED:
+        for line in stopped.told(paths, job, status):
+            click.echo(line, err=True)
+    elif code:
         click.echo(f"runner: job {job.id} ended: {describe(status)}, exit code {code}", err=True)
         who = culprit(paths, job)
         if who:

@@ -17,6 +17,8 @@ STATES = {
     "PENDING": JobState.PENDING,
     "CONFIGURING": JobState.PENDING,
     "REQUEUED": JobState.PENDING,
+    "REQUEUE_HOLD": JobState.PENDING,
+    "SPECIAL_EXIT": JobState.PENDING,
     "SUSPENDED": JobState.PENDING,
     "RUNNING": JobState.RUNNING,
     "COMPLETING": JobState.RUNNING,
@@ -70,9 +72,10 @@ def parse_submit(answer: shell.Result) -> str:
     return answer.out.strip().splitlines()[-1].split(";")[0]
 
 
-def states(ids: Iterable[str]) -> dict[str, tuple[JobState, str]]:
-    """Return state and reason of the jobs that Slurm still knows, with one call for all."""
-    command = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r"]
+def states(ids: Iterable[str]) -> dict[str, tuple[JobState, str, int]]:
+    """Return state, reason and restarts of the jobs that Slurm still knows; one call for all."""
+    fields = ",".join(f"{name}:|" for name in ("JobArrayID", "State", "Reason", "RestartCnt"))
+    command = ["squeue", "--noheader", "--states=all", f"--Format={fields}"]
     answer = shell.run([*command, f"--user={os.getuid()}"])
     if answer.code != 0:
         raise SystemFault("Slurm's controller does not answer", answer.err.strip(), "scontrol ping")
@@ -80,12 +83,13 @@ def states(ids: Iterable[str]) -> dict[str, tuple[JobState, str]]:
     return {id: known[id] for id in ids if id in known}
 
 
-def parse_squeue(text: str) -> dict[str, tuple[JobState, str]]:
-    """Parse lines of `id|STATE|reason`."""
+def parse_squeue(text: str) -> dict[str, tuple[JobState, str, int]]:
+    """Parse lines of `id|STATE|reason|restarts|`."""
     found = {}
     for line in text.splitlines():
-        id, state, reason = line.split("|", 2)
-        found[id] = (STATES.get(state, JobState.UNKNOWN), "" if reason == "None" else reason)
+        id, state, reason, restarts = line.rstrip("|").split("|")
+        reason = "" if reason == "None" else reason
+        found[id] = (STATES.get(state, JobState.UNKNOWN), reason, int(restarts))
     return found
 
 
