@@ -13,7 +13,7 @@ from typing import Any
 
 from runners import plan, script
 from runners.jobs import JobPaths
-from runners.model import ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.model import Dataset, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
 from runners.sites import load
 from runners.sites.profile import HostMpi
 from runners.tuning import Tuning
@@ -73,6 +73,10 @@ def jobs() -> dict[str, Plan]:
     }
     here = HostMpi(("/opt/openmpi-4.1.4",), "/opt/openmpi-4.1.4/lib")
     gloo = {"controller": "gloo"}
+    data = (
+        Dataset("tokens", Path("/scratch/ada/tokens")),
+        Dataset("images", Path("/scratch/ada/images.sqsh"), squashfs=True),
+    )
     return {
         "slurm-apptainer": made(None, sif, OURS, resources={"nodes": 2, "cpus_per_task": 2}),
         "slurm-apptainer-requeue": made(
@@ -88,6 +92,9 @@ def jobs() -> dict[str, Plan]:
         ),
         "slurm-apptainer-host-mpi": made(
             None, sif, OURS, resources={"nodes": 2}, host_mpi=True, libraries=here
+        ),
+        "slurm-apptainer-staged": made(
+            None, sif, OURS, resources={"nodes": 2}, data=data, stage_data="node-local"
         ),
         "neuron": made(
             "neuron", sif, OURS, resources={**gpus, "account": None, "comment": "pytorch"}

@@ -1,0 +1,60 @@
+#!/bin/bash
+#SBATCH --job-name=torch_mnist
+#SBATCH --output=/scratch/ada/runs/torch_mnist-1/logs/job.log
+#SBATCH --chdir=/scratch/ada
+#SBATCH --nodes=2
+
+# Written by runner 0.1.0.
+# Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
+# scheduler: slurm (sbatch is on this machine)
+# runtime: apptainer (not on this machine; assumed on the nodes)
+# controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
+# srun --mpi: pmix (what the image's MPI speaks (PMIx))
+# --nv: no (the job asks for no GPU)
+# data: mpi (the CPUs' way that goes with the controller)
+# threads: 1 (the CPUs for each rank)
+# waiting in MPI: gives way to others (on CPUs Horovod's thread shares a rank's cores with training)
+# data staged: on each node (as asked)
+# recipe: from the image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  code=$?
+  # Ranks that saved and stopped early end with 0 and leave word of it.
+  if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
+  printf '{"exit_code": %d, "time": %d}\n' "$code" "$(date +%s)" > "$run/exit.json.part"
+  mv "$run/exit.json.part" "$run/exit.json"
+  exit "$code"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+trap finish EXIT
+trap : TERM  # Slurm sends it to the ranks too; their end is the job's
+
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+# The data on each node's own disk; `hold` removes it once its input ends.
+stage=${SLURM_TMPDIR:-${TMPDIR:-/tmp}}
+stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$$"
+on_each_node() { srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --mpi=none --cpu-bind=none python3 /scratch/ada/runs/torch_mnist-1/code/stage "$@"; }
+exec {release}> >(on_each_node hold "$stage")
+holder=$!
+trap 'code=$?; exec {release}>&-; wait $holder; (exit $code); finish' EXIT
+on_each_node copy "$stage" tokens /scratch/ada/tokens < /dev/null || exit
+on_each_node room "$stage" /scratch/ada/images.sqsh < /dev/null || exit
+sbcast --force /scratch/ada/images.sqsh "$stage"/images.sqsh
+on_each_node copy "$stage" images.sqsh /scratch/ada/images.sqsh < /dev/null || exit
+
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
+export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
+export APPTAINER_NO_EVAL=1
+export APPTAINERENV_PYTHONNOUSERSITE=1
+export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+export APPTAINERENV_DATA_DIR=/data
+
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --overlap \
+  apptainer exec --bind "$stage/tokens:/data/tokens:ro" --bind "$stage/images.sqsh:/data/images:image-src=/,ro" --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  python3 /scratch/ada/runs/torch_mnist-1/code/rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist --epochs 5
