@@ -65,11 +65,13 @@ def find(root: Path, names: tuple[str, ...]) -> Path:
     """Return the first file there is. Raises `UserError`."""
     if not root.is_dir():
         raise UserError(f"the data folder {root} does not exist or is not a folder.")
-    wanted = [name + suffix for name in names for suffix in READERS]
-    for name in wanted:
-        if (root / name).is_file():
-            return root / name
-    raise UserError(f"no texts in {root}. Looked there for\n  {', '.join(wanted)}")
+    for name in names:
+        for suffix in READERS:
+            if (root / (name + suffix)).is_file():
+                return root / (name + suffix)
+    raise UserError(
+        f"no texts in {root}. Looked there for {', '.join(names)}, each as {', '.join(READERS)}"
+    )
 
 
 def read(path: Path, classes: int | None = None) -> tuple[list[str], list[int]]:
