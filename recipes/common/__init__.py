@@ -5,6 +5,7 @@ Needs numpy and the standard library only; a trainer passes its own `hvd` module
 """
 
 from .before import before_init
+from .benchmark import benchmark
 from .checkpoints import Position
 from .ending import together
 from .errors import EXIT_SAVED, Diverged, UserError
@@ -19,13 +20,14 @@ from .options import (
     positive_int,
 )
 from .places import threads
-from .rates import learning_rate
+from .rates import SCHEDULES, decay, learning_rate
 from .run import Run, State
 from .shards import Batch, Indices, Shards, chunks, evaluation_share
 from .weights import assert_identical, digest, signature
 
 __all__ = [
     "EXIT_SAVED",
+    "SCHEDULES",
     "Batch",
     "Diverged",
     "Indices",
@@ -38,7 +40,9 @@ __all__ = [
     "add_common",
     "assert_identical",
     "before_init",
+    "benchmark",
     "chunks",
+    "decay",
     "digest",
     "evaluation_share",
     "fraction",

@@ -1,0 +1,177 @@
+"""Pictures in folders, as ImageNet has them: `train/CLASS/*.JPEG` and `val/CLASS/*.JPEG`.
+
+The classes are the folders of train, sorted. `listing` looks into all folders; call it on one rank
+and broadcast what it found, for a million names are hard work for the servers of a shared folder.
+The files are read when they are needed; Pillow decodes them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recipes.common import Indices, UserError
+from recipes.pictures import Labels, PictureSet, Pixels
+
+SUFFIXES = (".jpeg", ".jpg", ".png")
+# Of ImageNet's training pictures, as torchvision's models have them.
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Cuts for training (Szegedy et al. 2014, arXiv:1409.4842, section 6): share of the area, and shape.
+AREA, SHAPE = (0.08, 1.0), (3 / 4, 4 / 3)
+ATTEMPTS = 10
+MIDDLE = 224 / 256  # share of a picture's shorter side that is looked at for testing
+
+
+@dataclass(frozen=True)
+class Files:
+    """Names of pictures below the data folder, such as `train/n01440764/a.JPEG`, and labels."""
+
+    names: list[str]
+    labels: Labels
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is in a folder of pictures."""
+
+    root: str
+    classes: list[str]
+    train: Files
+    test: Files
+
+
+def listing(folder: str) -> Listing:
+    """Look into a folder of pictures. Raises `UserError` naming what is missing."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise UserError(f"the data folder {root} does not exist or is not a folder.")
+    for part in ("train", "val"):
+        if not (root / part).is_dir():
+            raise UserError(f"no folder {part} in {root}: needed are train/CLASS/*.JPEG and val")
+    classes = _classes(root / "train")
+    strays = sorted(set(_classes(root / "val")) - set(classes))
+    if strays:
+        raise UserError(f"{root / 'val'} has classes that train has not: {', '.join(strays[:5])}")
+    return Listing(folder, classes, _files(root, "train", classes), _files(root, "val", classes))
+
+
+def _classes(part: Path) -> list[str]:
+    try:
+        with os.scandir(part) as entries:
+            found = sorted(entry.name for entry in entries if entry.is_dir() and _shown(entry.name))
+    except OSError as error:
+        raise UserError(f"cannot read {part}: {error.strerror}") from error
+    if not found:
+        raise UserError(f"{part} has no folders: each class needs its own, {part}/CLASS/*.JPEG")
+    return found
+
+
+def _files(root: Path, part: str, classes: list[str]) -> Files:
+    names: list[str] = []
+    labels: list[int] = []
+    for label, name in enumerate(classes):
+        folder = root / part / name
+        found = _pictures(folder) if part == "train" or folder.is_dir() else []
+        if part == "train" and not found:
+            raise UserError(f"{folder} has no pictures: no file ends in {', '.join(SUFFIXES)}")
+        names += [f"{part}/{name}/{file}" for file in found]
+        labels += [label] * len(found)
+    if not names:
+        raise UserError(f"{root / part} has no pictures: no file ends in {', '.join(SUFFIXES)}")
+    return Files(names, np.array(labels, np.int64))
+
+
+def _pictures(folder: Path) -> list[str]:
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise UserError(f"cannot read {folder}: {error.strerror}") from error
+    return sorted(one for one in names if one.lower().endswith(SUFFIXES) and _shown(one))
+
+
+def _shown(name: str) -> bool:
+    return not name.startswith(".")
+
+
+def pictures(found: Listing, size: int, seed: int) -> PictureSet:
+    """Return the pictures of a listing as squares of `size` pixels; `seed` decides on cuts."""
+    train = Folder(found.root, found.train, size, seed)
+    test = Folder(found.root, found.test, size, None)
+    return PictureSet(found.root, len(found.classes), size, train, test, MEAN, DEVIATION)
+
+
+class Folder:
+    """Pictures in files: with a `seed` random cuts, perhaps mirrored, else their middle."""
+
+    def __init__(self, root: str, files: Files, size: int, seed: int | None) -> None:
+        self.root, self.files, self.size, self.seed = root, files, size, seed
+
+    def __len__(self) -> int:
+        return len(self.files.names)
+
+    def read(self, epoch: int, part: Indices) -> tuple[Pixels, Labels]:
+        """See `pictures.Pictures`."""
+        pixels = np.empty((len(part), self.size, self.size, 3), np.uint8)
+        for place, index in enumerate(part):
+            pixels[place] = self._one(epoch, int(index))
+        return pixels, self.files.labels[part]
+
+    def _one(self, epoch: int, index: int) -> Pixels:
+        path = os.path.join(self.root, self.files.names[index])
+        if self.seed is None:
+            return decode(path, self.size, None)
+        return decode(path, self.size, np.random.default_rng([self.seed, epoch, index]))
+
+
+def decode(path: str, size: int, generator: np.random.Generator | None) -> Pixels:
+    """Read a picture, cut a part of it and scale that; without `generator` its middle.
+
+    Raises `UserError` naming the file if it cannot be read.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(path) as picture:
+            box = middle(picture.size) if generator is None else cut(picture.size, generator)
+            scaled = picture.convert("RGB").resize((size, size), Image.Resampling.BILINEAR, box=box)
+    except Exception as error:  # on hostile bytes Pillow raises a dozen different types
+        raise UserError(f"cannot read the picture {path}: {_words(error)}") from error
+    pixels = np.asarray(scaled)
+    return pixels[:, ::-1] if generator is not None and generator.integers(2) else pixels
+
+
+def _words(error: Any) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def cut(size: tuple[int, int], generator: np.random.Generator) -> tuple[float, ...]:
+    """Draw a part of a picture of `size` (width, height): of random area, shape and place.
+
+    Returns its left, top, right and bottom.
+    """
+    width, height = size
+    low, high = (math.log(shape) for shape in SHAPE)
+    for _ in range(ATTEMPTS):
+        area = width * height * generator.uniform(*AREA)
+        shape = math.exp(generator.uniform(low, high))
+        wide, tall = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
+        if 0 < wide <= width and 0 < tall <= height:
+            left = int(generator.integers(width - wide + 1))
+            top = int(generator.integers(height - tall + 1))
+            return left, top, left + wide, top + tall
+    return _square(size, min(size))
+
+
+def middle(size: tuple[int, int]) -> tuple[float, ...]:
+    """Return left, top, right and bottom of the middle of a picture."""
+    return _square(size, min(size) * MIDDLE)
+
+
+def _square(size: tuple[int, int], side: float) -> tuple[float, ...]:
+    left, top = ((length - side) / 2 for length in size)
+    return left, top, left + side, top + side
