@@ -1,0 +1,205 @@
+"""Datasets on the cluster: fetched past faults, packed, bound, staged, and gone from the nodes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+
+import pytest
+
+from . import servers
+from .conftest import Done, Login, on_cluster
+
+# Says what it sees, all of it, then waits as long as it was told, or fails.
+READER = """
+import hashlib, json, os, sys, time
+data, words = os.environ["DATA_DIR"], sys.argv[1:]
+seen = {}
+for folder, _, names in os.walk(data):
+    for name in names:
+        path = os.path.join(folder, name)
+        seen[os.path.relpath(path, data)] = hashlib.sha256(open(path, "rb").read()).hexdigest()
+digest = hashlib.sha256(json.dumps(sorted(seen.items())).encode()).hexdigest()
+print("SEES", json.dumps([len(seen), digest, data]), flush=True)
+if "wait" in words: time.sleep(300)
+if "fail" in words: sys.exit(7)
+"""
+SEES = re.compile(r"(\d)@(n\d) \| SEES (.*)")
+WITHOUT_HOROVOD = ("-N", "2", "--controller", "gloo", "--follow")
+ODD = 'a b, c:d "e" it\'s $(touch bad) é☃'
+
+
+def sees(done: Done) -> dict[str, list[object]]:
+    """Return what the rank of each node saw."""
+    found = {host: json.loads(said) for _, host, said in SEES.findall(done.stdout)}
+    assert sorted(found) == ["n1", "n2"], done.stdout + done.stderr
+    return found
+
+
+def left_on_nodes() -> str:
+    """Return what staging has left on the nodes."""
+    names = [on_cluster(["ls", "/tmp"], "--node", node).stdout for node in ("n1", "n2")]
+    return "".join(line for text in names for line in text.splitlines() if "runner-" in line)
+
+
+@pytest.fixture
+def images(login: Login) -> str:
+    """A folder of 300 images and more, the reader, and the folder as a file with an odd name."""
+    login.write("reader.py", READER)
+    done = login.runner("data", "synth", "imagenet", "im", "--samples", "250", "--size", "16")
+    assert done.returncode == 0, done.stderr
+    return "im"
+
+
+def test_fetch_past_faults(login: Login) -> None:
+    """A cut connection, a wrong mirror; then two at once for one that is there already."""
+    login.sh("mkdir www; head -c 3000000 /dev/urandom > www/noise")
+    login.sh("tar czf www/a.tar.gz -C www noise")
+    digest = login.sh("sha256sum www/a.tar.gz").split()[0]
+    command = "env PYTHONPATH=/opt/kit python3 -u -m tests.faulty www"
+    server = servers.start(login, "web", command, "sed -n 's/^port //p' web.log")
+    own = {"RUNNER_SCRATCH": f"{login.folder}/scratch", "http_proxy": "http://127.0.0.1:9"}
+    try:
+        urls = [f"http://{server.host}/{fault}/a.tar.gz" for fault in ("missing", "wrong", "cut")]
+        login.write(
+            "runner.toml",
+            f'[datasets.noise]\nurls = {json.dumps(urls)}\nsha256 = "{digest}"\nunpack = true',
+        )
+        done = login.runner("data", "fetch", "noise", "--json", env=own)
+        assert done.returncode == 0, done.stderr
+        assert "is not what it should be; removed; trying the next address" in done.stderr
+        assert json.loads(done.stdout)["files"] == 1
+        login.sh("cmp scratch/data/noise/noise www/noise")
+        asked = server.requests("cut a.tar.gz")
+        twice = "runner data fetch noise & runner data fetch noise; wait"
+        both = login.run("bash", "-c", twice, env=own)
+        assert both.stdout.split() == [f"{login.folder}/scratch/data/noise"] * 2
+        assert server.requests("cut a.tar.gz") == asked
+        assert login.runner("data", "check", "noise", env=own).returncode == 0
+        login.sh("printf x | dd of=scratch/data/noise/noise bs=1 seek=9 conv=notrunc status=none")
+        done = login.runner("data", "check", "noise", env=own)
+        assert done.returncode == 1
+        assert "damaged: noise: its SHA-256 is not" in done.stdout
+        login.sh("rm -r scratch")
+        mirror = f"http://{server.host}/wrong"
+        done = login.runner("data", "fetch", "noise", "--mirror", mirror, env=own)
+        assert done.returncode == 81, done.stderr
+        assert f"wanted sha256:{digest}" in done.stderr
+        assert login.sh("find scratch -type f").split() == ["scratch/data/.fetch/noise.lock"]
+    finally:
+        server.kill()
+
+
+def test_packed_checked_and_bound_by_odd_names(login: Login, images: str) -> None:
+    """The ranks see in the file what is in the folder; packing again gives the same file."""
+    for name in (ODD, "again.sqsh"):
+        done = login.runner("data", "pack", images, "-o", name)
+        assert done.returncode == 0, done.stderr
+        login.sh(f"touch {images}/train/*")
+    login.sh(f"cmp {shlex.quote(ODD)} again.sqsh")
+    done = login.runner("data", "check", "again.sqsh")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"train images +250", done.stdout)
+    login.sh("cp -r im 'x,y:z'")
+    data = ["--data", f"odd={ODD}", "--data", "folder=x,y:z"]
+    done = login.launch(*WITHOUT_HOROVOD, *data, "reader.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for count, _, place in sees(done).values():
+        assert (count, place) == (600, "/data")
+    plain = login.launch(*WITHOUT_HOROVOD, "--data", images, "reader.py")
+    packed = login.launch(*WITHOUT_HOROVOD, "--data", f"im={ODD}", "reader.py")
+    same = [[said[:2] for said in sees(done).values()] for done in (plain, packed)]
+    assert same[0] == same[1]
+    assert {str(said[2]) for said in sees(packed).values()} == {"/data/im"}
+    assert "bad" not in login.sh("ls").split()
+
+
+def test_a_cut_file_is_refused_before_the_queue(login: Login, images: str) -> None:
+    assert login.runner("data", "pack", images).returncode == 0
+    login.sh("head -c 90000 im.sqsh > cut.sqsh; truncate -s 0 im/train/n00000000/00000000.png")
+    for words, message in (
+        (["cut.sqsh"], "is cut short"),
+        (["reader.py"], "is not a squashfs file"),
+        (["in"], "did you mean im"),
+    ):
+        done = login.launch("--data", *words, "reader.py")
+        assert done.returncode in (2, 80), done.stderr
+        assert message in done.stderr
+    assert login.runs() == []
+    for path, file in (("cut.sqsh", "cut.sqsh"), ("im", "train/n00000000/00000000.png")):
+        done = login.runner("data", "check", path)
+        assert done.returncode == 1
+        assert f"damaged: {file}: " in done.stdout
+
+
+def test_staged_on_two_nodes_and_gone_after_a_failure(login: Login, images: str) -> None:
+    """A folder by one reader on each node, a file by sbcast; the ranks see the same as before."""
+    assert login.runner("data", "pack", images).returncode == 0
+    data = ["--data", "folder=im", "--data", "file=im.sqsh", "--stage-data", "node-local"]
+    done = login.launch(*WITHOUT_HOROVOD, *data, "reader.py", "--", "fail")
+    assert done.returncode == 7, done.stdout + done.stderr
+    assert {said[0] for said in sees(done).values()} == {600}
+    for node in ("n1", "n2"):
+        assert re.search(rf"data on {node}: folder, .* in 300 files", done.stdout), done.stdout
+        assert re.search(rf"data on {node}: file.sqsh, ", done.stdout)
+    assert "sbcast --force" in login.sh("cat runs/reader-1/job.sbatch")
+    assert left_on_nodes() == ""
+
+
+def test_a_cancelled_job_leaves_nothing(login: Login, images: str) -> None:
+    data = ["--data", images, "--stage-data", "node-local", "-N", "2", "--controller", "gloo"]
+    job = login.launch(*data, "--parsable", "reader.py", "--", "wait").stdout.strip()
+    deadline = time.monotonic() + 60
+    while login.sh("cat runs/reader-1/logs/job.log 2>/dev/null || true").count("SEES") < 2:
+        assert time.monotonic() < deadline, login.sh("cat runs/reader-1/logs/job.log")
+        time.sleep(0.2)
+    assert f"runner-1000-{job}." in left_on_nodes()
+    assert login.runner("cancel", job).returncode == 0
+    assert login.runner("wait", job).returncode == 86
+    while left_on_nodes() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left_on_nodes() == ""
+
+
+def test_no_room_on_one_node(login: Login, images: str) -> None:
+    """The message has the node's name, the exit code says what it was, and nothing stays."""
+    tiny = "mkdir -p /mnt/tiny; mount -t tmpfs -o size=64M,mode=1777 none /mnt/tiny"
+    roomy = "mkdir -p /mnt/tiny; mount -t tmpfs -o size=512M,mode=1777 none /mnt/tiny"
+    try:
+        for node, mount in (("n1", roomy), ("n2", tiny)):
+            assert on_cluster(["bash", "-c", mount], "--node", node, "--as", "root").returncode == 0
+        data = ["--data", images, "--stage-data", "node-local"]
+        here = {"TMPDIR": "/mnt/tiny"}
+        done = login.launch(*WITHOUT_HOROVOD, *data, "reader.py", env=here)
+        assert done.returncode == 92, done.stdout + done.stderr
+        assert "data on n2: no space in /mnt/tiny: " in done.stderr
+        assert "SEES" not in done.stdout
+        for node in ("n1", "n2"):
+            assert on_cluster(["ls", "/mnt/tiny"], "--node", node).stdout == ""
+    finally:
+        for node in ("n1", "n2"):
+            on_cluster(["umount", "/mnt/tiny"], "--node", node, "--as", "root")
+
+
+def test_staged_by_hand_and_without_a_scheduler(login: Login, images: str) -> None:
+    count = "ls -R $DATA_DIR | grep -c png; echo in $DATA_DIR"
+    done = login.runner("data", "stage", images, "--", "bash", "-c", count)
+    assert done.stdout.split("\n")[0] == "300", done.stdout + done.stderr
+    assert login.sh("ls /tmp | grep runner- || true") == ""
+    alone = ["--scheduler", "local", "--stage-data", "node-local"]
+    done = login.launch(*alone, "--data", images, "reader.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SEES [300," in done.stdout
+    assert login.sh("ls /tmp | grep runner- || true") == ""
+
+
+def test_a_trainer_learns_from_made_up_mnist_in_a_file(login: Login) -> None:
+    assert login.runner("data", "synth", "mnist", "m", "--samples", "320").returncode == 0
+    assert login.runner("data", "pack", "m").returncode == 0
+    words = ["--data", "m.sqsh", "--stage-data", "auto", "-N", "2", "--wait", "torch_mnist"]
+    done = login.launch(*words, "--", "--epochs", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "data staged: no (0.0 GB in few files" in done.stderr
+    assert login.result()["world_size"] == 2
