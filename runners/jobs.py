@@ -91,9 +91,10 @@ class JobPaths:
 
 @dataclass(frozen=True)
 class Job:
-    """A submitted job. `state` is the last one that was seen after its end, "" before.
+    """A submitted job. `state` and `restart` were seen after its end, "" and 0 before.
 
-    `restarts` is how often it may come back, `words` what was typed to launch it.
+    `restart` counts how often it came back, `restarts` is how often it may; `words` is what was
+    typed to launch it.
     """
 
     id: str
@@ -104,6 +105,7 @@ class Job:
     state: str = ""
     restarts: int = 0
     words: Sequence[str] = ()
+    restart: int = 0
 
     def save(self, paths: JobPaths) -> None:
         """Write it into the run's folder, whole or not at all."""

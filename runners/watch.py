@@ -65,7 +65,7 @@ def _status(paths: JobPaths, job: Job, told: Told | None) -> Status:
     """Combine what was recorded, what the scheduler says, and what the folder shows."""
     code = jobs.exit_code(paths)
     if job.state:
-        return Status(JobState[job.state], "", code)
+        return Status(JobState[job.state], "", code, job.restart)
     if told is None:
         told = _from_folder(code) or _remembered(job)
     elif code == 0 and job.restarts:
@@ -74,7 +74,7 @@ def _status(paths: JobPaths, job: Job, told: Told | None) -> Status:
     state, reason = _stopped(told, code)
     if state.ended and state != JobState.UNKNOWN:
         # Written down, because the scheduler forgets (Slurm: MinJobAge).
-        replace(job, state=state.name).save(paths)
+        replace(job, state=state.name, restart=told.restart).save(paths)
     return Status(state, reason, code, told.restart)
 
 
