@@ -3,7 +3,8 @@
 The cases are {"CASE": {"command": [...], "ranks": N, "env": {...}, "steps": N}}, where FOLDER in a
 command stands for the case's own. While a case has its turn the processes of all
 others are stopped (SIGSTOP), so that a turn may be short, and what slows the machine for a while
-slows all of them. {"CASE": [[seconds of a step by the clock, of CPU], ...]} of the slowest rank.
+slows all of them. {"CASE": [[seconds of a step by the clock, of CPU, CPUs of the rank], ...]} of
+the slowest rank.
 """
 
 from __future__ import annotations

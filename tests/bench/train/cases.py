@@ -36,7 +36,7 @@ class Case:
         if self.controller == "none":
             start = ["python3"]
         elif self.controller == "careless":
-            start = ["mpirun", "-np", str(ranks), "python3"]
+            start = ["mpirun", "-np", str(ranks), "python"]  # python3 is the one beside mpirun
         else:
             start = ["python3", f"{KIT}/runners/rank", "--tasks", str(ranks)]
             start += ["--controller", self.controller, "--run-dir", "FOLDER", "--"]

@@ -87,13 +87,13 @@ def measure(group: str) -> Part:
     wanted = {name: case.request(group, ranks, steps) for name, case in cases.items()}
     words = ["--seconds", str(seconds), "--folder", FOLDER, "--cases", json.dumps(wanted)]
     found = cluster.login_program("turns", *words)
-    return Part(title, rows(cases, found), found, (cpu(found),))
+    return Part(title, rows(cases, found), found, notes(found))
 
 
 def rows(cases: dict[str, Case], found: dict[str, list[list[float]]]) -> tuple[Row, ...]:
     """Batches per second; a case with several batches a step counts them all."""
     speeds = {
-        name: [batches(cases[name]) / seconds for seconds, _ in turns]
+        name: [batches(cases[name]) / seconds for seconds, *_ in turns]
         for name, turns in found.items()
     }
     table = []
@@ -112,7 +112,10 @@ def batches(case: Case) -> int:
     return int(dict(option.split("=") for option in case.options).get("passes", "1"))
 
 
-def cpu(found: dict[str, list[list[float]]]) -> str:
-    """Tell the CPU time of a step, which other programs on the machine change little."""
-    told = [f"{name} {1000 * median(c for _, c in turns):.1f}" for name, turns in found.items()]
-    return f"CPU milliseconds of a rank for each step: {', '.join(told)}."
+def notes(found: dict[str, list[list[float]]]) -> tuple[str, ...]:
+    """Tell the CPU time of a step, which other programs change little, and where CPUs are lost."""
+    cost = [f"{name} {1000 * median(t[1] for t in turns):.1f}" for name, turns in found.items()]
+    most = max(turns[0][2] for turns in found.values())
+    few = [f"{name} ({t[0][2]:.0f})" for name, t in found.items() if t[0][2] < most]
+    told = (f"CPU milliseconds of a rank for each step: {', '.join(cost)}.",)
+    return (*told, f"On fewer than {most:.0f} CPUs: {', '.join(few)}.") if few else told

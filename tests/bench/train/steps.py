@@ -5,7 +5,8 @@ BACKEND is horovod, ddp, tensorflow (with Horovod) or alone (TensorFlow without 
 much to exchange). OPTION: threads=N, pin=1 (each rank on a core of its own), fp16=1, passes=N.
 
 `FOLDER/RANK.orders` has a line with the number of steps for each turn; `FOLDER/RANK.done` gets
-the seconds of a step, by the clock and of CPU, as JSON. The first one appears when it is ready.
+the seconds of a step, by the clock and of CPU, and the number of CPUs that it may run on, as JSON.
+The first one appears when it is ready.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ def serve(folder: Path, rank: int, step: Step) -> None:
             clock, cpu = time.perf_counter(), time.process_time()
             for _ in range(int(order)):
                 step()
-            times = (time.perf_counter() - clock, time.process_time() - cpu)
-            tell(folder / f"{rank}.done", [one / int(order) for one in times])
+            seconds = [time.perf_counter() - clock, time.process_time() - cpu]
+            each = [one / int(order) for one in seconds]
+            tell(folder / f"{rank}.done", [*each, len(os.sched_getaffinity(0))])
 
 
 def tell(path: Path, content: Any) -> None:
