@@ -6,6 +6,7 @@ is one of them. What is read is checked; nothing is downloaded, and no pickle ma
 
 from __future__ import annotations
 
+import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def _binary(data: bytes, path: Path) -> tuple[Pixels, NDArray[Any]]:
     return records[:, 1:], records[:, 0]
 
 
-class _Unpickler(pickle._Unpickler):
+class _Unpickler(pickle.Unpickler):
     """Makes plain arrays and nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -107,8 +108,6 @@ class _Unpickler(pickle._Unpickler):
 
 def _pickled(data: bytes, path: Path) -> tuple[Pixels, NDArray[Any]]:
     """Take apart the form for Python: a pickled dictionary with bytes as keys."""
-    import io
-
     try:
         found = _Unpickler(io.BytesIO(data), encoding="bytes").load()
         rows, labels = np.asarray(found[b"data"]), np.asarray(found[b"labels"])

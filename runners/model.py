@@ -89,7 +89,8 @@ class Dataset:
 class Trainer:
     """What Python runs: a recipe's module, or a file of the user's, and its arguments.
 
-    `name` is for people and the default job name.
+    `name` is for people and the default job name. `uses_recipes` is about a file that imports what
+    recipes share, as a copy of one does.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Trainer:
     file: Path | None
     args: tuple[str, ...] = ()
     requires: str | None = None
+    uses_recipes: bool = False
 
 
 @dataclass(frozen=True)

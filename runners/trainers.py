@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from . import config
-from .errors import NotFound, nearest
+from .errors import NotFound, SystemFault, UsageError, nearest
 from .model import Trainer
 
 
@@ -46,4 +48,32 @@ def _file(name: str, args: tuple[str, ...]) -> Trainer:
         folder = path.parent if path.parent.is_dir() else Path()
         near = nearest(path.name, [file.name for file in folder.glob("*.py")])
         raise NotFound(f"the trainer {name} does not exist", near)
-    return Trainer(path.stem, None, path.absolute(), args)
+    source = path.read_text(encoding="utf-8", errors="replace")
+    uses_recipes = re.search(r"^\s*(from|import) recipes\b", source, re.MULTILINE) is not None
+    return Trainer(path.stem, None, path.absolute(), args, uses_recipes=uses_recipes)
+
+
+def copy(name: str, folder: Path, *, force: bool) -> Path:
+    """Write a recipe's file into `folder`, for the user to edit; return its path.
+
+    What it imports from `recipes` stays there. Raises NotFound for a name that stands for none,
+    UsageError if the file or no folder is there, SystemFault if it cannot be written.
+    """
+    if name not in presets():
+        raise NotFound(f"there is no recipe named {name!r}", nearest(name, presets()))
+    target = folder / f"{name}.py"
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", remedy=f"mkdir -p {quote(str(folder))}")
+    if target.exists() and not force:
+        again = "" if folder == Path() else f" {quote(str(folder))}"
+        raise UsageError(
+            f"{target} exists already", remedy=f"runner recipes copy --force {name}{again}"
+        )
+    part = folder / f".{name}.py.part"
+    try:
+        part.write_bytes((recipes_folder() / f"{name}.py").read_bytes())
+        part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise SystemFault(f"cannot write {target}: {error.strerror}") from error
+    return target

@@ -23,7 +23,7 @@ COMMANDS = {
     "cancel": ("jobs", "Cancel a job."),
     "result": ("jobs", "Show what a run reached."),
     "data": ("data", "Fetch, pack, check, make up and stage datasets."),
-    "recipes": ("info", "List the packaged trainers."),
+    "recipes": ("info", "List the packaged trainers; copy one to edit it."),
     "pull": ("registry", "Pull an image, once, by its digest."),
     "push": ("registry", "Push an image to a registry."),
     "registry": ("registry", "Log in to a registry and out of it."),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from pathlib import Path
 
 import click
 
@@ -12,16 +14,46 @@ from . import show
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
-@click.command("recipes", context_settings=HELP, epilog="Example: runner recipes --json")
+RECIPES_EXAMPLE = """\b
+Examples:
+  runner recipes
+  runner recipes copy torch_mnist
+"""
+
+
+@click.group("recipes", invoke_without_command=True, context_settings=HELP, epilog=RECIPES_EXAMPLE)
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
-def recipes_command(as_json: bool) -> None:
-    """List the packaged trainers."""
+@click.pass_context
+def recipes_command(ctx: click.Context, as_json: bool) -> None:
+    """List the packaged trainers; copy one to edit it."""
+    if ctx.invoked_subcommand is not None:
+        return
     presets = trainers.presets()
     if as_json:
         show.print_json(presets)
     else:
         rows = [[name, p["framework"], p["description"]] for name, p in presets.items()]
         show.table(rows, ["name", "framework", "what it does"])
+
+
+@recipes_command.command(
+    "copy", context_settings=HELP, epilog="Example: runner recipes copy torch_mnist"
+)
+@click.argument("name")
+@click.argument("folder", type=click.Path(path_type=Path), default=".")
+@click.option("--force", is_flag=True, help="replace a file that is there")
+def copy_command(name: str, folder: Path, force: bool) -> None:
+    """Write the trainer NAME into FOLDER, or here, as the start of your own.
+
+    The file runs as it is; what it imports from `recipes` comes with the image or the launch.
+    """
+    target = trainers.copy(name, folder, force=force)
+    click.echo(f"wrote {target}")
+    click.echo(f"next: runner launch --image IMAGE --nodes 2 {_as_trainer(target)}")
+
+
+def _as_trainer(path: Path) -> str:
+    return shlex.quote(str(path) if "/" in str(path) else f"./{path}")
 
 
 @click.group("config", context_settings=HELP)

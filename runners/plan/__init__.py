@@ -133,9 +133,10 @@ def _rules(spec: JobSpec, site: Site, image: ImageInfo, notes: Notes) -> None:
 
 
 def _brings_recipe(spec: JobSpec, image: ImageInfo, notes: Notes) -> bool:
-    if spec.trainer.module is None:
+    trainer, there = spec.trainer, image.listed("recipes")
+    if trainer.module is None and not trainer.uses_recipes:
         return False
-    if spec.trainer.name in image.listed("recipes"):
+    if trainer.name in there or (trainer.file and there):
         notes.choose("recipe", "from the image", "it names it", image.how("recipes"))
         return False
     notes.choose("recipe", "from this machine", "the image does not have it")

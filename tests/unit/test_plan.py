@@ -126,6 +126,14 @@ def test_a_recipe_that_the_image_lacks_is_brought_along() -> None:
     assert plan.solve(SPEC, SLURM, FOREIGN).brings_recipe
 
 
+def test_a_copied_recipe_finds_what_recipes_share() -> None:
+    copied = replace(SPEC, trainer=Trainer("mine", None, Path("/mine.py"), uses_recipes=True))
+    plain = replace(SPEC, trainer=Trainer("mine", None, Path("/mine.py")))
+    assert plan.solve(copied, SLURM, FOREIGN).brings_recipe
+    assert not plan.solve(copied, SLURM, OURS).brings_recipe
+    assert not plan.solve(plain, SLURM, FOREIGN).brings_recipe
+
+
 def test_an_image_for_another_machine() -> None:
     arm = replace(OURS, architecture="arm64")
     here = replace(SLURM, architecture="amd64")
