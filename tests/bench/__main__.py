@@ -14,7 +14,7 @@ from typing import Callable
 
 from tests.cluster.state import CHECKOUT
 
-from . import first_step, rendezvous, report, startup, throughput
+from . import data, first_step, rendezvous, report, startup, throughput
 from .errors import BenchError, Skipped
 
 PARTS = {
@@ -22,6 +22,7 @@ PARTS = {
     "first-step": first_step,
     "rendezvous": rendezvous,
     "throughput": throughput,
+    "data": data,
 }
 OUTPUT = CHECKOUT / "build" / "bench.json"
 
