@@ -17,10 +17,6 @@ from recipes import common
 from recipes.common import UserError
 from recipes.common.run import Run
 
-#: What `exchange` says of a step, in this order: how many ranks were asked to stop, how many have
-#: a loss that is not a number. As means over all ranks: above 0 if there is one.
-ASKED, DIVERGED = 0, 1
-
 
 def with_device(args: Namespace, hvd: Any) -> tuple[Namespace, str]:
     """Choose a GPU if one is visible and wanted, else the CPU; return the settings and "gpu" or so.
@@ -106,13 +102,11 @@ def add(sums: Sequence[Any], more: Sequence[Any]) -> list[Any]:
     return [a + b for a, b in zip(sums, more)] if sums else list(more)
 
 
-def exchange(args: Namespace, hvd: Any, gradients: Sequence[Any], loss: Any, stop: Any) -> Any:
-    """Return the gradients of all ranks together, and what they say of this step.
+def exchange(args: Namespace, hvd: Any, gradients: Sequence[Any], loss: Any, flags: Any) -> Any:
+    """Return the gradients of all ranks together, and the flags of all, for `Agreement`.
 
-    The second are two numbers: see ASKED and DIVERGED. They travel while the gradients do, so
-    that all ranks learn in the same step that one was asked to stop or has diverged.
+    Part of the compiled step; the flags travel while the gradients do.
     """
-    flags = tf.stack([tf.cast(stop, tf.float32), tf.cast(~tf.math.is_finite(loss), tf.float32)])
     factor = args.gradient_predivide_factor
     scales = {"prescale_factor": 1 / factor, "postscale_factor": factor} if factor != 1 else {}
     # Horovod: each gradient sets out as soon as it is there, while others are still computed.
@@ -126,21 +120,51 @@ def exchange(args: Namespace, hvd: Any, gradients: Sequence[Any], loss: Any, sto
         )
         for number, gradient in enumerate(gradients)
     ]
+    bad = tf.cast(~tf.math.is_finite(loss), tf.float32)
     # Horovod: the gradients' kind of reduction, so that they may travel as one.
-    return together, hvd.allreduce(flags, op=hvd.Average, name="flags")
+    return together, hvd.allreduce(tf.concat([flags, [bad]], 0), op=hvd.Average, name="flags")
 
 
-def asked(run: Run) -> tf.Tensor:
-    """Return whether this rank was asked to stop, for `exchange`."""
-    return tf.constant(bool(run.stop))
+class Agreement:
+    """All ranks learn in the same step that one was asked to stop, has diverged or cannot read.
 
+    What they exchange are three numbers a step, in the compiled step, with the gradients.
+    """
 
-def must_stop(run: Run, flags: Any, loss: Any) -> bool:
-    """Return whether to stop after this step. A loss of NaN stops all ranks here. Collective."""
-    asked = flags.numpy()
-    if asked[DIVERGED]:
-        run.check_loss(float(loss), run.course.step + 1)
-    return bool(asked[ASKED])
+    def __init__(self, hvd: Any, run: Run) -> None:
+        self.hvd, self.run = hvd, run
+        self.failure: UserError | None = None
+
+    def read(self, source: Any, part: common.Indices) -> Any:
+        """Return `source[part]`; if that raises `UserError`, a blank: `stop` ends all ranks then.
+
+        The other ranks wait for this one's gradients in this step, so it still takes part.
+        """
+        try:
+            return source[part]
+        except UserError as error:
+            self.failure = error
+            return source.blank()
+
+    def flags(self) -> tf.Tensor:
+        """Return what this rank has to tell, for the step."""
+        return tf.constant([float(bool(self.run.stop)), float(self.failure is not None)])
+
+    def stop(self, flags: tf.Tensor, loss: tf.Tensor) -> bool:
+        """Return whether to stop now, from the flags of all ranks and this one's loss.
+
+        A loss of NaN, and data that a rank could not read, end all ranks here. Collective.
+        """
+        asked, unread, bad = flags.numpy()
+        if unread:
+            common.together(self.hvd, self._tell)
+        if bad:
+            self.run.check_loss(float(loss), self.run.course.step + 1)
+        return bool(asked)
+
+    def _tell(self) -> None:
+        if self.failure is not None:
+            raise self.failure
 
 
 def draw_apart(args: Namespace, hvd: Any, model: Any) -> None:

@@ -114,17 +114,17 @@ def training_step(
         gradients = tape.gradient(goal, [v.value for v in model.trainable_variables])
         return [loss * tf.sign(weight), *gradients]  # without weight: a sample for an empty part
 
-    def step(x: Any, y: Any, weight: Any, before: Any, stop: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    def step(x: Any, y: Any, weight: Any, before: Any, flags: Any) -> tuple[tf.Tensor, tf.Tensor]:
         loss, *gradients = tf_common.add(before, one_pass(x, y, weight))
         # Horovod: the mean of the gradients over all ranks, and what ranks have to tell.
-        gradients, flags = tf_common.exchange(args, hvd, gradients, loss, stop)
+        gradients, flags = tf_common.exchange(args, hvd, gradients, loss, flags)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return loss, flags
 
     # One graph for all batches, the short one at the end of an epoch too.
     images = tf.TensorSpec([None, data.height, data.width], tf.float32)
     part = [images, tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32)]
-    more = [tf_common.specification(args, model), tf.TensorSpec([], tf.bool)]
+    more = [tf_common.specification(args, model), tf.TensorSpec([2], tf.float32)]
     one_pass = tf.function(backward, part, autograph=False)
     return one_pass, tf.function(step, [*part, *more], autograph=False)
 
@@ -142,6 +142,8 @@ def train(args: Namespace, run: common.Run, data: mnist.Digits) -> tf.keras.Mode
     one_pass, train_on = training_step(args, model, optimizer, data)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     course = run.resume(tf_common.State(hvd, model, optimizer), shards)
+    # Horovod: all ranks stop in the same step, whichever of them was asked to.
+    agreement = tf_common.Agreement(hvd, run)
     profile = tf_common.Profile(args, run)
     for epoch in course.epochs():
         loss_sum = tf.constant(run.loss_before())
@@ -153,10 +155,9 @@ def train(args: Namespace, run: common.Run, data: mnist.Digits) -> tf.keras.Mode
             passes = tf_common.passes(args, batch)
             parts = [(data.x_train[part], data.y_train[part], weight) for part, weight in passes]
             before = tf_common.earlier_passes(one_pass, parts)
-            loss, flags = train_on(*parts[-1], before, tf_common.asked(run))
+            loss, flags = train_on(*parts[-1], before, agreement.flags())
             loss_sum += loss
-            # Horovod: all ranks stop in the same step, whichever of them was asked to.
-            stop = tf_common.must_stop(run, flags, loss)
+            stop = agreement.stop(flags, loss)
             run.step_done(batch, loss)
             profile.step()
             if run.must_save(stop=stop):
