@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
+import pytest
+
 from tests.reference import README
 
 from .conftest import Login
@@ -40,6 +42,15 @@ def test_every_command_of_the_tasks(login: Login) -> None:
     for command in found:
         if command.startswith("runner config"):
             login.write("runner.toml", toml.group(1))
+        done = login.run(*shlex.split(command))
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("name", ["Trainers", "Data"])
+def test_every_command_of_a_section(login: Login, name: str) -> None:
+    found = commands(section(name))
+    assert len(found) >= 4
+    for command in found:
         done = login.run(*shlex.split(command))
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
