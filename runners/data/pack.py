@@ -26,6 +26,9 @@ COMPRESSIONS = ("gzip", "zstd", "lz4", "xz")
 SHOWN = 5  # names of a kind in a message; there may be thousands
 # -all-root and fixed times: who packed it, and when, is no part of the data.
 PLAIN = ("-all-root", "-no-xattrs", "-noappend", "-no-progress", "-quiet")
+# By default small files share blocks of 128 KiB, and each of them in a random order costs a whole
+# one: 20,000 files of 3 kB took 16 s instead of 3.4 s to read for the first time, for 3 % of size.
+RANDOM_ORDER = ("-no-fragments",)
 TIMELESS = ("-mkfs-time", "0", "-all-time", "0")  # mksquashfs 4.4 and newer
 
 
@@ -146,7 +149,8 @@ def _command(image: Path | None, folders: list[Path]) -> list[str]:
 def _run(
     command: list[str], folder: Path, part: Path, compression: str, content: Counted, say: Progress
 ) -> None:
-    words = [str(folder.resolve()), str(part.resolve()), *PLAIN, *_timeless(command, say)]
+    words = [str(folder.resolve()), str(part.resolve()), *PLAIN, *RANDOM_ORDER]
+    words += _timeless(command, say)
     say.begin(f"packing {folder}", content.size)
 
     def tick() -> None:
