@@ -1,0 +1,204 @@
+"""Interrupted and queued again, on a Slurm that preempts, and that signals as most sites' does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.design import PREEMPTION
+from tests.cluster.state import State
+
+from .beside import cluster
+from .conftest import IMAGE, Login, on_cluster
+
+# Runs a recipe whose steps and checkpoints take so long, on any machine.
+SLOW = """
+import os, runpy, sys, time
+from recipes import common
+from recipes.common import checkpoints
+def slower(function, seconds):
+    def call(*args, **named):
+        time.sleep(seconds)
+        return function(*args, **named)
+    return call
+common.Run.step_done = slower(common.Run.step_done, float(os.environ["STEP_SECONDS"]))
+written = checkpoints.write_atomically
+def write_atomically(path, write):
+    def slowly(stream):
+        stream.write(b"half a checkpoint")
+        time.sleep(60)
+    return written(path, slowly if os.path.exists("slow-disk") else write)
+checkpoints.write_atomically = write_atomically
+sys.argv = sys.argv[1:]
+runpy.run_module("recipes." + sys.argv[0], run_name="__main__")
+"""
+# A trainer of the user's own: 100 steps, of which it saves the number when it is asked to.
+OWN = """
+import os, signal, sys, time
+asked = []
+signal.signal(signal.SIGUSR1, lambda number, frame: asked.append(number))
+saved = os.environ["OUTPUT_DIR"] + "/saved"
+step = int(open(saved).read()) if os.environ["RESUME"] == "auto" and os.path.exists(saved) else 0
+print("begins at", step, flush=True)
+while step < 100:
+    step += 1
+    time.sleep(0.1)
+    if asked:
+        open(saved, "w").write(str(step))
+        sys.exit(91)
+print("ended at", step, flush=True)
+"""
+SHORT = ["--epochs", "2", "--batch-size", "8", "--log-interval", "1"]
+STEPS = 180  # 1438 samples over 2 ranks of 8, twice
+RECIPES = ["torch_mnist", "tf_mnist"]
+ON_TWO = ["-N", "2", "-p", "low", "--requeue", "--parsable"]
+
+
+@pytest.fixture(scope="module")
+def preempting() -> Iterator[None]:
+    """A cluster with partitions low and high, unless this one has them."""
+    if State.locate(None).design.has(PREEMPTION):
+        yield
+    else:
+        with cluster("--quirk", "preemption", "--quirk", "cgroups"):
+            yield
+
+
+@pytest.fixture
+def login(preempting: None) -> Iterator[Login]:
+    """An empty folder of ada's there; removed afterwards."""
+    folder = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip()
+    yield Login(folder)
+    on_cluster(["rm", "-rf", folder])
+
+
+def start(login: Login, recipe: str, *options: str, pause: float = 0.05) -> str:
+    """Launch a slowed recipe; return the job's number."""
+    trainer = login.write("slow.py", SLOW)
+    words = [*ON_TWO, "--env", f"STEP_SECONDS={pause}", *options, trainer, "--", recipe, *SHORT]
+    done = login.launch(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def facts(login: Login, id: str) -> dict[str, Any]:
+    """Return what `runner status` says."""
+    value: dict[str, Any] = json.loads(login.runner("status", "--json", id).stdout)
+    return value
+
+
+def until(login: Login, condition: str, seconds: int = 120) -> None:
+    """Wait in the folder until a shell condition holds."""
+    login.sh(f"for i in $(seq {seconds * 5}); do {condition} && exit; sleep 0.2; done; exit 9")
+
+
+def trained(step: int) -> str:
+    """Return the condition that the last run has come to a step."""
+    return f"""[ "$(grep -c '"event": "step"' runs/*/metrics.jsonl 2>/dev/null)" -gt {step} ]"""
+
+
+def steps(login: Login) -> list[int]:
+    """Return the steps that metrics.jsonl tells of, in its order."""
+    lines = map(json.loads, login.sh("cat runs/slow-1/metrics.jsonl").splitlines())
+    return [line["step"] for line in lines if line["event"] == "step"]
+
+
+def final_checkpoint(login: Login, folder: str) -> str:
+    """Return the checksum of the newest checkpoint below a folder."""
+    text = login.sh(f"cat $(ls {folder}/checkpoints/step-*.json | tail -1)")
+    return str(json.loads(text)["sha256"])
+
+
+def uninterrupted(login: Login, recipe: str) -> dict[str, Any]:
+    """Train with the same options and nothing in between; return the result."""
+    ranks = f"mpirun --oversubscribe -np 2 python -m recipes.{recipe} {' '.join(SHORT)}"
+    login.sh(f"OMP_NUM_THREADS=1 apptainer exec {IMAGE} {ranks} --output whole")
+    value: dict[str, Any] = json.loads(login.sh("cat whole/result.json"))
+    return value
+
+
+def preempt(login: Login) -> None:
+    """Let a job of the partition high take both nodes for a moment."""
+    login.sh("sbatch -p high -N 2 --exclusive -o /dev/null --wrap 'sleep 1'")
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_job_preempted_twice_ends_like_one_that_was_not(login: Login, recipe: str) -> None:
+    id = start(login, recipe)
+    for step in (20, 80):
+        until(login, trained(step))
+        preempt(login)
+        restarted = 1 if step == 20 else 2
+        until(login, f'[ "$(squeue -h -j {id} -O RestartCnt | tr -d " ")" = {restarted} ]')
+        assert login.sh("ls runs/slow-1").split().count("exit.json") == 0
+    done = login.runner("logs", "--follow", id)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "restart 2 of 10" in done.stderr
+    assert "completed" in done.stderr
+    assert facts(login, id)["restarts"] == 2
+
+    assert sorted(set(steps(login))) == list(range(1, STEPS + 1))
+    assert len(steps(login)) <= STEPS + 2  # at most the step in flight is done again
+    one, other = login.result(), uninterrupted(login, recipe)
+    for name in ("accuracy", "loss", "train_loss"):
+        assert one[name] == other[name]
+    assert len(one["resumed_at_steps"]) == 2
+    assert final_checkpoint(login, "runs/slow-1") == final_checkpoint(login, "whole")
+    assert "failures" not in login.sh("ls runs/slow-1").split()
+
+
+def test_time_runs_out_until_the_budget_is_used_and_a_hand_goes_on(login: Login) -> None:
+    """Slurm looks at time limits every half minute only."""
+    limits = ["--time", "1", "--signal", "USR1@45", "--requeue-limit", "1"]
+    id = start(login, "torch_mnist", *limits, pause=1)
+    done = login.runner("wait", id)
+    assert done.returncode == 91, done.stdout + done.stderr
+    at = facts(login, id)
+    assert (at["state"], at["restarts"], at["exit_code"]) == ("STOPPED", 1, 91)
+    assert at["saved_step"] > 2
+    assert f"checkpoint at step {at['saved_step']} saved" in done.stderr
+    log = login.runner("logs", id).stdout
+    assert log.count("stopped on SIGUSR1") == 2
+    assert "all 1 restarts are used" in log
+    go_on = next(line for line in done.stderr.splitlines() if "go on:" in line)
+    words = go_on.split("go on: ")[1].replace("STEP_SECONDS=1", "STEP_SECONDS=0")
+    for option in (*limits, "--requeue", "--parsable"):
+        words = words.replace(f" {option} ", " ", 1)
+    again = login.sh(words.replace("launch", "launch --follow", 1))
+    assert f"resumed at step {at['saved_step']}," in again
+    assert login.result()["resumed_at_steps"][-1] == at["saved_step"]
+
+
+def test_a_job_cancelled_while_it_saves_keeps_the_checkpoint_before(login: Login) -> None:
+    id = start(login, "torch_mnist", "--job-name", "slow")
+    until(login, trained(95))  # the first epoch has ended, with a checkpoint
+    before = final_checkpoint(login, "runs/slow-1")
+    login.sh("touch slow-disk")
+    login.sh(f"scancel --batch --signal=USR1 {id}")
+    until(login, "ls -A runs/slow-1/checkpoints | grep -v '^step-[0-9]*.[cj][ks][po][tn]*$'")
+    assert login.runner("cancel", id).returncode == 0
+    until(login, f'[ -z "$(squeue -h -j {id} -t R,CG,PD)" ]')
+    assert final_checkpoint(login, "runs/slow-1") == before
+    assert login.runner("wait", id).returncode == 86
+    login.sh("rm slow-disk")
+    inside = f"apptainer exec {IMAGE} python -m recipes.torch_mnist {' '.join(SHORT)}"
+    told = login.sh(f"{inside} --output on --resume runs/slow-1")
+    assert "resumed at step 90, epoch 2" in told
+
+
+def test_a_trainer_of_ones_own_saves_and_goes_on(login: Login) -> None:
+    trainer = login.write("own.py", OWN)
+    id = login.launch("-N", "2", "--requeue", "--parsable", trainer).stdout.strip()
+    until(login, "[ $(grep -cs 'begins at' runs/*/logs/job.log) = 2 ]")
+    time.sleep(1)
+    login.sh(f"scancel --batch --signal=USR1 {id}")
+    done = login.runner("logs", "--follow", id)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "restart 1 of 10" in done.stderr
+    assert done.stdout.count("ended at 100") == 2
+    assert done.stdout.count("begins at 0") == 2
+    assert facts(login, id)["first_to_fail"] is None
