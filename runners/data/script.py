@@ -1,7 +1,9 @@
 """The part of a job's script that stages its data. Pure: plan in, lines out.
 
-`hold` runs beside the training on each node and removes what was staged: when the script's end
-closes the pipe that it reads, or at a signal when Slurm cancels the job and starts no new step.
+`hold` runs beside the training on each node and removes what was staged when the script, at its
+end, closes the pipe that it reads. A step of its own for that could not be: Slurm starts none in a
+job that is being cancelled, and kills what runs after KillWait seconds. What then stays the next
+job of the same user removes.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import sys
-import threading
 import time
 
 from .failure import NotStaged, host
@@ -19,12 +18,21 @@ from .failure import NotStaged, host
 PREFIX = f"runner-{os.getuid()}-"
 SECONDS_TO_APPEAR = 60.0
 ATTEMPTS = 20
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SIGNALS = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
 
 
 def hold(folder: "str") -> None:
-    """Make the folder, wait for the end of input or a signal, remove it. Raises NotStaged."""
-    # Blocked before there is anything to remove, and waited for afterwards: none is lost.
+    """Make the folder, wait for the end of input, remove the folder. Raises NotStaged.
+
+    Signals are for the ranks, which may need the data to save and stop: the input ends after them,
+    with the script, also of a job that is cancelled or preempted.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     sweep(os.path.dirname(folder))
     lock = _locked(folder + ".lock")
@@ -35,16 +43,10 @@ def hold(folder: "str") -> None:
     except OSError as error:
         _drop(folder + ".lock", lock)
         raise NotStaged(f"cannot make {folder}: {error.strerror}") from None
-    threading.Thread(target=_signal_at_the_end_of_input, daemon=True).start()
-    signal.sigwait(SIGNALS)
-    _remove(folder)
-    _drop(folder + ".lock", lock)
-
-
-def _signal_at_the_end_of_input() -> None:
     while os.read(0, 4096):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    _remove(folder)
+    _drop(folder + ".lock", lock)
 
 
 def sweep(root: "str") -> "list[str]":
