@@ -12,6 +12,11 @@ from .notes import Notes
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
 RESTARTS_PREEMPTED = (24, 11)  # the first known to do so when the script has ended; 22.05 does not
+# Ran with Open MPI 5 on the host: a preempted job's mpirun lost its daemon, and ended with 0.
+NOT_ALONG = {
+    "horovodrun": "which passes no signals on to the ranks",
+    "mpirun": "whose daemons a preempted job loses before the ranks have saved",
+}
 TRACKS_TASKS = "proctrack/cgroup"
 
 
@@ -75,12 +80,9 @@ def _possible(spec: JobSpec, scheduler: str, launcher: str, notes: Notes) -> Non
         if scheduler in HERE or scheduler == "cobalt" or (scheduler, option) == ("pbs", "--signal"):
             what = "this machine has no queue" if scheduler in HERE else f"{scheduler} has none"
             notes.refuse(f"{option} needs Slurm: {what}", "", f"leave out {option}")
-        elif launcher == "horovodrun":
-            notes.refuse(
-                f"{option} does not go with --launcher horovodrun",
-                "which passes no signals on to the ranks",
-                "leave out --launcher",
-            )
+        elif launcher in NOT_ALONG:
+            what = f"{option} does not go with --launcher {launcher}"
+            notes.refuse(what, NOT_ALONG[launcher], "leave out --launcher")
 
 
 def _signals_reach_only_ranks(site: Site, notes: Notes) -> None:
