@@ -28,7 +28,7 @@ def learns(name: str) -> bool:
 
 
 def test_all_weights_learn_then_only_adapters(login: Login) -> None:
-    result = train(login, 2, "torch_finetune")
+    result = train(login, 2, "torch_finetune", "--epochs", "4")
     assert result["accuracy"] >= 0.97
     assert result["learning_parameters"] == result["parameters"]
     files = login.sh("ls out/model").split()
