@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -167,38 +167,48 @@ class Agreement:
             raise self.failure
 
 
-def draw_apart(args: Namespace, hvd: Any, model: Any) -> None:
-    """Give each rank random states of its own, for dropout that differs."""
-    # Horovod: the number among all ranks.
-    generator = np.random.default_rng([args.seed, hvd.rank()])
-    for state in seeds(model):
-        state.assign(generator.integers(2**31, size=state.shape, dtype=np.uint32))
-
-
-def seeds(model: Any) -> list[Any]:
+def seeds(model: Any) -> dict[str, Any]:
     """Return the variables that random layers draw from: Keras counts them to no weights."""
     weights = {id(v) for v in model.weights}
-    return [v for v in model.variables if id(v) not in weights]
+    return {v.path: v for v in model.variables if id(v) not in weights}
+
+
+def draw_apart(args: Namespace, hvd: Any, seeds: Mapping[str, Any]) -> None:
+    """Give each rank random states of its own, for dropout that differs."""
+    # Horovod: the number among all ranks.
+    _draw(seeds, [args.seed, hvd.rank()])
+
+
+def _draw(seeds: Mapping[str, Any], numbers: Sequence[int]) -> None:
+    generator = np.random.default_rng(numbers)
+    for state in seeds.values():
+        state.assign(generator.integers(2**31, size=tuple(state.shape)))
+
+
+def state(hvd: Any, model: Any, optimizer: Any) -> State:
+    """Return what a checkpoint holds of a model and an optimiser of Keras 3."""
+    same = {v.path: v for v in [*model.trainable_variables, *optimizer.variables]}
+    return State(hvd, same, {v.path: v for v in model.non_trainable_weights}, seeds(model))
 
 
 class State:
-    """Model, optimiser and what each rank has of its own, as a checkpoint (see common.State).
+    """Variables by name, as a checkpoint (see common.State).
 
-    Each rank's own are its random states and the moving means of its batches: weights that are not
-    trained. The payload is numpy's npz: trained weights and optimiser by path, the others as
-    `rank/path`.
+    `same` are equal on all ranks. Each rank has its own of `moving`, the moving means of its
+    batches, and of `random`, the states of its random numbers. The payload is numpy's npz; names of
+    the last two begin with the rank: `0/dropout/...`.
     """
 
-    def __init__(self, hvd: Any, model: Any, optimizer: Any) -> None:
-        self.hvd, self.model = hvd, model
-        self.same = {v.path: v for v in [*model.trainable_variables, *optimizer.variables]}
-        self.moving = {v.path: v for v in model.non_trainable_weights}
-        self.random = {v.path: v for v in seeds(model)}
+    def __init__(
+        self, hvd: Any, same: dict[str, Any], moving: dict[str, Any], random: dict[str, Any]
+    ) -> None:
+        self.hvd, self.same, self.moving, self.random = hvd, same, moving, random
         self.own: list[dict[str, Any]] = []
 
     def signature(self) -> str:
         """Tell this model's weights from another's."""
-        return common.signature((v.path, v.shape) for v in self.model.weights)
+        every = {**self.same, **self.moving}
+        return common.signature((path, variable.shape) for path, variable in every.items())
 
     def gather(self) -> None:
         """Collect each rank's own. Collective."""
@@ -229,9 +239,7 @@ class State:
         for path, variable in self.moving.items():
             variable.assign(np.mean([found[f"{rank}/{path}"] for rank in range(before)], axis=0))
         drawn = [number for path in self.random for number in found[f"0/{path}"].tolist()]
-        generator = np.random.default_rng([self.hvd.rank(), *drawn])
-        for variable in self.random.values():
-            variable.assign(generator.integers(2**31, size=variable.shape, dtype=np.uint32))
+        _draw(self.random, [self.hvd.rank(), *(number % 2**31 for number in drawn)])
         return f"random states are those of {before} ranks: drawn anew for {self.hvd.size()}"
 
 

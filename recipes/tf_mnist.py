@@ -98,7 +98,7 @@ def prepare(args: Namespace, data: mnist.Digits) -> tuple[tf.keras.Model, tf.ker
     # Horovod: all ranks start from the weights and the optimiser state of rank 0.
     hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
     # Horovod: from here on another seed on each rank, for dropout that differs.
-    tf_common.draw_apart(args, hvd, model)
+    tf_common.draw_apart(args, hvd, tf_common.seeds(model))
     return model, optimizer
 
 
@@ -141,7 +141,7 @@ def train(args: Namespace, run: common.Run, data: mnist.Digits) -> tf.keras.Mode
     model, optimizer = prepare(args, data)
     one_pass, train_on = training_step(args, model, optimizer, data)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    course = run.resume(tf_common.State(hvd, model, optimizer), shards)
+    course = run.resume(tf_common.state(hvd, model, optimizer), shards)
     # Horovod: all ranks stop in the same step, whichever of them was asked to.
     agreement = tf_common.Agreement(hvd, run)
     profile = tf_common.Profile(args, run)

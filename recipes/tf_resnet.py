@@ -141,7 +141,7 @@ def train(args: Namespace, run: common.Run, data: PictureSet) -> tf.keras.Model:
     one_pass, train_on = training_step(args, model, optimizer, guess)
     test_on = tf.function(lambda x: guess(x, False), [pixels(args)], autograph=False)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    course = run.resume(tf_common.State(hvd, model, optimizer), shards)
+    course = run.resume(tf_common.state(hvd, model, optimizer), shards)
     feed = tf_pictures.Feed(data, course, args.epochs, args.workers)
     # Horovod: all ranks stop in the same step, if one was asked to, or cannot read a picture.
     agreement = tf_common.Agreement(hvd, run)
