@@ -17,7 +17,9 @@ from .conftest import IMAGE, Login, on_cluster
 
 # Runs a recipe whose steps and checkpoints take so long, on any machine.
 SLOW = """
-import os, runpy, sys, time
+import os, runpy, signal, sys, time
+for number in (signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(number, lambda number, frame: sys.exit(91))  # until the recipe listens itself
 from recipes import common
 from recipes.common import checkpoints
 def slower(function, seconds):
@@ -152,8 +154,8 @@ def test_a_job_preempted_twice_ends_like_one_that_was_not(login: Login, recipe: 
 
 
 def test_time_runs_out_until_the_budget_is_used_and_a_hand_goes_on(login: Login) -> None:
-    """Slurm looks at time limits every half minute only."""
-    limits = ["--time", "1", "--signal", "USR1@45", "--requeue-limit", "1"]
+    """Slurm looks at time limits every half minute, and warns 20 to 50 s after the start here."""
+    limits = ["--time", "1", "--signal", "USR1@10", "--requeue-limit", "1"]
     id = start(login, "torch_mnist", *limits, pause=1)
     done = login.runner("wait", id)
     assert done.returncode == 91, done.stdout + done.stderr
