@@ -196,6 +196,10 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
         """Return the indices as they are: the samples are on the device already."""
         return batch
 
+    def on_train_start(self) -> None:
+        """Take the signals back: on SIGTERM Lightning would end training without saving."""
+        self.run.stop.listen()
+
     def on_train_epoch_start(self) -> None:
         """Begin an epoch."""
         self.train()
