@@ -74,15 +74,23 @@ def _seconds(limit: str | None) -> int:
 
 
 def _possible(spec: JobSpec, scheduler: str, launcher: str, notes: Notes) -> None:
-    asked = ["--requeue"] if spec.requeue else []
-    asked += ["--signal"] if spec.signal is not None else []
-    for option in asked:
-        if scheduler in HERE or scheduler == "cobalt" or (scheduler, option) == ("pbs", "--signal"):
+    """Refuse what this scheduler, or who starts the ranks, would not do."""
+    for option, remedy in _asked(spec):
+        pbs_does_it = (scheduler, option) == ("pbs", "--requeue")
+        if scheduler != "slurm" and not pbs_does_it:
             what = "this machine has no queue" if scheduler in HERE else f"{scheduler} has none"
-            notes.refuse(f"{option} needs Slurm: {what}", "", f"leave out {option}")
-        elif launcher in NOT_ALONG:
+            notes.refuse(f"{option} needs Slurm: {what}", "", remedy)
+        elif launcher in NOT_ALONG and not pbs_does_it:
             what = f"{option} does not go with --launcher {launcher}"
             notes.refuse(what, NOT_ALONG[launcher], "leave out --launcher")
+
+
+def _asked(spec: JobSpec) -> list[tuple[str, str]]:
+    """Return the options that were given, each with what to type instead."""
+    asked = [("--requeue", "--no-requeue")] if spec.requeue else []
+    if spec.requeue_limit:
+        asked.append(("--requeue-limit", "leave out --requeue-limit"))
+    return asked + ([("--signal", "leave out --signal")] if spec.signal is not None else [])
 
 
 def _signals_reach_only_ranks(site: Site, notes: Notes) -> None:

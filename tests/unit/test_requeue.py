@@ -72,6 +72,7 @@ def test_a_requeued_job_goes_on_and_a_plain_one_is_left_as_it_was() -> None:
         ({"scheduler": "allocation"}, "--requeue needs Slurm"),
         ({"scheduler": "cobalt"}, "--requeue needs Slurm: cobalt has none"),
         ({"scheduler": "pbs", "requeue": None, "signal": 60}, "--signal needs Slurm: pbs has none"),
+        ({"scheduler": "pbs", "requeue_limit": 2}, "--requeue-limit needs Slurm: pbs has none"),
         ({"launcher": "mpirun"}, "--requeue does not go with --launcher mpirun"),
         ({"launcher": "horovodrun"}, "--requeue does not go with --launcher horovodrun"),
     ],
