@@ -24,13 +24,12 @@ def with_device(args: Namespace, hvd: Any) -> tuple[Namespace, str]:
     Also sets this rank's threads, and the precision of layers built from now on. TensorFlow takes
     threads and devices only before it computes anything, and exchanging an error is computing: so
     this belongs with the reading of the settings. Raises `UserError` for a GPU that is not there,
-    float16 on a CPU, and Adasum with a number of ranks that it cannot combine.
+    float16 on a CPU, and Adasum where it is not possible.
     """
     threads = common.threads(hvd.local_size())
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
-    if args.adasum and hvd.size() & (hvd.size() - 1):
-        raise UserError(f"--adasum needs 2, 4, 8, 16, ... ranks, not {hvd.size()}")
+    common.check_adasum(args, hvd)
     gpus = tf.config.list_physical_devices("GPU")
     if args.device == "cpu" or not gpus:
         tf.config.set_visible_devices([], "GPU")

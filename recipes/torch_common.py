@@ -21,9 +21,10 @@ from recipes.common.run import Run
 def pick_device(args: Namespace, hvd: Any) -> torch.device:
     """Choose a GPU if one is visible and wanted, else the CPU, with this rank's threads.
 
-    Raises `UserError` for a GPU that is not there, and for float16 on a CPU.
+    Raises `UserError` for a GPU that is not there, float16 on a CPU, and impossible Adasum.
     """
     torch.set_num_threads(common.threads(hvd.local_size()))
+    common.check_adasum(args, hvd)
     if args.device == "cpu" or not torch.cuda.is_available():
         if args.device == "gpu":
             raise UserError("--device gpu: this rank sees no GPU. Was one asked for? --device auto")

@@ -4,6 +4,7 @@ Needs numpy and the standard library only; a trainer passes its own `hvd` module
 (`horovod.torch` or `horovod.tensorflow`), so this package serves both frameworks.
 """
 
+from .adasum import check_adasum
 from .before import before_init
 from .benchmark import benchmark
 from .checkpoints import Position
@@ -41,6 +42,7 @@ __all__ = [
     "assert_identical",
     "before_init",
     "benchmark",
+    "check_adasum",
     "chunks",
     "decay",
     "digest",
