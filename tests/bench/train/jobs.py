@@ -10,8 +10,8 @@ from .. import cluster
 from ..report import Part, Row, compared, row
 from .cases import FOLDER
 
-ROUNDS = 4
-EPOCHS = 12  # the first one is told by itself
+ROUNDS = 3
+EPOCHS = 10  # the first one is told by itself
 PLACES = {
     "one host": ["--scheduler", "local", "--ntasks", "2"],
     "two nodes": ["--nodes", "2", "--wait"],
