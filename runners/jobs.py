@@ -69,6 +69,11 @@ class JobPaths:
         return self.root / "exit.json"
 
     @property
+    def stopped(self) -> Path:
+        """Written by ranks that saved their work and stopped early."""
+        return self.root / "stopped.json"
+
+    @property
     def failures(self) -> Path:
         """One record for each rank that failed."""
         return self.root / "failures"

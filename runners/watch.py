@@ -65,12 +65,15 @@ def _status(paths: JobPaths, job: Job, told: Told | None) -> Status:
     """Combine what was recorded, what the scheduler says, and what the folder shows."""
     code = jobs.exit_code(paths)
     if job.state:
-        return Status(JobState[job.state], "", code, job.restart)
+        known = EXIT_STOPPED if job.state == JobState.STOPPED.name else code
+        return Status(JobState[job.state], "", known, job.restart)
     if told is None:
         told = _from_folder(code) or _remembered(job)
     elif code == 0 and job.restarts:
         # NOTE: Slurm up to 26.05 may start such a job once more (see runners/ending.py).
         told = Told(JobState.COMPLETED, "", told.restart)
+    if code is None and told.state in CAN_BE_STOPPED and paths.stopped.exists():
+        code = EXIT_STOPPED  # the ranks saved, and Slurm killed the script before it could say so
     state, reason = _stopped(told, code)
     if state.ended and state != JobState.UNKNOWN:
         # Written down, because the scheduler forgets (Slurm: MinJobAge).

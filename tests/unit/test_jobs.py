@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from runners import jobs, lost, shell, watch
-from runners.cli import exits, show, stopped
 from runners.errors import NotFound, Refused, SystemFault
 from runners.jobs import Job, JobPaths, JobState
 from runners.schedulers import local, slurm
@@ -197,97 +195,3 @@ def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> Non
     assert slurm.states(["1", "2"]) == {}
     assert len(asked) == 1  # one call for any number of jobs
     assert f"--user={os.getuid()}" in asked[0]
-
-
-def comes_back(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
-    paths = JobPaths(folder / "train-1")
-    paths.root.mkdir()
-    words = ("launch", "--image", "a.sif", "--requeue", "train.py", "--", "--lr", "0.1")
-    job = Job("42", "train", "slurm", str(paths.log), 1.0, "", 10, words)
-    replace(job, **facts).save(paths)  # type: ignore[arg-type]
-    return paths, jobs.load(paths)
-
-
-def squeue_says(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(shell, "run", lambda argv: Result(0, text, ""))
-
-
-def test_a_job_that_comes_back_is_pending_whatever_its_last_attempt_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths, job = comes_back(tmp_path)
-    paths.exit.write_text('{"exit_code": 143, "time": 1}')
-    squeue_says(monkeypatch, "42|PENDING|BeginTime|2|\n")
-    status = watch.status(paths, job)
-    assert status == watch.Status(JobState.PENDING, "BeginTime", 143, 2)
-    assert show.describe(status, job.restarts) == "pending (BeginTime, restart 2 of 10)"
-    assert jobs.load(paths).state == ""
-
-
-def test_a_good_end_is_one_although_slurm_starts_the_job_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths, job = comes_back(tmp_path)
-    paths.exit.write_text('{"exit_code": 0, "time": 1}')
-    squeue_says(monkeypatch, "42|PENDING|BeginTime|2|\n")
-    assert watch.status(paths, job).state == JobState.COMPLETED
-
-
-@pytest.mark.parametrize("restarts", [0, 10])
-def test_only_a_job_that_may_come_back_is_waited_for_while_slurm_is_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int
-) -> None:
-    paths, job = comes_back(tmp_path, restarts=restarts)
-    paths.exit.write_text('{"exit_code": 143, "time": 1}')
-    monkeypatch.setattr(shell, "run", lambda argv: Result(1, "", "no answer"))
-    now = watch._again(paths, job, watch.Status(JobState.RUNNING))
-    assert now.state == (JobState.RUNNING if restarts else JobState.FAILED)
-
-
-@pytest.mark.parametrize(
-    ("said", "reason"), [("FAILED|NonZeroExitCode", ""), ("TIMEOUT|TimeLimit", "time limit")]
-)
-def test_a_job_that_saved_its_work_has_not_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, reason: str
-) -> None:
-    paths, job = comes_back(tmp_path)
-    paths.exit.write_text('{"exit_code": 91, "time": 1}')
-    squeue_says(monkeypatch, f"42|{said}|10|\n")
-    status = watch.status(paths, job)
-    assert (status.state, status.reason) == (JobState.STOPPED, reason)
-    assert exits.of_job(status, None) == 91
-    (first, *_) = stopped.told(paths, job, status)
-    assert "no checkpoint of ours" in first
-    paths.checkpoints.mkdir()
-    for step in (90, 123):
-        (paths.checkpoints / f"step-{step:08d}.json").touch()
-    monkeypatch.chdir(tmp_path)
-    told = stopped.told(paths, job, status)
-    assert "checkpoint at step 123 saved, exit code 91" in told[0]
-    again = "runner launch --image a.sif --requeue train.py -- --lr 0.1"
-    assert told[1] == f"  go on: {again} --resume {paths.root}"
-
-
-def test_going_on_elsewhere_binds_the_checkpoint_and_resumes_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ("launch", "-N", "2", "train.py", "--", "--resume", "auto", "--resume=x", "--lr", "1")
-    paths, job = comes_back(tmp_path, words=words)
-    paths.checkpoints.mkdir()
-    (paths.checkpoints / "step-00000001.json").touch()
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    folder = str(paths.root)
-    typed = stopped.command(paths, job).split()
-    assert typed[2] == f"--bind={folder}:{folder}:ro"
-    assert typed[-4:] == ["--lr", "1", "--resume", folder]
-    assert typed.count("--resume") == 1
-
-
-def test_a_cancelled_job_is_cancelled_although_it_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths, job = comes_back(tmp_path)
-    paths.exit.write_text('{"exit_code": 91, "time": 1}')
-    squeue_says(monkeypatch, "42|CANCELLED|None|1|\n")
-    assert exits.of_job(watch.status(paths, job), None) == 86
