@@ -144,12 +144,10 @@ def check_command(path: str, as_json: bool) -> None:
 
 def _place(path: str) -> Path:
     """Return what a path or a name stands for, damaged or not."""
-    found = Path(path).expanduser()
-    if found.exists():
-        return found
     from ..data import find
 
-    return find.located(path, _site().profile, os.environ).path
+    profile = None if Path(path).expanduser().exists() else _site().profile
+    return find.place(path, profile, os.environ)[0]
 
 
 @data_command.command(

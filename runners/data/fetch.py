@@ -54,11 +54,12 @@ def fetch(entry: Entry, mirrors: Sequence[str], env: Mapping[str, str], say: Pro
 
 
 def _refuse_in_a_rank(entry: Entry, env: Mapping[str, str]) -> None:
-    tasks = env.get("SLURM_NTASKS", "")
-    if env.get("SLURM_PROCID") and tasks.isdigit() and int(tasks) > 1:
+    # Of srun; a batch script, which runs once, has SLURM_PROCID and SLURM_NTASKS too.
+    tasks = env.get("SLURM_STEP_NUM_TASKS", "")
+    if tasks.isdigit() and int(tasks) > 1:
         raise Refused(
             f"this is one of {tasks} ranks, and each would fetch {entry.name}",
-            f"SLURM_PROCID is {env['SLURM_PROCID']}",
+            f"SLURM_STEP_NUM_TASKS is {tasks}",
             f"runner data fetch {entry.name}, once, on the login node",
         )
 

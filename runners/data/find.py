@@ -53,15 +53,20 @@ def one(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
 
 def located(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
     """Return what a path or a name stands for, looked at; the name is still empty."""
+    path, why = place(text, profile, env)
+    return _looked_at(path, why)
+
+
+def place(text: str, profile: Profile | None, env: Mapping[str, str]) -> tuple[Path, str]:
+    """Return the path of what a path or a name stands for, and who says so, "" for a path."""
     path = Path(text).expanduser().absolute()
     if path.exists():
-        return _looked_at(path, "")
+        return path, ""
     known = {} if "/" in text else names(profile, env)
     fits = [name for name in known if name.lower() == text.lower()]
     if not fits:
         raise _missing(text, path, known)
-    folder, why = known[fits[0]]
-    return _looked_at(folder, why)
+    return known[fits[0]]
 
 
 def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Path, str]]:
@@ -95,7 +100,7 @@ def _bare(path: Path) -> str:
 
 def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
     beside = [p.name for p in _entries(path.parent)] if path.parent.is_dir() else []
-    message = f"--data {text} is neither a folder nor a squashfs file on this machine"
+    message = f"the dataset {text} is neither a folder nor a squashfs file on this machine"
     fetch = f"runner data fetch {text}" if text in catalogue.shipped() else ""
     return NotFound(message, nearest(path.name, {*known, *beside}), fetch)
 
@@ -103,10 +108,10 @@ def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
 def _looked_at(path: Path, why: str) -> Dataset:
     """Refuse what no trainer could read, before the queue does."""
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
-        raise Refused(f"--data {path}: you may not read it", remedy="ls -ld " + str(path))
+        raise Refused(f"you may not read the dataset {path}", remedy=f"ls -ld {path}")
     if path.is_dir():
         if not any(path.iterdir()):
-            raise Refused(f"--data {path} is an empty folder")
+            raise Refused(f"the dataset {path} is an empty folder")
         return Dataset("", path, found=why)
     squashfs.read(path)
     return Dataset("", path, squashfs=True, found=why)

@@ -175,8 +175,8 @@ def test_two_at_once_download_once(web: Web) -> None:
 
 def test_not_by_each_rank(web: Web) -> None:
     with pytest.raises(Refused, match="once, on the login node"):
-        web.fetch(web.entry("ok"), SLURM_PROCID="1", SLURM_NTASKS="4")
-    assert web.fetch(web.entry("ok"), SLURM_PROCID="0", SLURM_NTASKS="1").fresh
+        web.fetch(web.entry("ok"), SLURM_PROCID="1", SLURM_STEP_NUM_TASKS="4")
+    assert web.fetch(web.entry("ok"), SLURM_PROCID="0", SLURM_NTASKS="4").fresh
 
 
 def test_no_room(web: Web) -> None:
