@@ -1,0 +1,199 @@
+"""The other PyTorch trainers in the image: DDP, ResNets, token files; and what is left behind."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from .conftest import Login
+from .test_recipes import ranks, train
+
+# All ranks together take 1436 of 1438 samples in a step, so the next one has 2: on two of four
+# ranks one each, and none on the others.
+NEARLY_ALL = 1436
+PLAIN = ["--epochs", "4", "--dropout", "0", "--warmup-epochs", "0"]
+
+# Writes over a file: cuts it, or sets a byte.
+SPOIL = {
+    "imagenet": "truncate -s 200 imagenet/train/n00000001/*3.png",
+    "cifar10": r"cd cifar10/*-bin; printf '\021' | dd of=data_batch_3.bin bs=1 conv=notrunc",
+    "tokens": r"printf '\377\377' | dd of=tokens/train.bin bs=2 seek=123 conv=notrunc",
+}
+
+# Reads the scalars of TensorBoard's files, as TensorBoard does.
+READ_BOARD = """
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+found = EventAccumulator(sys.argv[1])
+found.Reload()
+for tag in found.Tags()["scalars"]:
+    print(tag, len(found.Scalars(tag)))
+"""
+
+
+def curve(login: Login, count: int, trainer: str, *words: str) -> list[tuple[float, ...]]:
+    """Train; return the losses and the accuracy of each epoch."""
+    train(login, count, trainer, *words)
+    lines = map(json.loads, login.sh(f"cat {login.folder}/out/metrics.jsonl").splitlines())
+    names = ("train_loss", "test_loss", "accuracy")
+    return [tuple(line[name] for name in names) for line in lines if line["event"] == "epoch"]
+
+
+def synthetic(login: Login, kind: str, *words: str) -> None:
+    """Write a data set of a kind under its name."""
+    done = login.runner("data", "synth", kind, kind, *words)
+    assert done.returncode == 0, done.stderr
+
+
+def same(one: list[tuple[float, ...]], other: list[tuple[float, ...]]) -> bool:
+    return len(one) == len(other) and all(a == pytest.approx(b, 1e-4) for a, b in zip(one, other))
+
+
+def test_curves_of_horovod_and_ddp_are_those_of_one_rank(login: Login) -> None:
+    def digits(count: int, trainer: str) -> list[tuple[float, ...]]:
+        share = ["--batch-size", str(NEARLY_ALL // count), "--base-lr", str(0.05 / count)]
+        return curve(login, count, trainer, *PLAIN, *share)
+
+    alone = digits(1, "torch_mnist")
+    assert alone[-1][0] < alone[0][0]
+    for trainer in ("torch_mnist", "torch_ddp_mnist"):
+        for count in (2, 4):
+            assert same(alone, digits(count, trainer)), (trainer, count)
+
+
+def test_ddp_draws_the_dropout_that_horovod_draws(login: Login) -> None:
+    words = ["--epochs", "1", "--batches-per-allreduce", "2"]
+    one = curve(login, 3, "torch_ddp_mnist", *words)
+    assert same(one, curve(login, 3, "torch_mnist", *words))
+
+
+def test_a_copied_trainer_and_ddp_on_two_nodes(login: Login) -> None:
+    copied = login.runner("recipes", "copy", "torch_ddp_mnist")
+    assert "next: runner launch --image IMAGE --nodes 2 ./torch_ddp_mnist.py" in copied.stdout
+    login.sh(f"sed -i 's/MOMENTUM = 0.9/MOMENTUM = 0.8/' {login.folder}/torch_ddp_mnist.py")
+    losses = {}
+    for trainer, controller in (("torch_ddp_mnist", "gloo"), ("./torch_ddp_mnist.py", "mpi")):
+        shape = ["--nodes", "2", "--controller", controller, "--wait"]
+        done = login.launch(*shape, trainer, "--", "--epochs", "1", "--warmup-epochs", "0")
+        assert done.returncode == 0, done.stdout + done.stderr
+        result = login.result()
+        assert (result["world_size"], result["controller"]) == (2, controller)
+        assert (result["exchange"], len(set(result["hosts"]))) == ("ddp", 2)
+        losses[trainer] = result["train_loss"]
+    assert losses["torch_ddp_mnist"] != losses["./torch_ddp_mnist.py"]  # what was edited ran
+
+
+def test_token_files_give_the_same_curve_on_two_ranks(login: Login) -> None:
+    synthetic(login, "tokens", "--samples", "1700", "--vocabulary", "40")
+    small = [
+        "--data",
+        "tokens",
+        "--context",
+        "16",
+        "--width",
+        "32",
+        "--heads",
+        "2",
+        "--blocks",
+        "1",
+    ]
+    small += ["--epochs", "2", "--warmup-epochs", "0"]
+    alone = curve(login, 1, "torch_lm", *small, "--batch-size", "16", "--base-lr", "0.004")
+    two = curve(login, 2, "torch_lm", *small, "--batch-size", "8", "--base-lr", "0.002")
+    assert same(alone, two)
+    assert two[1][0] < two[0][0] < 4
+
+
+def test_a_resnet_learns_from_folders_and_leaves_all_records(login: Login) -> None:
+    synthetic(login, "imagenet", "--samples", "40", "--classes", "2", "--size", "40")
+    small = ["--model", "resnet18", "--image-size", "32", "--batch-size", "4", "--workers", "1"]
+    small += ["--data", "imagenet", "--epochs", "2", "--schedule", "cosine", "--log-interval", "2"]
+    result = train(login, 2, "torch_resnet", *small, "--timeline", "--profile", "2-3")
+    assert (result["steps"], result["epochs"]) == (10, 2)
+    out = f"{login.folder}/out"
+    timeline = json.loads(login.sh(f"cat {out}/timeline.json"))
+    assert any("statistics" in str(event) for event in timeline)
+    trace = json.loads(login.sh(f"cat {out}/profile/*.pt.trace.json"))
+    assert any("convolution" in event.get("name", "") for event in trace["traceEvents"])
+    board = ranks(login, 1, "-c", READ_BOARD, f"{out}/tensorboard")
+    assert "epoch/accuracy 2" in board.stdout.splitlines()
+    assert "step/loss 5" in board.stdout.splitlines()
+
+
+def test_a_resnet_learns_from_cifar10(login: Login) -> None:
+    synthetic(login, "cifar10", "--samples", "50")
+    small = ["--model", "resnet20", "--batch-size", "4", "--epochs", "1", "--bf16"]
+    result = train(login, 2, "torch_resnet", "--data", "cifar10", *small, "--fp16-allreduce")
+    assert result["steps"] == 50 // 8
+    assert result["arguments"]["image_size"] == 32
+
+
+def test_synthetic_pictures_measure_speed_with_its_confidence(login: Login) -> None:
+    small = ["--synthetic", "--model", "resnet20", "--batch-size", "2", "--epochs", "4"]
+    done = ranks(login, 2, "-m", "recipes.torch_resnet", *small)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(login.sh(f"cat {login.folder}/out/result.json"))
+    measured = result["benchmark"]
+    assert measured["groups"] == 3
+    assert measured["samples_per_s"] == pytest.approx(2 * measured["samples_per_s_per_rank"])
+    told = f"all 2 ranks: {measured['samples_per_s']:.1f} +- {measured['ci95']:.1f} images/s"
+    assert done.stdout.count(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "message"),
+    [
+        (
+            "imagenet",
+            "torch_resnet --model resnet18 --image-size 32 --batch-size 4",
+            "cannot read the picture imagenet/train/n00000001/",
+        ),
+        (
+            "cifar10",
+            "torch_resnet --model resnet20 --batch-size 4",
+            "data_batch_3.bin: the label of picture 0 is 17, not 0 to 9",
+        ),
+        (
+            "tokens",
+            "torch_lm --context 16 --width 32",
+            "train.bin: token 65535 at place 123 is not in the vocabulary of 256",
+        ),
+    ],
+)
+def test_bad_data_is_told_once(login: Login, kind: str, words: str, message: str) -> None:
+    synthetic(login, kind, "--samples", "1000" if kind == "tokens" else "40")
+    login.sh(f"cd {login.folder}; {SPOIL[kind]}")
+    done = ranks(login, 2, "-m", *f"recipes.{words} --data {kind}".split())
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count(message) == 1
+    assert "Traceback" not in done.stderr
+    assert login.sh(f"ls {login.folder}/out/checkpoints 2>/dev/null || true") == ""
+
+
+def test_fewer_samples_than_ranks(login: Login) -> None:
+    synthetic(login, "tokens", "--samples", "40")
+    few = ["--data", "tokens", "--context", "20", "--width", "32"]
+    done = ranks(login, 2, "-m", "recipes.torch_lm", *few, "--context", "7")
+    assert done.returncode == 0, done.stderr
+    done = ranks(login, 2, "-m", "recipes.torch_lm", *few)
+    assert done.returncode == 2
+    assert done.stderr.count("1 training samples for 2 ranks: each needs at least one") == 1
+
+
+def test_a_loss_that_is_no_number_names_step_and_rank(login: Login) -> None:
+    spoilt = """
+import torch, horovod.torch as hvd
+from recipes import torch_mnist as it
+plain, calls = it.functional.cross_entropy, []
+def cross_entropy(*args, **words):
+    calls.append(1)
+    return plain(*args, **words) * (float("nan") if hvd.rank() == 1 and len(calls) == 3 else 1)
+it.functional.cross_entropy = cross_entropy
+it.main()
+"""
+    done = ranks(login, 2, "-c", spoilt, "--log-interval", "1")
+    assert done.returncode == 1
+    assert done.stderr.count("training diverged: the loss is nan in step 3, epoch 1") == 1
+    assert "error: on rank 1@" in done.stderr
