@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,7 +54,8 @@ def test_the_loss_is_that_of_one_rank_whoever_exchanges(login: Login) -> None:
 
 
 def test_the_strategy_reduces(login: Login) -> None:
-    done = ranks(login, 2, "/opt/kit/tests/real/lightning_reduces.py")
+    program = Path(__file__).with_name("lightning_reduces.py").read_text(encoding="utf-8")
+    done = ranks(login, 2, login.write("reduces.py", program))
     assert done.returncode == 0, done.stdout + done.stderr
     # Without Horovod's optimizer the same samples lead each rank to weights of its own.
     assert done.stdout.strip() == "same: with adding-up adasum"
