@@ -1,0 +1,106 @@
+"""Checkpoints that are cut, foreign or cannot be written, with real ranks in the image."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+
+from .conftest import IMAGE, Done, Login
+
+OPTIONS = ["--epochs", "3", "--batch-size", "32", "--warmup-epochs", "0", "--dropout", "0"]
+
+
+def ranks(login: Login, count: int, recipe: str, *words: str, disk: str = "") -> Done:
+    """Train as `count` ranks in the image.
+
+    With `disk`, its size, the folder disk is a file system, whose checkpoints are shown at the end.
+    """
+    mpirun = ["mpirun", "--oversubscribe", "-np", str(count), "python", "-m", f"recipes.{recipe}"]
+    argv = ["apptainer", "exec", IMAGE, *mpirun, *OPTIONS, *words]
+    if disk:
+        look = (
+            "cd disk/run/checkpoints; for f in *.json; do sha256sum ${f%.json}.ckpt; cat $f; done"
+        )
+        small = (
+            f"mount -t tmpfs -o size={disk} tmpfs disk; {shlex.join(argv)}; echo ended $?; {look}"
+        )
+        argv = ["unshare", "--map-root-user", "--mount", "sh", "-c", small]
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return login.run(*argv, env={"OMP_NUM_THREADS": "1", **as_root})
+
+
+def train(login: Login, count: int, recipe: str, *words: str) -> str:
+    """Train to the end; return what was printed."""
+    done = ranks(login, count, recipe, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def told_once(done: Done, words: str) -> None:
+    """Check that all ranks ended with one message, and it is no traceback."""
+    text = done.stdout + done.stderr
+    assert done.returncode not in (0, 91), text
+    assert text.count(words) == 1, text
+    assert "Traceback" not in text
+
+
+def names(login: Login, folder: str) -> list[str]:
+    """Return the files of a run's checkpoints."""
+    return login.sh(f"ls -A {folder}/checkpoints").split()
+
+
+def checksum(login: Login, folder: str) -> str:
+    """Return that of the newest checkpoint."""
+    newest = login.sh(f"cat $(ls {folder}/checkpoints/step-*.json | tail -1)")
+    return str(json.loads(newest)["sha256"])
+
+
+def test_a_cut_checkpoint_is_refused_by_name_and_a_foreign_one_by_all_ranks_at_once(
+    login: Login,
+) -> None:
+    train(login, 2, "torch_mnist", "--output", "whole")
+    *_, before, last = sorted(name for name in names(login, "whole") if name.endswith(".ckpt"))
+    login.sh(f"cp -r whole cut; cd cut/checkpoints; truncate -s -1 {last}")
+    printed = train(login, 2, "torch_mnist", "--output", "cut", "--resume", "auto")
+    assert f"checkpoints/{last} is cut" in printed
+    assert f"resumed at step {int(before[5:13])}, epoch 3" in printed
+    assert checksum(login, "cut") == checksum(login, "whole")
+    done = ranks(login, 2, "tf_mnist", "--output", "other", "--resume", "whole")
+    told_once(done, "none of the checkpoints in whole/checkpoints can be used")
+
+
+def test_another_number_of_ranks_goes_on_and_says_what_changed(login: Login) -> None:
+    """Of 4 ranks with 16 samples each a step is that of 2 with 32, but for the order of sums."""
+    fixed = ["--base-lr", "0.02", "--keep", "1"]
+    train(login, 2, "torch_mnist", *fixed, "--output", "whole")
+    words = ["--output", "run", "--checkpoint-every", "20"]
+    train(login, 2, "torch_mnist", *fixed, *words, "--max-steps", "30")
+    assert len(names(login, "run")) == 2
+    words = ["--output", "run", "--resume", "auto", "--batch-size", "16", "--base-lr", "0.01"]
+    printed = train(login, 4, "torch_mnist", *words)
+    assert "resumed at step 30" in printed
+    assert "changed since: ranks" in printed
+    whole, run = (json.loads(login.sh(f"cat {folder}/result.json")) for folder in ("whole", "run"))
+    assert run["world_size"] == 4
+    assert run["train_loss"] == pytest.approx(whole["train_loss"], rel=1e-3)
+
+
+def test_a_full_disk_is_told_and_the_old_checkpoint_stays_whole(login: Login) -> None:
+    login.sh("mkdir disk")
+    options = ["--output", "disk/run", "--checkpoint-every", "10", "--keep", "9"]
+    done = ranks(login, 2, "torch_mnist", *options, disk="1m")
+    told, _, left = done.stdout.partition("ended ")
+    assert "warning: no checkpoint of step 69: No space left on device" in told
+    assert "Traceback" not in told + done.stderr
+    real = re.findall(r"^([0-9a-f]{64})  step-", left, re.MULTILINE)
+    assert real == re.findall(r'"sha256": "([0-9a-f]{64})"', left)
+    assert real
+    assert left.startswith("0\n")  # training went on
+
+
+def test_an_output_folder_that_cannot_be_written(login: Login) -> None:
+    login.sh("mkdir locked; chmod a-w locked")
+    told_once(ranks(login, 2, "torch_mnist", "--output", "locked/run"), "locked/run")
