@@ -47,7 +47,7 @@ MpiDefault=none
 {_accounting(design.flavour)}
 # A job is forgotten MinJobAge seconds after its end.
 MinJobAge=60
-KillWait=5
+KillWait={15 if design.has(PREEMPTION) else 5}
 ReturnToService=2
 SlurmdTimeout=30
 SlurmctldTimeout=10

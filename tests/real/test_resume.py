@@ -156,6 +156,8 @@ def test_a_job_preempted_twice_ends_like_one_that_was_not(login: Login, recipe: 
 def test_time_runs_out_until_the_budget_is_used_and_a_hand_goes_on(login: Login) -> None:
     """Slurm looks at time limits every half minute, and warns 20 to 50 s after the start here."""
     limits = ["--time", "1", "--signal", "USR1@10", "--requeue-limit", "1"]
+    plain = ["--no-requeue", "--time", "1", "--job-name", "plain"]
+    plain_id = start(login, "torch_mnist", *plain, pause=1)
     id = start(login, "torch_mnist", *limits, pause=1)
     done = login.runner("wait", id)
     assert done.returncode == 91, done.stdout + done.stderr
@@ -164,7 +166,7 @@ def test_time_runs_out_until_the_budget_is_used_and_a_hand_goes_on(login: Login)
     assert at["saved_step"] > 2
     assert f"checkpoint at step {at['saved_step']} saved" in done.stderr
     log = login.runner("logs", id).stdout
-    assert log.count("stopped on SIGUSR1") == 2
+    assert "stopped on SIGUSR1" in log
     assert "all 1 restarts are used" in log
     go_on = next(line for line in done.stderr.splitlines() if "go on:" in line)
     words = go_on.split("go on: ")[1].replace("STEP_SECONDS=1", "STEP_SECONDS=0")
@@ -173,6 +175,11 @@ def test_time_runs_out_until_the_budget_is_used_and_a_hand_goes_on(login: Login)
     again = login.sh(words.replace("launch", "launch --follow", 1))
     assert f"resumed at step {at['saved_step']}," in again
     assert login.result()["resumed_at_steps"][-1] == at["saved_step"]
+
+    # One that asks for nothing gets SIGTERM at the end of its time, and KillWait to save.
+    done = login.runner("wait", plain_id)
+    assert done.returncode == 91, done.stderr
+    assert "stopped early (time limit): checkpoint at step" in done.stderr
 
 
 def test_a_job_cancelled_while_it_saves_keeps_the_checkpoint_before(login: Login) -> None:
