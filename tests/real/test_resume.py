@@ -163,7 +163,7 @@ def test_time_runs_out_until_the_budget_is_used_and_a_hand_goes_on(login: Login)
     assert done.returncode == 91, done.stdout + done.stderr
     at = facts(login, id)
     assert (at["state"], at["restarts"], at["exit_code"]) == ("STOPPED", 1, 91)
-    assert at["saved_step"] > 2
+    assert at["saved_step"] >= 1
     assert f"checkpoint at step {at['saved_step']} saved" in done.stderr
     log = login.runner("logs", id).stdout
     assert "stopped on SIGUSR1" in log
