@@ -10,6 +10,7 @@ the slowest rank.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -29,6 +30,7 @@ class Program:
     def __init__(self, case: dict[str, Any], folder: Path) -> None:
         self.folder, self.steps = folder, case["steps"]
         self.ranks = range(case["ranks"])
+        self.pids: list[int] = []
         for rank in self.ranks:
             os.mkfifo(folder / f"{rank}.orders")
         command = [word.replace("FOLDER", str(folder)) for word in case["command"]]
@@ -58,8 +60,10 @@ class Program:
         deadline = time.monotonic() + PATIENCE
         paths = [self.folder / f"{rank}.done" for rank in self.ranks]
         while not all(path.exists() for path in paths):
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                sys.exit((self.folder / "log").read_text(errors="replace")[-3000:])
+            late = time.monotonic() > deadline
+            if late or self.process.poll() is not None:
+                said = (self.folder / "log").read_text(errors="replace")[-3000:]
+                sys.exit(f"no answer within {PATIENCE:.0f} s. {said}" if late else said)
             time.sleep(0.002)
         found = [json.loads(path.read_text()) for path in paths]
         for path in paths:
@@ -72,34 +76,37 @@ class Program:
             os.kill(pid, number)
 
     def end(self) -> None:
-        """Let the ranks go."""
-        self.signal(signal.SIGCONT)
-        for pipe in self.orders:
-            pipe.close()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.signal(signal.SIGKILL)
+        """End the ranks: no order is left, and their farewells would take longer than training."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # a rank may have ended by itself
+                self.signal(signal.SIGKILL)
+            self.process.terminate()
             self.process.wait()
 
 
 def measure(cases: dict[str, Any], seconds: float, root: Path) -> dict[str, list[list[float]]]:
-    """Start all cases, and give each its turn again and again for so long."""
-    programs = {}
-    for number, (name, case) in enumerate(cases.items()):
-        folder = root / str(number)
-        folder.mkdir()
-        programs[name] = Program(case, folder)
-    for program in programs.values():
-        program.ready()
-    found: dict[str, list[list[float]]] = {name: [] for name in cases}
-    end, names = time.monotonic() + seconds, list(cases)
+    """Start all cases, one after the other, and give each its turn again and again for so long."""
+    programs: dict[str, Program] = {}
+    try:
+        for number, (name, case) in enumerate(cases.items()):
+            folder = root / str(number)
+            folder.mkdir()
+            programs[name] = Program(case, folder)
+            programs[name].ready()
+        return take_turns(programs, seconds)
+    finally:
+        for program in programs.values():
+            program.end()
+
+
+def take_turns(programs: dict[str, Program], seconds: float) -> dict[str, list[list[float]]]:
+    """Return the times of all turns; every second round goes backwards."""
+    found: dict[str, list[list[float]]] = {name: [] for name in programs}
+    end, names = time.monotonic() + seconds, list(programs)
     while time.monotonic() < end or len(found[names[0]]) < 3:
         for name in names:
             found[name].append(programs[name].turn())
         names.reverse()
-    for program in programs.values():
-        program.end()
     return found
 
 
