@@ -1,0 +1,106 @@
+"""The TensorFlow trainers in the image: curves, stopping, Keras, ResNets, faults."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .conftest import Login
+from .test_recipes import ranks, train
+from .test_recipes_torch import NEARLY_ALL, PLAIN, SPOIL, curve, same, synthetic
+
+# Rank 1 alone is asked to stop, within an epoch and within the warm-up.
+STOP_IN_STEP_40 = """
+import os, signal
+from recipes import keras_mnist as it
+plain = it.common.Run.step_done
+def step_done(run, *args):
+    plain(run, *args)
+    if run.course.step == 39 and it.hvd.rank() == 1:
+        os.kill(os.getpid(), signal.SIGUSR1)
+it.common.Run.step_done = step_done
+it.main()
+"""
+
+
+def weights(login: Login) -> list[str]:
+    """Return the checksums of the checkpoints, by step."""
+    return login.sh(f"cd {login.folder}/out/checkpoints; sha256sum *.ckpt").split()
+
+
+def test_curves_are_those_of_one_rank(login: Login) -> None:
+    def digits(count: int, *words: str, passes: int = 1) -> list[tuple[float, ...]]:
+        ways = count * passes
+        share = ["--batch-size", str(NEARLY_ALL // ways), "--base-lr", str(0.01 / ways)]
+        return curve(login, count, "tf_mnist", *PLAIN, *share, *words)
+
+    alone = digits(1)
+    assert alone[-1][0] < alone[0][0]
+    assert same(alone, digits(2, "--batches-per-allreduce", "2", passes=2))
+    assert same(alone, digits(4, "--gradient-predivide-factor", "2"))
+
+
+def test_keras_learns_on_four_ranks(login: Login) -> None:
+    result = train(login, 4, "keras_mnist", "--schedule", "cosine", "--bf16")
+    assert result["accuracy"] >= 0.97
+    assert result["steps"] == 16 * (1438 // 128)
+
+
+def test_keras_stopped_on_a_signal_and_resumed_is_as_if_never_stopped(login: Login) -> None:
+    whole = train(login, 2, "keras_mnist")
+    assert whole["accuracy"] >= 0.97
+    expected = weights(login)
+    login.sh(f"rm -r {login.folder}/out")
+    stopped = ranks(login, 2, "-c", STOP_IN_STEP_40)
+    assert stopped.returncode == 91, stopped.stderr
+    assert stopped.stdout.count("stopped on SIGUSR1 after step 40; a checkpoint is saved") == 1
+    resumed = train(login, 2, "keras_mnist", "--resume", "auto")
+    assert resumed["resumed_at_steps"] == [40]
+    assert resumed["accuracy"] == whole["accuracy"]
+    assert weights(login) == expected
+
+
+def test_keras_3_is_refused(login: Login) -> None:
+    words = ["env", "TF_USE_LEGACY_KERAS=0", "python", "-m", "recipes.keras_mnist"]
+    launch = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
+    done = ranks(login, 2, "-c", launch, *words)
+    assert done.returncode == 2
+    assert done.stderr.count("with it model.fit runs, but Horovod exchanges no gradients") == 1
+    assert done.stderr.count("Unset TF_USE_LEGACY_KERAS (or set it to 1)") == 1
+    assert "Traceback" not in done.stderr
+    assert login.sh(f"ls {login.folder}") == ""
+
+
+def test_a_loss_that_is_no_number_names_the_step(login: Login) -> None:
+    done = ranks(login, 2, "-m", "recipes.tf_mnist", "--base-lr", "1e20", "--log-interval", "1")
+    assert done.returncode == 1
+    assert done.stderr.count("error: training diverged: the loss is nan in step ") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_resnet_learns_from_folders_and_names_a_bad_picture(login: Login) -> None:
+    synthetic(login, "imagenet", "--samples", "40", "--classes", "2", "--size", "40")
+    small = ["--model", "resnet18", "--image-size", "32", "--batch-size", "4", "--workers", "1"]
+    small += ["--data", "imagenet", "--epochs", "2", "--schedule", "cosine", "--log-interval", "2"]
+    result = train(login, 2, "tf_resnet", *small, "--timeline", "--profile", "2-3")
+    assert (result["steps"], result["epochs"]) == (10, 2)
+    out = f"{login.folder}/out"
+    assert "gradient.0" in login.sh(f"cat {out}/timeline.json")
+    assert login.sh(f"ls {out}/profile/plugins/profile/*/*.xplane.pb").count("\n") == 1
+    login.sh(f"cd {login.folder}; {SPOIL['imagenet']}")
+    done = ranks(login, 2, "-m", "recipes.tf_resnet", *small)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("cannot read the picture imagenet/train/n00000001/") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_synthetic_pictures_measure_speed_with_its_confidence(login: Login) -> None:
+    small = ["--synthetic", "--model", "resnet20", "--batch-size", "2", "--epochs", "4"]
+    done = ranks(login, 2, "-m", "recipes.tf_resnet", *small)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(login.sh(f"cat {login.folder}/out/result.json"))["benchmark"]
+    assert measured["groups"] == 3
+    assert measured["samples_per_s"] == pytest.approx(2 * measured["samples_per_s_per_rank"])
+    told = f"all 2 ranks: {measured['samples_per_s']:.1f} +- {measured['ci95']:.1f} images/s"
+    assert done.stdout.count(told) == 1
