@@ -96,11 +96,11 @@ def test_a_resnet_learns_from_folders_and_names_a_bad_picture(login: Login) -> N
 
 
 def test_synthetic_pictures_measure_speed_with_its_confidence(login: Login) -> None:
-    small = ["--synthetic", "--model", "resnet20", "--batch-size", "2", "--epochs", "4"]
-    done = ranks(login, 2, "-m", "recipes.tf_resnet", *small)
+    small = ["--synthetic", "--model", "resnet20", "--batch-size", "2", "--epochs", "3"]
+    done = ranks(login, 1, "-m", "recipes.tf_resnet", *small)
     assert done.returncode == 0, done.stderr
     measured = json.loads(login.sh(f"cat {login.folder}/out/result.json"))["benchmark"]
-    assert measured["groups"] == 3
-    assert measured["samples_per_s"] == pytest.approx(2 * measured["samples_per_s_per_rank"])
-    told = f"all 2 ranks: {measured['samples_per_s']:.1f} +- {measured['ci95']:.1f} images/s"
+    assert measured["groups"] == 2
+    assert measured["samples_per_s"] == pytest.approx(measured["samples_per_s_per_rank"])
+    told = f"each rank: {measured['samples_per_s']:.1f} +- {measured['ci95']:.1f} images/s"
     assert done.stdout.count(told) == 1
