@@ -54,7 +54,8 @@ def test_all_weights_learn_then_only_adapters(login: Login) -> None:
 
 def test_a_users_mistake_is_told_once(login: Login) -> None:
     login.sh('mkdir empty cut && printf \'{"model_type": "bert"}\' > cut/config.json')
-    login.sh("echo '{}' > cut/tokenizer_config.json && head -c 99 /dev/zero > cut/model.safetensors")
+    login.sh("echo '{}' > cut/tokenizer_config.json")
+    login.sh("head -c 99 /dev/zero > cut/model.safetensors")
     login.sh("printf 'text\\tlabel\\ngood\\t1\\nbad\\t0\\ncut\\n' | tee train.tsv > test.tsv")
     for words, message in (
         (["--model", "/nowhere"], "--model /nowhere: no such folder"),
