@@ -18,8 +18,8 @@ from . import cluster
 from .errors import BenchError
 
 RANKS = 16
-BATCH_SIZE, BASE_LR, WARMUP_EPOCHS, EPOCHS = 4, 0.014, 4, 12
-SETTINGS = f"--batch-size {BATCH_SIZE} --base-lr {BASE_LR} --epochs {EPOCHS}"
+WARMUP_EPOCHS = 5
+SETTINGS = "--batch-size 8 --base-lr 0.02 --epochs 16 --dropout 0"
 
 
 def accuracy(ranks: int, warmup_epochs: int) -> float:
