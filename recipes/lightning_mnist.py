@@ -233,9 +233,9 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
             return
         self.agreement.ask(self.losses)
         self.loss_sum += self.losses
+        stop = self.agreement.stop()
         self.run.step_done(item[0], self.losses)
         self.profiler.step()
-        stop = self.agreement.stop()
         if self.run.must_save(stop=stop):
             # Horovod: a checkpoint has the sum of all ranks.
             total = self.world.allreduce(self.loss_sum, op=self.world.Sum, name="loss").item()

@@ -145,9 +145,9 @@ def train(
                 scaler.step(optimizer)
                 scaler.update()
                 loss_sum += losses
+                stop = agreement.stop()
                 run.step_done(batch, losses)
                 profiler.step()
-                stop = agreement.stop()
                 if run.must_save(stop=stop):
                     # DDP: a checkpoint has the sum of all ranks.
                     total = world.allreduce(loss_sum, op=world.Sum, name="loss").item()

@@ -170,9 +170,9 @@ def train(args: Namespace, run: common.Run, data: Tokens, device: torch.device) 
                 agreement.ask(losses)
                 torch_common.update(args, optimizer, scaler)
                 loss_sum += losses
+                stop = agreement.stop()
                 run.step_done(batch, losses)
                 profiler.step()
-                stop = agreement.stop()
                 if run.must_save(stop=stop):
                     # Horovod: a checkpoint has the sum of all ranks.
                     total = hvd.allreduce(loss_sum, op=hvd.Sum, name="loss").item()

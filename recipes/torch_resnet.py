@@ -111,9 +111,9 @@ def train(args: Namespace, run: common.Run, data: PictureSet, device: torch.devi
                 agreement.ask(losses)
                 torch_common.update(args, optimizer, scaler)
                 loss_sum += losses
+                stop = agreement.stop()
                 run.step_done(batch, losses)
                 profiler.step()
-                stop = agreement.stop()
                 if run.must_save(stop=stop):
                     average_statistics(model)
                     # Horovod: a checkpoint has the sum of all ranks.
