@@ -122,8 +122,10 @@ class HorovodStrategy(ParallelStrategy):  # type: ignore[misc]  # as above
         for config in self.lr_scheduler_configs:
             config.scheduler.optimizer = self.optimizers[plain.index(config.scheduler.optimizer)]
         for optimizer in self.optimizers:
-            # Horovod: and from its optimizer state.
-            hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+            # Horovod: and from its optimizer state. Without one it would take a step to make it,
+            # which changes the weights where they decay.
+            if optimizer.state_dict()["state"]:
+                hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
     def optimizer_step(
         self,

@@ -117,9 +117,10 @@ def prepare(args: Namespace, model: nn.Module) -> tuple[pretrained.Learning, tor
         named_parameters=named,
         **torch_common.exchange(args, hvd),
     )
-    # Horovod: all ranks start from the weights and the optimiser state of rank 0.
+    # Horovod: all ranks start from the weights of rank 0. The optimiser's state is empty, or comes
+    # to all ranks from a checkpoint; hvd.broadcast_optimizer_state would take a step to make one,
+    # and with weight decay that step changes the weights.
     hvd.broadcast_parameters(learning.state_dict(), root_rank=0)
-    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     # Horovod: from here on another seed on each rank, for dropout that differs.
     torch.manual_seed(args.seed + 1 + hvd.rank())
     return learning, optimizer

@@ -130,9 +130,10 @@ def prepare(
         named_parameters=model.named_parameters(),
         **torch_common.exchange(args, hvd),
     )
-    # Horovod: all ranks start from the weights and the optimiser state of rank 0.
+    # Horovod: all ranks start from the weights of rank 0. The optimiser's state is empty, or comes
+    # to all ranks from a checkpoint; hvd.broadcast_optimizer_state would take a step to make one,
+    # and with weight decay that step changes the weights.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     return model, optimizer
 
 
