@@ -217,7 +217,7 @@ class Recorder(tf.keras.callbacks.Callback):  # type: ignore[misc]  # not there 
 def train(args: Namespace, run: common.Run, data: mnist.Digits) -> tf.keras.Model:
     """Train over all epochs, testing and recording after each; return the model."""
     # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: shares(args, len(data.y_train)))
+    shards = common.together(hvd, lambda: common.deal_whole_steps(args, hvd, len(data.y_train)))
     model, random = prepare(args, data)
     optimizer = model.optimizer
     same = {v.name: v for v in [*model.variables, *optimizer.variables, optimizer.learning_rate]}
@@ -251,20 +251,6 @@ def batches(
     """Yield the images and labels of this rank's batches, from within an epoch on."""
     for batch in shards.batches(epoch, taken):
         yield data.x_train[batch.parts[0]], data.y_train[batch.parts[0]]
-
-
-def shares(args: Namespace, count: int) -> common.Shards:
-    """Deal the training samples to the ranks, in whole steps. Raises `UserError` for too few."""
-    # Horovod: by rank and size, the numbers among all ranks.
-    shards = common.Shards(
-        count, hvd.rank(), hvd.size(), args.seed, batch_size=args.batch_size, drop_last=True
-    )
-    if count < shards.per_step:
-        raise common.UserError(
-            f"{count} training samples are fewer than one step of all ranks takes "
-            f"({shards.per_step}): give a smaller --batch-size"
-        )
-    return shards
 
 
 def evaluate(model: tf.keras.Model, data: mnist.Digits) -> list[float]:

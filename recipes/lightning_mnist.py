@@ -164,7 +164,8 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
     def on_fit_start(self) -> None:
         """Go on from a checkpoint, now that the strategy has set up model and optimiser."""
         # Horovod: each rank learns from its own share, by its number among all ranks.
-        shards = common.together(self.world, self.shares)
+        count = len(self.data.y_train)
+        shards = common.together(self.world, lambda: common.deal(self.args, self.world, count))
         # Horovod: from here on another seed on each rank, for dropout that differs.
         torch.manual_seed(self.args.seed + 1 + self.world.rank())
         optimizer = self.trainer.optimizers[0]
@@ -178,15 +179,6 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
         )
         self.epochs = self.course.epochs()
         next(self.epochs, None)
-
-    def shares(self) -> common.Shards:
-        """Deal the training samples to the ranks."""
-        count, passes = len(self.data.y_train), self.args.batches_per_allreduce
-        # Horovod: by rank and size, the numbers among all ranks.
-        return common.Shards(
-            count, self.world.rank(), self.world.size(), self.args.seed,
-            batch_size=self.args.batch_size, passes=passes,
-        )  # fmt: skip
 
     def train_dataloader(self) -> Parts:
         """Return the steps of this epoch."""

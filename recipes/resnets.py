@@ -75,18 +75,7 @@ def shares(args: Namespace, hvd: Any, count: int) -> common.Shards:
 
     A short last step is left out: a rank's mean over one picture, or none, is no mean.
     """
-    passes = args.batches_per_allreduce
-    # Horovod: by rank and size, the numbers among all ranks.
-    shards = common.Shards(
-        count, hvd.rank(), hvd.size(), args.seed, batch_size=args.batch_size, passes=passes,
-        drop_last=True,
-    )  # fmt: skip
-    if count < shards.per_step:
-        raise UserError(
-            f"{count} training pictures are fewer than one step of all ranks takes "
-            f"({shards.per_step}): give a smaller --batch-size"
-        )
-    return shards
+    return common.deal_whole_steps(args, hvd, count, "pictures")
 
 
 def rate(args: Namespace, hvd: Any, progress: float) -> float:

@@ -137,7 +137,7 @@ def losses(guesses: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 def train(args: Namespace, run: common.Run, data: mnist.Digits) -> tf.keras.Model:
     """Train over all epochs, testing and recording after each; return the model."""
     # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: shares(args, len(data.y_train)))
+    shards = common.together(hvd, lambda: common.deal(args, hvd, len(data.y_train)))
     model, optimizer = prepare(args, data)
     one_pass, train_on = training_step(args, model, optimizer, data)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
@@ -172,15 +172,6 @@ def train(args: Namespace, run: common.Run, data: mnist.Digits) -> tf.keras.Mode
         run.epoch_done(sums.numpy().tolist(), learning_rate=rate, seconds=seconds)
     profile.stop()
     return model
-
-
-def shares(args: Namespace, count: int) -> common.Shards:
-    """Deal the training samples to the ranks."""
-    passes = args.batches_per_allreduce
-    # Horovod: by rank and size, the numbers among all ranks.
-    return common.Shards(
-        count, hvd.rank(), hvd.size(), args.seed, batch_size=args.batch_size, passes=passes
-    )
 
 
 def evaluate(model: tf.keras.Model, data: mnist.Digits) -> list[float]:

@@ -111,8 +111,8 @@ class Agreement:
             self.loss = loss.item()
             self.bad_step.fill_(0 if math.isfinite(self.loss) else step)
             return not math.isfinite(self.loss)
-        known_good = (self.bad_step == 0) & ~torch.isfinite(loss)
-        self.bad_step = torch.where(known_good, step, self.bad_step)
+        newly_bad = (self.bad_step == 0) & ~torch.isfinite(loss)
+        self.bad_step = torch.where(newly_bad, step, self.bad_step)
         if step % self.run.args.log_interval:
             return False
         self.loss = math.nan if self.bad_step.item() else 0.0

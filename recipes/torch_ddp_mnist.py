@@ -110,7 +110,7 @@ def train(
 ) -> nn.Module:
     """Train over all epochs, testing and recording after each; return the model."""
     # DDP: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(world, lambda: shares(args, world, len(data.y_train)))
+    shards = common.together(world, lambda: common.deal(args, world, len(data.y_train)))
     x, y = torch.from_numpy(data.x_train).to(device), torch.from_numpy(data.y_train).to(device)
     model, optimizer = prepare(args, world, data, device)
     scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
@@ -160,15 +160,6 @@ def train(
             sums = world.allreduce(totals, op=world.Sum, name="sums")
             run.epoch_done(sums.tolist(), learning_rate=rate, seconds=seconds)
     return model.module
-
-
-def shares(args: Namespace, world: World, count: int) -> common.Shards:
-    """Deal the training samples to the ranks."""
-    passes = args.batches_per_allreduce
-    # DDP: by rank and size, the numbers among all ranks.
-    return common.Shards(
-        count, world.rank(), world.size(), args.seed, batch_size=args.batch_size, passes=passes
-    )
 
 
 def evaluate(

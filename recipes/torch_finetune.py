@@ -142,7 +142,7 @@ def train(
 ) -> None:  # fmt: skip
     """Train over all epochs, testing and recording after each."""
     # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: shares(args, len(data.train)))
+    shards = common.together(hvd, lambda: common.deal(args, hvd, len(data.train)))
     x, y = pretrained.encode(tokenizer, data.train, args.max_length), torch.from_numpy(data.y_train)
     learning, optimizer = prepare(args, model)
     scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
@@ -184,15 +184,6 @@ def train(
             # Horovod: sums over all ranks, so that the means count every sample alike.
             sums = hvd.allreduce(torch.tensor(local, dtype=torch.float64), op=hvd.Sum, name="sums")
             run.epoch_done(sums.tolist(), learning_rate=rate, seconds=seconds)
-
-
-def shares(args: Namespace, samples: int) -> common.Shards:
-    """Deal the training samples to the ranks."""
-    passes = args.batches_per_allreduce
-    # Horovod: by rank and size, the numbers among all ranks.
-    return common.Shards(
-        samples, hvd.rank(), hvd.size(), args.seed, batch_size=args.batch_size, passes=passes
-    )
 
 
 def guesses_of(

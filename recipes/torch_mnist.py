@@ -100,7 +100,7 @@ def prepare(
 def train(args: Namespace, run: common.Run, data: mnist.Digits, device: torch.device) -> nn.Module:
     """Train over all epochs, testing and recording after each; return the model."""
     # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: shares(args, len(data.y_train)))
+    shards = common.together(hvd, lambda: common.deal(args, hvd, len(data.y_train)))
     x, y = torch.from_numpy(data.x_train).to(device), torch.from_numpy(data.y_train).to(device)
     model, optimizer = prepare(args, data, device)
     scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
@@ -143,15 +143,6 @@ def train(args: Namespace, run: common.Run, data: mnist.Digits, device: torch.de
             sums = hvd.allreduce(torch.tensor(local, dtype=torch.float64), op=hvd.Sum, name="sums")
             run.epoch_done(sums.tolist(), learning_rate=rate, seconds=seconds)
     return model
-
-
-def shares(args: Namespace, count: int) -> common.Shards:
-    """Deal the training samples to the ranks."""
-    passes = args.batches_per_allreduce
-    # Horovod: by rank and size, the numbers among all ranks.
-    return common.Shards(
-        count, hvd.rank(), hvd.size(), args.seed, batch_size=args.batch_size, passes=passes
-    )
 
 
 def evaluate(model: nn.Module, data: mnist.Digits, device: torch.device) -> list[float]:

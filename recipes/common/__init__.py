@@ -8,6 +8,7 @@ from .adasum import check_adasum
 from .before import before_init
 from .benchmark import benchmark
 from .checkpoints import Position
+from .dealing import deal, deal_whole_steps
 from .ending import together
 from .errors import EXIT_SAVED, Diverged, UserError
 from .options import (
@@ -44,6 +45,8 @@ __all__ = [
     "benchmark",
     "check_adasum",
     "chunks",
+    "deal",
+    "deal_whole_steps",
     "decay",
     "digest",
     "evaluation_share",
