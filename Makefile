@@ -12,6 +12,9 @@ VENV := $(RUNNER_CACHE)/venv-$(shell $(PYTHON) -V 2>&1 | cat - tests/requirement
 IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONDONTWRITEBYTECODE=1
 CLUSTER := $(PYTHON) -m tests.cluster
 NODES ?= 2
+# Tests that are killed leave clusters beside the first one.
+END_CLUSTERS := for folder in $(RUNNER_CACHE)/cluster*; do $(CLUSTER) --state "$$folder" down; done; \
+	rm -rf --one-file-system $(RUNNER_CACHE)/cluster-beside-*
 
 .PHONY: help
 help: ## this list
@@ -56,12 +59,13 @@ lint: $(VENV)/.ready ## ruff and mypy --strict
 
 .PHONY: unit
 unit: $(VENV)/.ready ## the fast tests
-	$(IN_VENV) python -m pytest -q tests/unit
+	$(IN_VENV) python -m pytest -q -n 2 tests/unit
 
 .PHONY: real
-real: $(VENV)/.ready build-cpu ## the tests on a real cluster
-	trap '[ -n "$${KEEP_CLUSTER:-}" ] || $(CLUSTER) down' EXIT; \
-	$(CLUSTER) up --nodes 2; $(IN_VENV) python -m pytest tests/real
+real: $(VENV)/.ready build-cpu ## the tests on real clusters, two files at a time
+	trap '$(END_CLUSTERS)' EXIT; \
+	$(CLUSTER) up --nodes 2; \
+	$(IN_VENV) python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25 -v tests/real
 
 .PHONY: bench
 bench: $(VENV)/.ready build-cpu cluster-up ## measure, as ratios within one run
@@ -71,6 +75,11 @@ bench: $(VENV)/.ready build-cpu cluster-up ## measure, as ratios within one run
 bench-images: $(VENV)/.ready build-cpu cluster-up ## measure how the CPU image is packed, started and built
 	$(IN_VENV) python -m tests.bench.images
 
+.PHONY: bench-distribution
+bench-distribution: $(VENV)/.ready build-cpu ## measure how the image reaches one to four nodes over a slow shared folder
+	$(CLUSTER) up --nodes 4
+	$(IN_VENV) python -m tests.bench.distribution
+
 .PHONY: bench-train
 bench-train: $(VENV)/.ready build-cpu cluster-up ## measure training: Horovod over Gloo and MPI beside DDP, and what tunes it
 	$(IN_VENV) python -m tests.bench.train
@@ -79,6 +88,10 @@ bench-train: $(VENV)/.ready build-cpu cluster-up ## measure training: Horovod ov
 test-matrix: $(VENV)/.ready build-cpu ## plan against reality, 216 cells on three Slurms; writes tests/matrix/RESULTS.md
 	rm -rf build/matrix
 	$(IN_VENV) python -m tests.matrix
+
+.PHONY: test-faults
+test-faults: $(VENV)/.ready build-cpu ## strike jobs and clients on a real cluster; writes tests/faults/RESULTS.md
+	$(IN_VENV) python -m tests.faults
 
 .PHONY: clean
 clean: cluster-down ## end the cluster; remove the build and test leftovers of this checkout

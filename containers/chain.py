@@ -49,7 +49,7 @@ def steps(plan: Plan, builder: Builder, source: pip.Source) -> list[Step]:
             partial(wheels.command, plan.image, source, plan.wheels),
         ),
         Step(
-            "Horovod wheel (5 minutes)",
+            "Horovod wheel (3 minutes)",
             compiling,
             builder.compile_horovod,
             lambda: builder.apptainer.argv(builder.horovod_build(plan.horovod)),

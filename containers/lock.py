@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -25,9 +26,15 @@ from .lockfile import Pin
 
 HEADER = """\
 Written by python3 -m containers.lock from {image}.in and horovod_build.in: do not edit.
-All that the image installs, for CPython {python} on Linux x86_64; in comments what compiling
-Horovod needs besides, and the versions of Debian's packages."""
+All that the image installs, for CPython {python} on Linux x86_64, first what Horovod is compiled
+against; in comments what compiling it needs besides, and the versions of Debian's packages."""
 BUILD_INPUT = "horovod_build.in"
+# What Horovod is compiled against, by name in the images' `.in` files; all these require belongs
+# to it.
+AGAINST = (
+    *("torch", "tensorflow", "tensorflow-cpu", "tf-keras", "numpy"),
+    *("cffi", "cloudpickle", "packaging", "psutil", "pyyaml", "setuptools"),
+)
 
 
 def pins_of(report: dict[str, Any]) -> list[Pin]:
@@ -42,15 +49,23 @@ def _pin(entry: dict[str, Any]) -> Pin:
 
 
 def resolve(requirements: Path, options: Sequence[str], constraints: Sequence[Pin]) -> list[Pin]:
-    """Ask pip what `requirements` come to, given pins that are already there."""
+    """Ask pip what `requirements` come to, `constraints` being the versions of what they name."""
     with tempfile.TemporaryDirectory() as folder:
         limits = Path(folder, "constraints.txt")
         limits.write_text("".join(f"{pin.name}=={pin.version}\n" for pin in constraints))
         command = ["install", "--dry-run", "--ignore-installed", "--quiet", "--report=-"]
         where = [f"--requirement={requirements}", f"--constraint={limits}", f"--target={folder}"]
         report = pip.run([*command, *where, *options])
-    present = {pin.name for pin in constraints}
-    return [pin for pin in pins_of(json.loads(report)) if pin.name not in present]
+    return pins_of(json.loads(report))
+
+
+def compiled_against(text: str, options: Sequence[str], pins: Sequence[Pin]) -> set[str]:
+    """The names of those pins that Horovod is compiled against; `text` asked for all of them."""
+    asked = [line for line in text.splitlines() if re.split(r"[^\w-]", line)[0] in AGAINST]
+    with tempfile.TemporaryDirectory() as folder:
+        requirements = Path(folder, "against.in")
+        requirements.write_text("\n".join(asked))
+        return {pin.name for pin in resolve(requirements, options, pins)}
 
 
 def require_same_python(python: str) -> None:
@@ -88,14 +103,20 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
     """Write the wheels of an image's lock. Raises BuildError."""
     require_same_python(image.python)
     here, target = catalogue.HERE, pip.target(image.python, image.glibc_minor)
-    lock = here / image.lock
-    found = resolve(lock.with_suffix(".in"), [*target, *source.options()], [])
+    lock, wheels = here / image.lock, [*target, *source.options()]
+    wanted = lock.with_suffix(".in")
+    found = resolve(wanted, wheels, [])
+    first = compiled_against(wanted.read_text(encoding="utf-8"), wheels, found)
     runtime = [pin for pin in found if pin.name not in image.provided]
+    against = [pin for pin in runtime if pin.name in first]
+    others = [pin for pin in runtime if pin.name not in first]
     # Horovod is the one package taken as source; --target needs binaries only, so no target here.
-    build = resolve(here / BUILD_INPUT, [*source.options(), "--no-binary=horovod"], runtime)
+    tools = resolve(here / BUILD_INPUT, [*source.options(), "--no-binary=horovod"], runtime)
+    present = {pin.name for pin in runtime}
+    build = [pin for pin in tools if pin.name not in present]
     debian = lockfile.render_debian(_debian(lock))
     header = HEADER.format(image=image.name, python=image.python)
-    write(lock, lockfile.render(runtime, header) + lockfile.render_build(build) + debian)
+    write(lock, lockfile.render(against, others, header) + lockfile.render_build(build) + debian)
     print(f"{image.lock}: packages of Python: {len(runtime)}, to compile: {len(build)}")
 
 

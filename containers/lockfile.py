@@ -1,9 +1,12 @@
 """The lock of an image: everything that decides what is in it, one line each.
 
-To pip it is a requirements file with one version and one sha256 per wheel of the image. What only
-compiling Horovod needs, and the versions of Debian's packages, stand in comments:
+To pip it is a requirements file with one version and one sha256 per wheel of the image, those first
+that Horovod is compiled against: a change of the others does not compile it again. What only
+compiling needs, and the versions of Debian's packages, stand in comments:
 
     torch==2.13.0+cpu --hash=sha256:...
+    # These join them in the image.
+    lightning==2.6.0 --hash=sha256:...
     # build cmake==3.31.10 --hash=sha256:...
     # debian libc6=2.36-9+deb12u13
     # debian-build g++=4:12.2.0-3
@@ -20,6 +23,8 @@ from .errors import UsageError
 
 LINE = re.compile(r"(?P<name>[\w.-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})")
 
+# compile.sh cuts at this line too.
+JOIN = "# These join them in the image."
 BUILD = re.compile(r"^# build (\S.*)$", re.MULTILINE)
 DEBIAN = re.compile(r"^# (debian(?:-build)?) ([a-z0-9][a-z0-9.+-]+)=(\S+)$", re.MULTILINE)
 
@@ -82,6 +87,11 @@ def read(path: Path) -> list[Pin]:
     return parse(path.read_text(encoding="utf-8"), path.name)
 
 
+def against(path: Path) -> list[Pin]:
+    """The wheels that Horovod is compiled against. Raises UsageError."""
+    return parse(path.read_text(encoding="utf-8").partition(JOIN)[0], path.name)
+
+
 def build(path: Path) -> list[Pin]:
     """What compiling Horovod needs besides; Horovod itself is a source archive."""
     return parse("\n".join(BUILD.findall(path.read_text(encoding="utf-8"))), path.name)
@@ -93,7 +103,11 @@ def render_build(pins: Iterable[Pin]) -> str:
     return "".join(f"# build {pin.line()}\n" for pin in ordered)
 
 
-def render(pins: Iterable[Pin], header: str) -> str:
-    """The text of a lock file: `header` as comment lines, then the pins by name."""
+def render(against: Iterable[Pin], others: Iterable[Pin], header: str) -> str:
+    """The text of a lock file: `header` as comment lines, then the pins by name, in two parts."""
     comment = "".join(f"# {line}\n" for line in header.splitlines())
-    return comment + "".join(f"{pin.line()}\n" for pin in sorted(pins, key=lambda pin: pin.name))
+    return f"{comment}{_lines(against)}{JOIN}\n{_lines(others)}"
+
+
+def _lines(pins: Iterable[Pin]) -> str:
+    return "".join(f"{pin.line()}\n" for pin in sorted(pins, key=lambda pin: pin.name))

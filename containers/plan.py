@@ -66,8 +66,10 @@ class Plan:
     @cached_property
     def pins(self) -> str:
         """Key of all wheels and archives."""
-        lock = HERE / self.image.lock
-        lines = [pin.line() for pin in [*lockfile.read(lock), *lockfile.build(lock)]]
+        return self._key_of(lockfile.read(HERE / self.image.lock))
+
+    def _key_of(self, pins: list[lockfile.Pin]) -> str:
+        lines = [pin.line() for pin in [*pins, *lockfile.build(HERE / self.image.lock)]]
         return keys.key(pins="\n".join(sorted(lines)))
 
     def base_key(self, path: Path) -> str:
@@ -91,8 +93,9 @@ class Plan:
         """The folder of the compiled Horovod wheel."""
         inputs = [self.wheel_definition]
         inputs += sorted(p for p in (HERE / "horovod").iterdir() if p.suffix in (".py", ".sh"))
+        pins = self._key_of(lockfile.against(HERE / self.image.lock))
         files = keys.of_files(inputs, HERE)
-        key = keys.key(files=files, pins=self.pins, base=self.base_key(self.wheel_definition))
+        key = keys.key(files=files, pins=pins, base=self.base_key(self.wheel_definition))
         return self.places.builds / f"horovod-{key}"
 
     @cached_property

@@ -70,7 +70,7 @@ def appearing(folder: Path) -> Iterator[Path]:
 def _download(pins: Sequence[Pin], kind: Sequence[str], source: pip.Source, into: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         lock = Path(scratch, "requirements.txt")
-        lock.write_text(lockfile.render(pins, ""))
+        lock.write_text("".join(f"{pin.line()}\n" for pin in pins))
         fixed = ["download", "--no-deps", "--require-hashes", "--progress-bar=off"]
         where = [f"--requirement={lock}", f"--dest={into}"]
         try:

@@ -91,7 +91,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     digest = common.digest(weight.detach().cpu().numpy() for weight in module.parameters())
     common.assert_identical(world.allgather_object(digest, name="digest"))
     run.finish(exchange=args.strategy)
-    world.shutdown()  # Horovod: leave together.
+    world.shutdown()  # Horovod: leave together,
+    common.leave(0)  # and at once: Gloo's threads may abort Python's way out.
 
 
 def strategies(args: Namespace, device: torch.device) -> tuple[Any, Any]:

@@ -86,7 +86,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     digest = common.digest(weight.detach().cpu().numpy() for weight in model.parameters())
     common.assert_identical(world.allgather_object(digest, name="digest"))
     run.finish(exchange="ddp")
-    world.shutdown()  # DDP: leave together.
+    world.shutdown()  # DDP: leave together,
+    common.leave(0)  # and at once: Gloo's threads may abort Python's way out.
 
 
 def prepare(

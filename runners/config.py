@@ -30,6 +30,7 @@ DEFAULTS: dict[str, Any] = {
     "scheduler": "auto",
     "runs-dir": "runs",
     "stage-data": "none",
+    "stage-image": "none",
 }
 PROJECT_FILE = "runner.toml"
 TABLES = ("launch", "policy", "datasets")

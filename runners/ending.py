@@ -19,11 +19,15 @@ RECORD = """\
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
 finish() {{
   code=$?
+  # A signal that ends this script itself, while the ranks run, leaves 0.
+  if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
   # Ranks that saved and stopped early end with 0 and leave word of it.
   if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code={stopped}; fi
 {again}\
-  printf '{{"exit_code": %d, "time": %d}}\\n' "$code" "$(date +%s)" > "$run/exit.json.part"
-  mv "$run/exit.json.part" "$run/exit.json"
+  printf '{{"exit_code": %d, "time": %d, "began": %s}}\\n' "$code" "$(date +%s)" "$began" \\
+    > "$run/exit.json.part" && mv "$run/exit.json.part" "$run/exit.json"
+  # A full disk leaves half of it, and so does a rank that was killed while it saved.
+  rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
 }}
 """
@@ -31,6 +35,9 @@ AGAIN = """\
   if [ "$code" = {stopped} ] && again; then exit "$code"; fi
 """
 REQUEUE = """\
+# The last task of an array has the array's own number, by which all of its tasks are meant.
+job=${{SLURM_ARRAY_JOB_ID:+${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID}}
+job=${{job:-$SLURM_JOB_ID}}
 # Queue the job again, unless it was cancelled.
 again() {{
   [ -z "$told_to_end" ] || return 1
@@ -39,12 +46,12 @@ again() {{
     echo "runner: stopped early, and all {limit} restarts are used; go on: sbatch $run/job.sbatch"
     return 1
   fi
-  scontrol requeue "$SLURM_JOB_ID"
+  scontrol requeue "$job"
 }}
 """
 PREEMPTED = """\
   # Slurm itself does so when a preempted job's script has ended.
-  case $(scontrol show job "$SLURM_JOB_ID") in *PreemptTime=[0-9]*) return ;; esac
+  case $(scontrol show job "$job") in *PreemptTime=[0-9]*) return ;; esac
 """
 ENDED_WELL = """\
 # Slurm may start a job again that has ended well, when it was preempted before (its ticket 25682).
@@ -52,8 +59,13 @@ if [ -n "$SLURM_RESTART_COUNT" ] && grep -qs '"exit_code": 0,' "$run/exit.json";
 """
 START = """\
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
-trap finish EXIT"""
+began=$(date +%s.%3N)  # what is lost before the first step is counted from here
+trap finish EXIT
+# Slurm may go on in the same log: what follows is of this start.
+[ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))\""""
 SLURM_TELLS_THE_RANKS = "trap : TERM  # Slurm sends it to the ranks too; their end is the job's"
+# NOTE: without a trap for it, bash ends by a signal with $? of the command before: 0.
+TOLD_TO_END = "trap 'exit 143' TERM"
 WARNED = """\
 ranks= warned= told_to_end=
 # Slurm's warning goes on to the ranks, which save and stop; without ranks there is nothing to save.
@@ -63,7 +75,7 @@ trap 'warned=yes told_to_end=yes' TERM  # Slurm sends it to the ranks too"""
 RELAYED = """\
 ranks=$!
 until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
-ranks=
+ranks= ranks_run=
 exit "$code\""""
 
 
@@ -77,13 +89,13 @@ def opening(plan: Plan) -> list[str]:
     text += (ENDED_WELL if requeues else "") + START
     if plan.warning is not None:
         text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
-    elif plan.scheduler == "slurm":
-        text += "\n" + SLURM_TELLS_THE_RANKS
+    else:
+        text += "\n" + (SLURM_TELLS_THE_RANKS if plan.scheduler == "slurm" else TOLD_TO_END)
     return text.splitlines()
 
 
 def around(plan: Plan, command: str) -> list[str]:
     """Return the lines that start the ranks and wait for them."""
     if plan.warning is None:
-        return [command]
-    return [f"{command} &", *RELAYED.splitlines()]
+        return ["ranks_run=yes", command, "code=$? ranks_run=", 'exit "$code"']
+    return ["ranks_run=yes", f"{command} &", *RELAYED.splitlines()]

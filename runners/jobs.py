@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from .errors import NotFound, SystemFault
+from .errors import SystemFault
 
 
 class JobState(Enum):
@@ -35,6 +36,23 @@ class JobState(Enum):
     def ended(self) -> bool:
         """Whether nothing more will happen; an unknown job has ended too."""
         return self not in (JobState.PENDING, JobState.RUNNING)
+
+
+class Told(NamedTuple):
+    """What a scheduler says of a job; what it does not say is empty or None.
+
+    `restart` counts how often it came back; `nodes` are as the scheduler writes them, such as
+    n[1-4]; `elapsed` and `left` are seconds, `left` to the time limit; `start` is when a job that
+    waits is expected to start, in Unix time.
+    """
+
+    state: JobState
+    reason: str = ""
+    restart: int = 0
+    nodes: str = ""
+    elapsed: float | None = None
+    left: float | None = None
+    start: float | None = None
 
 
 @dataclass(frozen=True)
@@ -84,9 +102,34 @@ class JobPaths:
         return self.root / "code"
 
     @property
+    def enter(self) -> Path:
+        """The script that runs a command in the run's container."""
+        return self.code / "enter"
+
+    @property
+    def private(self) -> Path:
+        """What only the owner may read: the token of a session and where it answers."""
+        return self.root / "private"
+
+    @property
+    def tensorboard(self) -> Path:
+        """What the trainer wrote for TensorBoard."""
+        return self.root / "tensorboard"
+
+    @property
+    def boards(self) -> Path:
+        """Links to what a session of TensorBoard shows."""
+        return self.root / "boards"
+
+    @property
     def checkpoints(self) -> Path:
         """The trainer's checkpoints; each is there once it has its manifest, step-N.json."""
         return self.root / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """What rank 0 of a packaged trainer says of each step and epoch, a JSON object a line."""
+        return self.root / "metrics.jsonl"
 
     @property
     def result(self) -> Path:
@@ -95,11 +138,38 @@ class JobPaths:
 
 
 @dataclass(frozen=True)
+class ArrayPaths:
+    """Every path of runs that were submitted together, below a folder `root` beside theirs."""
+
+    root: Path
+
+    @property
+    def script(self) -> Path:
+        """The script that was submitted; all it does is to start the script of one run."""
+        return self.root / "job.sbatch"
+
+    @property
+    def log(self) -> Path:
+        """What that script itself says, where no scheduler writes it into the runs' logs."""
+        return self.root / "job.log"
+
+    @property
+    def tasks(self) -> Path:
+        """Links to the folders of the runs, each named by the number of its task."""
+        return self.root / "tasks"
+
+
+@dataclass(frozen=True)
 class Job:
-    """A submitted job. `state` and `restart` were seen after its end, "" and 0 before.
+    """A submitted job. `state`, `restart`, `nodes` and `elapsed` were seen at its end.
 
     `restart` counts how often it came back, `restarts` is how often it may; `words` is what was
-    typed to launch it.
+    typed to launch it; `nodes` and `elapsed` (seconds) are its scheduler's; `host` is the machine
+    that runs it, where no scheduler is in between. `array` names the folder of the runs that were
+    submitted with it, and `varied` are the arguments in which it differs from them. `image` is the
+    path, or the store's name, of what it runs in, `digest` its own where that is known.
+    `reason` is the scheduler's for the end. `cwd` is
+    the folder in which it was launched, for the paths in `words`.
     """
 
     id: str
@@ -111,6 +181,15 @@ class Job:
     restarts: int = 0
     words: Sequence[str] = ()
     restart: int = 0
+    nodes: str = ""
+    elapsed: float | None = None
+    host: str = ""
+    array: str = ""
+    varied: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+    digest: str = ""
+    reason: str = ""
+    cwd: str = ""
 
     def save(self, paths: JobPaths) -> None:
         """Write it into the run's folder, whole or not at all."""
@@ -118,21 +197,19 @@ class Job:
 
 
 def next_folder(runs_dir: Path, name: str) -> Path:
-    """Return the folder of the next run of this name: `runs/NAME-1`, `runs/NAME-2`, ..."""
+    """Return the folder of the next run of this name: `runs/NAME-1`, `runs/NAME-2`, ...
+
+    Runs that were submitted together have one number: `runs/NAME-3_0`, `runs/NAME-3_1`, ...
+    """
     stem = name.replace("/", "_")
-    pattern = re.compile(re.escape(stem) + r"-(\d+)")
-    there = [pattern.fullmatch(path.name) for path in _entries(runs_dir)]
+    pattern = re.compile(re.escape(stem) + r"-(\d+)(?:_\d+)?")
+    there = [pattern.fullmatch(path.name) for path in entries(runs_dir)]
     return runs_dir / f"{stem}-{max((int(m.group(1)) for m in there if m), default=0) + 1}"
 
 
-def _entries(folder: Path) -> list[Path]:
+def entries(folder: Path) -> list[Path]:
+    """Return what is in a folder, nothing if it does not exist."""
     return list(folder.iterdir()) if folder.is_dir() else []
-
-
-def all_runs(runs_dir: Path) -> list[tuple[JobPaths, Job]]:
-    """Return the submitted runs below `runs_dir`, oldest first."""
-    runs = [JobPaths(path) for path in _entries(runs_dir) if (path / "job.json").is_file()]
-    return sorted(((paths, load(paths)) for paths in runs), key=lambda run: run[1].submitted)
 
 
 def load(paths: JobPaths) -> Job:
@@ -141,22 +218,6 @@ def load(paths: JobPaths) -> Job:
         return Job(**json.loads(paths.job.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise SystemFault(f"cannot read {paths.job}", str(error)) from None
-
-
-def find(word: str | None, runs_dir: Path) -> tuple[JobPaths, Job]:
-    """Return the run that `word` means: a job number, a run's name or folder; the last by default.
-
-    Raises NotFound.
-    """
-    if word and (Path(word) / "job.json").is_file():
-        paths = JobPaths(Path(word).absolute())
-        return paths, load(paths)
-    runs = all_runs(runs_dir)
-    matching = [run for run in runs if word in (None, run[1].id, run[0].root.name)]
-    if not matching:
-        what = f"no run or job {word!r}" if word else "no runs"
-        raise NotFound(f"there is {what} in {runs_dir}", remedy="runner list, or --runs-dir DIR")
-    return matching[-1]
 
 
 def exit_code(paths: JobPaths) -> int | None:
@@ -187,7 +248,12 @@ def is_follower(record: dict[str, Any]) -> bool:
 
     A rank that srun ends with SIGKILL leaves no record, so one that tells of SIGKILL is a cause.
     """
-    told = ("HorovodInternalError", "Horovod has been shut down", "ended before all had met")
+    told = (
+        "HorovodInternalError",
+        "Horovod has been shut down",
+        "ended before all had met",
+        "gloo/transport/tcp",  # torch.distributed's and Horovod's: the connection to a peer ended
+    )
     return record["exit_code"] == 128 + 15 or any(words in record["message"] for words in told)
 
 
@@ -203,6 +269,10 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, value: Any) -> None:
     """Write by rename, so that nobody reads half a file."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    part.replace(path)
+    # Two commands may write the same at once, such as two that cancel a job.
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)  # half of it, where the disk is full

@@ -5,20 +5,33 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Callable, TypeVar
 
-from . import script
+from . import interrupts, script
 from .data.script import HELPER
-from .errors import NotFound, Refused, RunnerError, SystemFault, UsageError
+from .errors import NotFound, Refused, SystemFault, UsageError
 from .hostmpi import CHECK
+from .inside import private
 from .jobs import Job, JobPaths, next_folder, write_json
 from .model import Plan
 from .schedulers import SCHEDULERS
+from .schedulers.names import HERE
 from .trainers import recipes_folder
 
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
 BYTES_NEEDED = 64 * 2**20
+
+
+TRIES = 50
+Submitted = TypeVar("Submitted")
+
+
+class Taken(SystemFault):
+    """Another launch was quicker to make a folder; drafted anew, the run gets the next one."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +39,9 @@ class Draft:
     """What a launch is going to do, before it touches anything.
 
     `packages` are folders of Python modules that go into the run's folder, beside the shim;
-    `words` is what was typed for it.
+    `words` is what was typed for it. Among several that are submitted together `task` is its
+    number, and `varied` are the arguments in which it differs from the others. A `private` one
+    gets a folder that only its owner can read, with a token in it.
     """
 
     plan: Plan
@@ -34,6 +49,9 @@ class Draft:
     text: str
     packages: tuple[Path, ...] = ()
     words: tuple[str, ...] = ()
+    task: int | None = None
+    varied: Mapping[str, str] = field(default_factory=dict)
+    private: bool = False
 
 
 def draft(plan: Plan, packages: tuple[Path, ...] = (), words: tuple[str, ...] = ()) -> Draft:
@@ -42,54 +60,132 @@ def draft(plan: Plan, packages: tuple[Path, ...] = (), words: tuple[str, ...] = 
     return Draft(plan, paths, script.render(plan, paths, os.getcwd()), packages, words)
 
 
+def anew(attempt: Callable[[], Submitted]) -> Submitted:
+    """Return what `attempt` returns, which drafts and submits; it is repeated where it is Taken."""
+    for _ in range(TRIES):
+        try:
+            return attempt()
+        except Taken:
+            continue
+    return attempt()
+
+
 def submit(draft: Draft) -> Job:
-    """Write the run's folder and submit; when that fails, remove the folder and raise."""
-    _check_output(draft.plan)
-    _check_space(draft.plan.spec.runs_dir)
-    try:
-        draft.paths.root.mkdir(parents=True)
-        _write(draft)
+    """Write the run's folder and submit; when that fails, remove the folder and raise.
+
+    Signals wait until Slurm has answered and the job's number is written down.
+    """
+    check(draft.plan)
+    with interrupts.held(), claimed(draft.paths.root):
+        write(draft)
         return _hand_over(draft)
+
+
+def check(plan: Plan) -> None:
+    """Raise Refused, or NotFound, when there is no place for the run or for its output."""
+    _check_output(plan)
+    _check_space(plan.spec.runs_dir)
+
+
+@contextmanager
+def claimed(*folders: Path) -> Iterator[None]:
+    """Make the folders, and remove them all again when what follows fails.
+
+    Raises SystemFault for what the disk refuses, and Taken.
+    """
+    made: list[Path] = []
+    try:
+        for folder in folders:
+            folder.mkdir(parents=True)
+            made.append(folder)
+        yield
+    except FileExistsError as error:
+        _remove(made)
+        raise Taken(
+            f"another launch has just taken {error.filename}; nothing was submitted",
+            remedy="the same command once more",
+        ) from None
     except OSError as error:
-        shutil.rmtree(draft.paths.root, ignore_errors=True)
-        raise SystemFault(f"cannot write the run's folder {draft.paths.root}", str(error)) from None
-    except RunnerError:
-        shutil.rmtree(draft.paths.root, ignore_errors=True)
+        _remove(made)
+        raise SystemFault(f"cannot write the run's folder {folders[0]}", str(error)) from None
+    except BaseException:
+        _remove(made)
         raise
 
 
-def _write(draft: Draft) -> None:
+def _remove(folders: list[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write(draft: Draft, like: JobPaths | None = None) -> None:
+    """Fill the run's folder; the code of a run that is `like` it is linked, not copied again."""
     paths = draft.paths
     paths.log.parent.mkdir()
-    own = [Path(__file__).parent / "rank"]
-    own += [CHECK] * bool(draft.plan.host_mpi) + [HELPER] * draft.plan.staged
-    for package in (*own, *draft.packages):
-        _copy_package(package, paths.code / package.name)
-    if draft.plan.brings_recipe:
-        _copy_package(recipes_folder(), paths.code / "recipes")
+    for package in packages(draft):
+        if like:
+            _link_package(like.code / package.name, paths.code / package.name)
+        else:
+            _copy_package(package, paths.code / package.name)
     paths.script.write_text(draft.text, encoding="utf-8")
+    enter = script.enter(draft.plan, paths, os.getcwd())
+    paths.enter.write_text(enter, encoding="utf-8")
+    if draft.private:
+        private.make(paths)
     write_json(paths.plan, [asdict(decision) for decision in draft.plan.decisions])
+
+
+def packages(draft: Draft) -> tuple[Path, ...]:
+    """Return the folders of Python modules that the job runs from its own folder."""
+    made = draft.plan
+    own = [Path(__file__).parent / "rank", *[CHECK] * bool(made.host_mpi), *[HELPER] * made.stages]
+    return (*own, *draft.packages, *[recipes_folder()] * made.brings_recipe)
 
 
 def _copy_package(source: Path, target: Path) -> None:
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
 
 
+def _link_package(source: Path, target: Path) -> None:
+    """A link costs a shared file system less than a copy; where it has none, it is copied."""
+    try:
+        shutil.copytree(source, target, copy_function=os.link)
+    except OSError:
+        shutil.copytree(source, target, dirs_exist_ok=True)
+
+
 def _hand_over(draft: Draft) -> Job:
     plan, paths = draft.plan, draft.paths
     log = Path(plan.spec.output) if plan.spec.output else paths.log
-    id = SCHEDULERS[plan.scheduler].submit(paths, plan.spec.name, log)
-    shown = _expand(str(log), id, plan.spec.name) if plan.spec.output else str(log)
-    where = os.path.abspath(shown)
-    name, scheduler = plan.spec.name, plan.scheduler
-    job = Job(id, name, scheduler, where, time.time(), "", plan.restarts, draft.words)
-    job.save(paths)
+    return record(draft, SCHEDULERS[plan.scheduler].submit(paths, plan.spec.name, log))
+
+
+def record(draft: Draft, id: str, array: str = "") -> Job:
+    """Write down, in the run's folder, the job that it has become; `array` is as in Job."""
+    plan, output = draft.plan, draft.plan.spec.output
+    job = Job(
+        id=id,
+        name=plan.spec.name,
+        scheduler=plan.scheduler,
+        log=os.path.abspath(expand(output, id, plan.spec.name) if output else draft.paths.log),
+        submitted=time.time(),
+        restarts=plan.restarts,
+        words=draft.words,
+        host=os.uname().nodename if plan.scheduler in HERE else "",
+        array=array,
+        varied=draft.varied,
+        image=str(plan.spec.image),
+        digest=plan.image_digest,
+        cwd=os.getcwd(),
+    )
+    job.save(draft.paths)
     return job
 
 
-def _expand(pattern: str, id: str, name: str) -> str:
+def expand(pattern: str, id: str, name: str) -> str:
     """Fill in the parts of sbatch's file name patterns that are known here (sbatch(1))."""
-    for mark, value in (("%j", id), ("%A", id), ("%x", name), ("%%", "%")):
+    number, _, task = id.partition("_")
+    for mark, value in (("%j", id), ("%A", number), ("%a", task), ("%x", name), ("%%", "%")):
         pattern = pattern.replace(mark, value)
     return pattern
 

@@ -18,8 +18,9 @@ def srun(plan: Plan) -> list[str]:
     """Return srun and its options; within an allocation also how much of it to take."""
     argv = ["srun", f"--mpi={plan.mpi}", "--kill-on-bad-exit=1"]
     argv.append(f"--wait={SECONDS_FOR_THE_OTHERS}")
-    if plan.staged:
-        # A step that holds the data runs beside this one, whose --cpus-per-task implies --exact.
+    if plan.stages:
+        # A step that holds what is staged runs beside this one, whose
+        # --cpus-per-task implies --exact.
         argv.append("--overlap")
     if plan.scheduler == "allocation":
         argv += _part(plan)
@@ -41,6 +42,15 @@ def _part(plan: Plan) -> list[str]:
         if value:
             options.append(f"--{name.replace('_', '-')}={value}")
     return [*options, *(["--overcommit"] if asked.overcommit else [])]
+
+
+def step(nodes: int, pty: bool = False) -> list[str]:
+    """Return srun and its options for a step beside all others: one task on each of `nodes` nodes.
+
+    Without PMI, which would make it a world; with all CPUs and the memory of the job there.
+    """
+    argv = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    return [*argv, "--mpi=none", "--cpu-bind=none", "--mem=0", *(["--pty"] if pty else [])]
 
 
 def mpirun(plan: Plan) -> list[str]:

@@ -126,6 +126,7 @@ class JobSpec:
     rocm: bool | None = None
     data: tuple[Dataset, ...] = ()
     stage_data: str = "none"
+    stage_image: str = "none"
     output: str | None = None
     requeue: bool | None = None
     requeue_limit: int | None = None
@@ -170,7 +171,8 @@ class Site:
     its nodes. `cwd` is the current folder; `environment` has the user's variables that matter to
     a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or were not understood, in
     words for the user. `profile` is the site's own, None where none is known.
-    `host_libraries` are those of its mpirun, looked for when the job wants them in the image.
+    `host_libraries` are those of its mpirun, looked for when the job wants them in the image, and
+    `unpacks` why the runtime cannot mount an image but unpacks it at each start, when that matters.
     """
 
     has_slurm: bool
@@ -196,6 +198,7 @@ class Site:
     problems: tuple[str, ...] = ()
     profile: Profile | None = None
     host_libraries: HostMpi | None = None
+    unpacks: str = ""
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,8 @@ class ImageInfo:
     `found` holds facts under the names of our labels; `fact` reads both. A pulled image has the
     `source` that it came from and the `digest` of its file. The `architecture` is in Go's words,
     such as amd64; empty if unknown. `problem` says why the image could not be looked into.
+    Of a file, `size` is in bytes, `offset` is where in it the squashfs begins, 0 when there is none
+    to unpack, and `filesystem` is the kind that it lies on, in the kernel's words, such as nfs4.
     """
 
     path: Path
@@ -214,6 +219,9 @@ class ImageInfo:
     architecture: str = ""
     found: dict[str, str] = field(default_factory=dict)
     problem: str = ""
+    size: int = 0
+    offset: int = 0
+    filesystem: str = ""
 
     @property
     def ours(self) -> bool:
@@ -278,7 +286,8 @@ class Plan:
     it cannot work, and is submitted by force only. `data_plane` is nccl, mpi or gloo.
     `runtime_args` are the site's options for the runtime, `module_use` its folders of modules.
     `host_mpi` is set where the host's MPI libraries go into the image. With `staged` the data is
-    copied to `stage_root` of each node first, to the job's own scratch where that is empty.
+    copied to `stage_root` of each node first, to the job's own scratch where that is empty; with
+    `image_form` the image is too, as a "file", or as a "folder" unpacked from `image_offset` on.
     The ranks are warned `warning` seconds before the time limit, None is not at all; `restarts`
     are those that the job may have, beside which Slurm may restart preempted ones itself.
     """
@@ -306,7 +315,14 @@ class Plan:
     module_use: tuple[str, ...] = ()
     host_mpi: HostMpi | None = None
     staged: bool = False
+    image_form: str = ""
+    image_offset: int = 0
     stage_root: str = ""
     warning: int | None = None
     restarts: int = 0
     slurm_restarts_preempted: bool = False
+
+    @property
+    def stages(self) -> bool:
+        """Whether anything goes to the nodes' own disks first."""
+        return self.staged or bool(self.image_form)

@@ -47,6 +47,7 @@ def job_spec(
         rocm=get("rocm"),
         data=data,
         stage_data=get("stage-data"),
+        stage_image=get("stage-image"),
         output=get("output"),
         requeue=get("requeue"),
         requeue_limit=_requeue_limit(config),

@@ -17,23 +17,63 @@ from .variables import exports
 LEAKS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "LD_PRELOAD")
 
 EXIT_NOT_VERIFIED = 81
+EXIT_NO_MODULE = 93
+
+SHEBANG = "#!/bin/bash"
+WHERE = "code/where.sh"
+# By these Open MPI takes a process for one of srun's ranks, and ends it for want of PMI; and an
+# mpirun in the image would start ranks by an srun that is not there. SLURM_JOB_ID is not missed.
+NO_STEP = ("unset SLURM_STEP_ID SLURM_STEPID SLURM_JOBID SLURM_NODELIST",)
 
 
 def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     """Return the whole script; `cwd` is the folder in which the job runs."""
-    scheduler = SCHEDULERS[plan.scheduler]
-    parts = [scheduler.SHEBANG, *scheduler.directives(plan, paths, cwd)]
-    parts += ["", *_header(plan, paths), f"run={shlex.quote(str(paths.root))}"]
-    parts += scheduler.opening(plan, paths, cwd)
-    parts += ["", *ending.opening(plan), "", *_same_image(plan), *_surroundings(plan)]
-    parts += staging.of(plan, str(paths.code / staging.HELPER.name))
+    parts = [*_beginning(plan, paths, cwd), *_same_image(plan), *_surroundings(plan)]
+    parts += _staging(plan, paths)
     parts += [*_exports(plan, paths), "", *_check_of_host_mpi(plan, paths)]
     return "\n".join([*parts, *ending.around(plan, command(plan, paths)), ""])
 
 
-def _header(plan: Plan, paths: JobPaths) -> list[str]:
+def session(plan: Plan, paths: JobPaths, cwd: str, line: str, by_hand: str = "") -> str:
+    """Return the script of a job that runs `line`, which goes by `enter`, and starts no ranks.
+
+    `by_hand` is the command that starts it again, where that is not the scheduler's usual one.
+    """
+    parts = [*_beginning(plan, paths, cwd, by_hand), *_staging(plan, paths)]
+    return "\n".join([*parts, *ending.around(plan, line), ""])
+
+
+def _beginning(plan: Plan, paths: JobPaths, cwd: str, by_hand: str = "") -> list[str]:
+    scheduler = SCHEDULERS[plan.scheduler]
+    parts = [scheduler.SHEBANG, *scheduler.directives(plan, paths, cwd)]
+    parts += ["", *_header(plan, paths, by_hand), f"run={shlex.quote(str(paths.root))}"]
+    return [*parts, *scheduler.opening(plan, paths, cwd), "", *ending.opening(plan), ""]
+
+
+def enter(plan: Plan, paths: JobPaths, cwd: str) -> str:
+    """Return the script that runs a command as the ranks run: in their image, with their mounts.
+
+    It is started by hand, by a step beside the ranks, or by a job that has none.
+    """
+    parts = [SHEBANG, f"# Written by runner {__version__}: a command in the container of this run."]
+    parts += [f"# bash {shlex.quote(str(paths.enter))} COMMAND [ARG]..."]
+    parts += [f"run={shlex.quote(str(paths.root))}", f"cd {shlex.quote(cwd)} || exit"]
+    parts += [f'. "$run/{WHERE}" || exit'] if plan.stages else []
+    parts += ["", *_same_image(plan), *_surroundings(plan), *NO_STEP, *_exports(plan, paths), ""]
+    return "\n".join([*parts, tokens.join(["exec", *_container(plan, paths)]) + ' "$@"', ""])
+
+
+def _staging(plan: Plan, paths: JobPaths) -> list[str]:
+    """Return the lines that stage data and image, and leave for `enter` what only they know."""
+    if not plan.stages:
+        return []
+    lines = staging.of(plan, str(paths.code / staging.HELPER.name))
+    return [*lines, f'printf "stage=%q\\n" "$stage" > "$run/{WHERE}"', ""]
+
+
+def _header(plan: Plan, paths: JobPaths, by_hand: str) -> list[str]:
     lines = [f"# Written by runner {__version__}."]
-    by_hand = SCHEDULERS[plan.scheduler].by_hand(paths)
+    by_hand = by_hand or SCHEDULERS[plan.scheduler].by_hand(paths)
     lines += [f"# Submit it again by hand: {by_hand}"] if by_hand else []
     choices = [f"{d.what}: {d.value} ({d.reason})" for d in plan.decisions]
     # A line break in a value must not end the comment.
@@ -41,8 +81,11 @@ def _header(plan: Plan, paths: JobPaths) -> list[str]:
 
 
 def _same_image(plan: Plan) -> list[str]:
-    """Return the check that the image is still the file that the policy allowed."""
-    if not plan.verified_digest:
+    """Return the check that the image is still the file that the policy allowed.
+
+    Of a staged one each node checks its own copy (data/stage).
+    """
+    if not plan.verified_digest or plan.image_form:
         return []
     image, digest = shlex.quote(str(plan.spec.image)), plan.verified_digest.partition(":")[2]
     return [
@@ -61,8 +104,14 @@ def _surroundings(plan: Plan) -> list[str]:
     out = f"unset {' '.join(LEAKS)}"
     modules = [f"module use {shlex.quote(folder)}" for folder in plan.module_use]
     names = (*plan.spec.modules, *(plan.host_mpi.modules if plan.host_mpi else ()))
-    modules += [f"module load {shlex.quote(name)}" for name in names]
+    modules += [_load(shlex.quote(name)) for name in names]
     return [out, *modules] if plan.runtime == "none" else [*modules, out]
+
+
+def _load(module: str) -> str:
+    """Return the line that loads a module; without it the job would fail later, and look odd."""
+    words = shlex.quote(f"runner: no module {module}: it could not be loaded on this node")
+    return f"module load {module} || {{ echo {words} >&2; exit {EXIT_NO_MODULE}; }}"
 
 
 def _exports(plan: Plan, paths: JobPaths) -> list[str]:
@@ -84,8 +133,12 @@ def command(plan: Plan, paths: JobPaths) -> str:
 
 def _ranks(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
     """Return the line that starts something once for each rank, in the container."""
-    groups = [launchers.outside(plan), runtimes.argv(plan, str(paths.root)), *inside]
+    groups = [launchers.outside(plan), _container(plan, paths), *inside]
     return " \\\n  ".join(tokens.join(group) for group in groups if group)
+
+
+def _container(plan: Plan, paths: JobPaths) -> list[str]:
+    return runtimes.argv(plan, str(paths.root))
 
 
 def _check_of_host_mpi(plan: Plan, paths: JobPaths) -> list[str]:

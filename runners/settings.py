@@ -132,6 +132,13 @@ CONTAINER = (
         "copy the data to each node's own scratch first (default: none)",
         choices=("none", "node-local", "auto"),
     ),
+    Setting(
+        "stage-image",
+        "text",
+        "container",
+        "send the image to each node's own scratch first, and unpack it there (default: none)",
+        choices=("none", "node-local", "unpack", "auto"),
+    ),
     Setting("module", "list", "container", "environment module to load in the job"),
 )
 HOROVOD = (
@@ -191,6 +198,13 @@ RUNNER = (
     ),
     Setting("site", "text", "runner", "the site's profile (default: found)", metavar="NAME"),
     Setting("runs-dir", "text", "runner", "folder for the runs (default: ./runs)", metavar="DIR"),
+    Setting(
+        "stall-after",
+        "int",
+        "runner",
+        "say which ranks lag when there was no step for so long (default: 300)",
+        metavar="SECONDS",
+    ),
     Setting("sbatch-arg", "list", "runner", "any other option for sbatch", metavar="ARG"),
     Setting("srun-arg", "list", "runner", "any other option for srun", metavar="ARG"),
     Setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -10,9 +11,17 @@ from dataclasses import dataclass
 from typing import Callable
 
 from .errors import SystemFault
+from .interrupts import Interrupted
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 SECONDS_TO_END = 10.0
+
+
+class NoAnswer(SystemFault):
+    """A program was ended because it took too long; what it did before is not known.
+
+    What it had said is the evidence.
+    """
 
 
 @dataclass(frozen=True)
@@ -29,10 +38,12 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float = 60,
     stdin: str | None = None,
+    apart: bool = False,
 ) -> Result:
     """Run `argv`, for `timeout` seconds at most; raise SystemFault if it is absent or hangs.
 
-    What must not be seen in a process list, such as a password, goes through `stdin`.
+    What must not be seen in a process list, such as a password, goes through `stdin`. What runs
+    `apart` the terminal's Ctrl-C does not reach.
     """
     try:
         done = subprocess.run(
@@ -43,11 +54,13 @@ def run(
             capture_output=True,
             text=True,
             errors="replace",
+            start_new_session=apart,
         )
     except FileNotFoundError:
         raise SystemFault(f"the command {argv[0]} is not on this machine") from None
-    except subprocess.TimeoutExpired:
-        raise SystemFault(f"{argv[0]} did not answer within {timeout:.0f} s") from None
+    except subprocess.TimeoutExpired as late:
+        said = (late.stderr or b"").decode(errors="replace")  # bytes, whatever was asked for
+        raise NoAnswer(f"{argv[0]} did not answer within {timeout:.0f} s", said.strip()) from None
     return Result(done.returncode, done.stdout, done.stderr)
 
 
@@ -91,6 +104,86 @@ def ask(argv: Sequence[str]) -> Result:
     except FileNotFoundError:
         raise SystemFault(f"the command {argv[0]} is not on this machine") from None
     return Result(done.returncode, "", done.stderr)
+
+
+def hand_over(argv: Sequence[str], env: Mapping[str, str] | None = None) -> int:
+    """Run `argv` with our own terminal until it ends; return its exit code, as a shell would.
+
+    Raises SystemFault if it is absent.
+    """
+    try:
+        process = subprocess.Popen(argv, env=env)
+    except FileNotFoundError:
+        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+    return _outlived(process, lambda: False)
+
+
+def attend(
+    argv: Sequence[str],
+    inner: int,
+    env: Mapping[str, str],
+    heard: Callable[[str], None],
+    tick: Callable[[], None],
+) -> int:
+    """Run `argv`, of which the last `inner` words are what it starts, with our own terminal.
+
+    What `argv` itself says on stderr goes line by line to `heard`; what it starts has our stderr.
+    `tick` is called about once a second. Returns the exit code; raises SystemFault if it is absent.
+    """
+    ours = os.dup(2)
+    words = ["bash", "-c", f'exec 2>&{ours} {ours}>&-; exec "$0" "$@"', *argv[-inner:]]
+    try:
+        process = subprocess.Popen(
+            [*argv[:-inner], *words], env=env, stderr=subprocess.PIPE, pass_fds=(ours,)
+        )
+    except FileNotFoundError:
+        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+    finally:
+        os.close(ours)
+    assert process.stderr is not None  # it was asked for
+    return _outlived(process, _Words(process.stderr.fileno(), heard, tick).some)
+
+
+def _outlived(process: subprocess.Popen[bytes], step: Callable[[], bool]) -> int:
+    """Call `step` until it returns False, and wait for the end; return the exit code.
+
+    A Ctrl-C reaches the process too, and is its own affair; other signals are passed on to it, and
+    end this command after it.
+    """
+    told: Interrupted | None = None
+    while True:
+        try:
+            if not step():
+                code = process.wait()
+                break
+        except Interrupted as other:
+            told = other
+            process.send_signal(other.code - 128)
+        except KeyboardInterrupt:
+            continue
+    if told:
+        raise told
+    return 128 - code if code < 0 else code
+
+
+class _Words:
+    """What is said in a pipe, line by line."""
+
+    def __init__(self, pipe: int, heard: Callable[[str], None], tick: Callable[[], None]) -> None:
+        self.pipe, self.heard, self.tick, self.rest = pipe, heard, tick, b""
+
+    def some(self) -> bool:
+        """Pass on what comes within a second; False once nothing more will come."""
+        import select
+
+        if not select.select([self.pipe], [], [], 1.0)[0]:
+            self.tick()
+            return True
+        chunk = os.read(self.pipe, 1 << 16)
+        *lines, self.rest = (self.rest + chunk).split(b"\n")
+        for line in lines:
+            self.heard(line.decode("utf-8", "replace"))
+        return bool(chunk)
 
 
 def start(argv: Sequence[str], log: str) -> int:

@@ -10,9 +10,10 @@ ls /mnt/*.whl > /dev/null || { echo "no wheels: --bind WHEELS:/mnt is missing" >
 export PATH="/opt/venv/bin:$PATH"
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/mnt PIP_DISABLE_PIP_VERSION_CHECK=1
 # What only this needs stands in comments; the source archive is unpacked, not installed.
+sed '/^# These join them in the image/,$d' "$1" > /opt/against.lock
 sed -n 's/^# build //p' "$1" > /opt/build.lock
 grep -v '^horovod==' /opt/build.lock > /opt/tools.lock
-pip install --quiet --no-deps --no-compile --require-hashes -r "$1" -r /opt/tools.lock
+pip install --quiet --no-deps --no-compile --require-hashes -r /opt/against.lock -r /opt/tools.lock
 
 # The build edits the tree it runs in: always a fresh one, checked against the lock.
 sha256=$(sed -n 's/^horovod==.*sha256://p' /opt/build.lock)
@@ -29,8 +30,6 @@ case $(uname -m) in
     x86_64) export HOROVOD_BUILD_ARCH_FLAGS="-march=x86-64-v2 -mtune=generic" ;;
     *) export HOROVOD_BUILD_ARCH_FLAGS="-mtune=generic" ;;
 esac
-# Horovod compiles with -g: 36 MB of wheel, of which 34 are debug information.
-export LDFLAGS="-Wl,--strip-debug ${LDFLAGS:-}"
 # One compiler per core, but no more than memory allows: torch's headers take 1.5 GB each.
 memory=$(awk '/^MemAvailable/ {print int($2 / 1500000) + 1}' /proc/meminfo)
 cores=$(nproc)

@@ -36,9 +36,11 @@ GLOO17 = (
     "gloo must speak the same C++ as its callers, or linking fails on"
     " gloo::rendezvous::Store::kDefaultTimeout (an inline variable from C++17 on)"
 )
+RELEASE = "-g takes two fifths of the time to compile, and 34 of 36 MB; -O3 stays"
 KERAS = "the callbacks must use the Keras that TensorFlow uses (tf-keras), not Keras 3"
 
 EDITS = (
+    Edit("setup.py", "else 'RelWithDebInfo'", "else 'Release'", RELEASE),
     Edit("CMakeLists.txt", "set(CMAKE_CXX_STANDARD 14)", "set(CMAKE_CXX_STANDARD 17)", CXX17),
     Edit(
         "horovod/torch/CMakeLists.txt",

@@ -9,7 +9,7 @@ from .before import before_init
 from .benchmark import benchmark
 from .checkpoints import Position
 from .dealing import deal, deal_whole_steps
-from .ending import together
+from .ending import leave, together
 from .errors import EXIT_SAVED, Diverged, UserError
 from .options import (
     Parser,
@@ -52,6 +52,7 @@ __all__ = [
     "evaluation_share",
     "fraction",
     "learning_rate",
+    "leave",
     "natural_float",
     "natural_int",
     "parse",

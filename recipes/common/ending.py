@@ -45,10 +45,11 @@ def end_together(hvd: Any, text: str, code: int) -> NoReturn:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process now.
+    """End this process now, without Python's way out.
 
-    The usual end takes the interpreter up to a second, differently on each rank, and in that time
-    a launcher kills those that are late: their exit code would be 143 instead of `code`.
+    That takes up to a second, differently on each rank, and in that time a launcher kills those
+    that are late: their exit code would be 143 instead of `code`. And threads of C++ that wake up
+    in it are ended in a way that aborts the process (134; Python before 3.14, torch's Gloo).
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,10 +33,16 @@ class Metrics:
         write_atomically(self.path, lambda out: out.write("".join(kept).encode()))
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Append a line. Raises OSError, ValueError for a number that is not finite."""
+        """Append a line, whole or not at all: a disk that becomes full takes the first part of it.
+
+        Raises OSError, ValueError for a number that is not finite.
+        """
         text = json.dumps(line, allow_nan=False) + "\n"
-        with self.path.open("a", encoding="utf-8") as stream:
-            stream.write(text)
+        with self.path.open("ab", buffering=0) as stream:
+            end = stream.tell()
+            if stream.write(text.encode()) < len(text):
+                stream.truncate(end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _before(line: str, position: Position) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .board import Board
-from .errors import UserError
+from .errors import NotSaved, UserError
 from .files import write_json
 from .metrics import Metrics
 
@@ -43,8 +43,15 @@ class Record:
         self._try("TensorBoard's log", lambda: self.board.add(step, scalars))
 
     def result(self, values: Mapping[str, Any]) -> None:
-        """Write result.json, whole or not at all."""
-        self._try("result.json", lambda: write_json(self.folder / "result.json", values))
+        """Write result.json, whole or not at all; raise `NotSaved`: it is what all was for."""
+        path = self.folder / "result.json"
+        try:
+            write_json(path, values)
+        except OSError as error:
+            raise NotSaved(
+                f"all is trained, and {path} could not be written: {error.strerror}\n"
+                f"Make room, then once more, from the newest checkpoint: --resume {self.folder}"
+            ) from error
 
     def close(self) -> None:
         """Write what is left."""

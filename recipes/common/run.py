@@ -156,7 +156,7 @@ class Run:
         loss = float(losses) / max(1, batch.own * self.each)
         rate = batch.taken * self.each / self.course.seconds()
         self.progress.step(step, f"epoch {epoch}  loss {loss:.4f}  {rate:.0f} {self.unit}/s")
-        line = {"step": step, "epoch": epoch, "loss": loss}
+        line = {"step": step, "steps": self.course.last_step, "epoch": epoch, "loss": loss}
         self.record.add("step", {**line, f"{self.unit}_per_s": rate})
         self.record.plot(step, {"step/loss": loss, f"step/{self.unit}_per_s": rate})
 
@@ -189,7 +189,7 @@ class Run:
         line |= {"seconds": seconds, f"{self.unit}_per_s": sums[1] / seconds}
         self.epochs.append({**line, "count": sums[1]})
         if self.speaks:
-            self.record.add("epoch", line)
+            self.record.add("epoch", {**line, "steps": self.course.last_step})
             self.record.plot(step, {f"epoch/{name}": float(value) for name, value in line.items()})
         told = "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in numbers.items())
         self.say(
@@ -265,10 +265,15 @@ class Run:
     # The end
 
     def finish(self, **facts: Any) -> None:
-        """Write result.json and print the last line. Speed is that of the steady state."""
+        """Write result.json and print the last line. Speed is that of the steady state.
+
+        Collective: if it cannot be written, all ranks end with a message.
+        """
         self._end_timeline()
-        if not self.speaks:
-            return
+        # Horovod: a result that is lost is a failure of the job, which no rank may call a success.
+        together(self.hvd, lambda: self._conclude(facts) if self.speaks else None)
+
+    def _conclude(self, facts: dict[str, Any]) -> None:
         measured = summary(self.epochs, self.unit)
         begin = self.first_step_unix_time
         start = {"startup_seconds": begin - IMPORTED_UNIX_TIME, "first_step_unix_time": begin}

@@ -8,20 +8,27 @@ from typing import Any
 
 import click
 
-from .. import __version__
+from .. import __version__, interrupts
 
 # Command -> module and short help. Kept as data so that `runner --help` imports none of them.
 COMMANDS = {
     "build": ("build", "Build an image, without root."),
     "convert": ("convert", "Turn a Dockerfile into a definition."),
     "launch": ("launch", "Run a trainer on N ranks, in a container."),
+    "scale": ("scale", "Measure how a trainer scales; write tables, drawings and a page."),
     "plan": ("plan", "Show what a launch would choose, and why."),
-    "status": ("jobs", "Show the state of a job."),
-    "list": ("jobs", "List the runs."),
-    "logs": ("jobs", "Show a job's log."),
+    "status": ("overview", "Show the state of a job."),
+    "list": ("overview", "List the runs."),
+    "compare": ("compare", "Show in what runs differ, side by side."),
+    "logs": ("logs", "Show a job's log."),
+    "explain": ("explain", "Say why a job failed, and what mends it."),
     "wait": ("jobs", "Wait for a job's end and take over its exit code."),
     "cancel": ("jobs", "Cancel a job."),
     "result": ("jobs", "Show what a run reached."),
+    "shell": ("shell", "Open a shell in an image, on a node of one's own."),
+    "exec": ("exec", "Run a command in a running job, in its container."),
+    "jupyter": ("jupyter", "Start JupyterLab on a node, behind a token."),
+    "tensorboard": ("tensorboard", "Show what runs have written for TensorBoard."),
     "data": ("data", "Fetch, pack, check, make up and stage datasets."),
     "recipes": ("info", "List the packaged trainers; copy one to edit it."),
     "pull": ("registry", "Pull an image, once, by its digest."),
@@ -35,6 +42,8 @@ COMMANDS = {
     "doctor": ("doctor", "Look at this machine, an image and a short job; say what is wrong."),
     "config": ("info", "Show the settings in force."),
 }
+# Modules whose commands can have a job that goes on without them.
+HAVE_JOBS = ("launch", "jobs", "logs", "overview", "jupyter", "tensorboard")
 
 
 class LazyGroup(click.Group):
@@ -66,14 +75,15 @@ class LazyGroup(click.Group):
         """Run the command; Ctrl-C ends it, not the job, with the shell's own code for that."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            goes_on = "; a job that was submitted goes on" if self.waits_for_a_job(ctx) else ""
-            click.echo(f"\nrunner: interrupted{goes_on}", err=True)
-            ctx.exit(130)
+        except KeyboardInterrupt as told:
+            goes_on = "a job that was submitted goes on" if self.waits_for_a_job(ctx) else ""
+            words = getattr(told, "words", "") or goes_on
+            click.echo("; ".join(filter(None, ("\nrunner: interrupted", words))), err=True)
+            ctx.exit(interrupts.code(told))
 
     def waits_for_a_job(self, ctx: click.Context) -> bool:
         """Whether the command that was begun can have a job."""
-        return COMMANDS.get(ctx.invoked_subcommand or "", ("",))[0] in ("launch", "jobs")
+        return COMMANDS.get(ctx.invoked_subcommand or "", ("",))[0] in HAVE_JOBS
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands from the data above."""
@@ -93,6 +103,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; turn our errors into a message and an exit code."""
+    interrupts.listen()
     from ..errors import RunnerError
 
     try:

@@ -189,11 +189,11 @@ def stage_command(dataset: str, command: tuple[str, ...]) -> None:
     all of its nodes, elsewhere on this machine.
     """
     from ..data import by_hand, find
-    from ..plan import datasets
+    from ..plan import own_disk
 
     here = _site()
     data = find.all_of([dataset], here.profile, os.environ)
-    by_hand.run(by_hand.text(data, datasets.root(here), list(command), os.environ))
+    by_hand.run(by_hand.text(data, own_disk.root(here), list(command), os.environ))
 
 
 def _site() -> Site:

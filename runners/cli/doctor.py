@@ -126,10 +126,10 @@ def _job(made: Plan, max_wait: int) -> list[Finding]:
 
 
 def _earlier(word: str, flags: dict[str, Any], max_wait: int) -> list[Finding]:
-    from .. import jobs
+    from .. import lookup
 
     runs_dir = Path(config.load(flags, os.environ).get("runs-dir")).absolute()
-    return _outcome(*jobs.find(word, runs_dir), max_wait)
+    return _outcome(*lookup.find(word, runs_dir), max_wait)
 
 
 def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:

@@ -7,13 +7,12 @@ from typing import Any
 
 import click
 
-from .. import launch, watch
-from ..errors import Refused
+from .. import interrupts, launch, sweep
 from ..images import roots
 from ..jobs import Job, JobPaths
 from ..model import Plan
 from ..schedulers.names import HERE
-from . import again, options, planning, show
+from . import again, follow, options, planning, runs, several, show
 
 EXAMPLE = """\b
 Examples:
@@ -27,26 +26,48 @@ Examples:
 @click.argument("trainer")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
+@click.option(
+    "-a", "--array", metavar="N-M[%K]", help="so many runs, each told its SLURM_ARRAY_TASK_ID"
+)
+@click.option(
+    "--sweep",
+    multiple=True,
+    metavar="NAME=V1,V2",
+    help="a run for each value of the trainer's --NAME; of several, for each combination",
+)
 @click.option("--dry-run", "--dryrun", is_flag=True, help="print the script and stop")
 @click.option("--force", is_flag=True, help="submit although the plan says that it cannot work")
 @click.option("--wait", is_flag=True, help="wait for the end and take over the exit code")
 @click.option("--follow", is_flag=True, help="the same, showing the log and the result")
+@runs.of_ranks
 @click.option("--parsable", is_flag=True, help="print the job's number and nothing else")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in an image."""
-    made = planning.make_plan(trainer, args, options.flags(values), values["dry_run"])
-    _refuse(made, values["force"])
-    draft = launch.draft(made, words=tuple(sys.argv[1:]))
-    if values["dry_run"]:
-        _print_draft(draft, values["as_json"])
+    values["ranks"] = runs.ranks(values.pop("rank"), values.pop("all_ranks"))
+    asked = sweep.variants(values["array"], values["sweep"])
+    with interrupts.saying("nothing was submitted"):
+        made = planning.make_plan(trainer, args, options.flags(values), values["dry_run"])
+        _refuse(made, values["force"])
+    values["waits"] = values["follow"] or values["wait"] or _stays(made, values)
+    if asked:
+        several.launch(made, asked, values)
         return
-    job = launch.submit(draft)
-    if made.image_digest:
-        roots.hold_run(draft.paths.root, made.image_digest)
-    _announce(draft, job, values)
-    if values["follow"] or values["wait"] or _stays(made, values):
+    if values["dry_run"]:
+        _print_draft(launch.draft(made), values["as_json"])
+        return
+    with interrupts.held():
+        draft, job = launch.anew(lambda: _submit(made))
+        if made.image_digest:
+            roots.hold_run(draft.paths.root, made.image_digest)
+        _announce(draft, job, values)
+    if values["waits"]:
         sys.exit(_to_the_end(draft.paths, job, values))
+
+
+def _submit(made: Plan) -> tuple[launch.Draft, Job]:
+    draft = launch.draft(made, words=tuple(sys.argv[1:]))
+    return draft, launch.submit(draft)
 
 
 def _refuse(made: Plan, force: bool) -> None:
@@ -55,12 +76,7 @@ def _refuse(made: Plan, force: bool) -> None:
         click.echo(f"runner: warning: {warning}", err=True)
     if not made.refusals:
         return
-    first, *others = made.refusals
-    evidence = [first.evidence]
-    for other in others:
-        evidence += [f"also: {other.what}", other.evidence]
-    text = "\n".join(line for line in evidence if line)
-    error = Refused(first.what, text, "\n".join(again.remedies(made.refusals)))
+    error = again.refused(made.refusals)
     if not force:
         raise error
     click.echo(f"runner: warning: submitted by force, although {error}", err=True)
@@ -94,17 +110,10 @@ def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
 
 
 def _to_the_end(paths: JobPaths, job: Job, values: dict[str, Any]) -> int:
-    quiet = values["as_json"] or values["parsable"]
-    try:
-        if values["wait"] or quiet:
-            *_, status = watch.until_end(paths, job)
-        else:
-            status = show.follow(paths, job, rank=None)
-    except KeyboardInterrupt:
-        click.echo(
-            f"\nrunner: left job {job.id} running; come back: runner logs --follow {job.id}; "
-            f"end it: runner cancel {job.id}",
-            err=True,
-        )
-        return 130
+    if values["wait"] or values["as_json"] or values["parsable"]:
+        status = follow.waited(paths, job)
+    else:
+        status = follow.to_the_end(paths, job, values["ranks"], values["stall_after"])
+    if status is None:
+        return follow.INTERRUPTED
     return show.finish(paths, job, status, as_json=values["as_json"], quiet=values["parsable"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Callable
 
 import click
@@ -16,6 +17,24 @@ def setting_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for setting in reversed(SETTINGS.values()):
         function = _option(setting)(function)
     return function
+
+
+def without(names: Collection[str]) -> Decorator:
+    """Add an option for each setting but those named."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for setting in reversed(SETTINGS.values()):
+            function = function if setting.name in names else _option(setting)(function)
+        return function
+
+    return add
+
+
+def given(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that were given, by name, of those that the command has."""
+    found = {name: values.get(parameter(name)) for name in SETTINGS}
+    told = {name: value for name, value in found.items() if value not in (None, ())}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in told.items()}
 
 
 def _option(setting: Setting) -> Decorator:

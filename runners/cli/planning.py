@@ -11,8 +11,8 @@ import click
 
 from .. import config, plan, request, site, trainers
 from ..hostmpi import find as hostmpi
-from ..images import choose, policy, reference
-from ..model import Dataset, ImageInfo, Plan, Site, Trainer
+from ..images import choose, lies, policy, reference
+from ..model import Dataset, Decision, ImageInfo, Plan, Site, Trainer
 from ..plan import where
 from ..sites import find
 from ..sites.profile import Profile
@@ -38,9 +38,23 @@ def plan_for(
         here = replace(here, host_mpi=site.mpirun())
     if spec.host_mpi and not (here.profile and here.profile.host_mpi):
         here = replace(here, host_libraries=hostmpi.libraries())
-    made = plan.solve(spec, here, _looked_into(image))
+    made = plan.solve(spec, _mounts(settings, here, runtime), lies.found(_looked_into(image)))
     decisions = (*made.decisions, *verdict.decisions)
-    return replace(made, decisions=decisions, verified_digest=verdict.digest)
+    made = replace(made, decisions=decisions, verified_digest=verdict.digest)
+    return _waiting(made) if spec.resources.dependency and not made.refusals else made
+
+
+def _waiting(made: Plan) -> Plan:
+    """Put the numbers of jobs where the dependency names runs of ours."""
+    from .. import dependency, watch
+
+    spec = made.spec
+    asked = spec.resources.dependency or ""
+    found = dependency.resolve(asked, made.scheduler, spec.runs_dir, watch.statuses)
+    told = Decision("dependency", found.text or "none", found.reason)
+    resources = replace(spec.resources, dependency=found.text)
+    decisions = (*made.decisions, told)
+    return replace(made, spec=replace(spec, resources=resources), decisions=decisions)
 
 
 def look_around(flags: dict[str, Any], preset: config.Layer | None) -> Site:
@@ -49,6 +63,15 @@ def look_around(flags: dict[str, Any], preset: config.Layer | None) -> Site:
     name = config.load(flags, os.environ, preset).get("site")
     host = socket.gethostname()
     return replace(here, profile=find.find(name, here.cluster_name, host, os.environ))
+
+
+def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:
+    """Ask the runtime whether it mounts images, where the plan depends on it."""
+    if settings.get("stage-image") != "auto" or runtime not in (*here.runtimes, here.runtime):
+        return here
+    from ..images import mounting
+
+    return replace(here, unpacks=mounting.why_not(runtime))
 
 
 def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ...]:

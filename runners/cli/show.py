@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
-from .. import jobs, watch
+from .. import jobs
 from ..jobs import Job, JobPaths, JobState
-from ..watch import Log, Status, concerns, culprit
+from ..schedulers.reasons import in_words
+from ..watch import Status
 
 
 def print_json(value: Any) -> None:
@@ -37,29 +37,17 @@ def _flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(item, dict):
             rows += _flat(item, f"{prefix}{name}.")
         else:
-            rows.append((prefix + name, _text(item)))
+            rows.append((prefix + name, text(item)))
     return rows
 
 
-def _text(item: Any) -> str:
+def text(item: Any) -> str:
+    """Return a value of a result as it is read: four digits, lists without brackets, - for none."""
     if isinstance(item, float):
         return f"{item:.4g}" if abs(item) < 1000 else f"{item:.1f}"
     if isinstance(item, list):
-        return ", ".join(_text(part) for part in item)
+        return ", ".join(text(part) for part in item)
     return "-" if item is None else str(item)
-
-
-def follow(paths: JobPaths, job: Job, rank: int | None) -> Status:
-    """Print the log as it grows and the job's state as it changes; return the last status."""
-    log, last = Log(Path(job.log)), ""
-    for now in watch.until_end(paths, job):
-        if (text := describe(now, job.restarts)) != last:
-            click.echo(f"runner: job {job.id}: {text}", err=True)
-            last = text
-        for line in log.new_lines():
-            if concerns(line, rank):
-                click.echo(line)
-    return now
 
 
 def describe(status: Status, limit: int = 0) -> str:
@@ -67,34 +55,54 @@ def describe(status: Status, limit: int = 0) -> str:
     restart = f"restart {status.restart}" if status.restart else ""
     if restart and limit:
         restart += f" of {limit}"
-    more = ", ".join(text for text in (status.reason, restart) if text)
+    more = ", ".join(text for text in (in_words(status.reason), restart) if text)
     return status.state.value + (f" ({more})" if more else "")
 
 
 def ending(paths: JobPaths, job: Job, status: Status) -> int:
     """Print how a job ended, to stderr, and its result; return the exit code for it."""
-    from . import exits, stopped
+    from ..explain import explain
+    from . import stopped
+    from .explain import lines
 
-    code = exits.of_job(status, jobs.first_failure(paths))
+    code = exit_code(paths, job, status)
     if status.state == JobState.STOPPED:
         for line in stopped.told(paths, job, status):
             click.echo(line, err=True)
     elif code:
         click.echo(f"runner: job {job.id} ended: {describe(status)}, exit code {code}", err=True)
-        who = culprit(paths, job)
-        if who:
-            click.echo(f"  first to fail: {who}", err=True)
-        click.echo(f"  log: {job.log}", err=True)
+        for line in lines(explain(paths, job, status), job):
+            click.echo(line, err=True)
+        click.echo(f"  log: {job.log} (all ranks: runner logs --all {job.id})", err=True)
     return code
 
 
-def finish(paths: JobPaths, job: Job, status: Status, as_json: bool, quiet: bool) -> int:
+def exit_code(paths: JobPaths, job: Job, status: Status) -> int:
+    """Return the exit code for a job that has ended; a rank that was lost has one too."""
+    from . import exits
+
+    failure = jobs.first_failure(paths)
+    code = exits.of_job(status, failure)
+    if status.state == JobState.FAILED and (failure is None or jobs.is_follower(failure)):
+        from ..explain import first_code
+
+        return first_code(paths, job) or code
+    return code
+
+
+def finish(
+    paths: JobPaths, job: Job, status: Status, as_json: bool = False, quiet: bool = False
+) -> int:
     """Print the ending and the result of a job that was waited for; return the exit code."""
     code = ending(paths, job, status)
     result = jobs.read_json(paths.result)
     if as_json:
+        from ..explain import explain
+        from .explain import facts as of
+
         facts = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
-        print_json({**facts, "exit_code": code, "result": result})
+        why = of(explain(paths, job, status), job) if code else None
+        print_json({**facts, "exit_code": code, "explanation": why, "result": result})
     elif result is not None and not quiet:
         # What was asked for is known to who is looking; `runner result` shows that too.
         result_table({name: item for name, item in result.items() if name != "arguments"})

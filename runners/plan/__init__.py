@@ -20,7 +20,9 @@ from . import (
     gpu,
     horovod,
     host_mpi,
+    images,
     network,
+    own_disk,
     partition,
     remedies,
     requeue,
@@ -65,6 +67,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     network.variables(spec, site, image, controller, runtime, notes)
     libraries = host_mpi.choose(spec, site, image, launcher, controller, notes)
     staged = datasets.choose(spec, site, scheduler, runtime, notes)
+    form = images.choose(spec, site, image, scheduler, runtime, notes)
     interrupted = requeue.choose(spec, site, scheduler, launcher, notes)
     brings = _brings_recipe(spec, image, notes)
     _rules(spec, site, image, notes)
@@ -93,7 +96,9 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
         module_use=site.profile.module_use if site.profile else (),
         host_mpi=libraries,
         staged=staged,
-        stage_root=datasets.root(site),
+        image_form=form,
+        image_offset=image.offset,
+        stage_root=own_disk.root(site),
         **interrupted,
     )
 

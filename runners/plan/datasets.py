@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import JobSpec, Site
-from . import partition
+from . import own_disk
 from .notes import Notes
 
 # `--stage-data auto`. Files of a folder are looked up and opened in each epoch.
@@ -14,9 +14,6 @@ MEASURED = (
 )
 IN_MEMORY = 2 * 10**9  # bytes that a node keeps in memory after the first epoch anyway
 MOST = 200 * 10**9  # bytes that take minutes to copy
-UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
-STAGES = ("slurm", "allocation", "local")
-OF_SITE = "node_local"  # the key of a profile's `paths`
 
 
 def choose(spec: JobSpec, site: Site, scheduler: str, runtime: str, notes: Notes) -> bool:
@@ -30,7 +27,7 @@ def choose(spec: JobSpec, site: Site, scheduler: str, runtime: str, notes: Notes
         if spec.stage_data == "node-local":
             notes.refuse("--stage-data node-local: there is no data", "", "--data [NAME=]PATH")
         return False
-    why = _cannot(scheduler, runtime)
+    why = own_disk.cannot(scheduler, runtime)
     if spec.stage_data == "node-local":
         if why:
             notes.refuse(f"--stage-data node-local: {why}", "", "--stage-data none")
@@ -42,19 +39,6 @@ def choose(spec: JobSpec, site: Site, scheduler: str, runtime: str, notes: Notes
     return staged
 
 
-def root(site: Site) -> str:
-    """Return the site's folder on a node's own disk, "" to find one in the job."""
-    return site.profile.paths.get(OF_SITE, "") if site.profile else ""
-
-
-def _cannot(scheduler: str, runtime: str) -> str:
-    if scheduler not in STAGES:
-        return f"{scheduler} has no way to run something once on each node that is known here"
-    if runtime in ("shifter", "podman-hpc"):
-        return f"{runtime} is not known to see a node's own disk"
-    return ""
-
-
 def _worth_it(spec: JobSpec, site: Site) -> tuple[bool, str]:
     """Decide from size, number of files, nodes and room, as far as these are known."""
     size, nodes = sum(each.size for each in spec.data), spec.resources.nodes
@@ -63,11 +47,9 @@ def _worth_it(spec: JobSpec, site: Site) -> tuple[bool, str]:
     if any(each.at_least for each in spec.data):
         what = f"more than {files} files; copying them takes too long"
         return False, f"{what}: runner data pack makes one file of them"
-    there = partition.of(spec.resources, site)
-    disk = there.disk_mb * 2**20 if there else 0
-    if size > (disk or UNKNOWN_DISK):
-        room = f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"
-        return False, f"{shown} is more than {room}"
+    small = own_disk.too_small(size, spec, site)
+    if small:
+        return False, f"{shown} is more than {small}"
     if size > MOST:
         return False, f"{shown} takes long to copy"
     if files > MANY_FILES:

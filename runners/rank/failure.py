@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -22,15 +23,33 @@ def recorded(task: Task, run_dir: str) -> bool:
     return os.path.exists(_path(task, run_dir))
 
 
-def record(task: Task, code: int, message: str, run_dir: str) -> None:
-    """Say on stdout, and write to the run's folder, how this task failed."""
+def of_others(task: Task, run_dir: str) -> bool:
+    """Whether another task's failure is on disk."""
+    try:
+        names = os.listdir(os.path.join(run_dir, "failures"))
+    except OSError:
+        return False
+    own = os.path.basename(_path(task, run_dir))
+    return any(name.endswith(".json") and name != own for name in names)
+
+
+def record(task: Task, code: int, message: str, run_dir: str, *, guessed: bool = False) -> None:
+    """Say on stdout, and write to the run's folder, how this task failed.
+
+    A `guessed` message is a line that the task wrote some time before it ended without a word.
+    """
     print(f"runner: rank {task.name} failed: {message}", flush=True)
     facts = {"rank": task.rank, "host": task.host, "exit_code": code, "message": message}
     path = _path(task, run_dir)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump({**facts, "time": time.time()}, file)
-    os.replace(path + ".part", path)
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            json.dump({**facts, "time": time.time(), "guessed": guessed}, file)
+        os.replace(path + ".part", path)
+    except OSError as error:  # a full disk, which may be why it failed: the exit code still tells
+        with contextlib.suppress(OSError):
+            os.remove(path + ".part")
+        print(f"runner: cannot write {path}: {error.strerror}", flush=True)
 
 
 def forget(task: Task, run_dir: str) -> None:

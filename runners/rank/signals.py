@@ -2,6 +2,8 @@
 
 They wait until there is a trainer (`hold`). A trainer decides what it does with them; this parent
 sets no time limit, since who sent the signal has one (Slurm: GraceTime, KillWait, the time limit).
+Except where another rank has failed: a trainer that waits for it, in an MPI call without end, can
+neither save nor stop, and Slurm would wait KillWait seconds for it (30 by default) on all nodes.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 import os
 import signal
 from types import FrameType
+from typing import Callable
 
+PR_SET_PDEATHSIG = 1  # prctl(2)
 RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -23,11 +27,30 @@ def let_in() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, RELAYED)
 
 
-class Relay:
-    """Passes signals on to the process `child`, and remembers which came."""
+def die_with(parent: int) -> None:
+    """Let the kernel end this process when `parent` ends, be it by SIGKILL.
 
-    def __init__(self, child: int) -> None:
-        self.child = child
+    A trainer without its shim would compute on, unseen, and keep its node's files and memory.
+    """
+    try:
+        import ctypes  # here, because some small images lack it
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (ImportError, OSError):
+        return
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)  # it ended before we could ask for that
+
+
+class Relay:
+    """Passes signals on to the process `child`, and remembers which came.
+
+    `others_failed` tells whether a rank has failed; then SIGTERM is an end, `ended`.
+    """
+
+    def __init__(self, child: int, others_failed: Callable[[], bool]) -> None:
+        self.child, self.others_failed = child, others_failed
+        self.ended = False
         self.seen: set[int] = set()
         for number in RELAYED:
             signal.signal(number, self._pass_on)
@@ -35,7 +58,8 @@ class Relay:
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         self.seen.add(number)
-        os.kill(self.child, number)
+        self.ended = self.ended or (number == signal.SIGTERM and self.others_failed())
+        os.kill(self.child, signal.SIGKILL if self.ended else number)
 
     def stop(self) -> None:
         """Ignore signals, before the child is waited for and its number may be another's."""

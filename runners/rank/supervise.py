@@ -11,7 +11,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from . import failure, horovod_env, signals, stopped
+from . import abandoned, failure, horovod_env, signals, stopped
 from .gate import EXIT_WORLD_SIZE, Progress, no_world
 from .rendezvous.errors import RendezvousError
 from .task import Task
@@ -21,13 +21,27 @@ if TYPE_CHECKING:
     from .rendezvous.session import Session
 
 EXIT_FAILED = 1
+MARKED = ("error: ", "runner: ")
 
 
 def supervise(task: Task, work: Work, run_dir: str) -> int:
-    """Run the trainer in a child; return its exit code, 128 + N when signal N ended it.
+    """Run the trainer in a child, where this returns its exit code; end this process with it.
 
-    That is 0 for one that stopped early, its checkpoint saved.
+    It is 128 + N when signal N ended the trainer, and 0 for one that stopped early, its checkpoint
+    saved.
     """
+    shim = os.getpid()
+    code = _supervised(task, work, run_dir)
+    if os.getpid() == shim:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Python's own way out would end the rendezvous' threads with pthread_exit, if they wake up
+        # in it, and that aborts the process where there is no libgcc: in small images.
+        os._exit(code)
+    return code
+
+
+def _supervised(task: Task, work: Work, run_dir: str) -> int:
     signals.hold()
     try:
         session = _open_session(task, work, run_dir)
@@ -35,21 +49,25 @@ def supervise(task: Task, work: Work, run_dir: str) -> int:
         failure.record(task, EXIT_FAILED, f"no rendezvous: {error}", run_dir)
         return EXIT_FAILED
     output, child_output = os.pipe()
-    progress = Progress()
+    progress, shim = Progress(), os.getpid()
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
+        signals.die_with(shim)
         _become_child((output, child_output), session)
         return run(task, work, session, progress, run_dir)
     os.close(child_output)
-    relay = signals.Relay(child)
+    relay = signals.Relay(child, lambda: failure.of_others(task, run_dir))
+    watch = abandoned.Watch(child, run_dir)
     if session is not None:
         session.serve()
-    tail = _Labeller(task.name).pump(output, _child_ended())
+    tail = _Labeller(task.name).pump(output, _child_ended(), watch)
     relay.stop()
-    code = _exit_code(os.waitpid(child, 0)[1])
+    code = _exit_code(os.waitpid(child, 0)[1], relay)
+    if watch.ended:
+        return code  # how the job ended is on record, and not by this
     in_training = progress.get() == Progress.RETURNED
-    early = stopped.before_training(work.command, in_training, code, relay.seen)
+    early = not relay.ended and stopped.before_training(work.command, in_training, code, relay.seen)
     if code == stopped.EXIT_STOPPED or early:
         failure.forget(task, run_dir)
         stopped.record(task, run_dir)
@@ -60,12 +78,21 @@ def supervise(task: Task, work: Work, run_dir: str) -> int:
         tail = [f"error: no world, {why or 'it ended within hvd.init()'}"]
         code = EXIT_WORLD_SIZE
     if code != 0 and not failure.recorded(task, run_dir):
-        failure.record(task, code, _how(code, tail, relay), run_dir)
+        how = _how(code, tail, relay)
+        failure.record(task, code, how, run_dir, guessed=_guessed(how))
     return code
+
+
+def _guessed(how: str) -> bool:
+    """Whether it rests on a line that looks like an error, and that nobody marked as the last."""
+    code, _, words = how.partition(": ")
+    return code.startswith("exit code") and bool(words) and not words.startswith(MARKED)
 
 
 def _how(code: int, tail: list[str], relay: signals.Relay) -> str:
     """Return how the trainer ended; one may not know that it is asked to save by a signal."""
+    if relay.ended:
+        return "ended, since another rank had failed"
     told = failure.describe(code, tail)
     if code == 128 + signal.SIGUSR1 and signal.SIGUSR1 in relay.seen:
         return f"{told}, which asks to save and stop, and the trainer does not handle it"
@@ -124,10 +151,14 @@ class _Labeller:
         self.rest = b""
         self.tail: list[str] = []
 
-    def pump(self, output: int, ended: int) -> list[str]:
+    def pump(self, output: int, ended: int, watch: abandoned.Watch) -> list[str]:
         """Copy until the child has ended and the pipe is empty; return the last lines."""
         while True:
-            ready, _, _ = select.select([output, ended], [], [])
+            seconds = abandoned.SECONDS_BETWEEN_LOOKS
+            ready, _, _ = select.select([output, ended], [], [], seconds)
+            watch.look()
+            if not ready:
+                continue
             chunk = os.read(output, 65536) if output in ready else b""
             self.write(chunk)
             if not chunk and (output in ready or self._has_ended(ended)):
@@ -153,5 +184,8 @@ def _write_all(data: bytes) -> None:
         data = data[os.write(1, data) :]
 
 
-def _exit_code(status: int) -> int:
+def _exit_code(status: int, relay: signals.Relay) -> int:
+    """Return the exit code; that of SIGTERM, as it came, when the trainer could not answer it."""
+    if relay.ended:
+        return 128 + signal.SIGTERM
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

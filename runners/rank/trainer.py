@@ -116,9 +116,14 @@ def _run_python(command: list[str]) -> None:
 
 
 def _print_traceback(error: Exception) -> None:
-    """Print the traceback from the trainer's first line on, without our frames and runpy's."""
+    """Print the traceback from the trainer's first line on, without our frames and runpy's.
+
+    A trainer that is no Python has no line that ran; the error itself names the place.
+    """
     frame: TracebackType | None = error.__traceback__
     ours = (HERE, runpy.__file__, "<frozen runpy>")
     while frame is not None and frame.tb_frame.f_code.co_filename.startswith(ours):
         frame = frame.tb_next
-    traceback.print_exception(type(error), error, frame or error.__traceback__)
+    if frame is None and not isinstance(error, SyntaxError):
+        frame = error.__traceback__
+    traceback.print_exception(type(error), error, frame)

@@ -10,6 +10,7 @@ import io
 from collections.abc import Mapping
 
 from .. import tokens
+from ..data.script import image
 from ..model import BindMount, Plan, Variable
 
 
@@ -19,7 +20,7 @@ def argv(plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> 
     command += ["--nv"] * plan.nv + ["--rocm"] * plan.rocm
     for bind in binds:
         command += bind_argv(bind)
-    return [*command, *plan.runtime_args, *plan.spec.apptainer_args, str(plan.spec.image)]
+    return [*command, *plan.runtime_args, *plan.spec.apptainer_args, image(plan)]
 
 
 def exports(

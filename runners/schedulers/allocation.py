@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..jobs import JobPaths
+from ..jobs import ArrayPaths, JobPaths
 from . import local
 from .local import SHEBANG, by_hand, cancel, directives, history, opening, refusals, states
 
@@ -26,6 +26,6 @@ __all__ = [
 ]
 
 
-def submit(paths: JobPaths, name: str, log: Path) -> str:
+def submit(paths: JobPaths | ArrayPaths, name: str, log: Path) -> str:
     """Start the run's script in the background; return `JOB.local-PID-STARTTIME`."""
     return f"{os.environ['SLURM_JOB_ID']}.{local.submit(paths, name, log)}"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .. import shell
 from ..errors import Refused, SystemFault
-from ..jobs import JobPaths, JobState
+from ..jobs import JobPaths, JobState, Told
 from ..model import JobSpec, Plan, Refusal
 from . import foreign, times
 from .pbs import opening
@@ -100,7 +100,7 @@ def parse_submit(answer: shell.Result) -> str:
     return words[-1]
 
 
-def states(ids: Iterable[str]) -> dict[str, tuple[JobState, str]]:
+def states(ids: Iterable[str]) -> dict[str, Told]:
     """Return the states of the jobs that Cobalt still knows, with one call for all."""
     return parse_states(shell.run(states_argv(ids)))
 
@@ -110,7 +110,7 @@ def states_argv(ids: Iterable[str]) -> list[str]:
     return ["qstat", "--header", "JobID:State", *ids]
 
 
-def parse_states(answer: shell.Result) -> dict[str, tuple[JobState, str]]:
+def parse_states(answer: shell.Result) -> dict[str, Told]:
     """Parse a table of two columns under a line of `=`; jobs that have ended are not in it.
 
     Raises SystemFault with what it printed when there is no table though something was said.
@@ -118,12 +118,12 @@ def parse_states(answer: shell.Result) -> dict[str, tuple[JobState, str]]:
     rows = re.findall(r"^\s*(\d+)\s+(\w+)\s*$", answer.out, re.MULTILINE)
     if answer.code != 0 and not rows and answer.err.strip() and "===" not in answer.out:
         raise SystemFault("Cobalt's answer was not understood", answer.err.strip()[:500], "qstat")
-    return {id: (STATES.get(state, JobState.UNKNOWN), "") for id, state in rows}
+    return {id: Told(STATES.get(state, JobState.UNKNOWN)) for id, state in rows}
 
 
-def history(id: str) -> tuple[JobState, str] | None:
+def history(ids: Iterable[str]) -> dict[str, Told]:
     """There is no accounting that a user can ask."""
-    return None
+    return {}
 
 
 def cancel(id: str) -> None:

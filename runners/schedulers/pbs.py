@@ -15,7 +15,8 @@ from typing import Any
 
 from .. import shell
 from ..errors import Refused, SystemFault
-from ..jobs import JobPaths, JobState
+from ..jobs import ArrayPaths, JobPaths, JobState, Told
+from . import times
 from .pbs_options import directives, refusals
 
 __all__ = ["SHEBANG", "by_hand", "cancel", "directives", "history", "opening", "refusals"]
@@ -59,7 +60,7 @@ def by_hand(paths: JobPaths) -> str:
     return shlex.join(submit_argv(str(paths.script)))
 
 
-def submit(paths: JobPaths, name: str, log: Path) -> str:
+def submit(paths: JobPaths | ArrayPaths, name: str, log: Path) -> str:
     """Submit the run's script; return the job's identifier, or raise Refused with PBS's words."""
     return parse_submit(shell.run(submit_argv(str(paths.script))))
 
@@ -78,7 +79,7 @@ def parse_submit(answer: shell.Result) -> str:
     return lines[-1]
 
 
-def states(ids: Iterable[str]) -> dict[str, tuple[JobState, str]]:
+def states(ids: Iterable[str]) -> dict[str, Told]:
     """Return state and reason of the jobs that PBS still knows, with one call for all."""
     ids = list(ids)
     answer = shell.run(states_argv(ids))
@@ -87,11 +88,16 @@ def states(ids: Iterable[str]) -> dict[str, tuple[JobState, str]]:
 
 
 def states_argv(ids: Iterable[str]) -> list[str]:
-    """Return the command; -x also tells of finished jobs, for as long as the site keeps them."""
-    return ["qstat", "-x", "-f", "-F", "json", *ids]
+    """Return the command; -x also tells of finished jobs, for as long as the site keeps them.
+
+    Of an array, -t tells of each task, 123[4].server of 123[].server.
+    """
+    wholes = list(dict.fromkeys(re.sub(r"\[\d+\]", "[]", id) for id in ids))
+    tasks = ["-t"] if any("[]" in id for id in wholes) else []
+    return ["qstat", "-x", *tasks, "-f", "-F", "json", *wholes]
 
 
-def parse_states(answer: shell.Result) -> dict[str, tuple[JobState, str]]:
+def parse_states(answer: shell.Result) -> dict[str, Told]:
     """Return states by number; what qstat says of jobs that it does not know is left out.
 
     Raises SystemFault with what it printed when that is not JSON, or nothing.
@@ -109,11 +115,18 @@ def parse_states(answer: shell.Result) -> dict[str, tuple[JobState, str]]:
     return {_number(id): _state(job) for id, job in jobs.items()}
 
 
-def _state(job: dict[str, Any]) -> tuple[JobState, str]:
+def _state(job: dict[str, Any]) -> Told:
+    """Return what qstat says of a job; exec_host is like n1/0*4+n2/0*4."""
     state = STATES.get(str(job.get("job_state")), JobState.UNKNOWN)
+    reason = str(job.get("comment", "")) if state == JobState.PENDING else ""
     if job.get("job_state") in ("F", "X"):
-        return ended(job.get("Exit_status"), job.get("substate"))
-    return state, str(job.get("comment", "")) if state == JobState.PENDING else ""
+        state, reason = ended(job.get("Exit_status"), job.get("substate"))
+    places = str(job.get("exec_host", "")).split("+")
+    nodes = ",".join(dict.fromkeys(place.partition("/")[0] for place in places))
+    used = times.seconds(str(job.get("resources_used", {}).get("walltime", "")))
+    limit = times.seconds(str(job.get("Resource_List", {}).get("walltime", "")))
+    left = None if used is None or limit is None or state.ended else float(limit - used)
+    return Told(state, reason, 0, nodes, used, left)
 
 
 def ended(status: int | None, substate: object = None) -> tuple[JobState, str]:
@@ -133,9 +146,9 @@ def _number(id: str) -> str:
     return id.split(".")[0]
 
 
-def history(id: str) -> tuple[JobState, str] | None:
+def history(ids: Iterable[str]) -> dict[str, Told]:
     """There is none beyond what `states` asks for."""
-    return None
+    return {}
 
 
 def cancel(id: str) -> None:

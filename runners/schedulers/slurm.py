@@ -9,9 +9,10 @@ from dataclasses import fields
 from pathlib import Path
 
 from .. import shell
-from ..errors import Refused, SystemFault
-from ..jobs import JobPaths, JobState
+from ..errors import Refused, RunnerError, SystemFault
+from ..jobs import ArrayPaths, JobPaths, JobState, Told
 from ..model import JobSpec, Plan, Refusal, Resources
+from . import slurm_facts, times
 
 STATES = {
     "PENDING": JobState.PENDING,
@@ -36,14 +37,17 @@ STATES = {
 KEPT = ("SLURM_CONF", "SLURM_CLUSTERS")
 
 
-def submit(paths: JobPaths, name: str, log: Path) -> str:
+def submit(paths: JobPaths | ArrayPaths, name: str, log: Path) -> str:
     """Submit the run's script; return the job number.
 
     Raises Refused with Slurm's own words, SystemFault when the controller does not answer.
     """
     check_controller(shell.run(["scontrol", "ping"], timeout=30))
-    answer = shell.run(["sbatch", "--parsable", str(paths.script)], env=scrubbed(os.environ))
-    return parse_submit(answer)
+    command = ["sbatch", "--parsable", str(paths.script)]
+    try:
+        return parse_submit(shell.run(command, env=scrubbed(os.environ), apart=True))
+    except shell.NoAnswer as error:
+        raise no_answer(error.message, error.evidence) from None
 
 
 def check_controller(answer: shell.Result) -> None:
@@ -58,51 +62,148 @@ def check_controller(answer: shell.Result) -> None:
 
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without what a surrounding job, or SBATCH_*, would tell sbatch."""
+    told = ("SLURM_", "SBATCH_", "SRUN_", "PMI_", "PMIX_")
     return {
         name: value
         for name, value in env.items()
-        if name in KEPT or not name.startswith(("SLURM_", "SBATCH_", "SRUN_", "PMI_", "PMIX_"))
+        # PMIX_MCA_* are the user's settings, which no job makes.
+        if name in KEPT or name.startswith("PMIX_MCA_") or not name.startswith(told)
     }
+
+
+def array_limits() -> tuple[int, int]:
+    """Return MaxArraySize, one more than the highest number of a task, and MaxJobCount.
+
+    Raises SystemFault when the controller does not answer.
+    """
+    answer = shell.run(slurm_facts.CONFIG)
+    if answer.code != 0:
+        raise SystemFault("Slurm's controller does not answer", answer.err.strip(), "scontrol ping")
+    said = slurm_facts.parse_config(answer.out)
+    return int(said["MaxArraySize"]), int(said["MaxJobCount"])
+
+
+# What sbatch says when its message has gone, or may have, and no answer came.
+NO_ANSWER = ("timed out", "Zero Bytes were transmitted or received", "Unexpected message received")
+
+
+def no_answer(message: str, said: str) -> RunnerError:
+    """Return the error for a submission without an answer; `said` are sbatch's words before."""
+    if "temporarily unable to accept job" in said:
+        return Refused(
+            "Slurm takes no more jobs now; nothing was submitted",
+            f"{said}\nit keeps MaxJobCount jobs, those of all users and those that ended just now",
+            "scontrol show config | grep MaxJobCount, squeue --me, and the same command later",
+        )
+    return SystemFault(
+        "Slurm did not answer; whether it has taken the job is not known",
+        "\n".join(
+            filter(None, [message, said, "the run's folder is removed: such a job ends at once"])
+        ),
+        "squeue --me, and the same command once more",
+    )
 
 
 def parse_submit(answer: shell.Result) -> str:
     """Return the number from `sbatch --parsable`, which may add `;cluster`."""
+    if answer.code != 0 and any(words in answer.err for words in NO_ANSWER):
+        raise no_answer("", answer.err.strip())
     if answer.code != 0:
         raise Refused("Slurm refused the job; nothing was submitted", answer.err.strip())
     return answer.out.strip().splitlines()[-1].split(";")[0]
 
 
-def states(ids: Iterable[str]) -> dict[str, tuple[JobState, str, int]]:
-    """Return state, reason and restarts of the jobs that Slurm still knows; one call for all."""
-    fields = ",".join(f"{name}:|" for name in ("JobArrayID", "State", "Reason", "RestartCnt"))
-    command = ["squeue", "--noheader", "--states=all", f"--Format={fields}"]
-    answer = shell.run([*command, f"--user={os.getuid()}"])
+# NOTE: with a suffix after the colon, squeue 22.05 to 26.05 do not cut a field at 20 characters.
+ASKED = ("JobArrayID", "State", "Reason", "RestartCnt", "NodeList", "TimeUsed", "TimeLeft")
+SQUEUE = ["squeue", "--noheader", "--array", "--states=all"]
+SACCT = ["sacct", "--noheader", "--allocations", "--parsable2", "-oJobID,State,NodeList,ElapsedRaw"]
+UNIX_TIME = "%s"  # strftime(3): whatever the time zone of who asks
+
+
+def states(ids: Iterable[str]) -> dict[str, Told]:
+    """Return what Slurm says of the jobs that it still knows; one call for all.
+
+    Raises SystemFault when the controller does not answer.
+    """
+    fields = ",".join(f"{name}:|" for name in (*ASKED, "StartTime"))
+    command = [*SQUEUE, f"--Format={fields}", f"--user={os.getuid()}"]
+    answer = shell.run(command, env={**os.environ, "SLURM_TIME_FORMAT": UNIX_TIME})
     if answer.code != 0:
         raise SystemFault("Slurm's controller does not answer", answer.err.strip(), "scontrol ping")
     known = parse_squeue(answer.out)
     return {id: known[id] for id in ids if id in known}
 
 
-def parse_squeue(text: str) -> dict[str, tuple[JobState, str, int]]:
-    """Parse lines of `id|STATE|reason|restarts|`."""
+def parse_squeue(text: str) -> dict[str, Told]:
+    """Parse lines of `id|STATE|reason|restarts|nodes|used|left|start|`.
+
+    `used` and `left` are as in 1-02:03:04, or a word such as UNLIMITED.
+    """
     found = {}
     for line in text.splitlines():
-        id, state, reason, restarts = line.rstrip("|").split("|")
-        reason = "" if reason == "None" else reason
-        found[id] = (STATES.get(state, JobState.UNKNOWN), reason, int(restarts))
+        id, word, reason, restarts, nodes, used, left, start = line.split("|")[:8]
+        state = STATES.get(word, JobState.UNKNOWN)
+        seen = Told(state, "" if reason == "None" else reason, int(restarts), nodes)
+        if state == JobState.PENDING:
+            found[id] = seen._replace(start=float(start) if start.isdigit() else None)
+        else:
+            found[id] = seen._replace(elapsed=times.seconds(used), left=times.seconds(left))
     return found
 
 
-def history(id: str) -> tuple[JobState, str] | None:
-    """Ask the accounting for a job that the controller has forgotten; None where there is none."""
-    answer = shell.run(["sacct", "--noheader", "--allocations", "--parsable2", "-oState", "-j", id])
-    return parse_sacct(answer.out) if answer.code == 0 else None
+PLACE = "JobArrayID:|,PriorityLong:|,Partition:|"
+QUEUE = ["squeue", "--noheader", "--states=PENDING", f"--Format={PLACE}"]
 
 
-def parse_sacct(text: str) -> tuple[JobState, str] | None:
-    """Parse `sacct -o State`, whose CANCELLED goes on with "by UID"."""
-    words = text.split()
-    return (STATES.get(words[0], JobState.UNKNOWN), " ".join(words[1:])) if words else None
+def ahead(id: str) -> int | None:
+    """Return how many of the jobs that wait come before this one; None when it does not wait.
+
+    Raises SystemFault when the controller does not answer.
+    """
+    answer = shell.run(QUEUE)
+    if answer.code != 0:
+        raise SystemFault("Slurm's controller does not answer", answer.err.strip(), "scontrol ping")
+    return parse_queue(answer.out, id)
+
+
+def parse_queue(text: str, id: str) -> int | None:
+    """Parse lines of `id|priority|partition,...|`; the tasks of an array that wait are one line."""
+    rows = [line.split("|")[:3] for line in text.splitlines()]
+    order = {_number(row[0]): (-int(row[1]), _number(row[0])) for row in rows}
+    places = {_number(row[0]): set(row[2].split(",")) for row in rows}
+    own = _number(id)
+    if own not in order:
+        return None
+    return sum(order[other] < order[own] and bool(places[other] & places[own]) for other in order)
+
+
+def _number(id: str) -> int:
+    """Return 123 of 123, 123_4 and 123_[5-9]."""
+    return int(id.partition("_")[0])
+
+
+def history(ids: Iterable[str]) -> dict[str, Told]:
+    """Ask the accounting for jobs that the controller has forgotten; one call for all.
+
+    Where there is none, nothing is known.
+    """
+    try:
+        answer = shell.run([*SACCT, "-j", ",".join(ids)])
+    except SystemFault:  # it is not on every machine from which jobs are submitted, or is slow
+        return {}
+    return parse_sacct(answer.out) if answer.code == 0 else {}
+
+
+def parse_sacct(text: str) -> dict[str, Told]:
+    """Parse lines of `id|STATE|nodes|seconds`; CANCELLED goes on with "by UID"."""
+    found = {}
+    for line in text.splitlines():
+        id, words, nodes, elapsed = line.split("|")
+        state, _, reason = words.partition(" ")
+        nodes = "" if nodes == "None assigned" else nodes
+        known = STATES.get(state, JobState.UNKNOWN)
+        found[id] = Told(known, reason, 0, nodes, float(elapsed) if elapsed else None)
+    return found
 
 
 def cancel(id: str) -> None:
@@ -130,8 +231,12 @@ def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
 
 
 def _interrupted(plan: Plan) -> list[str]:
-    """Return what makes a job come back: sbatch would begin a new log at each start."""
-    options = ["--no-requeue"] if plan.spec.requeue is False else []
+    """Return what makes a job come back: sbatch would begin a new log at each start.
+
+    Or what keeps it from coming back: with its own default (JobRequeue=1) Slurm queues a job again
+    that has lost a node. It would begin anew, over what it had, and a client would wait on.
+    """
+    options = [] if plan.spec.requeue else ["--no-requeue"]
     options += ["--requeue", "--open-mode=append"] if plan.restarts else []
     return options + ([] if plan.warning is None else [f"--signal=B:USR1@{plan.warning}"])
 

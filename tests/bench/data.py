@@ -31,15 +31,15 @@ Runs = dict[str, list[dict[str, Any]]]
 def measure() -> Part:
     """Measure. Raises BenchError; Skipped without mfusepy, which the bench's environment has."""
     cluster.require_image()
-    modules = _modules()
-    arguments = ["--image", cluster.IMAGE, "--folder", FOLDER, "--modules", modules]
+    found_modules = modules()
+    arguments = ["--image", cluster.IMAGE, "--folder", FOLDER, "--modules", found_modules]
     for name, value in (("samples", SAMPLES), ("rounds", ROUNDS), ("readers", READERS)):
         arguments += [f"--{name}", str(value)]
     found: Runs = cluster.login_program("data", *arguments, "--wait", str(WAIT))
     return Part(TITLE, rows(found), found, notes(found))
 
 
-def _modules() -> str:
+def modules() -> str:
     """Bring mfusepy, one file, to where the login node sees it; return that folder."""
     spec = importlib.util.find_spec("mfusepy")
     if spec is None or spec.origin is None:

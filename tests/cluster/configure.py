@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from . import accounting, cgroups, network, slurm
-from .design import CGROUPS, Design
+from .design import MEMORY, Design
 from .releases import RELEASES
 from .state import State
 
@@ -34,7 +34,9 @@ def files(design: Design, first_job: int) -> dict[str, str]:
 
 
 def _cgroup_conf(design: Design) -> str:
-    return cgroups.CONF if design.has(CGROUPS) else RELEASES[design.release].cgroup_conf
+    if not design.controllers:
+        return RELEASES[design.release].cgroup_conf
+    return cgroups.CONF + (cgroups.MEMORY_CONF if design.has(MEMORY) else "")
 
 
 def write(state: State, tree: Path, design: Design, first_job: int) -> None:

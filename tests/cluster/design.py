@@ -13,13 +13,14 @@ CONTROLLER = "login"
 MAX_NODES = 64
 DEAD_INTERFACE, LOOPBACK_NAME = "dead-interface", "loopback-name"
 IPV6_NAMES, IPV6_ONLY = "ipv6-names", "ipv6-only"
-CGROUPS, PREEMPTION = "cgroups", "preemption"
+CGROUPS, MEMORY, PREEMPTION = "cgroups", "memory-limits", "preemption"
 QUIRKS = {
     DEAD_INTERFACE: "each node has an interface eno1, up and with an address, that leads nowhere",
     LOOPBACK_NAME: "/etc/hosts gives each node's own name the address 127.0.1.1",
     IPV6_NAMES: "nodes have both kinds of address, their names have IPv6 ones only",
     IPV6_ONLY: "nodes and their names have IPv6 addresses only",
     CGROUPS: "Slurm tracks processes by cgroups, as most sites do, and signals a task's first only",
+    MEMORY: "the same, and what takes more memory than it asked for is killed by the kernel",
     PREEMPTION: "partitions low and high: jobs of high make those of low wait, after 15 s of grace",
 }
 TAKEN = (CONTROLLER, "switch", "localhost")
@@ -50,6 +51,13 @@ class Design:
     def has(self, quirk: str) -> bool:
         """Whether the cluster was asked for with *quirk*."""
         return quirk in self.quirks
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        """The controllers of control groups that its Slurm uses."""
+        if self.has(MEMORY):
+            return ("freezer", "memory")
+        return ("freezer",) if self.has(CGROUPS) else ()
 
     @classmethod
     def from_json(cls, data: dict[str, object]) -> Design:

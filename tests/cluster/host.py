@@ -43,7 +43,7 @@ def require() -> None:
         raise Unsupported("this machine cannot carry the cluster:\n  " + "\n  ".join(problems))
     packages = missing_packages()
     if packages:
-        _install(packages)
+        install(packages)
 
 
 def _kernel_problems() -> list[str]:
@@ -88,7 +88,18 @@ def missing_packages() -> list[str]:
     return sorted(absent)
 
 
-def _install(packages: list[str]) -> None:
+def command(name: str, package: str) -> str:
+    """The program of that name on this host; its Debian package is installed if absent."""
+    if not shutil.which(name):
+        install([package])
+    found = shutil.which(name)
+    if not found:
+        raise Unsupported(f"the package {package} was installed, and there is no {name}")
+    return found
+
+
+def install(packages: list[str]) -> None:
+    """Install Debian packages on this host."""
     if not shutil.which("apt-get"):
         raise Unsupported(f"missing on this host: {' '.join(packages)} (names of Debian packages)")
     print(f"installing with apt-get on this host: {' '.join(packages)}", file=sys.stderr)

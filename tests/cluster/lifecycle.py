@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import cgroups, configure, host, network, nodes, processes, rootfs, slurm
-from .design import CGROUPS, CONTROLLER, Design
+from .design import CONTROLLER, Design
 from .shell import ClusterError, run
 from .state import Settings, State
 
@@ -46,8 +46,8 @@ def _start_all(state: State, tree: Path, settings: Settings) -> None:
 def down(state: State) -> None:
     """End the cluster, running or half dead; the shared folders and logs stay."""
     processes.remove(state.namespaces)
-    if state.design.has(CGROUPS):
-        cgroups.remove(state.root, state.mountpoint)
+    for controller in state.design.controllers:
+        cgroups.remove(state.root, state.mountpoint, controller)
 
 
 def _fingerprint(state: State, tree: Path, design: Design) -> str:

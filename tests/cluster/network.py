@@ -72,6 +72,24 @@ def _cable(folder: Path, node: str, end: str, device: str) -> None:
     _ip(folder, node, "link", "set", device, "up")
 
 
+def cut(folder: Path, node: str) -> None:
+    """Pull the cable of *node*: its packets are lost, and nobody is told."""
+    _ip(folder, SWITCH, "link", "set", f"to-{node}", "down")
+
+
+def restore(folder: Path, node: str) -> None:
+    """Plug the cable in again."""
+    _ip(folder, SWITCH, "link", "set", f"to-{node}", "up")
+
+
+def forget(folder: Path, node: str) -> None:
+    """Let a node that boots know no neighbours.
+
+    While it was cut off its kernel asked for them in vain, and would refuse its first connections.
+    """
+    _ip(folder, node, "neighbour", "flush", "all")
+
+
 def interface_addresses(design: Design, node: str) -> list[tuple[str, str]]:
     """(interface, address with prefix length) of *node*, in the order in which they are given."""
     found = []

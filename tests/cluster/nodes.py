@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import cgroups, namespaces, processes, slurm, toolbox
-from .design import CGROUPS, Design
+from .design import Design
 from .namespaces import Bind
 from .shell import ClusterError
 from .state import State
@@ -29,7 +29,7 @@ def root_script(state: State, tree: Path, design: Design, name: str) -> str:
     ]
     if second := design.flavour.scratch:
         binds.append(Bind(state.scratch, second, read_only=False))
-    more = cgroups.IN_THE_NODE if design.has(CGROUPS) else ()
+    more = cgroups.in_the_node(design.controllers)
     return namespaces.root_script(tree, state.mountpoint, binds, hostname=name, more=more)
 
 
@@ -56,8 +56,8 @@ def _argv(state: State, tree: Path, name: str) -> list[str]:
     root = root_script(state, tree, state.design, name)
     unshare = ["unshare", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child"]
     network = ["nsenter", f"--net={state.namespaces / name}"]
-    if state.design.has(CGROUPS):
-        network += cgroups.joined_argv(state.root, state.mountpoint, name)
+    if controllers := state.design.controllers:
+        network += cgroups.joined_argv(state.root, state.mountpoint, name, controllers)
     return [*network, *unshare, "sh", "-c", root, "sh", *init]
 
 

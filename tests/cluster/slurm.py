@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import accounting
-from .design import CGROUPS, CONTROLLER, IPV6_NAMES, IPV6_ONLY, PREEMPTION, Design
+from .design import CONTROLLER, IPV6_NAMES, IPV6_ONLY, MEMORY, PREEMPTION, Design
 from .flavours.model import Flavour, Nodes
 
 # A job that is queued again waits cred_expire seconds, of which there are 120 by default.
@@ -38,8 +38,8 @@ SlurmdLogFile=/var/log/slurm/slurmd.log
 MailProg=/bin/true
 
 # Works without cgroups and without the right to raise limits.
-ProctrackType=proctrack/{"cgroup" if design.has(CGROUPS) else "linuxproc"}
-TaskPlugin=task/none
+ProctrackType=proctrack/{"cgroup" if design.controllers else "linuxproc"}
+TaskPlugin=task/{"cgroup" if design.has(MEMORY) else "none"}
 JobAcctGatherType=jobacct_gather/none
 PropagateResourceLimits=NONE
 MpiDefault=none

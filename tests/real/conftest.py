@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -13,11 +14,19 @@ from typing import Any
 
 import pytest
 
+from . import beside
+
 CHECKOUT = Path(__file__).parents[2]
 IMAGE = "/scratch/ada/images/horovod_cpu.sif"
 # The nodes claim more CPUs than this machine has; more threads than real ones only wait.
 FEW_THREADS = {"RUNNER_CPUS_PER_TASK": "1"}
 Done = subprocess.CompletedProcess[str]
+# A test that fails may leave a job that keeps the nodes from all that come after it.
+LEAVE = """
+squeue --me --noheader --format='%A %Z' | awk -v "folder=$1" '$2 == folder {print $1}' |
+  xargs --no-run-if-empty scancel
+rm -rf "$1"
+"""
 
 
 def on_cluster(argv: list[str], *options: str, timeout: float = 300) -> Done:
@@ -71,10 +80,20 @@ class Login:
         return value
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cluster_of_this_worker() -> Iterator[None]:
+    """The first worker of pytest-xdist has the cluster of `make cluster-up`, others their own."""
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        yield
+    else:
+        with beside.cluster("--nodes", "2"):
+            yield
+
+
 @pytest.fixture
 def login() -> Iterator[Login]:
     """An empty folder of ada's; removed afterwards."""
     folder = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip()
     assert folder, "the cluster is down; start it: make cluster-up"
     yield Login(folder)
-    on_cluster(["rm", "-rf", folder])
+    on_cluster(["bash", "-c", LEAVE, "bash", folder])

@@ -1,4 +1,4 @@
-"""Jobs of the shim itself, whose ranks say where Horovod puts them; and clusters with odd networks.
+"""Jobs of the shim itself, whose ranks say where Horovod puts them.
 
 The shim runs as a batch script runs it, without `runner`: these tests choose launchers, counts and
 distributions that a plan might not.
@@ -7,20 +7,10 @@ distributions that a plan might not.
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
-from tests.cluster.state import UID, USER, State
-
-from .conftest import CHECKOUT, IMAGE, Done, Login
+from .conftest import IMAGE, Done, Login
 
 # A real allreduce: its sum shows that all ranks took part, once each.
 TRAINER = """
@@ -96,30 +86,3 @@ def check(found: dict[int, dict[str, Any]], size: int) -> None:
         assert (place["local_size"], ranks[local]) == (len(ranks), rank)
         assert place["cross_size"] == len(with_it)
         assert place["cross_rank"] == with_it.index(place["host"])
-
-
-@contextmanager
-def odd_cluster(names: str, *quirks: str) -> Iterator[None]:
-    """Start a second cluster with such nodes; commands go there until it ends.
-
-    The image comes along as a hard link, so nothing of size is copied.
-    """
-    first = State.locate()
-    odd = State(first.cache, first.root.with_name(first.root.name + "-odd"))
-    images = odd.scratch / USER / "images"
-    images.mkdir(parents=True, exist_ok=True)
-    for folder in (images.parent, images):
-        os.chown(folder, UID, UID)
-    name = IMAGE.rpartition("/")[2]
-    if not (images / name).exists():
-        os.link(first.scratch / USER / "images" / name, images / name)
-    command = [sys.executable, "-m", "tests.cluster", "--state", str(odd.root)]
-    options = [word for quirk in quirks for word in ("--quirk", quirk)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RUNNER_TEST_CLUSTER", str(odd.root))
-        try:
-            subprocess.run([*command, "up", "--names", names, *options], cwd=CHECKOUT, check=True)
-            yield
-        finally:
-            subprocess.run([*command, "down"], cwd=CHECKOUT, check=True)
-            shutil.rmtree(odd.root)

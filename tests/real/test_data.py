@@ -32,7 +32,7 @@ if "fail" in words:  # not before both have seen it: the first failure ends the 
     sys.exit(7)
 """
 SEES = re.compile(r"(\d)@(n\d) \| SEES (.*)")
-WITHOUT_HOROVOD = ("-N", "2", "--controller", "gloo", "--follow")
+WITHOUT_HOROVOD = ("-N", "2", "--controller", "gloo", "--follow", "--all")
 ODD = 'a b, c:d "e" it\'s $(touch bad) é☃'
 
 
@@ -148,7 +148,7 @@ def test_staged_on_two_nodes_and_gone_after_a_failure(login: Login, images: str)
     assert {said[0] for said in sees(done).values()} == {600}
     for node in ("n1", "n2"):
         assert re.search(rf"data on {node}: folder, .* in 300 files", done.stdout), done.stdout
-        assert re.search(rf"data on {node}: file.sqsh, ", done.stdout)
+        assert re.search(rf"data on {node}: file.sqsh, sent, ", done.stdout)
     assert "sbcast --force" in login.sh("cat runs/reader-1/job.sbatch")
     assert left_on_nodes() == ""
 
@@ -179,7 +179,7 @@ def test_no_room_on_one_node(login: Login, images: str) -> None:
         here = {"TMPDIR": "/mnt/tiny"}
         done = login.launch(*WITHOUT_HOROVOD, *data, "reader.py", env=here)
         assert done.returncode == 92, done.stdout + done.stderr
-        assert "data on n2: no space in /mnt/tiny: " in done.stderr
+        assert "data on n2: no space in /mnt/tiny: " in done.stdout
         assert "SEES" not in done.stdout
         for node in ("n1", "n2"):
             assert on_cluster(["ls", "/mnt/tiny"], "--node", node).stdout == ""

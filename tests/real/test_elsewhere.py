@@ -19,6 +19,7 @@ from tests.cluster.state import USER, State
 
 from .beside import cluster
 from .conftest import IMAGE, Login
+from .studies import extra_packages, scale
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
 HELLO = """
@@ -51,7 +52,9 @@ def hello(login: Login) -> str:
 def in_allocation(login: Login, *commands: str) -> str:
     """Run shell commands within a job of two nodes, with room for four ranks on each."""
     inner = login.write("inner.sh", "\n".join(["set -e", *commands]))
-    done = login.run("salloc", "--quiet", "-N2", "--ntasks-per-node=4", "bash", inner)
+    done = login.run(
+        "salloc", "--quiet", "-N2", "--ntasks-per-node=4", "timeout", "250", "bash", inner
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -60,7 +63,7 @@ def test_parts_of_an_allocation(login: Login, hello: str) -> None:
     launch = f"runner launch --scheduler allocation --image {IMAGE}"
     one_node = in_allocation(
         login,
-        f"{launch} --nodes 1 --ntasks-per-node 2 --nodelist n2 --controller mpi {hello}",
+        f"{launch} --all --nodes 1 --ntasks-per-node 2 --nodelist n2 --controller mpi {hello}",
         f"{launch} --nodes 3 {hello} 2> refused || echo code $?",
     )
     prefix = "/opt/horovod"
@@ -79,7 +82,7 @@ def test_a_job_in_an_allocation_is_cancelled_and_the_allocation_stays(
     said = in_allocation(
         login,
         f"{launch} --nodes 2 --env HOLD=300 --parsable {hello}",
-        "until [ $(runner logs | grep -c ' of 2 ') = 2 ]; do sleep 0.5; done",
+        "until [ $(runner logs --all | grep -c ' of 2 ') = 2 ]; do sleep 0.5; done",
         "runner cancel",
         "runner wait || echo code $?",
         "until [ $(squeue --noheader --steps | grep -vc extern) = 0 ]; do sleep 0.5; done",
@@ -93,10 +96,11 @@ def test_a_host_mpi_that_is_too_new_for_the_image_is_told_before_the_job(
     login: Login, hello: str
 ) -> None:
     """Debian 13's Open MPI needs a newer C library than the image, a Debian 12, has."""
-    done = login.launch(*TWO, "--host-mpi", "--follow", hello)
+    done = login.launch(*TWO, "--host-mpi", "--follow", "--all", hello)
     assert done.returncode == HOST_MPI, done.stdout + done.stderr
     assert "the image's C library is too old for the host's MPI" in done.stdout
     assert "needs GLIBC_2." in done.stderr
+    assert "cause:         the host's MPI libraries do not work in the image" in done.stderr
     assert not ranks(done.stdout)
 
 
@@ -109,7 +113,18 @@ def test_a_path_that_does_not_lead_to_the_hosts_mpi_is_told(login: Login, hello:
         'library_path = "/empty"\n[sources]\nhost_mpi = { text = "test", date = "2026-11-21" }\n',
     )
     env = {"XDG_CONFIG_HOME": f"{login.folder}/config"}
-    words = ("launch", "--image", IMAGE, *TWO, "--host-mpi", "--site", "empty", "--follow", hello)
+    words = (
+        "launch",
+        "--image",
+        IMAGE,
+        *TWO,
+        "--host-mpi",
+        "--site",
+        "empty",
+        "--follow",
+        "--all",
+        hello,
+    )
     done = login.runner(*words, env=env)
     assert done.returncode == HOST_MPI, done.stdout + done.stderr
     assert "Horovod finds the image's own MPI" in done.stdout
@@ -126,10 +141,9 @@ def bookworm() -> Iterator[State]:
 
 
 def _environment(folder: Path) -> None:
-    """Link the packages of the plain environment there, without TensorFlow and what it needs."""
+    """Link the packages of the plain environment there."""
     made = plain.made(plain.image_plan())
-    left_out = shutil.ignore_patterns("tensorflow*", "tf_keras*", "keras*", "scipy*", "clang*")
-    shutil.copytree(made, folder, symlinks=True, copy_function=os.link, ignore=left_out)
+    shutil.copytree(made, folder, symlinks=True, copy_function=os.link)
     script = folder / "bin" / "horovodrun"
     text = script.read_text(encoding="utf-8").partition("\n")[2]
     script.unlink()  # a link to the one whose first line has another folder
@@ -140,7 +154,7 @@ def _environment(folder: Path) -> None:
 def test_the_hosts_mpi_serves_an_image_of_the_same_kind(
     bookworm: State, login: Login, hello: str
 ) -> None:
-    done = login.launch(*TWO, "--host-mpi", "--follow", hello)
+    done = login.launch(*TWO, "--host-mpi", "--follow", "--all", hello)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "runner: host MPI: Open MPI v4.1.4, /host-mpi/libmpi.so.40, 2 ranks" in done.stdout
     assert ranks(done.stdout) == [
@@ -174,7 +188,7 @@ def test_cobalts_script_and_mpirun_with_stand_ins_for_cobalt(
     said = in_allocation(
         login,
         f"PATH={login.folder}/bin:$PATH",
-        f"runner launch --scheduler cobalt {job} --follow {hello}",
+        f"runner launch --scheduler cobalt {job} --follow --all {hello}",
     )
     prefix = "/opt/horovod"
     assert "runner: host MPI: Open MPI v4.1.4, /host-mpi/libmpi.so.40, 2 ranks" in said
@@ -187,12 +201,29 @@ def test_an_environment_without_a_container(
     bookworm: State, login: Login, hello: str, controller: str
 ) -> None:
     words = ("--runtime", "none", "--image", f"/scratch/{USER}/plain", *TWO)
-    done = login.runner("launch", *words, "--controller", controller, "--follow", hello)
+    done = login.runner("launch", *words, "--controller", controller, "--follow", "--all", hello)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ranks(done.stdout) == [
         ("n1", "0", "2", "3.0", f"/scratch/{USER}/plain"),
         ("n2", "1", "2", "3.0", f"/scratch/{USER}/plain"),
     ]
+
+
+def test_a_study_measures_the_container_beside_the_environment(
+    bookworm: State, login: Login
+) -> None:
+    runtimes = f"runtime=apptainer,none+image=/scratch/{USER}/plain"
+    words = ("--nodes", "2", "--repeats", "2", "--vary", runtimes, "--study", "rt", "torch_mnist")
+    with extra_packages() as extra:
+        done = scale(login, extra, *words, "--", "--epochs", "3")
+    assert done.returncode == 0, done.stderr + done.stdout
+    value = json.loads(login.sh("cat rt/results.json"))
+    points = [(point["variant"], point["ranks"]) for point in value["points"]]
+    assert points == [("apptainer", 2), ("none", 2)]
+    script = login.sh("cat rt/runs/2n-none-r1/job.sbatch")
+    assert f"/scratch/{USER}/plain" in script
+    assert "apptainer exec" not in script
+    assert {each["variant"] for each in value["comparisons"]} == {"none"}
 
 
 def test_what_an_environment_cannot_have(bookworm: State, login: Login, hello: str) -> None:

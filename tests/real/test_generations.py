@@ -5,6 +5,7 @@ Their root file systems are built on first use (about a minute each).
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ hvd.shutdown()
 def launch(login: Login, controller: str) -> list[str]:
     """What the ranks of a job of two nodes print, sorted."""
     job = ("--nodes", "2", "--ntasks-per-node", "1", "--controller", controller)
-    done = login.launch(*job, "--follow", "say.py")
+    done = login.launch(*job, "--follow", "--all", "say.py")
     assert done.returncode == 0, done.stdout + done.stderr
     return sorted(re.findall(r"\d@n\d \| (rank .*)", done.stdout))
 
@@ -68,6 +69,21 @@ def test_two_ranks_on_another_generation(generation: Generation, login: Login) -
         done = login.launch("--nodes", "2", "--controller", "mpi", "say.py")
         assert done.returncode == 80
         assert "this Slurm has no --mpi=pmix" in done.stderr
+    sees_the_queue(login)
+
+
+def sees_the_queue(login: Login) -> None:
+    """All that is told of a job comes from squeue's fields, whose names are the same in each."""
+    later = ("--time", "5", "--parsable", "--sbatch-arg=--begin=now+1hour")
+    id = login.launch(*later, "say.py").stdout.strip()
+    first, *_, last = json.loads(login.runner("list", "--json").stdout)
+    assert (first["nodes"], first["state"]) == ("n[1-2]", "COMPLETED")
+    assert first["elapsed"] < 300
+    assert (last["state"], last["reason"]) == ("PENDING", "BeginTime")
+    assert last["start_expected"] > last["submitted"]
+    shown = login.run("timeout", "-s", "INT", "3", "runner", "logs", "-f", id).stderr
+    assert "pending (the time at which it may begin has not come); none before it" in shown
+    assert login.runner("cancel", id).returncode == 0
 
 
 def test_the_default_generation() -> None:

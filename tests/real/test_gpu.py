@@ -14,7 +14,7 @@ LOADS = "import ctypes; ctypes.CDLL('libcuda.so'); print('LOADED')"
 def test_a_node_without_the_driver_is_explained(login: Login) -> None:
     """As with a node whose driver is broken."""
     trainer = login.write("gpu.py", "print('STARTED')")
-    done = login.launch(*GPUS, "--nv", "--follow", trainer)
+    done = login.launch(*GPUS, "--nv", "--follow", "--all", trainer)
     assert done.returncode == 89, done.stdout + done.stderr
     assert re.search(r"runner: GPUs were asked for, but n\d has no NVIDIA driver", done.stdout)
     assert "--no-nv to run on CPUs" in done.stdout

@@ -21,6 +21,8 @@ print("rank", hvd.rank(), "of", hvd.size(), "local", hvd.local_rank(), hvd.local
 hvd.shutdown()
 """
 SHORT = ["--", "--epochs", "1"]
+# By force: the plan refuses it.
+WITHOUT_PMI = ("-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--follow", "--all")
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
@@ -59,7 +61,7 @@ def test_uneven_tasks(login: Login, controller: str) -> None:
         "--ntasks",
         "4",
     ]
-    done = login.launch(*shape, "--controller", controller, "--follow", trainer)
+    done = login.launch(*shape, "--controller", controller, "--follow", "--all", trainer)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = sorted(line for line in done.stdout.splitlines() if "| rank" in line)
     assert len(lines) == 4
@@ -72,7 +74,7 @@ def test_uneven_tasks(login: Login, controller: str) -> None:
 def test_no_scheduler(login: Login, controller: str) -> None:
     trainer = login.write("hello.py", HELLO)
     done = login.launch(
-        "--scheduler", "local", "--ntasks", "2", "--controller", controller, trainer
+        "--scheduler", "local", "--ntasks", "2", "--controller", controller, "--all", trainer
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("of 2 local") == 2
@@ -87,6 +89,7 @@ def test_arguments_and_variables_reach_the_trainer_unchanged(login: Login) -> No
     )
     done = login.launch(
         "--follow",
+        "--all",
         "--job-name",
         'odd "$name"; #1',
         "--env",
@@ -113,7 +116,7 @@ def test_nothing_of_the_host_leaks_in(login: Login) -> None:
         "print('ENV', json.dumps([dict(os.environ), site.ENABLE_USER_SITE]))",
     )
     leaks = {"PYTHONPATH": f"{login.folder}/host", "LD_LIBRARY_PATH": "/host", "NCCL_DEBUG": "INFO"}
-    done = login.launch("--follow", trainer, env=leaks)
+    done = login.launch("--follow", "--all", trainer, env=leaks)
     assert done.returncode == 0, done.stdout + done.stderr
     line = next(line for line in done.stdout.splitlines() if "ENV" in line)
     env, user_site = json.loads(line.split("ENV ")[1])
@@ -142,7 +145,7 @@ def test_data_is_bound_read_only(login: Login) -> None:
         "import os; d = os.environ['DATA_DIR']; print('SAW', open(d + '/x').read().strip())\n"
         "try: open(d + '/y', 'w')\nexcept OSError as e: print('DENIED', e)",
     )
-    done = login.launch("--data", "my data", "--follow", trainer)
+    done = login.launch("--data", "my data", "--follow", "--all", trainer)
     assert "SAW hello" in done.stdout
     assert "DENIED" in done.stdout
 
@@ -150,7 +153,7 @@ def test_data_is_bound_read_only(login: Login) -> None:
 def test_gpu_jobs_ask_slurm_for_gpus(login: Login) -> None:
     trainer = login.write("gpu.py", "import os; print('SEES', os.environ['CUDA_VISIBLE_DEVICES'])")
     gpus = ("-p", "gpu", "--gpus-per-node", "A100:2")
-    done = login.launch(*gpus, "--no-nv", "--follow", trainer)
+    done = login.launch(*gpus, "--no-nv", "--follow", "--all", trainer)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("SEES 0,1") == 2  # one rank for each GPU, and each sees both
 
@@ -162,9 +165,7 @@ class TestWorldSizeGate:
         """Debian's Open MPI 4.1 under srun ends the process within MPI_Init."""
         trainer = login.write("hello.py", HELLO)
         start = time.monotonic()
-        done = login.launch(
-            "-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--follow", trainer
-        )
+        done = login.launch(*WITHOUT_PMI, trainer)
         assert done.returncode == 82, done.stdout + done.stderr
         assert re.search(r"no world on rank \d@n\d: it ended within hvd.init\(\)", done.stdout)
         assert "runner launch --mpi pmix" in done.stdout
@@ -176,9 +177,7 @@ class TestWorldSizeGate:
         trainer = login.write(
             "alone.py", hide + "del os.environ[name]\n" + HELLO + "print('ALONE')"
         )
-        done = login.launch(
-            "-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--follow", trainer
-        )
+        done = login.launch(*WITHOUT_PMI, trainer)
         assert done.returncode == 82, done.stdout + done.stderr
         assert re.search(r"world-size mismatch on rank \d@n\d: 2 tasks were started", done.stdout)
         assert "Horovod sees a world of 1" in done.stdout
@@ -188,7 +187,7 @@ class TestWorldSizeGate:
         trainer = login.write(
             "alone.py", "import os; os.environ['HOROVOD_SIZE'] = '1'\n" + HELLO + "print('ALONE')"
         )
-        done = login.launch("-N", "2", "--controller", "gloo", "--follow", trainer)
+        done = login.launch("-N", "2", "--controller", "gloo", "--follow", "--all", trainer)
         assert done.returncode == 82, done.stdout + done.stderr
         assert "ALONE" not in done.stdout
 
@@ -218,18 +217,19 @@ while True:
 @pytest.mark.parametrize(
     ("how", "code", "words"),
     [
-        ("raise ValueError('boom')", 1, "rank 1@n2: exit code 1: ValueError: boom"),
-        ("sys.exit(7)", 7, "rank 1@n2: exit code 7"),
-        ("os.kill(os.getpid(), 9)", 137, "rank 1@n2: killed by signal 9 (SIGKILL)"),
+        ("raise ValueError('boom')", 1, "1@n2 | exit code 1: ValueError: boom"),
+        ("sys.exit(7)", 7, "1@n2 | exit code 7"),
+        ("os.kill(os.getpid(), 9)", 137, "1@n2 | killed by signal 9 (SIGKILL)"),
     ],
 )
 def test_a_rank_that_dies_ends_the_job(
     login: Login, controller: str, how: str, code: int, words: str
 ) -> None:
     trainer = login.write("die.py", DYING.format(how=how))
-    done = login.launch("-N", "2", "--controller", controller, "--follow", trainer)
+    done = login.launch("-N", "2", "--controller", controller, "--follow", "--all", trainer)
     ended = time.time()
     assert done.returncode == code, done.stdout + done.stderr
+    assert "first to fail: rank 1@n2" in done.stderr
     assert words in done.stderr
     died = float(re.search(r"DYING AT ([\d.]+)", done.stdout).group(1))  # type: ignore[union-attr]
     assert ended - died < 10
@@ -239,7 +239,9 @@ def test_image_of_others_gets_the_recipe_and_the_gate(login: Login) -> None:
     """A sandbox without our labels is looked into: the recipe is brought along, and it trains."""
     login.sh(f"apptainer build --sandbox --fakeroot box {IMAGE} >/dev/null 2>&1")
     login.sh("rm -r box/.singularity.d/labels.json box/trainers")
-    done = login.runner("launch", "--image", "box", "-N", "2", "--follow", "torch_mnist", *SHORT)
+    done = login.runner(
+        "launch", "--image", "box", "-N", "2", "--follow", "--all", "torch_mnist", *SHORT
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "looking into box, which has no labels of ours" in done.stderr
     assert "controller: mpi (the image has PMIx 4.2.2 and srun offers" in done.stderr

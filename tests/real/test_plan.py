@@ -50,7 +50,7 @@ def test_tasks_follow_the_gpus_and_ranks_take_them_in_turn(
     login: Login, request_: tuple[str, str]
 ) -> None:
     trainer = login.write("gpu.py", TAKES_A_GPU)
-    done = login.launch("-p", "gpu", "-N", "2", *request_, "--no-nv", "--follow", trainer)
+    done = login.launch("-p", "gpu", "-N", "2", *request_, "--no-nv", "--follow", "--all", trainer)
     assert done.returncode == 0, done.stdout + done.stderr
     ranks = sorted(RANK.findall(done.stdout))
     assert [(rank, size, local) for rank, size, local, _ in ranks] == [
@@ -65,7 +65,7 @@ def test_tasks_follow_the_gpus_and_ranks_take_them_in_turn(
 def test_one_visible_gpu_for_each_rank(login: Login) -> None:
     trainer = login.write("gpu.py", TAKES_A_GPU)
     words = ("-p", "gpu", "--ntasks-per-node", "2", "--gpus-per-task", "1", "--no-nv")
-    done = login.launch(*words, "--follow", trainer)
+    done = login.launch(*words, "--follow", "--all", trainer)
     assert done.returncode == 0, done.stdout + done.stderr
     ranks = sorted(RANK.findall(done.stdout))
     assert [rank[0] for rank in ranks] == ["0", "1"]
@@ -111,7 +111,18 @@ def test_a_remedy_is_a_command_that_works(login: Login) -> None:
 def test_by_force_the_gate_still_watches(login: Login) -> None:
     """Debian's Open MPI ends within MPI_Init; either way no rank may believe to be alone."""
     trainer = login.write("t.py", "import horovod.torch as hvd; hvd.init(); print('ALONE')")
-    words = ("-N", "2", "--controller", "mpi", "--mpi", "pmi2", "--force", "--follow", trainer)
+    words = (
+        "-N",
+        "2",
+        "--controller",
+        "mpi",
+        "--mpi",
+        "pmi2",
+        "--force",
+        "--follow",
+        "--all",
+        trainer,
+    )
     done = login.launch(*words)
     assert done.returncode == 82, done.stdout + done.stderr
     assert "submitted by force" in done.stderr

@@ -6,6 +6,7 @@ A small image with Python and nothing of ours stands for those of others.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -282,14 +283,21 @@ def test_an_image_altered_while_the_job_waits(place: Place) -> None:
     place.login.write("runner.toml", "[policy]\nknown-digests-only = true")
     place.login.write("train.py", "print('trained')")
     held = ["--sbatch-arg=--hold", "--parsable", "--image", "a.sif", "train.py"]
-    done = place.runner("launch", *held)
-    assert done.returncode == 0, done.stderr
+    jobs = []
+    for more in ([], ["--stage-image", "node-local", "--nodes", "2"]):
+        done = place.runner("launch", *more, *held)
+        assert done.returncode == 0, done.stderr
+        jobs.append(done.stdout.strip())
     place.alter(-5000)
-    place.sh(f"scontrol release {done.stdout}")
-    assert place.runner("wait").returncode == NOT_VERIFIED
-    assert "is no longer the file that the policy allowed" in place.runner("logs").stdout
+    place.sh(f"scontrol release {','.join(jobs)}")
+    for job, who in zip(jobs, ("runner: ", "runner: image on n2: it ")):
+        assert place.runner("wait", job).returncode == NOT_VERIFIED
+        said = place.runner("logs", "--all", job).stdout
+        assert re.search(rf"{who}.*is no longer the file that the policy allowed", said), said
+        why = json.loads(place.runner("explain", "--json", job).stdout)
+        assert (why["name"], why["certainty"]) == ("image-changed", "certain"), why
     done = place.runner("launch", *held)
-    assert (done.returncode, len(place.login.runs())) == (NOT_VERIFIED, 1)
+    assert (done.returncode, len(place.login.runs())) == (NOT_VERIFIED, 2)
     assert "is not in" in done.stderr
 
 

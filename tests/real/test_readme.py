@@ -46,7 +46,7 @@ def test_every_command_of_the_tasks(login: Login) -> None:
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
-@pytest.mark.parametrize("name", ["Trainers", "Data"])
+@pytest.mark.parametrize("name", ["Follow a job", "Arrays and sweeps", "Trainers", "Data"])
 def test_every_command_of_a_section(login: Login, name: str) -> None:
     found = commands(section(name))
     assert len(found) >= 4

@@ -206,7 +206,7 @@ def test_a_trainer_of_ones_own_saves_and_goes_on(login: Login) -> None:
     until(login, "[ $(grep -cs 'begins at' runs/*/logs/job.log) = 2 ]")
     time.sleep(1)
     login.sh(f"scancel --batch --signal=USR1 {id}")
-    done = login.runner("logs", "--follow", id)
+    done = login.runner("logs", "--follow", "--all", id)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "restart 1 of 10" in done.stderr
     assert done.stdout.count("ended at 100") == 2

@@ -5,19 +5,13 @@ refuses is refused by runner first, and by that Slurm too when forced.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from tests.cluster.state import UID, State
-
-from .conftest import CHECKOUT, IMAGE, Done, Login
+from .beside import cluster
+from .conftest import IMAGE, Login
 
 HELLO = """
 import horovod.torch as hvd
@@ -81,39 +75,12 @@ CASES = (
 )
 
 
-def cluster(folder: Path, *words: str) -> Done:
-    command = [sys.executable, "-m", "tests.cluster", "--state", str(folder), *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, check=False)
-
-
-@pytest.fixture(scope="module")
-def state() -> Iterator[Path]:
-    """The folder of a cluster of these tests' own, with the image; all tests use it meanwhile."""
-    own, was = State.locate(), os.environ.get("RUNNER_TEST_CLUSTER")
-    folder = own.root.with_name("cluster-sites")  # the same disk, for the link
-    images = folder / "scratch" / "ada" / "images"
-    images.mkdir(parents=True, exist_ok=True)
-    for made in (images, images.parent):
-        os.chown(made, UID, UID)
-    image = own.root / IMAGE.lstrip("/")
-    if not (images / image.name).exists():
-        os.link(image, images / image.name)
-    os.environ["RUNNER_TEST_CLUSTER"] = str(folder)
-    yield folder
-    cluster(folder, "down")
-    del os.environ["RUNNER_TEST_CLUSTER"]
-    if was is not None:
-        os.environ["RUNNER_TEST_CLUSTER"] = was
-    shutil.rmtree(folder)
-
-
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: str(case.name))
-def case(state: Path, request: pytest.FixtureRequest) -> Case:
+def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     """One site after the other, each on a cluster that is like it."""
-    started = cluster(state, "up", "--like", request.param.name)
-    assert started.returncode == 0, started.stderr
     made: Case = request.param
-    return made
+    with cluster("--like", made.name):
+        yield made
 
 
 @pytest.fixture
@@ -135,9 +102,21 @@ def test_its_slurm_accepts_the_script_and_runs_it(case: Case, login: Login, trai
     script = login.write("job.sh", printed.stdout)
     tested = login.run("sbatch", "--test-only", script)
     assert tested.returncode == 0, tested.stderr
-    done = login.launch(*TWO, *case.takes, "--follow", trainer)
+    done = login.launch(*TWO, *case.takes, "--follow", "--all", trainer)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "rank 1 of 2 sum 2.0" in done.stdout
+    if case.name == "perlmutter":
+        accounting_knows_it(login)
+
+
+def accounting_knows_it(login: Login) -> None:
+    """A job that squeue has forgotten, and that left no record, on the cluster with a slurmdbd."""
+    login.sh("rm runs/*/exit.json; sed -i 's/COMPLETED//; s/nid.*\\]//' runs/*/job.json; mkdir bin")
+    login.write("bin/squeue", "#!/bin/sh")
+    login.sh("chmod +x bin/squeue; until sacct -n | grep -q COMPLETED; do sleep 1; done")
+    (row,) = json.loads(login.sh("PATH=$PWD/bin:$PATH runner list --json"))
+    assert (row["state"], row["nodes"]) == ("COMPLETED", "nid[001000-001001]")
+    assert row["elapsed"] < 300
 
 
 def test_what_it_refuses_is_refused_by_both(case: Case, login: Login, trainer: str) -> None:

@@ -24,7 +24,7 @@ def test_horovods_knobs_reach_both_ranks_and_the_timeline_has_them(login: Login)
     trainer = login.write("tuned.py", TRAINER)
     words = ["--timeline-filename", "trace.json", "--cycle-time-ms", "2.5"]
     words += ["--fusion-threshold-mb", "32", "--start-timeout", "77", "--nodes", "2"]
-    shown = login.launch(*words, "--controller", "gloo", "--follow", trainer)
+    shown = login.launch(*words, "--controller", "gloo", "--follow", "--all", trainer)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     for rank in (0, 1):
         assert f"rank {rank} CYCLE_TIME 2.5" in shown.stdout

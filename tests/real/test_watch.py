@@ -24,8 +24,14 @@ def facts(login: Login, id: str) -> dict[str, object]:
     return value
 
 
+def explained(login: Login, id: str) -> dict[str, str]:
+    """Return what `runner explain` says."""
+    value: dict[str, str] = json.loads(login.runner("explain", "--json", id).stdout)
+    return value
+
+
 def test_a_life_in_states(login: Login) -> None:
-    id = start(login, 3, "--sbatch-arg=--begin=now+2")
+    id = start(login, 3, "--sbatch-arg=--begin=now+5")
     assert facts(login, id)["state"] == "PENDING"
     assert login.runner("logs", id).returncode == 2  # there is none yet
     done = login.runner("wait", id)
@@ -75,7 +81,7 @@ def test_logs_of_one_rank_and_follow(login: Login) -> None:
     assert followed.returncode == 0
     assert "1@n2 | started" in followed.stdout
     assert "0@n1 | started" not in followed.stdout
-    assert login.runner("logs", id).stdout.count("| started") == 2
+    assert login.runner("logs", "--all", id).stdout.count("| started") == 2
 
 
 def test_output_goes_where_the_user_says(login: Login) -> None:
@@ -90,6 +96,8 @@ def test_time_limit_and_a_job_that_slurm_has_forgotten(login: Login) -> None:
     late = start(login, 300, "--time", "1")
     early = start(login, 0)
     assert login.runner("wait", late).returncode == 83
+    assert explained(login, late)["name"] == "time-limit"
+    assert "--requeue --signal USR1@120" in explained(login, late)["fix"]
     deadline = time.monotonic() + 150
     while early in login.sh("squeue -h --states=all -o %i"):
         assert time.monotonic() < deadline
@@ -107,6 +115,7 @@ def test_a_job_that_left_no_record_is_not_called_well(login: Login) -> None:
     )
     assert facts(login, "1")["state"] == "UNKNOWN"
     assert login.runner("wait", "1").returncode == 88
+    assert explained(login, "1")["name"] == "no-record"
 
 
 def test_settings_show_their_origin(login: Login) -> None:
@@ -126,7 +135,8 @@ def test_ctrl_c_leaves_the_job_running(login: Login) -> None:
     id = start(login, 20)
     done = login.run("timeout", "--signal=INT", "2", "runner", "logs", "--follow", id)
     assert done.returncode in (124, 130)
-    assert "a job that was submitted goes on" in done.stderr
+    assert f"left job {id}, which goes on" in done.stderr
+    assert f"end it: runner cancel {id}" in done.stderr
     assert facts(login, id)["state"] == "RUNNING"
     login.runner("cancel", id)
 

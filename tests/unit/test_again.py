@@ -35,6 +35,12 @@ from runners.model import Refusal
             "runner launch --partition debug t",
         ),
         ("--mpi pmix", ["-c"], "--mpi pmix"),
+        (
+            "--env A=1 --bind /x",
+            ["launch", "--env", "A=2", "--env=B=3", "-B", "/y", "--env=A=4", "t"],
+            "runner launch --env A=1 --bind /x --env=B=3 -B /y t",
+        ),
+        ("leave out --bind", ["launch", "-B", "/y", "--bind=/z", "t"], "runner launch t"),
     ],
 )
 def test_with_options(options: str, typed: list[str], expected: str) -> None:

@@ -82,3 +82,11 @@ def test_names_with_gaps() -> None:
 def test_names_that_cannot_be_nodes(text: str) -> None:
     with pytest.raises(ClusterError, match=r"--names .*different names of small letters"):
         design.named(text)
+
+
+def test_memory_limits_come_with_the_tracking_of_processes() -> None:
+    asked = configure.files(Design(quirks=("memory-limits",)), 0)
+    assert "proctrack/cgroup" in asked["slurm/slurm.conf"]
+    assert "TaskPlugin=task/cgroup" in asked["slurm/slurm.conf"]
+    assert "ConstrainRAMSpace=yes" in asked["slurm/cgroup.conf"]
+    assert "TaskPlugin=task/none" in configure.files(Design(), 0)["slurm/slurm.conf"]

@@ -16,10 +16,18 @@ TORCH = Pin("torch", "2.13.0+cpu", SHA)
 
 
 def test_a_lock_is_read_back_as_written() -> None:
-    pins = [TORCH, Pin("absl-py", "2.5.1", SHA)]
-    text = lockfile.render(pins, "a header\nof two lines")
+    pins, others = [TORCH, Pin("absl-py", "2.5.1", SHA)], [Pin("lightning", "2.6", SHA)]
+    text = lockfile.render(pins, others, "a header\nof two lines")
     assert text.startswith("# a header\n# of two lines\nabsl-py==2.5.1 --hash=sha256:0123")
-    assert lockfile.parse(text, "x.lock") == [pins[1], pins[0]]
+    assert lockfile.parse(text, "x.lock") == [pins[1], pins[0], *others]
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
+def test_horovod_is_compiled_against_frameworks_and_what_they_require(name: str) -> None:
+    found = lockfile.against(catalogue.HERE / catalogue.image(name).lock)
+    names = {pin.name for pin in found}
+    assert {"torch", "numpy", "sympy", "tf-keras", "grpcio", "cffi", "setuptools"} <= names
+    assert not {"lightning", "jupyterlab", "scikit-learn"} & names
 
 
 def test_names_are_compared_as_indexes_do() -> None:

@@ -93,7 +93,7 @@ def test_no_room_is_said_with_the_nodes_name(folder: Path, tmp_path: Path) -> No
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(10**13)
     holder = helper("hold", str(folder))
-    checker = helper("room", str(folder), str(tmp_path / "huge"))
+    checker = helper("room", str(folder), "set", str(tmp_path / "huge"))
     words = said(checker)
     assert checker.returncode == 92
     assert f"runner: data on {os.uname().nodename.partition('.')[0]}: no space in" in words
@@ -117,8 +117,8 @@ def test_a_file_that_was_sent_is_taken_and_a_cut_one_is_copied(folder: Path, sou
     folder.mkdir()
     (folder / "sent").write_bytes(b"y" * 49)
     (folder / "cut").write_bytes(b"y" * 20)
-    assert copying.copy(str(folder), "sent", str(source / "a" / "49")) == (1, 49)
-    assert copying.copy(str(folder), "cut", str(source / "a" / "49")) == (1, 49)
+    assert copying.copy(str(folder), "sent", str(source / "a" / "49")) == (1, 49, True)
+    assert copying.copy(str(folder), "cut", str(source / "a" / "49")) == (1, 49, False)
     assert (folder / "sent").read_bytes() == b"y" * 49
     assert (folder / "cut").read_bytes() == bytes(49)
 

@@ -16,6 +16,7 @@ from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.question import Subject
 from runners.doctor.trial import image, interfaces, sockets
 from runners.doctor.trial.interfaces import Interface, Port
+from runners.images import mounting
 
 
 def tree(root: Path, files: dict[str, str]) -> str:
@@ -229,7 +230,7 @@ def test_subordinate_ids_by_name_or_number(tmp_path: Path) -> None:
 
 def test_the_runtimes_configuration() -> None:
     text = "PREFIX=/usr\nAPPTAINER_SUID_INSTALL=1\nnot a setting\n"
-    assert container.parse_config(text)["APPTAINER_SUID_INSTALL"] == "1"
+    assert mounting.parse_config(text)["APPTAINER_SUID_INSTALL"] == "1"
 
 
 # What libraries say

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import jobs, lost, shell, watch
+from runners import explain, jobs, lookup, lost, shell, watch
 from runners.errors import NotFound, Refused, SystemFault
-from runners.jobs import Job, JobPaths, JobState
+from runners.jobs import Job, JobPaths, JobState, Told
 from runners.schedulers import local, slurm
 from runners.schedulers.slurm_facts import parse_mpi_list
 from runners.shell import Result
@@ -42,17 +42,17 @@ def test_a_job_is_found_by_number_name_folder_or_as_the_last(tmp_path: Path) -> 
     first = make_run(tmp_path / "job-1", "41", submitted=1)
     second = make_run(tmp_path / "job-2", "42", submitted=2)
     for word in ("41", "job-1", str(first.root)):
-        assert jobs.find(word, tmp_path)[0] == first
-    assert jobs.find(None, tmp_path)[0] == second
+        assert lookup.find(word, tmp_path)[0] == first
+    assert lookup.find(None, tmp_path)[0] == second
     with pytest.raises(NotFound, match="'43'"):
-        jobs.find("43", tmp_path)
+        lookup.find("43", tmp_path)
 
 
 def test_a_cut_record_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", "41")
     paths.job.write_text('{"id": ')
     with pytest.raises(SystemFault, match=r"job\.json"):
-        jobs.all_runs(tmp_path)
+        lookup.all_runs(tmp_path)
 
 
 def test_blame_goes_to_the_first_that_did_not_merely_follow(tmp_path: Path) -> None:
@@ -62,14 +62,14 @@ def test_blame_goes_to_the_first_that_did_not_merely_follow(tmp_path: Path) -> N
     fail(paths, 1, 10.1, 1, "exit code 1: ValueError: boom")
     fail(paths, 2, 9.0, 143, "killed by signal 15 (SIGTERM)")
     fail(paths, 3, 9.5, 82, "exit code 82: error: no world, rank 1@n1 ended before all had met")
-    assert watch.culprit(paths, jobs.load(paths)) == "rank 1@n1: exit code 1: ValueError: boom"
+    assert explain.culprit(paths, jobs.load(paths)) == "rank 1@n1: exit code 1: ValueError: boom"
 
 
 def test_blame_from_srun_when_no_rank_could_write(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", "41")
     paths.log.parent.mkdir()
     paths.log.write_text("0@n1 | hello\nsrun: error: n2: task 3: Out Of Memory\n")
-    assert watch.culprit(paths, jobs.load(paths)) == "rank 3@n2: Out Of Memory"
+    assert explain.culprit(paths, jobs.load(paths)) == "rank 3@n2: Out Of Memory"
 
 
 def test_status_of_a_job_that_its_scheduler_has_forgotten(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_recorded_state_wins(tmp_path: Path) -> None:
 def test_local_jobs_are_told_apart_by_their_start(tmp_path: Path) -> None:
     process = subprocess.Popen(["sleep", "60"])
     id = f"local-{process.pid}-{local._start_time(process.pid)}"
-    assert local.states([id, f"local-{process.pid}-0"]) == {id: (JobState.RUNNING, "")}
+    assert local.states([id, f"local-{process.pid}-0"]).keys() == {id}
     process.kill()
     process.wait()
     assert local.states([id]) == {}
@@ -103,32 +103,7 @@ def test_ended_runs_are_listed_without_asking_a_scheduler(
     monkeypatch.setattr(shell, "run", lambda argv: pytest.fail(f"asked {argv}"))
     for number in range(100):
         make_run(tmp_path / f"job-{number}", str(number), "COMPLETED")
-    assert len(watch.statuses(jobs.all_runs(tmp_path))) == 100
-
-
-def test_log_lines_are_whole_and_read_once(tmp_path: Path) -> None:
-    path = tmp_path / "job.log"
-    log = watch.Log(path)
-    assert log.new_lines() == []
-    path.write_bytes("0@n1 | é".encode()[:-1])
-    assert log.new_lines() == []
-    with path.open("ab") as file:
-        file.write("é".encode()[-1:] + b"\nrest")
-    assert log.new_lines() == ["0@n1 | é"]
-    assert log.last_line() == ["rest"]
-
-
-@pytest.mark.parametrize(
-    ("line", "rank", "shown"),
-    [
-        ("3@n2 | x", 3, True),
-        ("3@n2 | x", 0, False),
-        ("srun: error", 0, True),
-        ("3@n2 | x", None, True),
-    ],
-)
-def test_lines_of_a_rank(line: str, rank: int | None, shown: bool) -> None:
-    assert watch.concerns(line, rank) is shown
+    assert len(watch.statuses(lookup.all_runs(tmp_path))) == 100
 
 
 def test_submit_answers() -> None:
@@ -148,33 +123,48 @@ def test_a_silent_controller() -> None:
 
 def test_inherited_variables_do_not_reach_sbatch() -> None:
     env = {"SLURM_JOB_ID": "1", "SBATCH_PARTITION": "x", "SLURM_CONF": "/c", "PATH": "/bin"}
-    assert slurm.scrubbed(env) == {"SLURM_CONF": "/c", "PATH": "/bin"}
+    own = {"PMIX_MCA_psec": "native"}
+    assert slurm.scrubbed({**env, **own}) == {"SLURM_CONF": "/c", "PATH": "/bin", **own}
 
 
 def test_squeue_and_sacct_answers() -> None:
-    assert slurm.parse_squeue("42|PENDING|Resources|2|\n43|NEW_STATE|None|0|\n") == {
-        "42": (JobState.PENDING, "Resources", 2),
-        "43": (JobState.UNKNOWN, "", 0),
+    text = "42|PENDING|Resources|2||0:00|1:00:00|1795292790|\n"
+    text += "43|NEW_STATE|None|0|n[1-2]|1-00:00:02|UNLIMITED|1795292790|\n"
+    text += "44_7|PENDING|Dependency|0||0:00|1:00|N/A|\n"
+    assert slurm.parse_squeue(text) == {
+        "42": Told(JobState.PENDING, "Resources", 2, start=1795292790.0),
+        "43": Told(JobState.UNKNOWN, "", 0, "n[1-2]", 86402),
+        "44_7": Told(JobState.PENDING, "Dependency"),
     }
-    assert slurm.parse_sacct("CANCELLED by 1000\n") == (JobState.CANCELLED, "by 1000")
-    assert slurm.parse_sacct("") is None
+    assert slurm.parse_sacct("42|CANCELLED by 1000|None assigned|0\n43_1|COMPLETED|n1|61\n") == {
+        "42": Told(JobState.CANCELLED, "by 1000", elapsed=0),
+        "43_1": Told(JobState.COMPLETED, nodes="n1", elapsed=61),
+    }
+    assert slurm.parse_sacct("") == {}
 
 
 @pytest.mark.parametrize(
     ("line", "who"),
     [
-        ("srun: error: n2: task 3: Killed", "3@n2: Killed"),
-        ("srun: error: n1: tasks 0-1: Exited with exit code 1", "0-1@n1: Exited with exit code 1"),
+        ("srun: error: n2: task 3: Killed", "[3]@n2: Killed"),
+        (
+            "srun: error: n1: tasks 0-1: Exited with exit code 1",
+            "[0, 1]@n1: Exited with exit code 1",
+        ),
         ("srun: job 42 queued", None),
         (
             "mpirun noticed that process rank 3 with PID 0 on node n2 exited on signal 9 (Killed).",
-            "3@n2: exited on signal 9 (Killed)",
+            "[3]@n2: exited on signal 9 (Killed)",
         ),
-        ("x1c0n0.cm.example: rank 3 died from signal 9", "3@x1c0n0.cm.example: died from signal 9"),
+        (
+            "x1c0n0.cm.example: rank 3 died from signal 9",
+            "[3]@x1c0n0.cm.example: died from signal 9",
+        ),
     ],
 )
 def test_launchers_name_the_lost_task(line: str, who: str | None) -> None:
-    assert lost.task(f"x\n{line}\ny") == who
+    found = lost.parse(line)
+    assert (found and f"{found[0]}@{found[1]}: {found[2]}") == who
 
 
 def test_mpi_types_of_three_generations() -> None:
@@ -187,7 +177,8 @@ def test_mpi_types_of_three_generations() -> None:
 def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
-    def run(argv: list[str]) -> Result:
+    def run(argv: list[str], env: dict[str, str]) -> Result:
+        assert env["SLURM_TIME_FORMAT"] == "%s"
         asked.append(argv)
         return Result(0, "", "")
 
@@ -195,3 +186,18 @@ def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> Non
     assert slurm.states(["1", "2"]) == {}
     assert len(asked) == 1  # one call for any number of jobs
     assert f"--user={os.getuid()}" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("Killed", 137),
+        ("Exited with exit code 7", 7),
+        ("Segmentation fault (core dumped)", 139),
+        ("Out Of Memory", 137),
+        ("died from signal 11", 139),
+        ("something else", None),
+    ],
+)
+def test_a_lost_rank_has_an_exit_code(how: str, code: int | None) -> None:
+    assert lost.code(how) == code

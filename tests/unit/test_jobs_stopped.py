@@ -23,7 +23,7 @@ def comes_back(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
 
 
 def squeue_says(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(shell, "run", lambda argv: Result(0, text, ""))
+    monkeypatch.setattr(shell, "run", lambda argv, env: Result(0, text, ""))
 
 
 def test_a_job_that_comes_back_is_pending_whatever_its_last_attempt_left(
@@ -31,10 +31,13 @@ def test_a_job_that_comes_back_is_pending_whatever_its_last_attempt_left(
 ) -> None:
     paths, job = comes_back(tmp_path)
     paths.exit.write_text('{"exit_code": 143, "time": 1}')
-    squeue_says(monkeypatch, "42|PENDING|BeginTime|2|\n")
+    squeue_says(monkeypatch, "42|PENDING|BeginTime|2||0:07|1:00|N/A|\n")
     status = watch.status(paths, job)
     assert status == watch.Status(JobState.PENDING, "BeginTime", 143, 2)
-    assert show.describe(status, job.restarts) == "pending (BeginTime, restart 2 of 10)"
+    assert (
+        show.describe(status, job.restarts)
+        == "pending (the time at which it may begin has not come, restart 2 of 10)"
+    )
     assert jobs.load(paths).state == ""
 
 
@@ -43,7 +46,7 @@ def test_a_good_end_is_one_although_slurm_starts_the_job_once_more(
 ) -> None:
     paths, job = comes_back(tmp_path)
     paths.exit.write_text('{"exit_code": 0, "time": 1}')
-    squeue_says(monkeypatch, "42|PENDING|BeginTime|2|\n")
+    squeue_says(monkeypatch, "42|PENDING|BeginTime|2||0:07|1:00|N/A|\n")
     assert watch.status(paths, job).state == JobState.COMPLETED
 
 
@@ -53,7 +56,7 @@ def test_only_a_job_that_may_come_back_is_waited_for_while_slurm_is_silent(
 ) -> None:
     paths, job = comes_back(tmp_path, restarts=restarts)
     paths.exit.write_text('{"exit_code": 143, "time": 1}')
-    monkeypatch.setattr(shell, "run", lambda argv: Result(1, "", "no answer"))
+    monkeypatch.setattr(shell, "run", lambda argv, env: Result(1, "", "no answer"))
     now = watch._again(paths, job, watch.Status(JobState.RUNNING))
     assert now.state == (JobState.RUNNING if restarts else JobState.FAILED)
 
@@ -66,7 +69,7 @@ def test_a_job_that_saved_its_work_has_not_failed(
 ) -> None:
     paths, job = comes_back(tmp_path)
     paths.exit.write_text('{"exit_code": 91, "time": 1}')
-    squeue_says(monkeypatch, f"42|{said}|10|\n")
+    squeue_says(monkeypatch, f"42|{said}|10||0:07|1:00|N/A|\n")
     status = watch.status(paths, job)
     assert (status.state, status.reason) == (JobState.STOPPED, reason)
     assert exits.of_job(status, None) == 91
@@ -88,7 +91,7 @@ def test_a_job_killed_after_its_ranks_had_saved_has_stopped(
     """Slurm's KillWait was over before the script could record the end."""
     paths, _ = comes_back(tmp_path, restarts=0)
     paths.stopped.write_text("{}")
-    squeue_says(monkeypatch, "42|TIMEOUT|TimeLimit|0|\n")
+    squeue_says(monkeypatch, "42|TIMEOUT|TimeLimit|0||0:07|1:00|N/A|\n")
     for _ in "first", "again":
         status = watch.status(paths, jobs.load(paths))
         assert (status.state, status.exit_code) == (JobState.STOPPED, 91)
@@ -115,5 +118,5 @@ def test_a_cancelled_job_is_cancelled_although_it_saved(
 ) -> None:
     paths, job = comes_back(tmp_path)
     paths.exit.write_text('{"exit_code": 91, "time": 1}')
-    squeue_says(monkeypatch, "42|CANCELLED|None|1|\n")
+    squeue_says(monkeypatch, "42|CANCELLED|None|1||0:07|1:00|N/A|\n")
     assert exits.of_job(watch.status(paths, job), None) == 86

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import runners.rank
+from runners import jobs
 from runners.rank import stopped
 
 RANK = Path(runners.rank.__file__).parent
@@ -25,6 +26,12 @@ def save(number, frame):
 for number in (signal.SIGUSR1, signal.SIGTERM):
     signal.signal(number, save)
 """
+SOON = """
+from runners.rank import abandoned, start
+abandoned.SECONDS_BETWEEN_LOOKS = 0.1
+sys.exit(start.main(sys.argv[1:]))
+"""
+ENDED = '{"state": "NODE_FAIL", "exit_code": 143}'
 DOES_NOT = "import time\n"
 
 
@@ -95,6 +102,37 @@ def test_a_recipe_whose_peers_were_stopped_in_start_up_does_not_blame_them() -> 
     assert not stopped.before_training(["train.py"], False, 143, {int(signal.SIGTERM)})
 
 
+STUBBORN = "import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: None)\n"
+
+
+def test_where_another_rank_has_failed_nobody_waits_for_a_trainer_that_cannot_answer(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures/rank-1.json").write_text("{}")
+    began = time.monotonic()
+    told = interrupted(tmp_path, STUBBORN + STARTED, signal.SIGTERM)
+    assert time.monotonic() - began < 15  # it sleeps for 30
+    assert told.startswith("143 ")
+    assert "ended, since another rank had failed" in told
+    record = json.loads((tmp_path / "failures/rank-0.json").read_text())
+    assert jobs.is_follower(record)
+
+
+def test_a_trainer_does_not_outlive_its_shim(tmp_path: Path) -> None:
+    told = interrupted(tmp_path, STUBBORN + STARTED, signal.SIGKILL)
+    assert told.startswith("-9 ")
+    trainer = int(next(tmp_path.glob("started-*")).name.partition("-")[2])
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{trainer}").exists() and not is_zombie(trainer):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
 def test_a_signal_before_there_is_a_trainer_waits_for_it(tmp_path: Path) -> None:
     text = (
         "import os, signal, sys\n"
@@ -106,8 +144,35 @@ def test_a_signal_before_there_is_a_trainer_waits_for_it(tmp_path: Path) -> None
         "if child == 0:\n"
         "    signals.let_in()\n"
         "    signal.pause()\n"
-        "relay = signals.Relay(child)\n"
+        "relay = signals.Relay(child, lambda: False)\n"
         "print(os.WTERMSIG(os.waitpid(child, 0)[1]))\n"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=20)
     assert done.stdout == f"{signal.SIGUSR1.value}\n", done.stderr
+
+
+@pytest.mark.parametrize("name", ["exit.json", "job.json"])
+def test_a_rank_whose_job_has_ended_without_it_ends_too(tmp_path: Path, name: str) -> None:
+    """The record of an earlier start ends nobody, and the end is no failure of this rank's."""
+    record = tmp_path / name
+    record.write_text(ENDED)
+    os.utime(record, (1, 1))
+    (tmp_path / "train.py").write_text(DOES_NOT + STARTED)
+    text = f"import sys; sys.path.insert(0, {str(RANK.parents[1])!r})\n" + SOON
+    environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
+    options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(tmp_path)]
+    shim = subprocess.Popen(
+        [sys.executable, "-c", text, *options, "--", "train.py"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**environment, "RUNNER_TASK_JOB": "job"},
+    )
+    wait_for(tmp_path, 1)
+    time.sleep(0.5)
+    assert shim.poll() is None
+    record.write_text(ENDED)
+    output = shim.communicate(timeout=20)[0]
+    assert shim.returncode == 128 + signal.SIGKILL
+    assert "the job has ended without this rank" in output
+    assert not (tmp_path / "failures").exists()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from recipes.common import UserError, ending, files
 from recipes.common.checkpoints import Checkpoints, Manifest, Position, find
 from recipes.common.course import Course
 from recipes.common.fitting import changes
+from recipes.common.record import Record
 from recipes.common.run import Run
 
 from .one_rank import OneRank
@@ -143,8 +146,9 @@ def test_metrics_have_a_line_per_epoch_and_per_log_interval(tmp_path: Path) -> N
     assert [line["step"] for line in lines(tmp_path, "step")] == [2, 4, 6, 8, 10, 12]
     epochs = lines(tmp_path, "epoch")
     assert [(line["epoch"], line["step"]) for line in epochs] == [(1, 4), (2, 8), (3, 12)]
-    keys = "event epoch step train_loss test_loss accuracy learning_rate seconds samples_per_s time"
-    assert set(epochs[0]) == set(keys.split())
+    keys = "event epoch step train_loss test_loss accuracy learning_rate seconds samples_per_s"
+    assert set(epochs[0]) == {*keys.split(), "steps", "time"}
+    assert {line["steps"] for line in (*epochs, *lines(tmp_path, "step"))} == {12}
 
 
 def test_a_new_run_takes_away_the_old_result(tmp_path: Path) -> None:
@@ -432,3 +436,36 @@ def test_other_trainers_checkpoints_are_not_taken_away(tmp_path: Path) -> None:
         there.save(manifest, lambda out: out.write(b""))
     kept = [name for name in checkpoints(tmp_path) if name.endswith("json")]
     assert kept == [f"step-000000{n}.json" for n in ("04", "08", "98", "99")]
+
+
+def test_a_result_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
+    """A job that has lost its result must not end well."""
+    record = Record(tmp_path, say=print)
+    (tmp_path / "result.json").mkdir()  # what no rename replaces
+    with pytest.raises(UserError, match="could not be written") as told:
+        record.result({"accuracy": 0.9})
+    assert told.value.exit_code == 1
+
+
+def test_a_line_of_metrics_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A limit on the size of files cuts a write as a full disk does."""
+    text = (
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from recipes.common.metrics import Metrics\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))\n"
+        "metrics = Metrics(Path('metrics.jsonl'))\n"
+        "for step in range(5):\n"
+        "    try:\n"
+        "        metrics.add({'event': 'step', 'step': step})\n"
+        "    except OSError as error:\n"
+        "        print(error.strerror)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(common.__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.count("\n") == 4, done.stderr
+    (line,) = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line) == {"event": "step", "step": 0}

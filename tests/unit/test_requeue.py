@@ -55,14 +55,14 @@ def test_the_warning_leaves_half_of_a_short_time_limit(limit: str | None, second
     assert made(resources=Resources(time=limit)).warning == seconds
 
 
-def test_a_requeued_job_goes_on_and_a_plain_one_is_left_as_it_was() -> None:
+def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:
     text = script.render(made(requeue_limit=3), JobPaths(Path("/r")), "/w")
     assert '"${SLURM_RESTART_COUNT:-0}" -ge 3 ' in text
     assert "RESUME:-auto" in text
-    plain = script.render(made(requeue=None), JobPaths(Path("/r")), "/w")
-    assert "requeue" not in plain
-    assert "RESUME" not in plain
-    assert "#SBATCH --no-requeue\n" in script.render(made(requeue=False), JobPaths(Path("/r")), "/")
+    for asked in (None, False):  # Slurm's own default is to begin it anew when a node is lost
+        plain = script.render(made(requeue=asked), JobPaths(Path("/r")), "/w")
+        assert plain.count("requeue") == plain.count("#SBATCH --no-requeue\n") == 1
+        assert "RESUME" not in plain
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from runners import plan, watch
 from runners.errors import Refused, SystemFault
-from runners.jobs import Job, JobPaths, JobState
+from runners.jobs import Job, JobPaths, JobState, Told
 from runners.model import ImageInfo, Refusal, Resources, Site
 from runners.schedulers import SCHEDULERS, allocation, cobalt, pbs, pbs_options, times
 from runners.shell import Result
@@ -176,9 +176,9 @@ JobID   State
 
 def test_states_of_cobalt() -> None:
     assert cobalt.parse_states(Result(0, COBALT, "")) == {
-        "77734": (JobState.RUNNING, ""),
-        "77735": (JobState.PENDING, ""),
-        "77736": (JobState.UNKNOWN, ""),
+        "77734": Told(JobState.RUNNING),
+        "77735": Told(JobState.PENDING),
+        "77736": Told(JobState.UNKNOWN),
     }
     assert cobalt.parse_states(Result(1, "", "")) == {}
     with pytest.raises(SystemFault, match="not understood"):

@@ -8,10 +8,12 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 from . import place
-from .failure import NotStaged
+from .failure import DATA, IMAGE, NotStaged, kind
 
 AT_A_TIME = 8
 SPARE = 64 * 2**20  # bytes that stay free, for what else the job writes there
+# Where there are too few inodes for many files, one file may do.
+PACKED = {DATA: "runner data pack, which makes one file of them", IMAGE: "--stage-image node-local"}
 BLOCK = 4096  # what the smallest file takes on a disk
 
 
@@ -43,35 +45,36 @@ def _unreadable(error: "OSError") -> None:
     raise NotStaged(f"cannot read {error.filename}: {error.strerror}")
 
 
-def room(folder: "str", sizes: "list[int]") -> None:
-    """Raise NotStaged unless files of these sizes fit into the file system of `folder`."""
+def room(path: "str", sizes: "list[int]") -> None:
+    """Raise NotStaged unless files of these sizes fit beside `path` in the job's folder."""
+    folder = os.path.dirname(path)
     disk = os.statvfs(folder)
     needed = sum(-(-size // BLOCK) * BLOCK for size in sizes) + SPARE
     free = disk.f_bavail * disk.f_frsize
     if free < needed:
         raise NotStaged(
             f"no space in {os.path.dirname(folder)}: {shown(needed)} needed, {shown(free)} free; "
-            "try: --stage-data none"
+            f"try: --stage-{kind(path)} none"
         )
     if disk.f_files and disk.f_favail < len(sizes):
         raise NotStaged(
             f"no inodes in {os.path.dirname(folder)}: {len(sizes)} needed, {disk.f_favail} free; "
-            "try: runner data pack, which makes one file of them"
+            f"try: {PACKED[kind(path)]}"
         )
 
 
-def copy(folder: "str", entry: "str", source: "str") -> "tuple[int, int]":
-    """Copy `source`, a file or a folder, to `folder`/`entry`; return files and bytes.
+def copy(folder: "str", entry: "str", source: "str") -> "tuple[int, int, bool]":
+    """Copy `source`, a file or a folder, to `folder`/`entry`; return files, bytes, and False.
 
-    A file that was sent there before, whole, is taken. Raises NotStaged; what is half copied goes
-    with the folder.
+    A file that was sent there before, whole, is taken, and True returned. Raises NotStaged; what is
+    half copied goes with the folder.
     """
     place.wait_for(folder)
     folders, files = listed(source)
     target = os.path.join(folder, entry)
     if os.path.isfile(target) and os.path.getsize(target) == files.get(""):
-        return 1, files[""]
-    room(folder, list(files.values()))
+        return 1, files[""], True
+    room(target, list(files.values()))
     if "" not in files:
         os.mkdir(target)
     for name in folders:
@@ -86,7 +89,7 @@ def copy(folder: "str", entry: "str", source: "str") -> "tuple[int, int]":
             for task in tasks:
                 task.cancel()
             raise
-    return len(files), sum(files.values())
+    return len(files), sum(files.values()), False
 
 
 def _one(source: "str", target: "str", name: "str", size: "int") -> None:

@@ -1,4 +1,4 @@
-"""Why data could not be staged: said in the log, and left where `runner` looks for failures."""
+"""Why something was not staged: said in the log, and left where `runner` looks for failures."""
 
 import json
 import os
@@ -7,10 +7,27 @@ import sys
 import time
 
 EXIT_NOT_STAGED = 92
+EXIT_NOT_VERIFIED = 81
+DATA, IMAGE = "data", "image"
+# The image's names begin so, which no dataset's does.
+OF_THE_IMAGE = ".image"
 
 
 class NotStaged(Exception):
     """The message is for the user; the node's name is put before it."""
+
+    code = EXIT_NOT_STAGED
+
+
+class NotTheSame(NotStaged):
+    """The image is another one than was allowed."""
+
+    code = EXIT_NOT_VERIFIED
+
+
+def kind(entry: "str") -> "str":
+    """Return what an entry of the job's folder is, in the words of the option --stage-...."""
+    return IMAGE if os.path.basename(entry).startswith(OF_THE_IMAGE) else DATA
 
 
 def host() -> "str":
@@ -18,18 +35,23 @@ def host() -> "str":
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
 
 
-def record(message: "str") -> None:
+def say(what: "str", text: "str") -> None:
+    """Say it in the job's log, with the node's name."""
+    print(f"runner: {what} on {host()}: {text}", file=sys.stderr, flush=True)
+
+
+def record(what: "str", message: "str", code: "int") -> None:
     """Say it, and in a job write a record beside those of failed ranks; by rename, as they do."""
-    print(f"runner: data on {host()}: {message}", file=sys.stderr, flush=True)
-    code = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    if os.path.basename(code) != "code":
+    say(what, message)
+    runs = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if os.path.basename(runs) != "code":
         return  # by hand, from where runner is installed: there is no run
-    folder = os.path.join(os.path.dirname(code), "failures")
-    path = os.path.join(folder, f"rank-data-{host()}.json")
+    folder = os.path.join(os.path.dirname(runs), "failures")
+    path = os.path.join(folder, f"rank-{what}-{host()}.json")
     facts = {
         "rank": None,
         "host": host(),
-        "exit_code": EXIT_NOT_STAGED,
+        "exit_code": code,
         "message": message,
         "time": time.time(),
     }

@@ -5,15 +5,15 @@ it however that process ends. So a folder whose lock is free belongs to no job a
 next job of the same user removes it.
 """
 
+import contextlib
 import fcntl
 import glob
 import os
 import shutil
 import signal
-import sys
 import time
 
-from .failure import NotStaged, host
+from .failure import DATA, NotStaged, say
 
 PREFIX = f"runner-{os.getuid()}-"
 SECONDS_TO_APPEAR = 60.0
@@ -62,8 +62,7 @@ def sweep(root: "str") -> "list[str]":
             _remove(folder)
             _drop(path, lock)
     for folder in left:
-        text = "runner: data on {}: removed {}, left by a job that was killed"
-        print(text.format(host(), folder), file=sys.stderr, flush=True)
+        say(DATA, f"removed {folder}, left by a job that was killed")
     return left
 
 
@@ -105,11 +104,19 @@ def _drop(path: "str", lock: "int") -> None:
     os.close(lock)
 
 
+def _opened(action: "object", path: "str", error: "object") -> None:
+    """Let the next attempt in: images have folders that their owner may not write in."""
+    for each in (os.path.dirname(path), path):
+        if os.path.isdir(each) and not os.path.islink(each):
+            with contextlib.suppress(OSError):
+                os.chmod(each, 0o700)
+
+
 def _remove(folder: "str") -> None:
     """Remove the tree; say so when something stays, such as what another process writes there."""
     for _ in range(ATTEMPTS):
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, onerror=_opened)
         if not os.path.lexists(folder):
             return
         time.sleep(0.1)
-    print(f"runner: data on {host()}: cannot remove {folder}", file=sys.stderr)
+    say(DATA, f"cannot remove {folder}")

@@ -1,33 +1,68 @@
-"""The commands of a node: `hold FOLDER`, `room FOLDER SOURCE`, `copy FOLDER ENTRY SOURCE`."""
+"""The commands of a node, each with the job's folder there and what is in it.
+
+hold FOLDER
+room FOLDER ENTRY SOURCE
+copy FOLDER ENTRY SOURCE
+verify FOLDER ENTRY SHA256
+unpack FOLDER ENTRY OFFSET NEW_ENTRY
+"""
 
 import os
-import sys
 import time
+from typing import Callable
 
-from . import copying, place
-from .failure import EXIT_NOT_STAGED, NotStaged, host, record
+from . import copying, image, place
+from .failure import DATA, EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
 
 
 def main(argv: "list[str]") -> "int":
-    """Do one of them; return 0, or 92 when the data cannot be had here."""
-    command, folder, rest = argv[0], argv[1], argv[2:]
+    """Do one of them; return 0, or 92 when it cannot be had here, or 81 when it may not."""
+    command, folder, *rest = argv
+    what = kind(rest[0]) if rest else DATA
     try:
-        if command == "hold":
-            place.hold(folder)
-        elif command == "room":
-            place.wait_for(folder)
-            copying.room(folder, [os.stat(rest[0]).st_size])
-        else:
-            _copy(folder, *rest)
-    except (NotStaged, OSError) as error:
-        record(str(error))
+        COMMANDS[command](folder, *rest)
+    except NotStaged as error:
+        record(what, str(error), error.code)
+        return error.code
+    except OSError as error:
+        record(what, str(error), EXIT_NOT_STAGED)
         return EXIT_NOT_STAGED
     return 0
 
 
+def _room(folder: "str", entry: "str", source: "str") -> None:
+    place.wait_for(folder)
+    copying.room(os.path.join(folder, entry), [os.stat(source).st_size])
+
+
 def _copy(folder: "str", entry: "str", source: "str") -> None:
     began = time.time()
-    files, size = copying.copy(folder, entry, source)
-    what = copying.shown(size) + ("" if files == 1 else f" in {files} files")
-    took = time.time() - began
-    print(f"runner: data on {host()}: {entry}, {what}, {took:.1f} s", file=sys.stderr, flush=True)
+    files, size, sent = copying.copy(folder, entry, source)
+    name = "" if kind(entry) == IMAGE else f"{entry}, "
+    how = f"sent, {copying.shown(size)}" if sent else _told(files, size, began)
+    say(kind(entry), name + how)
+
+
+def _verify(folder: "str", entry: "str", digest: "str") -> None:
+    image.verify(os.path.join(folder, entry), digest)
+
+
+def _unpack(folder: "str", entry: "str", offset: "str", target: "str") -> None:
+    began = time.time()
+    packed, unpacked = (os.path.join(folder, name) for name in (entry, target))
+    files, size = image.unpack(packed, offset, unpacked)
+    say(kind(entry), "unpacked, " + _told(files, size, began))
+
+
+def _told(files: "int", size: "int", began: "float") -> "str":
+    many = "" if files == 1 else f" in {files} files"
+    return f"{copying.shown(size)}{many}, {time.time() - began:.1f} s"
+
+
+COMMANDS: "dict[str, Callable[..., None]]" = {
+    "hold": place.hold,
+    "room": _room,
+    "copy": _copy,
+    "verify": _verify,
+    "unpack": _unpack,
+}

@@ -25,7 +25,7 @@ class Rule:
 RULES = (
     Rule("SLURM_CONF|SLURM_CLUSTERS", OK, "says which cluster; reaches sbatch"),
     Rule("SBATCH_.+", OK, "read as a setting (runner config show --origin), then removed"),
-    Rule("(SLURM|SRUN|PMI|PMIX)_.+", OK, "of a surrounding job: kept from sbatch"),
+    Rule("(SLURM|SRUN|PMI)_.+|PMIX_(?!MCA_).+", OK, "of a surrounding job: kept from sbatch"),
     Rule("|".join(LEAKS), OK, "unset in the job"),
     Rule("LD_LIBRARY_PATH", OK, "does not reach the image: the runtime sets its own"),
     Rule(
@@ -52,7 +52,7 @@ RULES = (
     ),
     Rule("(HTTPS?|NO|ALL)_PROXY", OK, "used by pulls and builds; reaches the job too"),
     Rule(
-        "(HOROVOD|NCCL|UCX|OMPI_MCA|GLOO|FI|MPICH)_.+",
+        "(HOROVOD|NCCL|UCX|OMPI_MCA|PMIX_MCA|GLOO|FI|MPICH)_.+",
         OK,
         "yours: reaches the ranks, and wins",
     ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...explain import culprit
 from ...jobs import JobState
-from ...watch import culprit
 from .. import job as trial
 from ..facts import transport as words
 from ..finding import FAILURE, OK, WARNING, Finding

@@ -14,12 +14,13 @@ from pathlib import Path
 
 from containers import modes, process
 
+from ...images.mounting import SQUASHFUSE, beside, parse_config, setuid
 from ..question import Answer, ask
 
 SECONDS_FOR_A_RUN = 60.0
 # Programs that the runtime uses: the first of a row that is there will do.
 TOOLS = {
-    "squashfuse": ("squashfuse_ll", "squashfuse"),
+    "squashfuse": SQUASHFUSE,
     "fuse-overlayfs": ("fuse-overlayfs",),
     "fusermount": ("fusermount3", "fusermount"),
     "mksquashfs": ("mksquashfs",),
@@ -72,8 +73,8 @@ def look(command: str, user: str, folder: Path) -> Container:
     return Container(
         command=command,
         version=ask([command, "--version"]),
-        setuid=config.get("APPTAINER_SUID_INSTALL", config.get("SINGULARITY_SUID_INSTALL")) == "1",
-        tools=_tools(config.get("LIBEXECDIR", "")),
+        setuid=setuid(config),
+        tools=_tools(beside(config)),
         fuse=os.access("/dev/fuse", os.R_OK | os.W_OK),
         namespace=ask(["unshare", "--user", "--map-root-user", "true"]),
         settings=settings,
@@ -88,15 +89,8 @@ def _config(command: str) -> dict[str, str]:
     return parse_config(ask([command, "buildcfg"]).out)
 
 
-def parse_config(text: str) -> dict[str, str]:
-    """Parse the lines `NAME=value` of `apptainer buildcfg`."""
-    pairs = (line.partition("=") for line in text.splitlines())
-    return {name: value for name, equals, value in pairs if equals}
-
-
-def _tools(libexec: str) -> dict[str, str]:
-    """Return where each tool is: the runtime looks beside itself too."""
-    path = os.pathsep.join([f"{libexec}/apptainer/bin", os.environ.get("PATH", os.defpath)])
+def _tools(path: str) -> dict[str, str]:
+    """Return where each tool is."""
     found = {}
     for name, programs in TOOLS.items():
         there = [shutil.which(program, path=path) for program in programs]

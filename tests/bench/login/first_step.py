@@ -46,9 +46,13 @@ def by_hand(image: str, root: Path) -> dict[str, float]:
 
 def by_runner(controller: str, image: str, root: Path) -> dict[str, float]:
     """One repetition with `runner launch`."""
+    return launched(["--image", image, "--controller", controller, "--nodes", "2"], root)
+
+
+def launched(asked: list[str], root: Path) -> dict[str, float]:
+    """The times of one job of `runner launch` with these options, a rank to a node by default."""
     folder = Path(tempfile.mkdtemp(dir=root))
-    options = ["--json", "--image", image, "--controller", controller]
-    options += ["--nodes", "2", "--ntasks-per-node", "1", "--cpus-per-task", "1", "--time", "10"]
+    options = ["--json", "--ntasks-per-node", "1", "--cpus-per-task", "1", "--time", "10", *asked]
     began = time.time()
     words = ["runner", "launch", *options, "torch_mnist", "--", *TRAINING]
     job = json.loads(_output(words, folder))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import catalogue, definition, keys
+from containers import catalogue, definition, keys, lockfile
 
 HERE = Path(__file__).parent
 CODENAME = "bookworm"
@@ -45,24 +46,31 @@ KINDS = {
 LOCK = catalogue.HERE / catalogue.image("cpu").lock
 
 
-def compile_packages() -> list[str]:
+def compile_packages() -> tuple[str, ...]:
     """Debian's packages to compile with."""
-    return definition.packages(HERE / "compile.def")
+    return tuple(definition.packages(HERE / "compile.def"))
 
 
 def compiled(kind: Kind) -> str:
     """The name of the folder of its compiled Horovod."""
     edits = sorted((catalogue.HERE / "horovod").glob("*.py"))
-    files = keys.of_files([HERE / "compile.def", LOCK, kind.lock_file, *edits], catalogue.CHECKOUT)
-    return f"horovod-{keys.key(files=files, mpi=str(kind.has_mpi), wanted=WANTED)}"
+    files = keys.of_files([HERE / "compile.def", kind.lock_file, *edits], catalogue.CHECKOUT)
+    return f"horovod-{keys.key(files=files, mpi=str(kind.has_mpi), pins=_pins())}"
 
 
 def file_name(kind: Kind) -> str:
     """The name of the image's file."""
     key = keys.key(
-        files=keys.of_files([HERE / "image.def", kind.lock_file, LOCK], catalogue.CHECKOUT),
+        files=keys.of_files([HERE / "image.def", kind.lock_file], catalogue.CHECKOUT),
         packages=" ".join(PACKAGES),
-        wanted=WANTED,
+        pins=_pins(),
         horovod=compiled(kind),
     )
     return f"{kind.name}-{key}.sif"
+
+
+def _pins() -> str:
+    """What is taken of the CPU image's lock, whose other changes make no new images here."""
+    taken = re.compile(f"{WANTED}|horovod|cmake|wheel")
+    pins = [*lockfile.read(LOCK), *lockfile.build(LOCK)]
+    return "\n".join(sorted(pin.line() for pin in pins if taken.fullmatch(pin.name)))

@@ -34,28 +34,33 @@ class More:
 
 @dataclass(frozen=True)
 class Maker:
-    """The tools, and a folder that is emptied at the end."""
+    """The tools, and what all images share: a folder that is emptied at the end."""
 
     runtime: Apptainer
     log: Path
+    objects: Path = WORK / "objects"  # what ccache keeps of one compilation for the next
+    bases: dict[tuple[str, ...], Path] = field(default_factory=dict)
 
     @classmethod
     def here(cls) -> Maker:
         """In the way of building that works on this machine."""
         process.empty(WORK)
+        cls.objects.mkdir()
         settings = {"APPTAINER_TMPDIR": str(WORK), "APPTAINER_CACHEDIR": str(WORK / "cache")}
         environ = {**os.environ, **settings, "SOURCE_DATE_EPOCH": str(EPOCH)}
         return cls(Apptainer(modes.choose(environ), environ, WORK), RESULTS / "log")
 
-    def base(self, packages: Sequence[str]) -> Path:
-        """A base of Debian packages."""
-        archive = debian.find_archive(os.environ, debian.apt_sources())
-        layer, base = WORK / "layer.tar", WORK / "base.tar"
-        command = debian.argv(archive, kinds.CODENAME, ("main",), packages, layer)
-        self.runtime.run(command, self.log)
-        debian.docker_archive(layer, base)
-        layer.unlink()
-        return base
+    def base(self, packages: tuple[str, ...]) -> Path:
+        """A base of Debian packages, made once."""
+        if packages not in self.bases:
+            archive = debian.find_archive(os.environ, debian.apt_sources())
+            layer, base = WORK / "layer.tar", WORK / f"base-{len(self.bases)}.tar"
+            command = debian.argv(archive, kinds.CODENAME, ("main",), packages, layer)
+            self.runtime.run(command, self.log)
+            debian.docker_archive(layer, base)
+            layer.unlink()
+            self.bases[packages] = base
+        return self.bases[packages]
 
     def build(self, name: str, output: Path, kind: Kind, base: Path, more: More) -> None:
         """Run one of the definitions of this folder."""
@@ -70,7 +75,6 @@ class Maker:
         binds = (f"{WHEELS}:/mnt:ro", *more.binds)
         asked = Build(kinds.HERE / name, output, files, given, binds, COMPRESSION)
         self.runtime.build(asked, self.log)
-        base.unlink()
 
     def compile(self, kind: Kind) -> Path:
         """The folder of its compiled Horovod, made when it is not there."""
@@ -79,7 +83,7 @@ class Maker:
             part = WORK / "wheels"
             process.empty(part)
             given = {"mpi": "WITH" if kind.has_mpi else "WITHOUT"}
-            more = More(given=given, binds=(f"{part}:/srv",))
+            more = More(given=given, binds=(f"{part}:/srv", f"{self.objects}:/media"))
             base = self.base(kinds.compile_packages())
             self.build("compile.def", WORK / "compile.sif", kind, base, more)
             process.run(["cp", "-r", str(part), f"{target}.part"], self.log, os.environ)

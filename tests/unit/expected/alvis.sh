@@ -9,6 +9,7 @@
 #SBATCH --time=01:00:00
 #SBATCH --partition=alvis
 #SBATCH --account=m1_g
+#SBATCH --no-requeue
 
 # Written by runner 0.1.0.
 # Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
@@ -30,14 +31,21 @@ run=/scratch/ada/runs/torch_mnist-1
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
 finish() {
   code=$?
+  # A signal that ends this script itself, while the ranks run, leaves 0.
+  if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
   # Ranks that saved and stopped early end with 0 and leave word of it.
   if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
-  printf '{"exit_code": %d, "time": %d}\n' "$code" "$(date +%s)" > "$run/exit.json.part"
-  mv "$run/exit.json.part" "$run/exit.json"
+  printf '{"exit_code": %d, "time": %d, "began": %s}\n' "$code" "$(date +%s)" "$began" \
+    > "$run/exit.json.part" && mv "$run/exit.json.part" "$run/exit.json"
+  # A full disk leaves half of it, and so does a rank that was killed while it saved.
+  rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
 }
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+began=$(date +%s.%3N)  # what is lost before the first step is counted from here
 trap finish EXIT
+# Slurm may go on in the same log: what follows is of this start.
+[ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
 trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
@@ -48,7 +56,10 @@ export APPTAINER_NO_EVAL=1
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 
+ranks_run=yes
 srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --cpus-per-task=16 \
   apptainer exec --nv --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/rank --controller mpi --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
+code=$? ranks_run=
+exit "$code"

@@ -10,6 +10,7 @@
 #SBATCH --account=m1_g
 #SBATCH --qos=regular
 #SBATCH --constraint=gpu
+#SBATCH --no-requeue
 
 # Written by runner 0.1.0.
 # Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
@@ -32,14 +33,21 @@ run=/scratch/ada/runs/torch_mnist-1
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
 finish() {
   code=$?
+  # A signal that ends this script itself, while the ranks run, leaves 0.
+  if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
   # Ranks that saved and stopped early end with 0 and leave word of it.
   if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
-  printf '{"exit_code": %d, "time": %d}\n' "$code" "$(date +%s)" > "$run/exit.json.part"
-  mv "$run/exit.json.part" "$run/exit.json"
+  printf '{"exit_code": %d, "time": %d, "began": %s}\n' "$code" "$(date +%s)" "$began" \
+    > "$run/exit.json.part" && mv "$run/exit.json.part" "$run/exit.json"
+  # A full disk leaves half of it, and so does a rank that was killed while it saved.
+  rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
 }
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+began=$(date +%s.%3N)  # what is lost before the first step is counted from here
 trap finish EXIT
+# Slurm may go on in the same log: what follows is of this start.
+[ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
 trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
@@ -47,7 +55,10 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-32}"
 export SLURM_CPU_BIND="${SLURM_CPU_BIND:-cores}"
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
 
+ranks_run=yes
 srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=32 \
   shifter --image=docker:ada/hvd:1 --module=gpu,nccl-plugin --env=PYTHONNOUSERSITE=1 --env=OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1 --env=CUDA_VISIBLE_DEVICES=3,2,1,0 \
   python3 /scratch/ada/runs/torch_mnist-1/code/rank --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
+code=$? ranks_run=
+exit "$code"

@@ -33,18 +33,26 @@ exec >> /scratch/ada/runs/torch_mnist-1/logs/job.log 2>&1
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
 finish() {
   code=$?
+  # A signal that ends this script itself, while the ranks run, leaves 0.
+  if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
   # Ranks that saved and stopped early end with 0 and leave word of it.
   if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
-  printf '{"exit_code": %d, "time": %d}\n' "$code" "$(date +%s)" > "$run/exit.json.part"
-  mv "$run/exit.json.part" "$run/exit.json"
+  printf '{"exit_code": %d, "time": %d, "began": %s}\n' "$code" "$(date +%s)" "$began" \
+    > "$run/exit.json.part" && mv "$run/exit.json.part" "$run/exit.json"
+  # A full disk leaves half of it, and so does a rank that was killed while it saved.
+  rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
 }
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+began=$(date +%s.%3N)  # what is lost before the first step is counted from here
 trap finish EXIT
+# Slurm may go on in the same log: what follows is of this start.
+[ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
+trap 'exit 143' TERM
 
 module use /soft/modulefiles
-module load spack-pe-base
-module load apptainer
+module load spack-pe-base || { echo 'runner: no module spack-pe-base: it could not be loaded on this node' >&2; exit 93; }
+module load apptainer || { echo 'runner: no module apptainer: it could not be loaded on this node' >&2; exit 93; }
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
 export http_proxy="${http_proxy:-http://proxy.alcf.anl.gov:3128}"
@@ -60,7 +68,10 @@ export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 export APPTAINERENV_CUDA_VISIBLE_DEVICES=3,2,1,0
 
+ranks_run=yes
 mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
   apptainer exec --nv --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/rank --launcher mpiexec --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
+code=$? ranks_run=
+exit "$code"

@@ -24,31 +24,41 @@
 # recipe: from the image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 
+# The last task of an array has the array's own number, by which all of its tasks are meant.
+job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+job=${job:-$SLURM_JOB_ID}
 # Queue the job again, unless it was cancelled.
 again() {
   [ -z "$told_to_end" ] || return 1
   # Slurm itself does so when a preempted job's script has ended.
-  case $(scontrol show job "$SLURM_JOB_ID") in *PreemptTime=[0-9]*) return ;; esac
+  case $(scontrol show job "$job") in *PreemptTime=[0-9]*) return ;; esac
   if [ "${SLURM_RESTART_COUNT:-0}" -ge 10 ]; then
     echo "runner: stopped early, and all 10 restarts are used; go on: sbatch $run/job.sbatch"
     return 1
   fi
-  scontrol requeue "$SLURM_JOB_ID"
+  scontrol requeue "$job"
 }
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
 finish() {
   code=$?
+  # A signal that ends this script itself, while the ranks run, leaves 0.
+  if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
   # Ranks that saved and stopped early end with 0 and leave word of it.
   if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
   if [ "$code" = 91 ] && again; then exit "$code"; fi
-  printf '{"exit_code": %d, "time": %d}\n' "$code" "$(date +%s)" > "$run/exit.json.part"
-  mv "$run/exit.json.part" "$run/exit.json"
+  printf '{"exit_code": %d, "time": %d, "began": %s}\n' "$code" "$(date +%s)" "$began" \
+    > "$run/exit.json.part" && mv "$run/exit.json.part" "$run/exit.json"
+  # A full disk leaves half of it, and so does a rank that was killed while it saved.
+  rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
 }
 # Slurm may start a job again that has ended well, when it was preempted before (its ticket 25682).
 if [ -n "$SLURM_RESTART_COUNT" ] && grep -qs '"exit_code": 0,' "$run/exit.json"; then exit; fi
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+began=$(date +%s.%3N)  # what is lost before the first step is counted from here
 trap finish EXIT
+# Slurm may go on in the same log: what follows is of this start.
+[ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
 ranks= warned= told_to_end=
 # Slurm's warning goes on to the ranks, which save and stop; without ranks there is nothing to save.
 warn() { warned=yes; if [ -n "$ranks" ]; then kill -USR1 "$ranks"; else exit 91; fi; }
@@ -65,11 +75,12 @@ export APPTAINERENV_RESUME="${APPTAINERENV_RESUME:-${RESUME:-auto}}"
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 
+ranks_run=yes
 srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
   apptainer exec --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5 &
 ranks=$!
 until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
-ranks=
+ranks= ranks_run=
 exit "$code"

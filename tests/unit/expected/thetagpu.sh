@@ -31,14 +31,22 @@ exec >> /scratch/ada/runs/torch_mnist-1/logs/job.log 2>&1
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
 finish() {
   code=$?
+  # A signal that ends this script itself, while the ranks run, leaves 0.
+  if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
   # Ranks that saved and stopped early end with 0 and leave word of it.
   if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
-  printf '{"exit_code": %d, "time": %d}\n' "$code" "$(date +%s)" > "$run/exit.json.part"
-  mv "$run/exit.json.part" "$run/exit.json"
+  printf '{"exit_code": %d, "time": %d, "began": %s}\n' "$code" "$(date +%s)" "$began" \
+    > "$run/exit.json.part" && mv "$run/exit.json.part" "$run/exit.json"
+  # A full disk leaves half of it, and so does a rank that was killed while it saved.
+  rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
 }
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+began=$(date +%s.%3N)  # what is lost before the first step is counted from here
 trap finish EXIT
+# Slurm may go on in the same log: what follows is of this start.
+[ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
+trap 'exit 143' TERM
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-16}"
@@ -59,7 +67,10 @@ mpirun -hostfile "$COBALT_NODEFILE" -n 16 -npernode 8 --bind-to none -x PATH -x 
   exit 90
 }
 
+ranks_run=yes
 mpirun -hostfile "$COBALT_NODEFILE" -n 16 -npernode 8 --bind-to none -x PATH -x OMP_NUM_THREADS -x OMPI_MCA_btl_vader_single_copy_mechanism -x PMIX_MCA_gds -x http_proxy -x https_proxy -x SINGULARITY_NO_EVAL -x SINGULARITYENV_PYTHONNOUSERSITE -x SINGULARITYENV_OUTPUT_DIR -x SINGULARITYENV_LD_LIBRARY_PATH \
   singularity exec --nv --bind /lus/theta-fs0/software/thetagpu/openmpi-4.0.5:/lus/theta-fs0/software/thetagpu/openmpi-4.0.5:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/rank --launcher mpirun --controller mpi --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
+code=$? ranks_run=
+exit "$code"

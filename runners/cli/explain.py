@@ -1,0 +1,87 @@
+"""`runner explain`, and how an explanation is shown wherever a job's failure is told."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import config, lookup, watch
+from ..explain import Explanation, explain
+from ..jobs import Job
+from . import again, show
+
+WIDTH = len("first to fail: ")
+FOR_PROGRAMS = ("--parsable", "--json")  # a person is to type the command
+HELP = {"help_option_names": ["-h", "--help"]}
+
+
+@click.command("explain", context_settings=HELP, epilog="Example: runner explain 42")
+@click.argument("job", required=False)
+@click.option("--runs-dir", metavar="DIR", help="folder for the runs (default: ./runs)")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> None:
+    """Say why JOB failed: cause, evidence, the command that mends it, and how sure that is.
+
+    Of an array, why its runs failed, those with the same cause together.
+    """
+    folder = Path(config.load({"runs-dir": runs_dir}, os.environ).get("runs-dir")).absolute()
+    meant = lookup.find_all(job, folder)
+    if len(meant) > 1:
+        from . import causes
+
+        causes.of_several(meant, as_json)
+        return
+    paths, found = meant[0]
+    status = watch.status(paths, found)
+    said = explain(paths, found, status)
+    if as_json:
+        show.print_json(facts(said, found))
+        return
+    click.echo(f"job {found.id}: {show.describe(status, found.restarts)}, in {paths.root}")
+    for line in lines(said, found):
+        click.echo(line)
+
+
+def facts(said: Explanation, job: Job) -> dict[str, Any]:
+    """Return an explanation for programs; `fix` is the whole command."""
+    return {
+        "id": job.id,
+        "name": said.name,
+        "cause": said.cause,
+        "rank": said.rank,
+        "host": said.host,
+        "evidence": list(said.evidence),
+        "fix": command(said.fix, job),
+        "certainty": said.certainty.value,
+        "because": said.because,
+    }
+
+
+def lines(said: Explanation, job: Job) -> list[str]:
+    """Return an explanation for people, one fact a line under its word."""
+    if not said.failed:
+        return [f"  {line}" for line in (said.cause, *said.evidence)]
+    who = f"rank {said.rank}@{said.host}" if said.rank is not None else said.host
+    facts = [("cause", [said.cause]), ("first to fail", [who] if who else [])]
+    facts += [("evidence", list(said.evidence)), ("fix", [command(said.fix, job)])]
+    facts += [("certainty", [f"{said.certainty.value}: {said.because}"])]
+    return [
+        f"  {word + ':' if at == 0 else '':<{WIDTH}}{text}"
+        for word, texts in facts
+        for at, text in enumerate(texts)
+        if text
+    ]
+
+
+def command(fix: str, job: Job) -> str:
+    """Return what to type: the fix's commands; a launch in the folder where it was typed."""
+    words = [word for word in job.words if word not in FOR_PROGRAMS]
+    parts = [again.with_options(part, words) for part in fix.split(" && ") if part]
+    launches = any(part.startswith("runner launch") for part in parts)
+    if launches and job.cwd not in ("", os.getcwd()):
+        parts.insert(0, f"cd {shlex.quote(job.cwd)}")
+    return " && ".join(parts)

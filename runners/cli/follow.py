@@ -1,0 +1,170 @@
+"""Follows a job to its end: its place in the queue, its log, how far it is. Ctrl-C asks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Callable
+
+import click
+
+from .. import jobs, watch
+from ..errors import SystemFault
+from ..interrupts import Interrupted
+from ..jobs import Job, JobPaths, JobState
+from ..logs import Log, concerns, last
+from ..schedulers import SCHEDULERS
+from ..watch import Status
+from . import show
+from .screen import Plain, screen
+from .stalls import Stalls
+from .times import moment, span
+
+SECONDS_BETWEEN_PLACES = 30.0  # in the queue: Slurm is asked for all that wait
+INTERRUPTED = 130
+
+
+def to_the_end(
+    paths: JobPaths,
+    job: Job,
+    ranks: Collection[int] | None,
+    stall_after: int | None = None,
+    tail: int | None = None,
+) -> Status | None:
+    """Show a job until it ends, the log lines of these ranks (None: of all); return how it ended.
+
+    None when the user left it, with Ctrl-C. After `stall_after` seconds without a step (None: as
+    configured) it says which ranks lag. Of what is in the log already it shows the last `tail`
+    lines (None: all).
+    """
+    follower = Follower(paths, job, ranks, Stalls(paths, job, stall_after))
+    if tail is not None:
+        Plain().show(last(follower.log, ranks, tail))
+    return attended(paths, job, follower.to_the_end)
+
+
+def waited(paths: JobPaths, job: Job) -> Status | None:
+    """Wait for a job's end without a word; return how it ended, or None when the user left it."""
+
+    def wait() -> Status:
+        *_, status = watch.until_end(paths, job)
+        return status
+
+    return attended(paths, job, wait)
+
+
+class Follower:
+    """What has been shown of a job so far, so that one can go on after an interruption."""
+
+    def __init__(
+        self, paths: JobPaths, job: Job, ranks: Collection[int] | None, stalls: Stalls
+    ) -> None:
+        self.paths, self.job, self.ranks, self.stalls = paths, job, ranks, stalls
+        self.log, self.told = Log(Path(job.log)), ""
+        self.ahead: int | None = None
+        self.asked = -SECONDS_BETWEEN_PLACES
+
+    def to_the_end(self) -> Status:
+        """Show the log as it grows and the state as it changes; return the last state."""
+        with screen() as shown:
+            for now in watch.until_end(self.paths, self.job):
+                self._tell(shown, now)
+                self._pass_on(shown)
+                if stalled := self.stalls.news(now):
+                    shown.say(f"runner: job {self.job.id}: {stalled}")
+            shown.show([x for x in (self.log.rest,) if x and concerns(x, self.ranks)])
+        return now
+
+    def _tell(self, shown: Plain, now: Status) -> None:
+        """Say what has changed; what changes all the time is only beside the bar."""
+        text = f"runner: job {self.job.id}: {show.describe(now, self.job.restarts)}"
+        if now.state == JobState.PENDING:
+            self._look_at_queue()
+            text += queue(self.ahead)
+        if text != self.told:
+            shown.say(text)
+            self.told = text
+        shown.refresh(beside(self.job, now), f"job {self.job.id}")
+
+    def _look_at_queue(self) -> None:
+        if time.monotonic() - self.asked >= SECONDS_BETWEEN_PLACES:
+            self.asked = time.monotonic()
+            try:
+                self.ahead = watch.ahead(self.job)
+            except SystemFault:  # the state says so too
+                self.ahead = None
+
+    def _pass_on(self, shown: Plain) -> None:
+        for lines in self.log.new():
+            shown.show([x for x in lines if not shown.at(x) and concerns(x, self.ranks)])
+
+
+def queue(ahead: int | None) -> str:
+    """Return a place in the queue in words."""
+    if ahead is None:
+        return ""
+    return f"; {ahead} job{'s' * (ahead != 1)} before it" if ahead else "; none before it"
+
+
+def beside(job: Job, now: Status) -> str:
+    """Return the state with its times, for beside the bar."""
+    text = f"job {job.id} {now.state.value}"
+    if now.state == JobState.PENDING and now.start:
+        return f"{text}, to start at {moment(now.start, time.time())} or before"
+    if now.nodes and not now.state.ended:
+        text += f" on {now.nodes}"
+    return text + (f", {span(now.left)} to its limit" if now.left and now.elapsed else "")
+
+
+def attended(
+    paths: JobPaths, job: Job, work: Callable[[], Status], back: str = ""
+) -> Status | None:
+    """Do what takes as long as the job; with Ctrl-C the user may leave it, cancel it or go on.
+
+    `back` is the command that comes back to it.
+    """
+    while True:
+        try:
+            return work()
+        except Interrupted:
+            _leave(job, back or f"runner logs --follow {job.id}")
+            raise
+        except KeyboardInterrupt:
+            answer = _asked(job)
+            if answer == "d":
+                _leave(job, back or f"runner logs --follow {job.id}")
+                return None
+            if answer == "c":
+                cancel(paths, job)
+
+
+def _asked(job: Job) -> str:
+    """Ask on a terminal; without one nobody answers, and the job is left."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return "d"
+    text = f"\nrunner: job {job.id} goes on. [d] leave it  [c] cancel it  [Enter] follow on: "
+    click.echo(text, nl=False, err=True)
+    try:
+        key = click.getchar().lower()
+    except (KeyboardInterrupt, EOFError):
+        key = "d"
+    click.echo(err=True)
+    return key
+
+
+def _leave(job: Job, back: str) -> None:
+    click.echo(
+        f"runner: left job {job.id}, which goes on; come back: {back}; "
+        f"end it: runner cancel {job.id}",
+        err=True,
+    )
+
+
+def cancel(paths: JobPaths, job: Job) -> None:
+    """Cancel a job and write that down; raise SystemFault when its scheduler does not."""
+    SCHEDULERS[job.scheduler].cancel(job.id)
+    replace(jobs.load(paths), state=JobState.CANCELLED.name).save(paths)
+    click.echo(f"job {job.id} cancelled", err=True)

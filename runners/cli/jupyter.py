@@ -1,0 +1,39 @@
+"""`runner jupyter`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from . import options, runs, serving, sessions
+
+EXAMPLE = """\b
+Examples:
+  runner jupyter --image horovod_cpu.sif
+  runner jupyter --image horovod_gpu.sif --gpus-per-node 1 -c 8 -t 4:00:00
+  runner jupyter jupyter-1
+"""
+
+
+@click.command("jupyter", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("job", required=False)
+@options.setting_options
+@serving.of_sessions
+def jupyter_command(job: str | None, as_json: bool, **values: Any) -> None:
+    """Start JupyterLab on a node, in the image, and say how to reach it; or come back to JOB.
+
+    It shows the current folder, behind a token that only you can read, and ends with the job:
+    without --time after an hour. Ctrl-C asks whether to leave it or to cancel it.
+    """
+    if job:
+        found = runs.find(job, values["runs_dir"])
+        sys.exit(serving.back(*found, options.flags(values), "jupyter", as_json))
+    ready = sessions.prepare("jupyter", values)
+    draft = serving.draft(ready, "jupyter", ready.cwd, values["loopback"])
+    if values["dry_run"]:
+        click.echo(draft.text, nl=False)
+        return
+    submitted = serving.submitted(draft, as_json)
+    sys.exit(serving.attend(draft.paths, submitted, ready.site, "jupyter", as_json))

@@ -1,0 +1,62 @@
+"""`runner logs`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+import click
+
+from ..errors import NotFound
+from ..jobs import Job
+from ..logs import Log, concerns, last
+from . import follow, runs, show
+from .screen import Plain
+
+EXAMPLE = """\b
+Examples:
+  runner logs --follow --tail 20 42
+  runner logs --rank 3 --rank 5 42
+  runner logs --all --tail 100 42
+"""
+
+
+@click.command("logs", context_settings=runs.HELP, epilog=EXAMPLE)
+@runs.of_a_job
+@click.option("-f", "--follow", "goes_on", is_flag=True, help="go on until the job ends")
+@click.option(
+    "-n", "--tail", type=click.IntRange(0), metavar="N", help="begin with the last N lines"
+)
+@runs.of_ranks
+def logs_command(
+    job: str | None,
+    runs_dir: str | None,
+    goes_on: bool,
+    tail: int | None,
+    rank: tuple[int, ...],
+    all_ranks: bool,
+) -> None:
+    """Show the merged log of JOB, each line as `rank@host | ...`.
+
+    Lines of Slurm and of the runner itself belong to no rank and are always shown.
+    """
+    paths, found = runs.find(job, runs_dir)
+    ranks = runs.ranks(rank, all_ranks)
+    if goes_on:
+        status = follow.to_the_end(paths, found, ranks, tail=tail)
+        sys.exit(show.finish(paths, found, status) if status else follow.INTERRUPTED)
+    _print(found, ranks, tail)
+
+
+def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
+    """Print a log piece by piece: it may be larger than this machine's memory."""
+    if not Path(job.log).is_file():
+        raise NotFound(f"job {job.id} has no log yet", f"{job.log} does not exist")
+    log, shown = Log(Path(job.log)), Plain()
+    if tail is not None:
+        shown.show(last(log, ranks, tail))
+    for lines in log.new():
+        shown.show([line for line in lines if concerns(line, ranks)])
+    if log.rest and concerns(log.rest, ranks):
+        shown.show([log.rest])

@@ -1,0 +1,230 @@
+"""`runner scale`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import interrupts
+from ..errors import Refused, SystemFault, UsageError
+from ..scale import question, references, study
+from ..scale.question import OWN
+from ..scale.running import ENDED, Work
+from ..scale.study import Asked, Standing, StudyPaths
+from . import exits, options
+from .scaling import drafting, telling
+
+HOW = ("at_once", "no_wait", "dry_run", "as_json")  # options that ask nothing of the study
+EXTRA = ("matplotlib", "jinja2", "scipy")
+EXAMPLE = """\b
+Examples:
+  runner scale --image horovod_gpu.sif --gpus-per-node 4 --nodes 1,2,4,8 torch_resnet -- --epochs 5
+  runner scale --image horovod_cpu.sif --nodes 1,2 --vary controller=gloo,mpi torch_mnist
+  runner scale --continue studies/torch_mnist
+  runner scale --render-only studies/torch_mnist --reference thetagpu-ddp
+"""
+
+
+@click.command("scale", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("trainer", required=False)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "-N", "--nodes", metavar="N,N,...", help="sizes: nodes, or nodes x ranks on each: 2x4"
+)
+@click.option(
+    "--repeats", type=click.IntRange(1), default=3, show_default=True, help="runs of each"
+)
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="NAME=V1,V2",
+    help="compare values of a setting, or of trainer; V+NAME=W brings another setting along",
+)
+@click.option(
+    "--strong/--weak",
+    help="keep the samples of a step (--batch-size is then of all ranks), or of a rank (default)",
+)
+@click.option("--one-allocation", is_flag=True, help="one job for all runs, one after the other")
+@click.option(
+    "--at-once",
+    type=click.IntRange(1),
+    metavar="N",
+    help="runs in the queue at most (default: all)",
+)
+@click.option(
+    "--drop", type=click.IntRange(0), default=1, show_default=True, help="epochs that warm up"
+)
+@click.option("--reference", multiple=True, metavar="NAME", help="published numbers to draw; all")
+@click.option("--study", metavar="DIR", help="its folder (default: studies/TRAINER)")
+@click.option("--continue", "go_on", metavar="DIR", help="go on with a study, in its own words")
+@click.option(
+    "--render-only", metavar="DIR", help="write a study's tables and page again; run nothing"
+)
+@click.option("--no-wait", is_flag=True, help="submit, and leave the rest to --continue")
+@click.option("--dry-run", "--dryrun", is_flag=True, help="list the runs and stop")
+@click.option("--json", "as_json", is_flag=True, help="print results.json")
+@options.without(OWN)
+def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> None:
+    """Measure how TRAINER scales over numbers of nodes; write tables, drawings and a page.
+
+    The same command once more goes on with a study that was interrupted, and runs nothing twice;
+    with more nodes, repeats or values it grows.
+    """
+    _need_extra()
+    ctx = click.get_current_context()
+    if values["render_only"]:
+        _only(ctx, "--render-only", ("render_only", "drop", "reference", "as_json"))
+        _render_only(ctx, StudyPaths(Path(values["render_only"])), values)
+        return
+    if values["go_on"]:
+        _only(ctx, "--continue", ("go_on", *HOW, "drop", "reference"))
+        paths, asked = _as_before(ctx, values)
+    else:
+        paths, asked = _asked(trainer, args, values)
+    if values["dry_run"]:
+        telling.plans(asked.question, drafting.Drafts(paths, asked), values["as_json"])
+        return
+    for warning in drafting.Drafts(paths, asked).check():  # before a folder is made for it
+        telling.tell(f"warning: {warning}")
+    with study.alone(paths):
+        asked = study.begin(paths, asked)
+        sys.exit(_run(paths, asked, values))
+
+
+def _need_extra() -> None:
+    """Refuse before anything runs, not when the results are there."""
+    missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Refused(
+            f"runner scale needs {', '.join(missing)}, which this Python does not have",
+            "they reckon and draw the results, and are not installed by default; "
+            f"this is {sys.executable}",
+            "pip install '.[scale]', in the checkout, with the pip of that Python",
+        )
+
+
+def _only(ctx: click.Context, option: str, known: Collection[str]) -> None:
+    """Refuse what would be left out of account: the study's own words hold."""
+    for name, value in ctx.params.items():
+        if name not in known and _given(ctx, name) and value:
+            word = name if name in ("trainer", "args") else "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{option} takes the study as it was asked; leave out {word}",
+                remedy="runner scale --study DIR ..., with the whole command, lets a study grow",
+            )
+
+
+def _given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, Asked]:
+    """Return a study as it was asked, and go to where that was."""
+    paths = StudyPaths(Path(values["go_on"]).absolute())
+    asked = _changed(ctx, study.load(paths), values)
+    try:
+        # Its image, its trainer and its runner.toml may be named relative to that folder.
+        os.chdir(asked.cwd)
+    except OSError as error:
+        raise SystemFault(
+            f"cannot go to {asked.cwd}, the folder of the command", str(error)
+        ) from None
+    return paths, asked
+
+
+def _changed(ctx: click.Context, asked: Asked, values: dict[str, Any]) -> Asked:
+    """Return it with what may be looked at differently: the warm-up, published numbers."""
+    if values["reference"]:
+        references.chosen(values["reference"])
+        asked = replace(asked, references=values["reference"])
+    if _given(ctx, "drop"):
+        asked = replace(asked, question=replace(asked.question, drop=values["drop"]))
+    return asked
+
+
+def _asked(
+    trainer: str | None, args: tuple[str, ...], values: dict[str, Any]
+) -> tuple[StudyPaths, Asked]:
+    """Return the study's folder, and what is asked."""
+    if not trainer or not values["nodes"]:
+        raise UsageError(
+            "there is no trainer" if not trainer else "--nodes is not given",
+            remedy=f"runner scale --image IMAGE --nodes 1,2,4 {trainer or 'TRAINER'}",
+        )
+    flags = options.given({name: v for name, v in values.items() if name not in OWN})
+    given = question.Question(
+        trainer=trainer,
+        args=args,
+        sizes=question.sizes(values["nodes"]),
+        variants=question.variants(values["vary"]),
+        repeats=values["repeats"],
+        strong=values["strong"],
+        drop=values["drop"],
+        together=values["one_allocation"],
+        flags=tuple(flags.items()),
+    )
+    references.chosen(values["reference"])
+    if "/" in given.trace:
+        raise UsageError(
+            f"--timeline-filename {given.trace} would be one file for all runs",
+            remedy="--timeline-filename timeline.json, a name in each run's folder",
+        )
+    name = flags.get("job-name") or Path(trainer).stem
+    folder = Path(values["study"] or os.path.join("studies", name)).absolute()
+    return StudyPaths(folder), Asked(given, tuple(sys.argv[1:]), os.getcwd(), values["reference"])
+
+
+def _run(paths: StudyPaths, asked: Asked, values: dict[str, Any]) -> int:
+    """Get the study done and report it; return the exit code."""
+    drafts = drafting.Drafts(paths, asked)
+    work = Work(
+        paths, asked.question, drafts.of, drafts.largest, values["at_once"] or 0, telling.tell
+    )
+    if values["no_wait"]:
+        return _finish(paths, asked, work.submit(), values)
+    shown = telling.Shown()
+    standing: list[Standing] = []
+    try:
+        for standing in work.to_the_end():
+            shown.look(standing)
+    except KeyboardInterrupt as told:
+        words = f"jobs in the queue go on. {_go_on(paths)}"
+        raise interrupts.Interrupted(interrupts.code(told), words) from None
+    return _finish(paths, asked, standing, values)
+
+
+def _finish(
+    paths: StudyPaths, asked: Asked, standing: list[Standing], values: dict[str, Any]
+) -> int:
+    """Write and print what there is; not all of it is a failure, or to be continued."""
+    from ..scale import render
+
+    report = render.study(paths, asked, standing)
+    telling.report(report, paths, values["as_json"])
+    if report.failed:
+        folder = os.path.relpath(paths.runs / report.failed[0].folder)
+        telling.tell(f"Why: runner explain {folder}")
+    waiting = sum(each.stand not in ENDED for each in standing)
+    if waiting or report.failed:
+        telling.tell(_go_on(paths))
+    return exits.FAULT if report.failed else 0
+
+
+def _go_on(paths: StudyPaths) -> str:
+    return f"Go on: runner scale --continue {os.path.relpath(paths.root)}"
+
+
+def _render_only(ctx: click.Context, paths: StudyPaths, values: dict[str, Any]) -> None:
+    from ..scale import render
+
+    asked = _changed(ctx, study.load(paths), values)
+    study.save(paths, asked)
+    standing = study.look(paths, asked.question, {})
+    telling.report(render.study(paths, asked, standing), paths, values["as_json"])

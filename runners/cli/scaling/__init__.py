@@ -1,0 +1,1 @@
+"""Parts of `runner scale`: the plans of its runs, and what it prints."""

@@ -1,0 +1,75 @@
+"""What the commands that get inside have in common: the plan, and what is said of a session."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..inside import session
+from ..jobs import Job, JobPaths, next_folder
+from ..launch import Draft
+from ..model import Plan, Site
+from . import again, options, planning
+
+A_SHELL = "if command -v bash > /dev/null; then exec bash; fi; exec sh"  # small images have no bash
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a session starts from: its plan, the site, the current folder, the run's folder."""
+
+    plan: Plan
+    site: Site
+    cwd: str
+    paths: JobPaths
+
+    def draft(self, text: str, private: bool = False) -> Draft:
+        """Return what is going to be submitted; `text` is its script."""
+        packages = (session.SERVE,) if private else ()
+        words = tuple(sys.argv[1:])
+        return Draft(self.plan, self.paths, text, packages, words, private=private)
+
+
+def prepare(name: str, values: dict[str, Any]) -> Prepared:
+    """Return the plan for a session called `name`; raise Refused when it cannot work."""
+    preset, flags = session.preset(name), options.flags(values)
+    here = planning.look_around(flags, preset)
+    dry_run = bool(values["dry_run"])
+    made = planning.plan_for(session.trainer(name), preset, flags, here, dry_run)
+    plan, cwd = session.of(made, os.getcwd()), os.getcwd()
+    for warning in plan.warnings:
+        click.echo(f"runner: warning: {warning}", err=True)
+    if plan.refusals:
+        raise again.refused(plan.refusals)
+    return Prepared(plan, here, cwd, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
+
+
+def told(draft: Draft, job: Job) -> None:
+    """Say that a job was submitted, and what was chosen for it."""
+    click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
+    for decision in draft.plan.decisions:
+        click.echo(f"  {decision.what}: {decision.value} ({decision.reason})", err=True)
+
+
+def own_folder(paths: JobPaths) -> str:
+    """Return a run's folder as one types it from here."""
+    try:
+        return shlex.quote(str(paths.root.relative_to(Path.cwd())))
+    except ValueError:
+        return shlex.quote(str(paths.root))
+
+
+def command(words: Sequence[str]) -> list[str]:
+    """Return what to run within: a shell, unless something was asked for."""
+    return list(words) or [
+        "sh",
+        "-c",
+        "if command -v bash > /dev/null; then exec bash; fi; exec sh",
+    ]

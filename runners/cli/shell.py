@@ -1,0 +1,86 @@
+"""`runner shell`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .. import launch, watch
+from .. import shell as terminal
+from ..errors import Refused, SystemFault
+from ..inside import session
+from ..inside.allocate import Allocation
+from ..jobs import Job
+from ..launch import Draft
+from ..schedulers.names import HERE
+from . import follow, options, sessions
+
+EXAMPLE = """\b
+Examples:
+  runner shell --image horovod_cpu.sif
+  runner shell --image horovod_gpu.sif --gpus-per-node 1 -t 30 --data /scratch/ada/cifar10
+  runner shell --image horovod_cpu.sif -c 4 -- horovodrun -np 2 python3 train.py
+"""
+
+
+@click.command("shell", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@options.setting_options
+@click.option("--dry-run", "--dryrun", is_flag=True, help="print the script and stop")
+def shell_command(command: tuple[str, ...], **values: Any) -> None:
+    """Wait for nodes; then open a shell, or run COMMAND, in the image on the first of them.
+
+    The allocation ends with it. Without --time it ends after an hour.
+    """
+    ready = sessions.prepare("shell", values)
+    pty = sys.stdin.isatty() and sys.stdout.isatty()
+    words = sessions.command(command)
+    text = session.interactive(ready.plan, ready.paths, ready.cwd, words, pty)
+    draft = ready.draft(text)
+    if values["dry_run"]:
+        click.echo(text, nl=False)
+        return
+    sys.exit(_run(draft))
+
+
+def _run(draft: Draft) -> int:
+    scheduler = draft.plan.scheduler
+    if scheduler in HERE:
+        with launch.claimed(draft.paths.root):
+            launch.write(draft)
+        return terminal.hand_over(["bash", str(draft.paths.script)])
+    if scheduler != "slurm":
+        raise Refused(
+            f"{scheduler} has no allocation that one can wait for at a terminal, known here",
+            "qsub -I gives a shell on a node",
+            "runner shell --scheduler local, there",
+        )
+    allocation = Allocation(draft, Waiting(draft).tell)
+    code = allocation.run()
+    if not allocation.granted:
+        click.echo("\n".join(["", *allocation.said[-1:]]), err=True)
+    return code
+
+
+class Waiting:
+    """Says why the nodes are not there yet; each answer once."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft, self.told = draft, ""
+
+    def tell(self, job: Job, granted: bool) -> None:
+        """Say that the job has its nodes; else ask how it stands, and say so if that is new."""
+        if granted:
+            click.echo(f"runner: job {job.id} has its nodes, until this command ends", err=True)
+            return
+        try:
+            status = watch.status(self.draft.paths, job)
+        except SystemFault:
+            return  # salloc waits for the controller too, and says what it must
+        text = follow.beside(job, status)
+        text += f" ({status.reason})" if status.reason else ""
+        if text != self.told:
+            self.told = text
+            click.echo(f"runner: {text}; Ctrl-C gives it up", err=True)

@@ -1,0 +1,82 @@
+"""The rank that failed first: by the times of the records, and by the order of the log. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .model import Blame, Failure, LogFacts, Lost
+
+# How those end whom Slurm ends because another failed: SIGTERM, and SIGKILL for who stays.
+FOLLOWS = ("Terminated", "Exited with exit code 143")
+# Trainers that end all ranks together let one of them tell why: `error: on rank 3@n2: ...`.
+TOGETHER_SECONDS = 5.0
+SILENT = re.compile(r"exit code \d+")
+NAMED = re.compile(r"error: on rank (?P<rank>\d+)@(?P<host>[\w.-]+)[:,]")
+
+
+def first(failed: Sequence[Failure], log: LogFacts) -> Blame | None:
+    """Return the rank to blame, None when nobody left a trace.
+
+    `failed` has those to blame first. A rank that was killed with its shim left no record, and is
+    named by who started it.
+    """
+    by_record = _who_tells(failed)
+    gone = _lost(failed, log)
+    if by_record is None or (gone and _came_first(gone, by_record, log)):
+        return _of_lost(gone) if gone else None
+    return _of_record(by_record, failed, log)
+
+
+def _who_tells(failed: Sequence[Failure]) -> Failure | None:
+    """Return the first record; of ranks that ended as one, the one that says why."""
+    first = failed[0] if failed else None
+    if first is None or not SILENT.fullmatch(first.message):
+        return first
+    same = (one for one in failed if one.exit_code == first.exit_code)
+    near = (one for one in same if one.time - first.time < TOGETHER_SECONDS)
+    return next((one for one in near if not SILENT.fullmatch(one.message)), first)
+
+
+def _lost(failed: Sequence[Failure], log: LogFacts) -> Lost | None:
+    """Return the first rank that was lost without a record, and not because others were."""
+    recorded = {one.rank for one in failed}
+    gone = (one for one in log.lost if one.rank not in recorded and one.how not in FOLLOWS)
+    return next(gone, None)
+
+
+def _came_first(gone: Lost, record: Failure, log: LogFacts) -> bool:
+    told = log.failed.get(record.rank, log.lines + 1) if record.rank is not None else 0
+    return record.follower or gone.line.number < told
+
+
+def _of_lost(gone: Lost) -> Blame:
+    return Blame(gone.rank, gone.host, gone.how, (str(gone.line),))
+
+
+def _of_record(record: Failure, failed: Sequence[Failure], log: LogFacts) -> Blame:
+    rivals = [one for one in failed if one.follower == record.follower]
+    doubt = "" if SILENT.fullmatch(failed[0].message) else _doubt(record, rivals, log)
+    named = NAMED.search(record.message)
+    rank, host = (int(named["rank"]), named["host"]) if named else (record.rank, record.host)
+    return Blame(rank, host, record.message, (str(record),), record, doubt)
+
+
+def _doubt(record: Failure, rivals: Sequence[Failure], log: LogFacts) -> str:
+    """Say so when the log has another rank's failure before this one's: clocks may differ."""
+    ranks = [one.rank for one in rivals if one.rank is not None]
+    told = {rank: log.failed[rank] for rank in ranks if rank in log.failed}
+    if record.rank not in told or not told:
+        return ""
+    earliest = min(told, key=lambda rank: told[rank])
+    if earliest == record.rank or _same(record, rivals, earliest):
+        return ""
+    return (
+        f"rank {record.rank} was first by the nodes' clocks, rank {earliest} by the order of the "
+        "log"
+    )
+
+
+def _same(record: Failure, rivals: Sequence[Failure], rank: int | None) -> bool:
+    """Whether another rank says the very same, so that it does not matter which was first."""
+    return any(one.rank == rank and one.message == record.message for one in rivals)

@@ -1,0 +1,116 @@
+"""The container does not come up: its image, a folder to bind, or the runtime on the node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from shlex import quote
+
+from ..script import EXIT_NOT_VERIFIED
+from .model import Facts, Finding, Line, Mark, Signature
+from .words import AGAIN, certain, likely
+
+GONE = Mark("could not open image", r"^FATAL\b.*could not open image (\S+): .*no such file")
+DAMAGED = Mark(
+    "FATAL",
+    r"^FATAL\b.*(?:Something went wrong trying to read the squashfs image|image format not "
+    r"recognized|squashfuse(?:_ll)? exited|unable to read (?:SIF|squashfs)|unexpected EOF)",
+)
+NO_SOURCE = Mark("mount source ", r"^FATAL\b.*mount source (\S+) doesn't exist")
+NO_TARGET = Mark("FATAL", r"^FATAL\b.*->(\S+) error: .*destination .*doesn't exist in container")
+NO_PROGRAM = Mark("executable file not found", r'FATAL\b.*"([^"]+)": executable file not found')
+NO_RUNTIME = Mark("execve()", r"^slurmstepd.*: error: execve\(\): (\S+): No such file or directory")
+NO_NAMESPACE = Mark("namespace", r"^(?:FATAL|ERROR)\b.*user namespace")
+CHANGED = Mark("is no longer the file that the policy allowed")
+BECAUSE = "the container runtime says so, before any rank could start"
+
+
+def _found(facts: Facts, mark: Mark) -> tuple[Line, str] | None:
+    """Return the first line of nobody's with a mark, and what its pattern captures."""
+    line = next((one for one in facts.lines(mark) if one.rank is None), None)
+    if line is None or (facts.first and facts.first.record):
+        return None  # a rank that left a record had its container
+    match = re.search(mark.pattern, line.text)
+    return line, (match.group(1) if match and match.groups() else "")
+
+
+def _told(mark: Mark, cause: str, fix: str) -> Callable[[Facts], Finding | None]:
+    """Return the judgement of what one line tells: {what} is what the mark's pattern captures."""
+
+    def judge(facts: Facts) -> Finding | None:
+        found = _found(facts, mark)
+        if not found:
+            return None
+        line, what = found
+        why = cause.format(what=what, image=facts.image)
+        command = fix.format(what=quote(what), image=quote(facts.image))
+        return certain(facts, why, command, line, because=BECAUSE)
+
+    return judge
+
+
+image_missing = _told(
+    GONE,
+    "the image {what} is not there on the node: removed, or on no shared folder",
+    f"ls -l {{what}} && {AGAIN}",
+)
+image_damaged = _told(
+    DAMAGED,
+    "the image {image} is damaged: it is cut short, or was overwritten",
+    "runner verify {image}",
+)
+bind_missing = _told(
+    NO_SOURCE,
+    "the folder {what}, which is to be bound, does not exist on the node",
+    f"ls -ld {{what}} && {AGAIN}",
+)
+bind_target = _told(
+    NO_TARGET,
+    "the image has no {what}, where a folder is to be bound",
+    "--apptainer-arg=--writable-tmpfs",
+)
+program_missing = _told(NO_PROGRAM, "the image {image} has no {what}", "--image horovod_cpu.sif")
+
+
+def runtime_missing(facts: Facts) -> Finding | None:
+    """The container runtime of the login node is not on the node."""
+    found = _found(facts, NO_RUNTIME)
+    if not found:
+        return None
+    cause = f"there is no {found[1]} on the node, though there is one where the job was launched"
+    because = "Slurm's daemon could not start it on the node"
+    fix = f"--module {quote(found[1])}"
+    return certain(facts, cause, fix, found[0], because=because)
+
+
+def namespace(facts: Facts) -> Finding | None:
+    """The node does not let users have namespaces of their own."""
+    found = _found(facts, NO_NAMESPACE)
+    if not found:
+        return None
+    cause = "the node does not let users run containers: user namespaces are switched off there"
+    fix = "runner doctor --job"
+    return likely(facts, cause, fix, found[0], because="the runtime names user namespaces")
+
+
+def not_verified(facts: Facts) -> Finding | None:
+    """The image is not the one that the policy allowed at the launch."""
+    line = next(iter(facts.lines(CHANGED)), None)
+    if facts.exit_code != EXIT_NOT_VERIFIED or line is None:
+        return None
+    cause = f"the image {facts.image} was changed between the launch and the start of the job"
+    fix = f"runner verify {quote(facts.image)} && {AGAIN}"
+    because = "the job's script compared its digest with the one that was verified"
+    return certain(facts, cause, fix, line, because=because)
+
+
+SIGNATURES = (
+    Signature("image-missing", image_missing, (GONE,)),
+    Signature("image-damaged", image_damaged, (DAMAGED,)),
+    Signature("bind-missing", bind_missing, (NO_SOURCE,)),
+    Signature("bind-target-missing", bind_target, (NO_TARGET,)),
+    Signature("program-missing", program_missing, (NO_PROGRAM,)),
+    Signature("runtime-missing", runtime_missing, (NO_RUNTIME,)),
+    Signature("no-user-namespaces", namespace, (NO_NAMESPACE,)),
+    Signature("image-changed", not_verified, (CHANGED,)),
+)

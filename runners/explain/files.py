@@ -1,0 +1,153 @@
+"""Files: the disk is full, a quota is used up, a file is missing, forbidden or read-only."""
+
+from __future__ import annotations
+
+import os
+import re
+from shlex import quote
+
+from .model import Facts, Finding, Line, Signature
+from .words import ITSELF, argument, before, certain, edit, host, likely, who
+
+# The kernel's words for ENOSPC, EDQUOT, ..., as Python, C++ and the shell print them
+FULL = re.compile(r"No space left on device")
+QUOTA = re.compile(r"Disk quota exceeded")
+SHARED_MEMORY = re.compile(r"insufficient shared memory|unable to (?:write|allocate).*shm|/dev/shm")
+READ_ONLY = re.compile(r"Read-only file system(?:: '([^']+)')?")
+FORBIDDEN = re.compile(r"Permission denied(?:: '([^']+)')?")
+MISSING = re.compile(r"No such file or directory: '([^']+)'|NotADirectoryError: .*: '([^']+)'")
+MANY = re.compile(r"Too many open files")
+# The packaged trainers' words for data that is not there
+NO_DATA = re.compile(
+    r"error: (?:on rank [^:]+: )?(.*(?:the data folder \S+ does not exist|no MNIST in|no CIFAR|"
+    r"cannot read the (?:data|tokens) in|incomplete MNIST|no .* in /data|no tokens in).*)"
+)
+PATH = re.compile(r"'(/[^']*)'")
+
+
+def _told(facts: Facts, pattern: re.Pattern[str]) -> tuple[re.Match[str], Line | None] | None:
+    """Return where the first rank's last error says it, or the error from which that one came."""
+    found = pattern.search(facts.message)
+    if found:
+        return found, None
+    for line in reversed(before(facts)):
+        found = pattern.search(line.text)
+        if found:
+            return found, line
+    return None
+
+
+def full_disk(facts: Facts) -> Finding | None:
+    """A file system is full."""
+    told = _told(facts, FULL)
+    if told is None:
+        return None
+    path = PATH.search(facts.message) or (PATH.search(told[1].text) if told[1] else None)
+    if SHARED_MEMORY.search(facts.message):
+        cause = "the node's shared memory (/dev/shm) is full: the data loader's workers share it"
+        return certain(facts, cause, f"srun -w {host(facts)} df -h /dev/shm", *_line(told))
+    where = path[1] if path else str(facts.paths.root)
+    cause = f"no space left on the device where {who(facts)} writes"
+    cause += f": {path[1]}" if path else ", which the error does not name"
+    return _disk(facts, cause, f"srun -w {host(facts)} df -h {quote(where)}", told, bool(path))
+
+
+def quota(facts: Facts) -> Finding | None:
+    """The user, or the project, has no more space or files, though the disk has."""
+    told = _told(facts, QUOTA)
+    if told is None:
+        return None
+    path = PATH.search(facts.message)
+    cause = "your quota on the file system is used up"
+    cause += f", where {who(facts)} writes {path[1]}" if path else f", where {who(facts)} writes"
+    return _disk(facts, cause, "quota -s", told, True)
+
+
+def _disk(
+    facts: Facts, cause: str, look: str, told: tuple[re.Match[str], Line | None], named: bool
+) -> Finding:
+    """Look at the disk, then launch elsewhere if it was the run's own folder that was full."""
+    root = str(facts.paths.root)
+    path = PATH.search(facts.message)
+    ours = path is None or path[1].startswith(root)
+    fix = f"{look} && --runs-dir $SCRATCH/runs" if ours else look
+    if named:
+        return certain(facts, cause, fix, *_line(told))
+    return likely(facts, cause, fix, *_line(told), because=f"{ITSELF}, but not on which disk")
+
+
+def _line(told: tuple[re.Match[str], Line | None]) -> tuple[Line, ...]:
+    return (told[1],) if told[1] else ()
+
+
+def data_missing(facts: Facts) -> Finding | None:
+    """The trainer found no data where it looked."""
+    found = NO_DATA.search(facts.message)
+    if not found:
+        return None
+    cause = f"there is no data that the trainer can use: {found[1]}"
+    if data := argument(facts, "--data"):
+        return certain(facts, cause, f"runner data check {quote(data.rpartition('=')[2])}")
+    return certain(facts, cause, "runner data fetch && --data NAME")
+
+
+def file_missing(facts: Facts) -> Finding | None:
+    """A file that the trainer opens is not there, or not in the container."""
+    found = MISSING.search(facts.message)
+    if not found:
+        return None
+    path = found[1] or found[2]
+    cause = f"{who(facts)} opens {path}, which is not there in the container"
+    if path.startswith("/data/") or path == "/data":
+        return certain(facts, cause, "--data FOLDER", because=f"{ITSELF}; --data brings it there")
+    folder = os.path.dirname(path)
+    if folder in ("", "/") or not path.startswith("/"):
+        return certain(facts, cause, edit(facts))
+    cause += "; the container shows only its own files, your home and what is bound"
+    fix = f"ls -l {quote(path)} && --bind {quote(folder)}"
+    return certain(facts, cause, fix, because=f"{ITSELF}; if it is on the node, bind its folder")
+
+
+def read_only(facts: Facts) -> Finding | None:
+    """The trainer writes into the image, or into data, which are read-only."""
+    found = READ_ONLY.search(facts.message)
+    if not found:
+        return None
+    where = f" to {found[1]}" if found[1] else ""
+    cause = (
+        f"{who(facts)} writes{where}, which is read-only: an image cannot be written to; "
+        "OUTPUT_DIR is the folder for what a trainer writes"
+    )
+    return certain(facts, cause, edit(facts))
+
+
+def forbidden(facts: Facts) -> Finding | None:
+    """The user may not read or write that."""
+    found = FORBIDDEN.search(facts.message)
+    if not found:
+        return None
+    path = found[1]
+    cause = f"{who(facts)} may not open {path or 'a file'}: permission denied"
+    if path is None:
+        return certain(facts, cause, edit(facts))
+    return certain(facts, cause, f"ls -ld {quote(path)} {quote(os.path.dirname(path))}; id")
+
+
+def many_files(facts: Facts) -> Finding | None:
+    """The limit of open files of a process is reached."""
+    if not MANY.search(facts.message):
+        return None
+    cause = f"{who(facts)} has more files open than the limit (ulimit -n) allows"
+    fix = f"srun -w {host(facts)} bash -c 'ulimit -n; ulimit -Hn'"
+    return certain(facts, cause, fix)
+
+
+SIGNATURES = (
+    Signature("quota", quota),
+    Signature("disk-full", full_disk),
+    Signature("data-missing", data_missing),
+    Signature("file-missing", file_missing),
+    Signature("read-only", read_only),
+    Signature("permission-denied", forbidden),
+    Signature("too-many-open-files", many_files),
+)

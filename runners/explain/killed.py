@@ -1,0 +1,128 @@
+"""Ranks that a signal ended: for want of memory, by a fault of the program, or from outside."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from .model import Certainty, Facts, Finding, Line, Mark, Signature
+from .words import AGAIN, argument, likely, logs, who
+
+# slurmstepd, where Slurm limits memory by control groups: `Detected 1 oom_kill event in StepId=...`
+OOM = Mark("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill events?")
+OOM_TASK = Mark("Out Of Memory", r"^srun: error: \S+: tasks? [\d,-]+: Out Of Memory")
+# The script's bash: `.../slurm_script: line 51:   868 Killed      srun --mpi=pmix ...`
+LAUNCHER = Mark(" Killed ", r": line \d+: +\d+ Killed +(srun|mpirun|mpiexec|horovodrun)\b")
+BY_SIGNAL = re.compile(r"killed by signal (?P<number>\d+)|died from signal (?P<other>\d+)")
+UNIT = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
+FAULTS = {
+    signal.SIGSEGV: "it read or wrote memory that is not its own",
+    signal.SIGBUS: "a file that it has mapped was cut or written over, or shared memory is full",
+    signal.SIGABRT: "a library gave up; the lines above say why",
+    signal.SIGFPE: "it divided by zero in integers",
+    signal.SIGILL: "its CPU lacks an instruction that the program was compiled for",
+}
+
+
+def out_of_memory(facts: Facts) -> Finding | None:
+    """The kernel killed it, since the job's memory on the node was used up."""
+    lines = [*facts.lines(OOM), *facts.lines(OOM_TASK)]
+    if not lines and facts.state.name != "OUT_OF_MEMORY":
+        return None
+    return Finding(
+        f"{who(facts)} was killed because the job had used up its memory on that node",
+        (*_record(facts), *lines[:3]),
+        _more_memory(facts),
+        Certainty.CERTAIN,
+        "Slurm saw the kernel's out-of-memory killer in the job's control group",
+    )
+
+
+def _more_memory(facts: Facts) -> str:
+    """Return twice what was asked for, or all of the node's: a finer answer needs measuring."""
+    for name in ("--mem", "--mem-per-cpu", "--mem-per-gpu"):
+        found = UNIT.fullmatch(argument(facts, name))
+        if found and int(found[1]):
+            return f"{name} {2 * int(found[1])}{found[2] or 'M'}"
+    return "--mem 0"
+
+
+def crashed(facts: Facts) -> Finding | None:
+    """The program itself crashed, in a library most likely."""
+    number = _number(facts)
+    if number not in FAULTS:
+        return None
+    name = signal.Signals(number).name
+    return likely(
+        facts,
+        f"{who(facts)} crashed with {name}: {FAULTS[signal.Signals(number)]}",
+        logs(facts),
+        *facts.log.last[-5:],
+        because="a program's own fault ends it so; which line it was no signal tells",
+    )
+
+
+def killed(facts: Facts) -> Finding | None:
+    """SIGKILL from somebody: Slurm's own are told otherwise."""
+    if _number(facts) != signal.SIGKILL or facts.state.name != "FAILED":
+        return None
+    return likely(
+        facts,
+        f"{who(facts)} was killed with SIGKILL, from outside of the trainer",
+        AGAIN if facts.saved is None else f"-- --resume {facts.paths.root}",
+        because="no program sends that to itself; Slurm says nothing of memory, so it was the "
+        "node's administrator, a clean-up of the node's, or its kernel for want of memory",
+    )
+
+
+def launcher(facts: Facts) -> Finding | None:
+    """Who starts and holds the ranks was killed, and they ended with it."""
+    line = facts.line(LAUNCHER)
+    found = re.search(LAUNCHER.pattern, line.text) if line else None
+    if not found:
+        return None
+    return Finding(
+        f"{found[1]}, which holds the ranks together, was killed with SIGKILL, and they ended too",
+        (line,),
+        AGAIN if facts.saved is None else f"-- --resume {facts.paths.root}",
+        Certainty.CERTAIN,
+        "the job's script saw it end so; who sent the signal nobody knows",
+    )
+
+
+def unanswered(facts: Facts) -> Finding | None:
+    """Somebody's signal asked a trainer of the user's own to save, and it does not know how."""
+    if "the trainer does not handle it" not in facts.message:
+        return None
+    return Finding(
+        f"{who(facts)} was asked to save and stop by SIGUSR1, which its trainer does not handle",
+        _record(facts),
+        "leave out --signal" if argument(facts, "--signal") else logs(facts),
+        Certainty.CERTAIN,
+        "the signal came through the job's script, and its default action ended the trainer",
+    )
+
+
+def _number(facts: Facts) -> int:
+    """Return the signal that ended the first rank to fail, 0 for none."""
+    if facts.first is None:
+        return 0
+    found = BY_SIGNAL.search(facts.first.how)
+    if found:
+        return int(found["number"] or found["other"])
+    words = facts.first.how.partition(" (")[0]  # srun's: `Segmentation fault (core dumped)`
+    known = (number for number in signal.Signals if signal.strsignal(number) == words)
+    return next(known, 0)
+
+
+def _record(facts: Facts) -> tuple[str | Line, ...]:
+    return facts.first.evidence if facts.first else ()
+
+
+SIGNATURES = (
+    Signature("out-of-memory", out_of_memory, (OOM, OOM_TASK)),
+    Signature("launcher-killed", launcher, (LAUNCHER,)),
+    Signature("signal-not-handled", unanswered),
+    Signature("rank-crashed", crashed),
+    Signature("rank-killed", killed),
+)

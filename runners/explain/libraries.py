@@ -1,0 +1,74 @@
+"""Libraries that do not fit: the C library, the NVIDIA driver, a library that is not there."""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+
+from ..rank.gpu import EXIT_REFUSED
+from .model import Facts, Finding, Line, Mark, Signature
+from .words import certain, likely
+
+GLIBC = re.compile(r"version [`'](GLIBC(?:XX)?_[\d.]+)' not found \(required by ([^)]+)\)")
+NO_LIBRARY = re.compile(r"(lib[\w.+-]+\.so[.\d]*): cannot open shared object file")
+TRY = Mark("  try: ")
+
+
+def driver(facts: Facts) -> Finding | None:
+    """The node's NVIDIA driver does not fit the image: the shim looked before the trainer."""
+    record = facts.first.record if facts.first else None
+    if record is None or record.exit_code != EXIT_REFUSED:
+        return None
+    because = "the rank tried to load the driver's library before the trainer began"
+    fix = "runner doctor --job --nodes 1"
+    if "no NVIDIA driver" in record.message:
+        fix = "--no-nv, leave out --force"
+    return certain(facts, record.message, fix, *_told(facts), because=because)
+
+
+def _told(facts: Facts) -> tuple[Line, ...]:
+    return facts.lines(TRY)[:1]
+
+
+def glibc(facts: Facts) -> Finding | None:
+    """A library from elsewhere needs a newer C or C++ library than the image has."""
+    found = GLIBC.search(facts.message)
+    if not found:
+        return None
+    version, needed_by = found.groups()
+    cause = (
+        f"{needed_by} needs {version}, which the image's own C library does not have: it was "
+        "built on a newer system than the image"
+    )
+    inside = f"apptainer exec {quote(facts.image)} ldd --version"
+    fix = "leave out --bind" if _bound(facts, needed_by) else inside
+    return certain(facts, cause, fix, because="the loader's own words")
+
+
+def _bound(facts: Facts, path: str) -> bool:
+    """Whether the only folder that was asked to be bound holds this file."""
+    words = list(facts.job.words)
+    texts = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-B", "--bind")]
+    targets = [text.split(":")[min(1, text.count(":"))] for text in texts]
+    return len(targets) == 1 and path.startswith(targets[0].rstrip("/") + "/")
+
+
+def library_missing(facts: Facts) -> Finding | None:
+    """A library is not in the image."""
+    found = NO_LIBRARY.search(facts.message)
+    if not found:
+        return None
+    name = found[1]
+    if name.startswith(("libcuda.", "libnvidia")):
+        cause = f"{name} is the NVIDIA driver's, and the driver is not in the container"
+        return certain(facts, cause, "--nv", because="the loader's own words")
+    fix = f"apptainer exec {quote(facts.image)} ldconfig -p"
+    cause = f"the image {facts.image} does not have the library {name}, or not where it is sought"
+    return likely(facts, cause, fix, because="the loader names it; it may also be of another path")
+
+
+SIGNATURES = (
+    Signature("driver-mismatch", driver, (TRY,)),
+    Signature("glibc-mismatch", glibc),
+    Signature("library-missing", library_missing),
+)

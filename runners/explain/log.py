@@ -1,0 +1,185 @@
+"""One pass over a job's log, a piece at a time: gigabytes are read in little memory.
+
+Of each kind of line only the first ones of each rank are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from .. import lost
+from .model import Line, LogFacts, Lost, Mark
+
+PIECE = 1 << 20  # bytes
+KEPT = 2  # lines of each rank for each mark
+KEPT_OF_NOBODY = 64
+LAST = 60  # lines of the rank that failed first
+LONGEST = 400  # characters of a line
+LABEL = re.compile(r"(\d+)@(\S+) \| ")
+# Where a job that came back begins anew: what stands before was another start's.
+AGAIN = b"runner: start "
+# From here on srun itself ends the ranks.
+ENDING = (Mark("Terminating StepId=", r"^srun: "), Mark("Job step aborted", r"^srun: "))
+TOLD = Mark("runner: rank ", r"^runner: rank (\d+)@(\S+) failed: ")
+# `srun: error: ...`, Open MPI's and PALS' words for it
+LOST = (Mark("srun: error: "), Mark("noticed that process rank"), Mark(": rank ", r"died|exited"))
+# What an error looks like: an exception's last line, a C++ abort, a program's own word, Apptainer's
+LOOKS = r"^\s*(?:[\w.]*(?:Error|Exception|Interrupt)\b|terminate called|FATAL\b|error:|fatal:)"
+BASH = r"^/\S*: line \d+: .+"
+SLURM = r"^(?:srun|slurmstepd): error: (?!\S+: tasks? )"
+ERRORS = (
+    Mark("Error", LOOKS),
+    Mark("Exception", LOOKS),
+    Mark("terminate called", LOOKS),
+    Mark("FATAL", LOOKS),
+    Mark("error:", rf"{LOOKS}|{SLURM}|: fatal error: "),
+    Mark(": line ", BASH),
+    Mark("core dumped"),
+)
+
+
+def read(path: Path, marks: Sequence[Mark], rank: str = "", name: str = "logs/job.log") -> LogFacts:
+    """Return what the log holds of the marks; nothing when there is no log.
+
+    `rank` is `rank@host` of the one whose last lines are wanted, "" for those of nobody; `name` is
+    the log's in evidence. Raises OSError when it is there and cannot be read.
+    """
+    wanted = tuple(dict.fromkeys((*marks, TOLD, *ENDING, *LOST, *ERRORS)))
+    reader = _Reader(wanted, f"{rank} | ".encode() if rank else b"", name)
+    try:
+        for piece in _pieces(path):
+            reader.take(piece)
+    except FileNotFoundError:
+        return LogFacts()
+    return reader.facts()
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """Yield the file in pieces of whole lines; a line longer than a piece is cut into several."""
+    with path.open("rb") as file:
+        rest = b""
+        while chunk := file.read(PIECE):
+            rest += chunk
+            end = rest.rfind(b"\n") + 1 or (len(rest) if len(rest) > PIECE else 0)
+            if end:
+                yield rest[:end]
+                rest = rest[end:]
+        if rest:
+            yield rest
+
+
+class _Reader:
+    """What has been found so far."""
+
+    def __init__(self, marks: Sequence[Mark], label: bytes, name: str) -> None:
+        self.marks = [(mark, mark.words.encode(), re.compile(mark.pattern)) for mark in marks]
+        self.label, self.name = label, name
+        self.lines = self.size = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.hits: dict[Mark, list[Line]] = {}
+        self.counts: dict[tuple[Mark, int | None], int] = {}
+        self.last: list[Line] = []
+
+    def take(self, piece: bytes) -> None:
+        """Take the next lines."""
+        again = _begins(piece)
+        if again > 0:
+            self.lines += piece.count(b"\n", 0, again)
+            self.size += again
+            piece = piece[again:]
+        if again >= 0:
+            self._begin()
+        for mark, words, pattern in self.marks:
+            self._look(piece, mark, words, pattern)
+        self.last = (self.last + self._tail(piece))[-LAST:]
+        self.lines += piece.count(b"\n")
+        self.size += len(piece)
+
+    def _look(self, piece: bytes, mark: Mark, words: bytes, pattern: re.Pattern[str]) -> None:
+        at = piece.find(words)
+        while at >= 0:
+            start, end = piece.rfind(b"\n", 0, at) + 1, piece.find(b"\n", at)
+            end = len(piece) if end < 0 else end
+            self._keep(piece, start, end, mark, pattern)
+            at = piece.find(words, end)
+
+    def _keep(
+        self, piece: bytes, start: int, end: int, mark: Mark, pattern: re.Pattern[str]
+    ) -> None:
+        rank, host, text = _parted(piece[start : min(end, start + LONGEST)])
+        count = self.counts.get((mark, rank), 0)
+        # The lines of no rank are those of Slurm and of the runtime, which may name any rank.
+        if count < (KEPT if rank is not None else KEPT_OF_NOBODY) and pattern.search(text):
+            self.counts[mark, rank] = count + 1
+            number = self.lines + piece.count(b"\n", 0, start) + 1
+            self.hits.setdefault(mark, []).append(Line(number, text, rank, host, self.name))
+
+    def _tail(self, piece: bytes) -> list[Line]:
+        """Return the piece's last lines of the rank that is looked at."""
+        found: list[Line] = []
+        number, end = self.lines + piece.count(b"\n") + 1, len(piece)
+        for start, stop in islice(_from_the_end(piece, self.label), LAST):
+            number, end = number - piece.count(b"\n", start, end), start
+            rank, host, text = _parted(piece[start : min(stop, start + LONGEST)])
+            found.append(Line(number, text, rank, host, self.name))
+        return found[::-1]
+
+    def facts(self) -> LogFacts:
+        """Return what was found."""
+        hits = {mark: tuple(lines) for mark, lines in self.hits.items()}
+        errors = sorted({line for mark in ERRORS for line in hits.get(mark, ())}, key=_number)
+        told = [(re.search(TOLD.pattern, line.text), line) for line in hits.get(TOLD, ())]
+        failed = {int(match.group(1)): line.number for match, line in told if match}
+        ending = min((one.number for mark in ENDING for one in hits.get(mark, ())), default=None)
+        gone = [line for mark in LOST for line in hits.get(mark, ())]
+        gone = [line for line in gone if ending is None or line.number < ending]
+        return LogFacts(
+            hits, tuple(errors), tuple(self.last), failed, _lost(gone), self.lines, self.size
+        )
+
+
+def _begins(piece: bytes) -> int:
+    """Return where the last start within a piece begins, -1 where none does."""
+    at = piece.rfind(b"\n" + AGAIN) + 1
+    return at if at > 0 else (0 if piece.startswith(AGAIN) else -1)
+
+
+def _from_the_end(piece: bytes, label: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where the lines that begin with a label start and stop, the last one first."""
+    end = len(piece.rstrip(b"\n"))
+    while end > 0:
+        start = piece.rfind(b"\n" + label, 0, end) + 1
+        if start == 0 and not piece.startswith(label):
+            return
+        stop = piece.find(b"\n", start)
+        yield start, stop if stop >= 0 else len(piece)
+        end = start - 1
+
+
+def _number(line: Line) -> int:
+    return line.number
+
+
+def _parted(raw: bytes) -> tuple[int | None, str, str]:
+    """Return rank, host and text of a line."""
+    text = raw.decode("utf-8", "replace").rstrip("\r")
+    label = LABEL.match(text)
+    if not label:
+        return None, "", text
+    return int(label.group(1)), label.group(2), text[label.end() :]
+
+
+def _lost(lines: Sequence[Line]) -> tuple[Lost, ...]:
+    """Return the ranks that somebody says were lost, in the order of the log."""
+    found = []
+    for line in sorted(set(lines), key=_number):
+        named = lost.parse(line.text)
+        if named:
+            ranks, host, how = named
+            found += [Lost(rank, host, how, line) for rank in ranks]
+    return tuple(found)

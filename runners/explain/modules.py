@@ -1,0 +1,127 @@
+"""An import fails: a module is missing, hidden by a file, or not the image's own."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from shlex import quote
+
+from .model import Facts, Finding, Line, Mark, Signature
+from .words import PLACE, argument, certain, edit, likely, who
+
+MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[^']+)'")
+HIDDEN = re.compile(r"No module named '[^']+'; '([^']+)' is not a package")
+HALF = re.compile(r"partially initialized module '([^']+)'")
+IMPORTING = re.compile(r"(?:ImportError|AttributeError|ModuleNotFoundError|SystemError): ")
+# Modules that trainers often want; most packages of the index are called as their modules are.
+ALIKE = """
+accelerate albumentations datasets deepspeed einops evaluate h5py jax lightning matplotlib mlflow
+monai nltk numba numpy omegaconf optuna pandas peft pyarrow pytorch_lightning requests rich
+safetensors scipy seaborn sentencepiece spacy tensorboard tensorboardX tensorflow timm tokenizers
+torch torchaudio torchmetrics torchvision tqdm transformers wandb webdataset xarray zarr
+"""
+PACKAGES = {
+    **{name: name for name in ALIKE.split()},
+    "cv2": "opencv-python-headless",
+    "dotenv": "python-dotenv",
+    "hydra": "hydra-core",
+    "PIL": "pillow",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+HOME = re.compile(r"/\.local/lib/python|/\.conda/|/(?:mini|ana)(?:conda|forge)3?/")
+# Lmod's words, those of Environment Modules, bash's where the shell has no `module`, and our own.
+NOT_LOADED = Mark("runner: no module ", r"^runner: no module (\S+): ")
+NO_COMMAND = Mark("module: command not found")
+
+
+def hidden_module(facts: Facts) -> Finding | None:
+    """A file of the user's has the name of a module, and is imported in its place."""
+    found = HIDDEN.search(facts.message) or HALF.search(facts.message)
+    if not found:
+        return None
+    file = f"{found[1].partition('.')[0]}.py"
+    cause = f"a file of yours named {file} is imported in place of the module {found[1]}"
+    fix = f"find . -name {quote(file)}"
+    if HIDDEN.search(facts.message):
+        return certain(facts, cause, fix)
+    return likely(facts, cause, fix, because="or two modules import each other, which looks alike")
+
+
+def import_leak(facts: Facts) -> Finding | None:
+    """Python took a package from the user's home, which is not the image's."""
+    leaked = _from_home(facts)
+    if leaked is None or not IMPORTING.search(facts.message):
+        return None
+    cause = (
+        f"{who(facts)} imported a package from your home, not the image's: {leaked.text.strip()}"
+    )
+    fix = "--apptainer-arg=--no-home"
+    if "PYTHONPATH" in " ".join(facts.job.words):
+        fix = "--env PYTHONPATH="
+    because = "the import that failed was within that folder"
+    return certain(facts, cause, fix, leaked, because=because)
+
+
+def _from_home(facts: Facts) -> Line | None:
+    """Return the innermost line of the last traceback, if it is of a package in a home."""
+    for line in reversed(facts.log.last):
+        if PLACE.match(line.text):
+            return line if HOME.search(line.text) else None
+    return None
+
+
+def no_horovod(facts: Facts) -> Finding | None:
+    """The image has no Horovod, or not for this framework."""
+    found = MISSING.search(facts.message)
+    if not found or found["name"].partition(".")[0] != "horovod":
+        return None
+    cause = f"the image {facts.image} has no {found['name']}"
+    return certain(facts, cause, "--image horovod_cpu.sif")
+
+
+def python_module(facts: Facts) -> Finding | None:
+    """The trainer imports what the image does not have.
+
+    Only well-known names are offered for installing: behind others may be anybody's package.
+    """
+    found = MISSING.search(facts.message)
+    if not found:
+        return None
+    name = found["name"].partition(".")[0]
+    cause = f"Python in the image {facts.image} has no module {found['name']}"
+    if name in PACKAGES:
+        fix = (
+            f"echo {PACKAGES[name]} >> more.txt && runner build --from {quote(facts.image)} "
+            "-r more.txt -o more.sif && --image ./more.sif"
+        )
+        return certain(facts, cause, fix)
+    near = difflib.get_close_matches(name, PACKAGES, n=1, cutoff=0.75)
+    cause += f"; did you mean {near[0]}?" if near else ", and the trainer's folder has none"
+    return certain(facts, cause, edit(facts))
+
+
+def environment_module(facts: Facts) -> Finding | None:
+    """An environment module of the site could not be loaded."""
+    line = next(iter(facts.lines(NOT_LOADED)), None)
+    if line is None or facts.first:
+        return None
+    found = re.search(NOT_LOADED.pattern, line.text)
+    name = found[1] if found else argument(facts, "--module")
+    shell = next(iter(facts.lines(NO_COMMAND)), None)
+    cause = f"the module {name} could not be loaded on the node"
+    cause += ": its shells have no `module` command" if shell else ""
+    fix = "leave out --module" if shell else f"module spider {quote(name)} || module avail"
+    before = (shell,) if shell else facts.log.last[-6:-1]
+    because = "the job's script ended there, before any rank"
+    return certain(facts, cause, fix, *before, line, because=because)
+
+
+SIGNATURES = (
+    Signature("import-leak", import_leak),
+    Signature("hidden-module", hidden_module),
+    Signature("no-horovod", no_horovod),
+    Signature("python-module-missing", python_module),
+    Signature("environment-module-missing", environment_module, (NOT_LOADED, NO_COMMAND)),
+)

@@ -1,0 +1,34 @@
+"""No room left where the run writes: nobody could record it, but it can be seen."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from .model import Certainty, Facts, Finding, Mark, Signature
+
+TOO_LITTLE = 2**20  # bytes: less than the log and the records of an end
+WARNED = Mark(
+    "No space left on device", "^(?:warning: |runner: )"
+)  # trainers' words, and the shim's
+
+
+def full(facts: Facts) -> Finding | None:
+    """The file system of the run's folder is full at this moment, or was when the ranks wrote."""
+    now = facts.free is not None and facts.free < TOO_LITTLE
+    lines = facts.lines(WARNED)
+    if not now and (not lines or facts.message):
+        return None
+    root = str(facts.paths.root)
+    free = (
+        (f"{facts.free // 1024} KiB are free there now",) if now and facts.free is not None else ()
+    )
+    return Finding(
+        f"no space left where the run writes, {root}: records and the end of the log are lost",
+        (*free, *(lines[:3] or facts.log.last[-3:])),
+        f"df -h {quote(root)}",
+        Certainty.LIKELY,
+        "the job failed without a word of another cause",
+    )
+
+
+SIGNATURES = (Signature("disk-full", full, (WARNED,)),)

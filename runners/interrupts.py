@@ -1,0 +1,71 @@
+"""Signals to the command itself: all end it alike, but not between sbatch and its answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+# Ctrl-C, `kill`, a closed terminal, and what Slurm sends before a time limit to whoever asks for it
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The command was ended by a signal, and there is nobody to ask. `words` say what it left."""
+
+    def __init__(self, code: int, words: str = "") -> None:
+        super().__init__(words)
+        self.code, self.words = code, words
+
+
+def listen() -> None:
+    """From now on the other signals interrupt as Ctrl-C does, so that there is a last word."""
+    for number in SIGNALS[1:]:
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(128 + number)
+
+
+def code(told: KeyboardInterrupt) -> int:
+    """Return the exit code for it, as the shell counts."""
+    return told.code if isinstance(told, Interrupted) else 128 + signal.SIGINT
+
+
+@contextmanager
+def saying(words: str) -> Iterator[None]:
+    """Let the last word be this, if the block is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt as told:
+        raise Interrupted(code(told), words) from None
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Let signals wait until the end of the block.
+
+    A job that Slurm has taken, and whose number was not written down, would run unknown to all.
+    """
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        print("runner: ends when Slurm has answered", file=sys.stderr)
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        if before[number] != signal.SIG_IGN:
+            signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            signal.signal(number, before[number])
+        if came:
+            os.kill(os.getpid(), came[0])

@@ -1,0 +1,156 @@
+"""What one run says of its speed, from what it left on disk. Pure but for reading its files."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ..jobs import JobPaths, read_json
+from . import timeline
+
+PER_SECOND = "_per_s"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One finished run. Rates are `unit`s per second of all ranks together.
+
+    `rates` are those of the steady epochs, `rate` is theirs as a whole: what was trained on over
+    the seconds it took. Seconds that no record tells are None. `launch_seconds` go from the
+    start of the job's script to the trainer's first step, of which `startup_seconds` are those
+    since the trainer began to import; `job_seconds` are the whole script's. `training_seconds` is
+    the sum of all epochs, `steady_seconds` that of the steady ones, in which gradients moved for
+    `exchange_seconds` and only waited for other ranks for `waiting_seconds` (see `timeline`).
+    """
+
+    nodes: int
+    variant: str
+    repeat: int
+    folder: str
+    ranks: int
+    unit: str
+    rate: float
+    rates: tuple[float, ...]
+    epochs: int
+    epoch_seconds: float | None
+    first_epoch_seconds: float | None
+    training_seconds: float
+    steady_seconds: float = 0.0
+    exchange_seconds: float | None = None
+    waiting_seconds: float | None = None
+    startup_seconds: float | None = None
+    launch_seconds: float | None = None
+    job_seconds: float | None = None
+    accuracy: float | None = None
+    loss: float | None = None
+    hosts: tuple[str, ...] = ()
+    device: str = ""
+    threads: int | None = None
+    controller: str = ""
+    exchange: str = ""
+    resumed: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    finished: str = ""
+
+
+class NotMeasured(Exception):
+    """Why a run that has ended tells no speed."""
+
+
+def read(
+    paths: JobPaths, nodes: int, variant: str, repeat: int, drop: int, trace: str = ""
+) -> Measured:
+    """Return what a run measured, without its first `drop` epochs; raise NotMeasured.
+
+    `trace` is the name of Horovod's timeline in the run's folder, "" for none.
+    """
+    result = read_json(paths.result)
+    if not isinstance(result, dict):
+        raise NotMeasured("the trainer wrote no result.json")
+    epochs = _epochs(paths.root / "metrics.jsonl")
+    steady = epochs[drop:]
+    unit = _unit(result)
+    rates = tuple(epoch[f"{unit}{PER_SECOND}"] for epoch in steady)
+    seconds = [epoch["seconds"] for epoch in steady]
+    if not epochs:
+        rate = result.get(f"{unit}{PER_SECOND}")
+    else:
+        rate = sum(r * s for r, s in zip(rates, seconds)) / sum(seconds) if steady else None
+    if not rate:
+        raise NotMeasured(f"nothing is left of {len(epochs)} epochs after {drop} of warm-up")
+    return Measured(
+        nodes=nodes, variant=variant, repeat=repeat, folder=paths.root.name, unit=unit, rate=rate,
+        rates=rates, epochs=len(epochs), training_seconds=sum(e["seconds"] for e in epochs),
+        epoch_seconds=statistics.median(seconds) if seconds else None,
+        first_epoch_seconds=epochs[0]["seconds"] if epochs else None,
+        steady_seconds=sum(seconds), **_exchange(paths.root / trace, epochs[:drop]),
+        **_circumstances(result), **_times(result, read_json(paths.exit) or {}),
+    )  # fmt: skip
+
+
+def _epochs(path: Path) -> list[dict[str, Any]]:
+    """Return the whole epochs of metrics.jsonl; a line that was cut is left out."""
+    found = []
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    for line in text.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and event.get("event") == "epoch" and event.get("seconds"):
+            found.append(event)
+    return found
+
+
+def _exchange(trace: Path, dropped: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the seconds of exchange after the epochs that were dropped."""
+    ended = dropped[-1].get("time") if dropped else None
+    since = datetime.fromisoformat(ended).timestamp() if ended else 0.0
+    found = timeline.read(trace, since)
+    if found is None:
+        return {}
+    return {"exchange_seconds": found.moving, "waiting_seconds": found.waiting}
+
+
+def _unit(result: Mapping[str, Any]) -> str:
+    """Return what is counted per second: the first such number of the result names it."""
+    names = [n for n, v in result.items() if n.endswith(PER_SECOND) and isinstance(v, (int, float))]
+    if not names:
+        nothing = [n for n in result if n.endswith(PER_SECOND)]
+        if nothing:
+            return nothing[0][: -len(PER_SECOND)]
+        raise NotMeasured("result.json has no number such as samples_per_s")
+    return names[0][: -len(PER_SECOND)]
+
+
+def _circumstances(result: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("startup_seconds", "accuracy", "loss", "threads", "device", "controller", "exchange")
+    kept = {name: result[name] for name in names if result.get(name) is not None}
+    hosts: Sequence[str] = result.get("hosts") or ()
+    return {
+        **kept,
+        "ranks": int(result.get("world_size") or len(hosts) or 1),
+        "hosts": tuple(hosts),
+        "resumed": bool(result.get("resumed_at_steps")),
+        "versions": result.get("versions") or {},
+        "finished": result.get("finished") or "",
+    }
+
+
+def _times(result: Mapping[str, Any], ended: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the seconds from the script's start to the first step, and to the end.
+
+    The script's clock is that of the job's first node, as the trainer's on rank 0 is.
+    """
+    began, first = ended.get("began"), result.get("first_step_unix_time")
+    found: dict[str, Any] = {}
+    if began and first:
+        found["launch_seconds"] = max(0.0, first - began)
+    if began and ended.get("time"):
+        found["job_seconds"] = max(0.0, ended["time"] - began)
+    return found

@@ -1,0 +1,59 @@
+"""Published scaling numbers, each with its source (references.toml)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..config import read_toml
+from ..errors import UsageError, nearest
+
+FILE = Path(__file__).parent / "references.toml"
+TOO_GOOD = 1.05
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One published series: ranks and the efficiency at each, relative to its smallest size."""
+
+    name: str
+    title: str
+    source: str
+    ranks: tuple[int, ...]
+    efficiency: tuple[float, ...]
+    seconds: tuple[float, ...] = ()
+    total: bool = False
+
+    @property
+    def doubt(self) -> str:
+        """What makes it hard to believe or to compare; "" for nothing."""
+        if max(self.efficiency) > TOO_GOOD:
+            return f"{max(self.efficiency):.0%} at its best: the smallest size was slow or cold"
+        return "start-up is in it" if self.total else ""
+
+
+def known() -> dict[str, Reference]:
+    """Return all references by name."""
+    return {name: _reference(name, table) for name, table in read_toml(FILE).items()}
+
+
+def _reference(name: str, table: dict[str, Any]) -> Reference:
+    ranks, seconds = table["ranks"], table.get("seconds", ())
+    # Seconds for the same work: the throughput is their inverse.
+    reckoned = [seconds[0] / s / (n / ranks[0]) for n, s in zip(ranks, seconds)]
+    return Reference(
+        name, table["title"], table["source"], tuple(ranks),
+        tuple(table.get("efficiency", reckoned)), tuple(seconds), table.get("total", False),
+    )  # fmt: skip
+
+
+def chosen(names: Sequence[str]) -> list[Reference]:
+    """Return the references of these names, "all" for every one; raise UsageError for no such."""
+    there = known()
+    for name in names:
+        if name != ALL and name not in there:
+            raise UsageError(f"--reference {name}: there is none", nearest(name, [*there, ALL]))
+    return [each for name, each in there.items() if name in names or ALL in names]

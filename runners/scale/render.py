@@ -1,0 +1,38 @@
+"""Writes all that a study shows, from its folder. Needs the extra packages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from ..errors import SystemFault
+from . import page, plot, references, tables
+from .report import Failed, Report, build
+from .study import Asked, Stand, Standing, StudyPaths
+
+
+def study(paths: StudyPaths, asked: Asked, standing: Sequence[Standing]) -> Report:
+    """Write results.csv, results.json, the drawings and the page; return what they show.
+
+    Raises SystemFault for what cannot be written; each file is whole, the old one or the new one.
+    """
+    report = build(
+        asked.question,
+        [each.measured for each in standing if each.measured],
+        references.chosen(asked.references),
+        [Failed(_name(each), each.reason) for each in standing if each.stand is Stand.FAILED],
+        sum(each.stand in (Stand.TO_DO, Stand.OPEN) for each in standing),
+        asked.command,
+    )
+    try:
+        tables.write(report, paths.csv, paths.json)
+        if report.points:
+            plot.write(report, paths.png, paths.svg)
+        page.write(report, paths.page, time.time())
+    except OSError as error:
+        raise SystemFault(f"cannot write into {paths.root}", str(error)) from None
+    return report
+
+
+def _name(each: Standing) -> str:
+    return each.paths.root.name if each.paths else each.point.key

@@ -1,0 +1,112 @@
+"""A study's results as one value: all that tables, drawings and the page show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .cautions import Caution, cautions
+from .fits import Fit, fits
+from .measure import Measured
+from .question import Question
+from .references import Reference
+from .summary import Comparison, Summary, comparisons, summaries
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run that ended without a measurement, and why."""
+
+    folder: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything known of a study; `waiting` counts the runs that are to come."""
+
+    question: Question
+    points: tuple[Summary, ...]
+    fits: tuple[Fit, ...]
+    comparisons: tuple[Comparison, ...]
+    cautions: tuple[Caution, ...]
+    references: tuple[Reference, ...]
+    failed: tuple[Failed, ...]
+    waiting: int
+    command: str
+
+    @property
+    def runs(self) -> list[Measured]:
+        """All measured runs, by point."""
+        return [run for point in self.points for run in point.runs]
+
+    @property
+    def unit(self) -> str:
+        """What is counted per second."""
+        return self.points[0].unit if self.points else "samples"
+
+    @property
+    def title(self) -> str:
+        """What it is about, in a line."""
+        trainers = {dict(way.settings).get("trainer") for way in self.question.variants} - {None}
+        names = ", ".join(sorted(map(str, trainers))) or self.question.trainer
+        kind = "strong" if self.question.strong else "weak"
+        return f"{names}: {kind} scaling"
+
+    def by_variant(self) -> dict[str, list[Summary]]:
+        """Return the points of each variant."""
+        found: dict[str, list[Summary]] = {}
+        for point in self.points:
+            found.setdefault(point.variant, []).append(point)
+        return found
+
+    def sizes(self) -> list[int]:
+        """Return the numbers of ranks that were measured."""
+        return sorted({point.ranks for point in self.points})
+
+    def software(self) -> dict[str, str]:
+        """Return what was used, by name: versions, devices and controllers of all runs."""
+        found: dict[str, dict[str, None]] = {}
+        for run in self.runs:
+            device = f"{run.device}, {run.threads} threads a rank" if run.threads else run.device
+            told = {"device": device, "controller": run.controller, **run.versions}
+            for name, value in told.items():
+                found.setdefault(name, {})[str(value)] = None
+        return {name: "; ".join(values) for name, values in found.items() if any(values)}
+
+    def name_of(self, point: Summary) -> str:
+        """Return a point's name, short."""
+        size = f"{point.nodes}x{point.ranks // point.nodes}" if self._uneven() else point.nodes
+        return f"{size} {point.variant}".strip()
+
+    def _uneven(self) -> bool:
+        return len({point.ranks / point.nodes for point in self.points}) > 1
+
+    def best_fit(self, variant: str) -> Fit | None:
+        """Return the law to draw: the one with most weights that something tested, else the first.
+
+        With as many weights as sizes a law goes through every point and tells nothing new.
+        """
+        own = [fit for fit in self.fits if fit.variant == variant]
+        tested = [fit for fit in own if not fit.exact]
+        return tested[-1] if tested else next(iter(own), None)
+
+
+def build(
+    question: Question, runs: Sequence[Measured], references: Sequence[Reference],
+    failed: Sequence[Failed] = (), waiting: int = 0, command: str = "",
+) -> Report:  # fmt: skip
+    """Return the report of the runs that were measured."""
+    labels = [way.label for way in question.variants]
+    ordered = sorted(runs, key=lambda run: (labels.index(run.variant), run.ranks, run.repeat))
+    points = summaries(ordered)
+    laws = [
+        fit
+        for label in labels
+        for fit in fits([run for run in ordered if run.variant == label], question.strong)
+    ]
+    return Report(
+        question, tuple(points), tuple(laws), tuple(comparisons(points)),
+        tuple(cautions(points, question.repeats)), tuple(references), tuple(failed), waiting,
+        command,
+    )  # fmt: skip

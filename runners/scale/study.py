@@ -1,0 +1,277 @@
+"""A study on disk: what was asked, and how each of its runs stands.
+
+The runs' folders are the state: `runs/KEY` is the first attempt at a point, `runs/KEY.2` the next.
+Nothing else is remembered, so a study that was interrupted in any way goes on from what is there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shlex
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from .. import jobs
+from ..errors import NotFound, Refused, SystemFault, UsageError
+from ..jobs import JobPaths
+from ..transfer.alone import NO_LOCKS
+from . import measure
+from .measure import Measured, NotMeasured
+from .question import Point, Question, as_json, from_json
+
+SCHEMA = 1
+# What may grow from one call to the next, and what only says how the runs are started or read.
+MAY_CHANGE = ("sizes", "variants", "repeats", "drop", "together")
+
+
+@dataclass(frozen=True)
+class StudyPaths:
+    """Every path of a study, below its folder `root`."""
+
+    root: Path
+
+    @property
+    def asked(self) -> Path:
+        """The question, and the command that asked it."""
+        return self.root / "study.json"
+
+    @property
+    def runs(self) -> Path:
+        """The runs' folders, as those of any launch."""
+        return self.root / "runs"
+
+    @property
+    def csv(self) -> Path:
+        """A line for each run."""
+        return self.root / "results.csv"
+
+    @property
+    def json(self) -> Path:
+        """All that is known."""
+        return self.root / "results.json"
+
+    @property
+    def png(self) -> Path:
+        """The drawings, for slides."""
+        return self.root / "scaling.png"
+
+    @property
+    def svg(self) -> Path:
+        """The drawings, for print."""
+        return self.root / "scaling.svg"
+
+    @property
+    def page(self) -> Path:
+        """All in one page."""
+        return self.root / "index.html"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the `runner scale` that is at work on it."""
+        return self.root / ".lock"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What study.json holds: the question, the command in words, where it was typed, references."""
+
+    question: Question
+    words: tuple[str, ...]
+    cwd: str
+    references: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """The command, to be typed again."""
+        return shlex.join(["runner", *self.words])
+
+
+class Stand(Enum):
+    """How a point stands."""
+
+    TO_DO = "to do"
+    OPEN = "open"
+    MEASURED = "measured"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A point, its last attempt, and what came of it: a measurement, or why there is none."""
+
+    point: Point
+    stand: Stand
+    paths: JobPaths | None = None
+    measured: Measured | None = None
+    reason: str = ""
+
+
+def load(paths: StudyPaths) -> Asked:
+    """Read a study; raise NotFound where there is none, SystemFault for an unreadable one."""
+    value = jobs.read_json(paths.asked)
+    if value is None:
+        raise NotFound(f"{paths.root} is no scaling study", f"{paths.asked} does not exist")
+    try:
+        question = from_json(value["question"])
+        words, references = tuple(value["words"]), tuple(value["references"])
+        return Asked(question, words, value["cwd"], references)
+    except (KeyError, TypeError, UsageError) as error:
+        raise SystemFault(f"cannot read {paths.asked}", f"{error!r}") from None
+
+
+def begin(paths: StudyPaths, asked: Asked) -> Asked:
+    """Write down a new study, or return the one that is there, grown to what is asked now.
+
+    Raises UsageError when the one that is there asks something else.
+    """
+    if paths.asked.exists():
+        old = load(paths)
+        references = asked.references or old.references
+        asked = replace(asked, question=_grown(old, asked, paths.root), references=references)
+    try:
+        paths.runs.mkdir(parents=True, exist_ok=True)
+        save(paths, asked)
+    except OSError as error:
+        raise SystemFault(f"cannot write {paths.asked}", str(error.strerror)) from None
+    return asked
+
+
+def save(paths: StudyPaths, asked: Asked) -> None:
+    """Write study.json, whole or not at all."""
+    record = {"question": as_json(asked.question), "words": asked.words, "cwd": asked.cwd}
+    jobs.write_json(paths.asked, {"schema": SCHEMA, **record, "references": asked.references})
+
+
+def _grown(old: Asked, new: Asked, folder: Path) -> Question:
+    """Return the new question with the old one's points in it."""
+    before, now = (json.loads(json.dumps(as_json(each.question))) for each in (old, new))
+    changed = [name for name in now if before[name] != now[name] and name not in MAY_CHANGE]
+    if changed:
+        evidence = [f"{n}: {_told(before[n])} there, {_told(now[n])} now" for n in changed]
+        raise UsageError(
+            f"{folder} holds another study", "\n".join(evidence), f"--study {folder}-2"
+        )
+    one, other = old.question, new.question
+    return replace(
+        other,
+        sizes=tuple(sorted({*one.sizes, *other.sizes})),
+        variants=tuple(dict.fromkeys([*one.variants, *other.variants])),
+        repeats=max(one.repeats, other.repeats),
+    )
+
+
+def _told(value: Any) -> str:
+    return shlex.join(value) if isinstance(value, list) else json.dumps(value)
+
+
+def look(paths: StudyPaths, question: Question, known: Mapping[str, Standing]) -> list[Standing]:
+    """Return how each point stands; those that have ended and are `known` by key are not read."""
+    folders = _attempts(paths.runs)
+    ended = (Stand.MEASURED, Stand.FAILED)
+    found = []
+    for point in question.points():
+        before = known.get(point.key)
+        attempts = folders.get(point.key, [])
+        if before and before.stand in ended and attempts and before.paths == attempts[-1]:
+            found.append(before)
+        else:
+            found.append(_standing(point, attempts, question))
+    return found
+
+
+def _attempts(runs: Path) -> dict[str, list[JobPaths]]:
+    """Return the attempts at each point, by key, the first one first."""
+    numbered: dict[str, list[tuple[int, Path]]] = {}
+    for folder in runs.iterdir() if runs.is_dir() else ():
+        match = re.fullmatch(r"(.+-r\d+)(?:\.(\d+))?", folder.name)
+        if match:
+            numbered.setdefault(match[1], []).append((int(match[2] or 1), folder))
+    return {key: [JobPaths(path) for _, path in sorted(each)] for key, each in numbered.items()}
+
+
+def next_attempts(paths: StudyPaths, points: Sequence[Point]) -> list[JobPaths]:
+    """Return, for each point, the folder for one more attempt at it."""
+    before = _attempts(paths.runs)
+    counts = [len(before.get(point.key, [])) for point in points]
+    names = [f"{p.key}.{n + 1}" if n else p.key for p, n in zip(points, counts)]
+    return [JobPaths(paths.runs / name) for name in names]
+
+
+def _standing(point: Point, attempts: Sequence[JobPaths], question: Question) -> Standing:
+    """Return the measurement of the first attempt that has one, else how the last one stands."""
+    found = [_attempt(point, each, question) for each in attempts]
+    measured = [each for each in found if each.stand is Stand.MEASURED]
+    return (measured or found[-1:] or [Standing(point, Stand.TO_DO)])[0]
+
+
+def _attempt(point: Point, paths: JobPaths, question: Question) -> Standing:
+    code = jobs.exit_code(paths)
+    if code is None:
+        return _without_record(point, paths)
+    if code != 0:
+        return Standing(point, Stand.FAILED, paths, reason=_why(paths, f"exit code {code}"))
+    try:
+        of, trace = (point.size.nodes, point.variant.label, point.repeat), question.trace
+        found = measure.read(paths, *of, question.drop, trace)
+    except NotMeasured as why:
+        return Standing(point, Stand.FAILED, paths, reason=str(why))
+    return Standing(point, Stand.MEASURED, paths, found)
+
+
+def _without_record(point: Point, paths: JobPaths) -> Standing:
+    """A run without a job is one that waits in its study's allocation, or was never submitted."""
+    if not paths.job.exists():
+        return Standing(point, Stand.TO_DO, paths)
+    state = jobs.load(paths).state
+    if not state:
+        return Standing(point, Stand.OPEN, paths)
+    return Standing(point, Stand.FAILED, paths, reason=_why(paths, jobs.JobState[state].value))
+
+
+def _why(paths: JobPaths, else_: str) -> str:
+    failure = jobs.first_failure(paths)
+    if failure is None:
+        return else_
+    who = "" if failure["rank"] is None else f"rank {failure['rank']}@"
+    return f"{who}{failure['host']}: {failure['message']}"
+
+
+@contextmanager
+def alone(paths: StudyPaths) -> Iterator[None]:
+    """Hold the study against a second `runner scale`; raise Refused when there is one.
+
+    Where the file system has no locks it goes on without (runners/transfer/alone.py says where).
+    """
+    try:
+        paths.root.mkdir(parents=True, exist_ok=True)
+        file = paths.lock.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise SystemFault(f"cannot write {paths.lock}", str(error.strerror)) from None
+    with file:
+        _take(file, paths)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
+
+
+def _take(file: Any, paths: StudyPaths) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        holder = file.read(200) or "another process"
+        raise Refused(
+            f"{holder} is at work on {paths.root}", remedy="again when it has ended"
+        ) from None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise SystemFault(f"cannot lock {paths.lock}", str(error.strerror)) from None

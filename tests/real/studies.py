@@ -1,0 +1,55 @@
+"""`runner scale` on the test cluster, with the extra packages that it needs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cluster.state import State
+
+from .conftest import IMAGE, Login, on_cluster
+
+GLIBC = ("2014", "_2_17", "_2_27", "_2_28")
+PYTHON = "/opt/runner/bin/python"
+PACKAGES = ("matplotlib>=3.7", "jinja2>=3.1", "scipy>=1.11")
+
+
+@contextmanager
+def extra_packages() -> Iterator[str]:
+    """The extra packages in a folder of ada's: fetched here, installed by the cluster's Python."""
+    folder = on_cluster(["mktemp", "-d", "/scratch/ada/extra.XXXXXX"]).stdout.strip()
+    try:
+        _fetch(State.locate().scratch / "ada" / Path(folder).name / "wheels")
+        words = ["--quiet", "--no-index", f"--find-links={folder}/wheels", f"--target={folder}/lib"]
+        done = on_cluster([PYTHON, "-m", "pip", "install", *words, *PACKAGES])
+        assert done.returncode == 0, done.stderr
+        yield f"{folder}/lib"
+    finally:
+        on_cluster(["rm", "-rf", folder])
+
+
+def _fetch(wheels: Path) -> None:
+    """Download what suits the cluster's Python, for ada to read and take away."""
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    version = on_cluster([PYTHON, "-c", ask]).stdout.strip()
+    words = ["--only-binary=:all:", "--python-version", version]
+    words += [f"--platform=manylinux{glibc}_{platform.machine()}" for glibc in GLIBC]
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels)]
+    subprocess.run([*pip, *words, *PACKAGES], check=True)
+    for path in (wheels, *wheels.iterdir()):
+        os.chown(path, wheels.parent.stat().st_uid, -1)
+        path.chmod(0o755)
+
+
+def scale(
+    login: Login, extra: str, *words: str, limit: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the command; `limit` is a command before it, such as `timeout -s INT 5`."""
+    command = ["env", f"PYTHONPATH={extra}", *shlex.split(limit), "runner", "scale"]
+    return login.run(*command, "--image", IMAGE, *words, timeout=600)

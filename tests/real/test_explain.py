@@ -1,0 +1,162 @@
+"""`runner explain`: every cause of `causes` really happens, and is explained; well jobs are not."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.rank.rendezvous.doors import candidate_ports
+
+from .beside import cluster
+from .causes import ALL, INIT, WELL, Cause
+from .conftest import CHECKOUT, FEW_THREADS, IMAGE, Login, on_cluster
+
+TAKE = """\
+import os, pathlib, socket, time
+doors = [socket.create_server(("", port)) for port in {ports}]
+pathlib.Path("taken").touch()
+while os.path.exists("taken"):
+    time.sleep(0.1)
+"""
+SECONDS = 400  # for all jobs together, on a machine that does much else
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Login]:
+    """A folder of ada's with the causes' files; on n1 a full disk and one with a quota in it."""
+    folder = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip()
+    assert folder, "the cluster is down; start it: make cluster-up"
+    login = Login(folder)
+    login.sh("mkdir full limited modules")
+    full, limited = f"{folder}/full", f"{folder}/limited"
+    on_n1("root", "mount", "-t", "tmpfs", "-o", "size=2m,mode=777", "tmpfs", full)
+    spec = importlib.util.find_spec("mfusepy")
+    assert spec is not None, "pip install -r tests/requirements.txt"
+    assert spec.origin is not None
+    for file in (Path(spec.origin), CHECKOUT / "tests/real/small/limited.py"):
+        login.write(f"modules/{file.name}", file.read_text())
+    serve = ["python3", f"{folder}/modules/limited.py", f"{folder}/modules", limited, "100000"]
+    on_n1("ada", "setsid", "--fork", "bash", "-c", f"{shlex.join(serve)} > /dev/null 2>&1 &")
+    yield login
+    on_n1("root", "umount", full, limited)
+    on_cluster(["rm", "-rf", folder, "/home/ada/.local/lib/python3.11"])
+
+
+def on_n1(user: str, *argv: str) -> None:
+    """Run a command on the first compute node."""
+    done = on_cluster(list(argv), "--node", "n1", "--as", user)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def explained(place: Login) -> dict[str, dict[str, Any]]:
+    """What `runner explain --json` says of each cause's job, by its name; all run at once."""
+    causes = (*ALL, WELL)
+    script = ["set -u", *map(file, causes), *map(submission, causes), WAIT, *map(asking, causes)]
+    place.write("all.sh", "\n".join(script))
+    settings = {**FEW_THREADS, "IMAGE": IMAGE}
+    done = place.run("bash", "all.sh", env=settings, timeout=SECONDS + 120)
+    answers = [json.loads(text) for text in done.stdout.split("\0")[:-1]]
+    assert len(answers) == len(causes), done.stdout + done.stderr
+    unanswered = [cause.name for cause, answer in zip(causes, answers) if answer is None]
+    assert not unanswered, f"{unanswered}: {done.stderr}"
+    return {cause.name: answer for cause, answer in zip(causes, answers)}
+
+
+WAIT = f"""\
+for i in $(seq {SECONDS}); do [ -n "$(squeue -h -u ada -o %i)" ] || break; sleep 1; done
+sleep 1"""
+
+
+def file(cause: Cause) -> str:
+    """Return the shell that writes a cause's trainer."""
+    if not cause.is_file:
+        return ":"
+    # In a folder of its own: Python looks for modules in a trainer's folder first.
+    place = f"{cause.name}/{cause.name}.py"
+    return f"mkdir {cause.name}; cat > {place} <<'ITS END'\n{cause.trainer}\nITS END"
+
+
+def submission(cause: Cause) -> str:
+    """Return the shell that launches a cause's job; held in the queue until `after` is done."""
+    trainer = f"{cause.name}/{cause.name}.py" if cause.is_file else cause.trainer
+    words = ["runner", "launch", "--parsable", "--job-name", cause.name]
+    words += ["--image", cause.image or "horovod_cpu.sif", *cause.words]
+    words += ["--sbatch-arg=--hold"] if cause.after else []
+    line = shlex.join([*words, trainer, *["--"] * bool(cause.args), *cause.args])
+    release = f"{cause.after}; scontrol release $id" if cause.after else ":"
+    launch = f"id=$({line} 2> launch) || cat launch >&2"
+    return "\n".join([cause.before, launch, release])
+
+
+def asking(cause: Cause) -> str:
+    """Return the shell that asks for the explanation of a cause's job."""
+    return f"runner explain --json {cause.name}-1 || echo null; printf '\\0'"
+
+
+@pytest.mark.parametrize("cause", ALL, ids=lambda cause: cause.name)
+def test_a_cause_is_explained(explained: dict[str, dict[str, Any]], cause: Cause) -> None:
+    said = explained[cause.name]
+    shown = json.dumps(said, indent=2)
+    assert said["name"] == cause.explained, shown
+    assert said["certainty"] == cause.certainty, shown
+    assert cause.said in said["cause"], shown
+    assert any(cause.shown in line for line in said["evidence"]), shown
+    assert cause.fix in said["fix"], shown
+    if cause.rank:
+        assert f"{said['rank']}@{said['host']}" == cause.rank, shown
+
+
+def test_a_job_that_ended_well_is_not_explained(explained: dict[str, dict[str, Any]]) -> None:
+    said = explained["well"]
+    assert (said["name"], said["evidence"], said["fix"]) == ("completed", [], "")
+
+
+def test_a_followed_job_explains_itself_at_its_end(place: Login) -> None:
+    place.write("boom.py", "raise KeyError('weights')")
+    done = place.launch("--follow", "boom.py")
+    assert done.returncode == 1
+    assert "cause:         rank 0@n1 ended with KeyError: 'weights'" in done.stderr
+    assert "first to fail: rank 0@n1" in done.stderr
+    assert "boom.py && runner launch --image" in done.stderr
+
+
+def test_the_ports_of_the_rendezvous_are_taken(login: Login) -> None:
+    trainer = login.write("init.py", INIT)
+    words = ("--nodes", "2", "--controller", "gloo", "--sbatch-arg=--hold", "--parsable")
+    id = login.launch(*words, trainer).stdout.strip()
+    ports = list(candidate_ports(f"{id}.0 {login.folder}/runs/init-1"))
+    take = f"cd {login.folder}; exec python3 {login.write('take.py', TAKE.format(ports=ports))}"
+    quietly = f"{take} > /dev/null 2>&1 < /dev/null"
+    on_n1("ada", "setsid", "--fork", "bash", "-c", quietly)
+    login.sh("for i in $(seq 100); do [ -e taken ] && exit; sleep 0.1; done; exit 1")
+    login.sh(f"scontrol release {id}; runner wait {id} || true; rm taken")
+    said = json.loads(login.runner("explain", "--json", id).stdout)
+    assert (said["name"], said["host"]) == ("no-port-for-the-rendezvous", "n1"), said
+    assert "are taken by others on rank 0's node" in said["cause"]
+
+
+@pytest.fixture
+def dead_interface() -> Iterator[None]:
+    """A cluster whose nodes have an interface that leads nowhere; commands go there meanwhile."""
+    with cluster("--quirk", "dead-interface"):
+        yield
+
+
+@pytest.mark.usefixtures("dead_interface")
+def test_an_interface_leads_nowhere_and_the_fix_mends_it(login: Login) -> None:
+    login.write("init.py", INIT)
+    words = ("--nodes", "2", "--controller", "gloo", "--network-interfaces", "eno1")
+    done = login.launch(*words, "--wait", "init.py")
+    assert done.returncode == 82, done.stdout + done.stderr
+    said = json.loads(login.runner("explain", "--json").stdout)
+    assert (said["name"], said["certainty"]) == ("wrong-interface", "certain"), said
+    assert "through the interface that was asked for: eno1" in said["cause"]
+    mended = login.sh(said["fix"])
+    assert mended == "", mended  # --wait says nothing of a job that ended well

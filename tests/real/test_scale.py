@@ -1,0 +1,154 @@
+"""`runner scale`: interrupted and continued, in one allocation; its page in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from . import browser
+from .conftest import IMAGE, Login
+from .studies import extra_packages, scale
+
+EPOCHS = ["--", "--epochs", "3"]
+STUDY = ["--nodes", "1,2", "--repeats", "2", "--vary", "controller=gloo,mpi", "--study", "st"]
+MEASURE = (Path(__file__).parent / "page.js").read_text(encoding="utf-8").partition("\n")[2]
+
+
+@pytest.fixture(scope="module")
+def extra() -> Iterator[str]:
+    with extra_packages() as folder:
+        yield folder
+
+
+def ids(login: Login, study: str) -> dict[str, str]:
+    """Return the job of each run."""
+    found = login.sh(f"grep -H '\"id\"' {study}/runs/*/job.json || true")
+    return dict(re.findall(r"runs/([^/]+)/job\.json:\s*\"id\": \"(.*?)\"", found))
+
+
+def test_without_the_extra_packages_nothing_begins(login: Login) -> None:
+    done = login.runner("scale", "--image", IMAGE, *STUDY, "torch_mnist")
+    assert done.returncode == 80
+    assert "needs matplotlib, jinja2, scipy" in done.stderr
+    assert "pip install '.[scale]'" in done.stderr
+    assert login.sh("ls") == ""
+
+
+def test_an_interrupted_study_goes_on_and_runs_nothing_twice(
+    login: Login, extra: str, tmp_path: Path
+) -> None:
+    words = [*STUDY, "torch_mnist", *EPOCHS]
+    left = scale(login, extra, *words, limit="timeout --preserve-status -s INT 10")
+    assert left.returncode == 130, left.stderr
+    assert "runner scale --continue st" in left.stderr
+    killed = scale(login, extra, *words, limit="timeout -s KILL 4")
+    assert killed.returncode in (137, -9)  # as `timeout` tells it, or as it is ended itself
+    continued = ["runner", "scale", "--continue", "st"]
+    done = login.run("env", f"PYTHONPATH={extra}", *continued, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ran = ids(login, "st")
+    assert sorted(ran) == sorted(
+        f"{n}n-{c}-r{r}" for n in (1, 2) for c in ("gloo", "mpi") for r in (1, 2)
+    )
+    assert len({id.partition("_")[0] for id in ran.values()}) == 2, "one array for each size"
+    again = scale(login, extra, *words)
+    assert again.returncode == 0, again.stderr
+    assert "submitted" not in again.stderr
+    assert ids(login, "st") == ran
+    _numbers(login)
+    _page(login.sh("cat st/index.html"), tmp_path)
+
+
+def _numbers(login: Login) -> None:
+    rows = list(csv.DictReader(io.StringIO(login.sh("cat st/results.csv"))))
+    assert len(rows) == 8
+    assert {row["hosts"] for row in rows if row["nodes"] == "2"} == {"n1 n2"}
+    for row in rows:
+        assert float(row["rate"]) > 0
+        assert 0 < float(row["launch_seconds"]) < float(row["job_seconds"])
+        assert row["controller"] == row["variant"]
+    value = json.loads(login.sh("cat st/results.json"))
+    assert len(value["points"]) == 4
+    for point in value["points"]:
+        assert point["rate"]["n"] == 2
+        assert point["rate"]["low"] < point["rate"]["value"] < point["rate"]["high"]
+        assert point["budget"]["launch"] > 0
+    assert {each["variant"] for each in value["comparisons"]} == {"mpi"}
+    assert "few-runs" in {each["kind"] for each in value["cautions"]}
+    sizes = login.sh("wc -c < st/scaling.png; grep -c '<svg' st/scaling.svg").split()
+    assert int(sizes[0]) > 20_000
+    assert sizes[1] == "1"
+
+
+def _page(page: str, folder: Path) -> None:
+    """Look at it on paper of both colours, at a desk and on a telephone, and printed."""
+    light = browser.measured(page, folder, 1100, MEASURE)
+    small = browser.measured(page, folder, 360, MEASURE)
+    dark = browser.measured(page, folder, 1100, MEASURE, "--force-dark-mode")
+    for seen in (light, small, dark):
+        assert seen["overflow"] <= 0, "something is wider than the page"
+        assert seen["headings"] == 1
+        assert len(seen["drawings"]) == 4
+        assert min(seen["drawings"]) > 250
+        assert seen["smallest"] > 9, "letters, in pixels"
+        assert min(seen["letters"], seen["words"]) > 4.5, "WCAG 2, contrast, AA"
+    assert light["paper"] > 0.9 > 0.1 > dark["paper"]
+    (folder / "page.html").write_text(page, encoding="utf-8")
+    picture, printed = folder / "page.png", folder / "page.pdf"
+    browser.chromium(folder, f"--screenshot={picture}", f"file://{folder / 'page.html'}")
+    browser.chromium(folder, f"--print-to-pdf={printed}", f"file://{folder / 'page.html'}")
+    assert picture.stat().st_size > 20_000
+    assert printed.read_bytes().startswith(b"%PDF")
+
+
+def test_one_allocation_has_all_runs_one_after_the_other(login: Login, extra: str) -> None:
+    words = ["--nodes", "1x1,1x2", "--repeats", "1", "--strong", "--one-allocation", "--json"]
+    words += ["--study", "al", "--vary", "trainer=torch_mnist,torch_ddp_mnist", "torch_mnist"]
+    done = scale(login, extra, *words, "--", "--epochs", "2", "--batch-size", "64")
+    assert done.returncode == 0, done.stderr + done.stdout
+    value = json.loads(done.stdout)
+    assert len(set(ids(login, "al").values())) == 1
+    assert [(point["variant"], point["ranks"]) for point in value["points"]] == [
+        ("torch_mnist", 1), ("torch_mnist", 2), ("torch_ddp_mnist", 1), ("torch_ddp_mnist", 2),
+    ]  # fmt: skip
+    # The same samples in each step, whatever the ranks and whoever exchanges: the same steps.
+    steps = login.sh("grep -h '\"steps\"' al/runs/*/result.json").split("\n")
+    assert len(set(steps)) == 2, "one number, and the end of the text"
+    records = login.sh("grep -h . al/runs/*/exit.json").splitlines()
+    spans = sorted((each["began"], each["time"]) for each in map(json.loads, records))
+    assert len(spans) == 4
+    for (_, ended), (began, _) in zip(spans, spans[1:]):
+        assert began >= ended - 1, "`time` is in whole seconds"
+    listed = json.loads(login.runner("list", "--json", "--runs-dir", "al/runs").stdout)
+    assert [run["state"] for run in listed] == ["COMPLETED"] * 4
+
+
+def test_a_run_that_fails_is_told_and_tried_again_when_asked(login: Login, extra: str) -> None:
+    trainer = login.write(
+        "mine.py",
+        "import json, os, sys\n"
+        "from pathlib import Path\n"
+        "if not Path('mended').exists() and os.environ['SLURM_NNODES'] == '2':\n"
+        "    sys.exit('no second node today')\n"
+        "if os.environ.get('SLURM_PROCID') == '0':\n"
+        "    out = Path(os.environ['OUTPUT_DIR'], 'result.json')\n"
+        "    ranks = int(os.environ['SLURM_NTASKS'])\n"
+        "    out.write_text(json.dumps({'images_per_s': 9.5 * ranks, 'world_size': ranks}))\n"
+        "import horovod.torch as hvd; hvd.init(); hvd.shutdown()\n",
+    )
+    words = ["--nodes", "1,2", "--repeats", "1", "--study", "mine", trainer]
+    failed = scale(login, extra, *words)
+    assert failed.returncode == 1, failed.stderr
+    assert re.search(r"failed: 2n-r1: .*rank \d@n\d: .*no second node today", failed.stdout)
+    assert "runner explain mine/runs/2n-r1" in failed.stderr
+    login.sh("touch mended")
+    mended = scale(login, extra, *words)
+    assert mended.returncode == 0, mended.stderr
+    assert sorted(ids(login, "mine")) == ["1n-r1", "2n-r1", "2n-r1.2"]
+    assert "images/s" in mended.stdout

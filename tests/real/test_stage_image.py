@@ -1,0 +1,122 @@
+"""The image on the nodes' own disks: sent, unpacked, shared by ranks, entered, and gone after."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+from .conftest import Login, on_cluster
+from .test_data import left_on_nodes
+
+# Says which image it is in; when all four are there it fails, or waits for its end.
+LOOKER = """
+import os, sys, time
+print("SEES", os.environ["APPTAINER_CONTAINER"], flush=True)
+here = os.path.join(os.environ["OUTPUT_DIR"], "seen-" + os.environ["SLURM_PROCID"])
+open(here, "w").close()
+while sum(name.startswith("seen-") for name in os.listdir(os.path.dirname(here))) < 4:
+    time.sleep(0.1)
+time.sleep(0.5)
+sys.exit(7) if "fail" in sys.argv else time.sleep(300)
+"""
+SEES = re.compile(r"(\d)@(n\d) \| SEES (.*)")
+FOUR = ("-N", "2", "--ntasks-per-node", "2", "--controller", "gloo")
+
+
+def seen(text: str) -> dict[str, tuple[str, str]]:
+    """Return the node of each rank, and the image that it is in."""
+    return {rank: (host, image) for rank, host, image in SEES.findall(text)}
+
+
+def leftovers() -> str:
+    """Return what a job has left on the nodes: files, and processes that serve an image."""
+    serving = [on_cluster(["pgrep", "-a", "squashfuse"], "--node", n).stdout for n in ("n1", "n2")]
+    return left_on_nodes() + "".join(serving)
+
+
+def test_unpacked_once_for_the_ranks_of_a_node_and_gone_after_a_failure(login: Login) -> None:
+    login.write("looker.py", LOOKER)
+    done = login.launch(*FOUR, "--stage-image", "unpack", "--follow", "looker.py", "--", "fail")
+    assert done.returncode == 7, done.stdout + done.stderr
+    assert "image read: unpacked on each node's own disk (as asked)" in done.stderr
+    said = login.runner("logs", "--all").stdout
+    found = seen(said)
+    assert sorted(found) == ["0", "1", "2", "3"], said
+    for node in ("n1", "n2"):
+        there = {image for host, image in found.values() if host == node}
+        (image,) = there
+        assert re.fullmatch(r"/tmp/runner-1000-\d+\.\d+/\.image", image), "one for both ranks"
+        assert len(re.findall(rf"image on {node}: sent, 5\d\d\.\d MB", said)) == 1
+        unpacked = rf"image on {node}: unpacked, 2\.\d GB in \d{{5}} files, [\d.]+ s"
+        assert len(re.findall(unpacked, said)) == 1
+    assert leftovers() == ""
+
+
+def test_sent_entered_by_a_command_and_gone_after_a_cancel(login: Login) -> None:
+    login.write("looker.py", LOOKER)
+    words = (*FOUR, "--stage-image", "node-local", "--parsable", "looker.py")
+    job = login.launch(*words).stdout.strip()
+    deadline = time.monotonic() + 240
+    while len(seen(login.sh("cat runs/looker-1/logs/job.log 2>/dev/null || true"))) < 4:
+        assert time.monotonic() < deadline, login.sh("cat runs/looker-1/logs/job.log")
+        time.sleep(0.2)
+    step = f"srun --overlap --jobid {job} -N 1 -n 1 --mpi=none bash runs/looker-1/code/enter"
+    inside = login.sh(f"{step} sh -c 'echo $APPTAINER_CONTAINER'").strip()
+    assert inside.startswith(f"/tmp/runner-1000-{job}."), inside
+    assert inside.endswith("/.image.sif")
+    assert f"runner-1000-{job}." in left_on_nodes()
+    assert login.runner("cancel", job).returncode == 0
+    assert login.runner("wait", job).returncode == 86
+    while leftovers() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert leftovers() == ""
+
+
+def test_no_room_on_one_node_is_said_before_the_image_is_sent(login: Login) -> None:
+    tiny = "mkdir -p /mnt/tiny; mount -t tmpfs -o size={},mode=1777 none /mnt/tiny"
+    nodes = {"n1": "2G", "n2": "64M"}
+    login.write("looker.py", LOOKER)
+    try:
+        for node, size in nodes.items():
+            mounted = on_cluster(["bash", "-c", tiny.format(size)], "--node", node, "--as", "root")
+            assert mounted.returncode == 0, mounted.stderr
+        words = (*FOUR, "--stage-image", "unpack", "--follow", "looker.py")
+        done = login.launch(*words, env={"TMPDIR": "/mnt/tiny"})
+        assert done.returncode == 92, done.stdout + done.stderr
+        said = done.stdout + done.stderr
+        assert re.search(r"image on n2: no space in /mnt/tiny: 6\d\d.\d MB needed", said), said
+        assert "try: --stage-image none" in said
+        cause = json.loads(login.runner("explain", "--json").stdout)
+        assert (cause["name"], cause["host"]) == ("staging-failed", "n2"), cause
+        assert "SEES" not in done.stdout
+        for node in nodes:
+            assert on_cluster(["ls", "/mnt/tiny"], "--node", node).stdout == ""
+    finally:
+        for node in nodes:
+            on_cluster(["umount", "/mnt/tiny"], "--node", node, "--as", "root")
+
+
+def test_where_no_program_can_run_a_file_can(login: Login) -> None:
+    """What is mounted noexec holds an image, but not the image's programs."""
+    mount = "mkdir -p /mnt/mute; mount -t tmpfs -o noexec,size=2G,mode=1777 none /mnt/mute"
+    login.write("short.py", "print('TRAINED', flush=True)")
+    words = ("-N", "1", "--nodelist", "n1", "--controller", "gloo", "--follow", "short.py")
+    try:
+        mounted = on_cluster(["bash", "-c", mount], "--node", "n1", "--as", "root")
+        assert mounted.returncode == 0, mounted.stderr
+        for asked, code in (("unpack", 92), ("node-local", 0)):
+            done = login.launch("--stage-image", asked, *words, env={"TMPDIR": "/mnt/mute"})
+            said = done.stdout + done.stderr
+            assert done.returncode == code, said
+            refused = "no program can run in /mnt/mute, which is mounted noexec" in said
+            assert (refused, "TRAINED" in said) == (code == 92, code == 0), said
+    finally:
+        on_cluster(["umount", "/mnt/mute"], "--node", "n1", "--as", "root")
+
+
+def test_auto_says_why(login: Login) -> None:
+    """The cluster's scratch is one disk: here there is nothing to be gained."""
+    done = login.launch("--stage-image", "auto", "-N", "2", "--dry-run", "torch_mnist")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"# image read: where it lies \(it is on \w+, not known as", done.stdout)

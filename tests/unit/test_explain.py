@@ -1,0 +1,238 @@
+"""What an explanation rests on: the first failing rank, and the log in one pass."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners import explain
+from runners.cli import again
+from runners.cli.explain import command
+from runners.explain import log
+from runners.explain.model import Explanation, Mark
+from runners.explain.table import SIGNATURES
+from runners.jobs import Job, JobPaths, JobState
+from runners.watch import Status
+
+WORDS = ("launch", "--image", "a.sif", "t.py")
+FAILED = Status(JobState.FAILED, "NonZeroExitCode", 1)
+
+
+def made(folder: Path, text: str, *records: tuple[int, float, str]) -> tuple[JobPaths, Job]:
+    """Return a run with this log, and records of (rank, time, message)."""
+    paths = JobPaths(folder / "t-1")
+    paths.log.parent.mkdir(parents=True)
+    paths.failures.mkdir()
+    paths.log.write_text(text)
+    for rank, time, message in records:
+        record = {"rank": rank, "host": f"n{rank}", "time": time, "exit_code": 1}
+        place = paths.failures / f"rank-{rank}.json"
+        place.write_text(json.dumps({**record, "message": message}))
+    return paths, Job("42", "t", "slurm", str(paths.log), 1.0, words=WORDS)
+
+
+def explained(folder: Path, text: str, *records: tuple[int, float, str]) -> Explanation:
+    """Return the explanation of such a run, which failed."""
+    return explain.explain(*made(folder, text, *records), FAILED)
+
+
+@pytest.mark.parametrize("state", [JobState.PENDING, JobState.RUNNING, JobState.COMPLETED])
+def test_a_job_that_has_not_failed_is_not_explained(tmp_path: Path, state: JobState) -> None:
+    run = made(tmp_path, "0@n0 | error: none\n")
+    said = explain.explain(*run, Status(state))
+    assert (said.failed, said.fix, said.evidence) == (False, "", ())
+
+
+def test_the_first_rank_is_not_one_that_followed(tmp_path: Path) -> None:
+    said = explained(
+        tmp_path,
+        "",
+        (0, 1.0, "exit code 1: HorovodInternalError: Connection closed"),
+        (1, 2.0, "exit code 1: ValueError: boom"),
+    )
+    assert (said.name, said.rank, said.host) == ("rank-exception", 1, "n1")
+    assert said.evidence == ("failures/rank-1.json: 1@n1 | exit code 1: ValueError: boom",)
+
+
+def test_clocks_that_disagree_with_the_log_are_told(tmp_path: Path) -> None:
+    text = "runner: rank 1@n1 failed: x\nrunner: rank 0@n0 failed: y\n"
+    records = ((0, 1.0, "exit code 1: KeyError: 0"), (1, 2.0, "exit code 1: KeyError: 1"))
+    assert "rank 0 was first by the nodes' clocks, rank 1 by the order of the log" in (
+        explained(tmp_path, text, *records).because
+    )
+
+
+def test_a_rank_without_a_record_is_named_by_srun(tmp_path: Path) -> None:
+    text = (
+        "srun: error: n3: task 3: Segmentation fault (core dumped)\n"
+        "srun: Terminating StepId=42.0\n"
+        "srun: error: n2: task 2: Bus error\n"
+    )
+    said = explained(tmp_path, text, (0, 1.0, "killed by signal 15 (SIGTERM)"))
+    assert (said.rank, said.host) == (3, "n3")
+
+
+def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
+    text = (
+        "runner: rank 0@n0 failed: exit code 1: ValueError: boom\n"
+        "srun: error: n0: task 0: Exited with exit code 1\n"
+        "srun: Terminating StepId=42.0\n"
+        "srun: error: n1: task 1: Bus error (core dumped)\n"
+    )
+    assert explained(tmp_path, text, (0, 1.0, "exit code 1: ValueError: boom")).rank == 0
+
+
+def test_what_nobody_knows_is_told_with_its_first_errors(tmp_path: Path) -> None:
+    text = "0@n0 | fine\n1@n1 | error: odd\n0@n0 | error: later\n"
+    said = explained(tmp_path, text, (1, 1.0, "exit code 3"))
+    assert (said.name, said.certainty.value) == ("unknown", "unsure")
+    assert "logs/job.log:2: 1@n1 | error: odd" in said.evidence
+    assert not any("later" in line for line in said.evidence)
+
+
+def test_no_record_and_no_log(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "")
+    paths.log.unlink()
+    said = explain.explain(paths, job, Status(JobState.FAILED, "", 5))
+    assert (said.name, said.rank) == ("unknown", None)
+    assert "exit code 5" in said.cause
+
+
+def test_only_the_last_start_of_a_job_counts(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("0@n0 | x\nrunner: start 1\n0@n0 | y\n0@n0 | x later\n")
+    (hit,) = log.read(path, [Mark("x")], "0@n0").hits[Mark("x")]
+    assert str(hit) == "logs/job.log:4: 0@n0 | x later"
+
+
+def test_a_big_log_is_read_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    with path.open("w") as file:
+        for step in range(200_000):
+            file.write(f"{step % 64}@n1 |   step {step}  an Error rate of 0.3, no more text here\n")
+        file.write("9@n1 | MemoryError: at last\n")
+        file.write("x" * 3_000_000)
+    mark = Mark("Error: at last", "^MemoryError")
+    tracemalloc.start()
+    found = log.read(path, [mark], "9@n1")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.hits[mark][0].number == 200_001
+    assert found.last[-1].text == "MemoryError: at last"
+    assert peak < 16 * 2**20 < path.stat().st_size + 3 * 2**20
+
+
+def test_the_fix_is_the_command_that_was_typed_with_a_change() -> None:
+    words = ("launch", "--image", "a.sif", "-N", "2", "t", "--", "--lr", "9", "--x=1", "-v")
+    job = Job("42", "t", "slurm", "", 1.0, words=words)
+    assert command("--controller gloo", job) == (
+        "runner launch --controller gloo --image a.sif -N 2 t -- --lr 9 --x=1 -v"
+    )
+    assert again.with_options("-- --lr 0.1 --x 2", words) == (
+        "runner launch --image a.sif -N 2 t -- -v --lr 0.1 --x 2"
+    )
+    assert command("make b && --image b.sif", job).startswith(
+        "make b && runner launch --image b.sif -N 2 t"
+    )
+    elsewhere = replace(job, cwd="/scratch/my work")
+    assert command("leave out --x", elsewhere).startswith("cd '/scratch/my work' && runner launch")
+    assert command("runner logs 42", elsewhere) == "runner logs 42"
+
+
+def test_a_guess_of_the_shim_is_not_called_sure(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "", (0, 1.0, "exit code 1: OSError: Disk quota exceeded: '/x/y'"))
+    assert explain.explain(paths, job, FAILED).certainty == explain.Certainty.CERTAIN
+    record = paths.failures / "rank-0.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "guessed": True}))
+    assert explain.explain(paths, job, FAILED).certainty == explain.Certainty.LIKELY
+
+
+# Not caused on the cluster, which has no GPU: seen as text only (PyTorch 2.10, NCCL 2.27).
+@pytest.mark.parametrize(
+    ("message", "name", "fix"),
+    [
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has",
+            "gpu-memory",
+            "-- --batch-size 16",
+        ),
+        ("RuntimeError: CUDA error: invalid device ordinal", "no-such-gpu", "--ntasks-per-node 1"),
+        (
+            "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled system",
+            "nccl",
+            "--env NCCL_DEBUG=INFO",
+        ),
+        ("RuntimeError: No CUDA GPUs are available", "no-gpu", "--nv --gpus-per-node 1"),
+    ],
+)
+def test_gpus_as_text(tmp_path: Path, message: str, name: str, fix: str) -> None:
+    said = explained(tmp_path, "", (0, 1.0, f"exit code 1: {message}"))
+    assert (said.name, said.fix) == (name, fix)
+
+
+# Seen as text only, since to cause them would need another kernel, or all ports of a node.
+@pytest.mark.parametrize(
+    ("log", "message", "name"),
+    [
+        (
+            "FATAL:   container creation failed: failed to create user namespace: not permitted\n",
+            "",
+            "no-user-namespaces",
+        ),
+        (
+            "",
+            "no rendezvous: no free port for the rendezvous on 10.0.0.1, tried 20000 to 20007: [E",
+            "no-port-for-the-rendezvous",
+        ),
+    ],
+)
+def test_what_cannot_be_caused_here(tmp_path: Path, log: str, message: str, name: str) -> None:
+    records = [(0, 1.0, message)] if message else []
+    assert explained(tmp_path, log, *records).name == name
+
+
+def test_of_ranks_that_end_as_one_the_one_that_tells_is_shown(tmp_path: Path) -> None:
+    said = explained(
+        tmp_path,
+        "",
+        (1, 1.0, "exit code 1"),
+        (0, 1.1, "exit code 1: error: on rank 2@n5: training diverged: the loss is nan in step 2"),
+    )
+    assert (said.name, said.rank, said.host) == ("training-diverged", 2, "n5")
+    assert said.evidence[0].startswith("failures/rank-0.json: 0@n0 | ")
+
+
+def test_the_readme_names_every_signature() -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    names = sorted({one.name for one in SIGNATURES})
+    assert len(names) > 50
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_a_completed_job_of_ranks_that_were_each_alone_is_told(tmp_path: Path) -> None:
+    text = "0@n1 | runner: warning: the trainer ended without hvd.init(): 2 copies ran, each\n"
+    said = explain.explain(*made(tmp_path, text), Status(JobState.COMPLETED))
+    assert (said.failed, "copy of its own" in said.cause, len(said.evidence)) == (False, True, 1)
+
+
+@pytest.mark.parametrize("piece", [64, 1 << 20])
+def test_the_last_lines_are_those_of_the_first_rank_to_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(log, "PIECE", piece)
+    path = tmp_path / "job.log"
+    lines = [f"{number % 3}@n1 | line {number}" for number in range(1, 200)]
+    path.write_text("\n".join([*lines, "srun: Terminating", "", ""]))
+    found = log.read(path, [], "1@n1")
+    numbers = [number for number in range(1, 200) if number % 3 == 1][-log.LAST :]
+    assert [(one.number, one.text) for one in found.last] == [(n, f"line {n}") for n in numbers]
+    everybody = log.read(path, [])
+    assert [(one.number, one.text) for one in everybody.last[-2:]] == [
+        (199, "line 199"),
+        (200, "srun: Terminating"),
+    ]
+    assert (found.lines, found.size) == (201, path.stat().st_size)

@@ -1,0 +1,256 @@
+"""What is seen of a job while it runs: its newest numbers, its log."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners import comparison, jobs, readings, shell, watch
+from runners.cli import times
+from runners.cli.screen import PROGRESS
+from runners.jobs import Job, JobPaths, JobState
+from runners.logs import PIECE, Log, concerns
+from runners.readings import Reading
+from runners.schedulers import slurm
+from runners.schedulers.reasons import in_words
+from runners.shell import Result
+
+STEP = {"event": "step", "step": 100, "epoch": 1, "loss": 0.5, "samples_per_s": 80.0}
+EPOCH = {"event": "epoch", "step": 120, "epoch": 1, "train_loss": 0.4, "samples_per_s": 81.0}
+WHEN = {"time": "2026-11-21T20:00:00.500+00:00"}
+THEN = 1795291200.5
+
+
+def test_the_newest_numbers(tmp_path: Path) -> None:
+    paths = JobPaths(tmp_path)
+    assert readings.last(paths) is None
+    lines = [{**STEP, **WHEN}, {**EPOCH, "steps": 480, **WHEN}]
+    paths.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"event": "st')
+    assert readings.last(paths) == Reading(120, THEN, 480, 1, 0.4, 81.0, "samples")
+
+
+def test_only_the_tail_is_read(tmp_path: Path) -> None:
+    paths = JobPaths(tmp_path)
+    line = json.dumps({**STEP, **WHEN}) + "\n"
+    paths.metrics.write_text("x" * 10 * readings.TAIL + "\n" + line)
+    assert readings.last(paths) == Reading(100, THEN, None, 1, 0.5, 80.0, "samples")
+    paths.metrics.write_text("[1]\n\n" + '{"step": 1}\n')
+    assert readings.last(paths) is None
+
+
+def everything(log: Log) -> list[bytes]:
+    return [line for lines in log.new() for line in lines]
+
+
+def test_log_lines_are_whole_and_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    log = Log(path)
+    assert everything(log) == []
+    path.write_bytes("0@n1 | é".encode()[:-1])
+    assert everything(log) == []
+    with path.open("ab") as file:
+        file.write("é".encode()[-1:] + b"\nrest")
+    assert everything(log) == ["0@n1 | é".encode()]
+    assert log.rest == b"rest"
+
+
+def test_a_line_without_end_is_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_bytes(b"x" * 5 * PIECE + b"\nend\n")
+    log = Log(path)
+    lines = everything(log)
+    assert b"".join(lines) == b"x" * 5 * PIECE + b"end"
+    assert max(map(len, lines)) <= 2 * PIECE
+
+
+@pytest.mark.parametrize(
+    ("line", "ranks", "shown"),
+    [
+        (b"3@n2 | x", {1, 3}, True),
+        (b"3@n2 | x", {0}, False),
+        (b"srun: error", {0}, True),
+        (b"3@n2 | x", None, True),
+    ],
+)
+def test_lines_of_ranks(line: bytes, ranks: set[int] | None, shown: bool) -> None:
+    assert concerns(line, ranks) is shown
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("Priority", "other jobs are before it"),
+        ("NonZeroExitCode", ""),
+        ("ReqNodeNotAvail,_UnavailableNodes:n[1-2]",
+         "a node that it needs is not available (UnavailableNodes:n[1-2])"),
+        ("Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority",
+         "the nodes that it needs are down, drained or kept for other jobs"),
+        ("QOSMaxJobsPerUserLimit", "its QOS allows no more for now: QOSMaxJobsPerUserLimit"),
+        ("AssocGrpCPUMinutesLimit",
+         "your account allows no more for now: AssocGrpCPUMinutesLimit"),
+        ("RaisedSignal:9(Killed)", "ended by signal 9"),
+        ("Not Running: no nodes", "Not Running: no nodes"),
+        ("SomethingNew", "SomethingNew"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_reasons_in_words(reason: str, words: str) -> None:
+    assert in_words(reason) == words
+
+
+def test_places_in_the_queue() -> None:
+    """Higher priority is first, then the older; other partitions and held jobs do not count."""
+    text = "".join(
+        f"{line}|\n"
+        for line in ("5|10|cpu", "7|30|gpu", "8_[3-9]|20|gpu,cpu", "9|10|cpu", "3|0|cpu")
+    )
+    assert slurm.parse_queue(text, "9") == 2
+    assert slurm.parse_queue(text, "8_4") == 1
+    assert slurm.parse_queue(text, "7") == 0
+    assert slurm.parse_queue(text, "4") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (b"0@n1 |   step 100/368  epoch 5  loss 0.1  0:04 left", (b"100", b"368")),
+        (b"step 1/2", (b"1", b"2")),
+        (b"0@n1 | two step 1/2", None),
+        (b"0@n1 |   step 1/2x", None),
+    ],
+)
+def test_lines_that_move_the_bar(line: bytes, step: tuple[bytes, bytes] | None) -> None:
+    found = PROGRESS.match(line)
+    assert (found.groups()[:2] if found else None) == step
+
+
+def test_times() -> None:
+    assert [times.span(seconds) for seconds in (None, 7.4, 3599.6, 90061)] == [
+        "", "0:07", "1:00:00", "1-01:01:01",
+    ]  # fmt: skip
+    now = time.mktime((2026, 11, 21, 20, 0, 0, 0, 0, -1))
+    assert times.moment(now + 600, now) == "20:10"
+    assert times.moment(now + 86400, now) == "2026-11-22 20:00"
+
+
+def a_run(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
+    paths = JobPaths(folder)
+    folder.mkdir()
+    job = Job("42", "train", "slurm", str(paths.log), 1.0)
+    replace(job, **facts).save(paths)  # type: ignore[arg-type]
+    return paths, jobs.load(paths)
+
+
+def test_history_is_asked_once_for_all_that_were_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(argv: list[str], env: dict[str, str] | None = None) -> Result:
+        asked.append(argv)
+        return Result(0, "41|NODE_FAIL|n1|9\n" if argv[0] == "sacct" else "", "")
+
+    monkeypatch.setattr(shell, "run", run)
+    runs = [a_run(tmp_path / id, id=id) for id in ("40", "41", "42")]
+    runs[0][0].exit.write_text('{"exit_code": 0, "time": 12, "began": 2.5}')
+    found = watch.statuses(runs)
+    assert [status.state.name for status in found] == ["COMPLETED", "NODE_FAIL", "UNKNOWN"]
+    assert (found[0].elapsed, found[1].elapsed, found[1].nodes) == (9.5, 9, "n1")
+    assert [argv[0] for argv in asked] == ["squeue", "sacct"]
+    assert asked[1][-1] == "41,42"
+
+
+def test_an_end_stays_known_with_its_nodes_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(tmp_path / "train-1")
+    line = "42|TIMEOUT|TimeLimit|0|n[1-2]|1:00:02|0:00|1|\n"
+    monkeypatch.setattr(shell, "run", lambda argv, env: Result(0, line, ""))
+    watch.status(*run)
+    monkeypatch.setattr(shell, "run", lambda argv, env: pytest.fail("asked again"))
+    later = watch.status(run[0], jobs.load(run[0]))
+    assert (later.state.name, later.nodes, later.elapsed) == ("TIMEOUT", "n[1-2]", 3602)
+
+
+def test_a_cancelled_job_is_cancelled_for_who_follows_it_too(tmp_path: Path) -> None:
+    """One that finished well at the same moment has finished well."""
+    for code, state in ((143, "CANCELLED"), (0, "COMPLETED")):
+        paths, job = a_run(tmp_path / str(code), id=f"local-{2**22 + 1}-1", scheduler="local")
+        replace(job, state="CANCELLED").save(paths)
+        paths.exit.write_text(f'{{"exit_code": {code}, "time": 1}}')
+        assert watch.status(paths, job).state.name == state
+
+
+def test_a_scheduler_is_asked_less_and_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within half an hour of waiting; at once when something in the run's folder changes."""
+    clock, asked = [0.0], []
+    paths, job = a_run(tmp_path / "train-1")
+
+    def run(argv: list[str], env: dict[str, str]) -> Result:
+        asked.append(clock[0])
+        state = "RUNNING" if paths.log.exists() else "PENDING"
+        state = "COMPLETED" if paths.exit.exists() else state
+        return Result(0, f"42|{state}|None|0|n1|0:01|1:00|1|\n", "")
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        if clock[0] > 1800 and not paths.log.exists():
+            paths.log.parent.mkdir()
+            paths.log.touch()
+        if clock[0] > 2400 and not paths.exit.exists():
+            paths.exit.write_text('{"exit_code": 0, "time": 1}')
+
+    monkeypatch.setattr(shell, "run", run)
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    (*_, last) = watch.until_end(paths, job)
+    assert last.state.name == "COMPLETED"
+    assert sum(when < 1800 for when in asked) < 75
+    assert sum(1800 <= when < 2400 for when in asked) < 90
+    assert clock[0] < 2401
+
+
+def test_runs_side_by_side(tmp_path: Path) -> None:
+    words = ("launch", "torch_mnist", "--", "--lr", "0.1")
+    paths, job = a_run(
+        tmp_path / "train-1", image="a.sif", digest="sha256:0123456789abcdef", words=words
+    )
+    paths.plan.write_text(
+        '[{"what": "runtime", "value": "apptainer"}, {"what": "x", "value": "y"}]'
+    )
+    cut = comparison.of_run(paths, job, watch.Status(JobState.FAILED, elapsed=9.0))
+    assert cut.settings == {
+        "image": "a.sif", "image digest": "0123456789ab", "runtime": "apptainer",
+        "arguments as typed": "--lr 0.1",
+    }  # fmt: skip
+    assert cut.measured == {"state": "failed", "elapsed_seconds": 9.0}
+    paths.result.write_text(
+        '{"world_size": 2, "arguments": {"base_lr": 0.1}, "samples_per_s": 80.0, "loss": 0.2}'
+    )
+    whole = comparison.of_run(paths, job, watch.Status(JobState.COMPLETED))
+    assert whole.settings["--base-lr"] == 0.1
+    assert whole.measured == {"state": "completed", "samples_per_s": 80.0, "loss": 0.2}
+    rows = comparison.rows([cut.settings, whole.settings])
+    assert rows["world_size"] == [None, 2]
+    assert set(comparison.differing(rows)) == {"world_size", "--base-lr", "arguments as typed"}
+
+
+@pytest.mark.parametrize(
+    ("value", "first", "shown"),
+    [
+        (112.0, 100.0, "+12 %"),
+        (50.0, 100.0, "-50 %"),
+        (100.1, 100.0, ""),
+        (1.0, 0.0, ""),
+        (8, 4, ""),
+        ("a", 1.0, ""),
+    ],
+)
+def test_changes(value: object, first: object, shown: str) -> None:
+    assert comparison.change(value, first) == shown

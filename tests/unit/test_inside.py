@@ -1,0 +1,277 @@
+"""Getting inside: command lines, the way to a session, the door, ports, private files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners import script
+from runners.errors import NotFound, Refused, UsageError
+from runners.inside import private, session, steps, tunnel
+from runners.inside.private import Address
+from runners.inside.serve import address, answers, board, jupyter
+from runners.inside.serve.door import Door
+from runners.jobs import JobPaths
+from runners.model import BindMount, Dataset, Plan
+
+from . import scripts
+
+TOKEN = "t0ken-Of_a_session"
+PATHS = JobPaths(Path("/scratch/ada/my runs/jupyter-1"))
+FOUND = Address("n1", "10.77.0.2", 43210, "/lab", False)
+
+
+def plan(**changed: Any) -> Plan:
+    """Return the plan of a session in an image of ours, on Slurm."""
+    made = scripts.made(None, "/scratch/ada/horovod_cpu.sif", scripts.OURS, **changed)
+    return session.of(made, "/scratch/ada/it's: here")
+
+
+class TestScripts:
+    def test_enter_has_the_image_the_mounts_and_the_variables(self) -> None:
+        text = script.enter(plan(env=(("ODD", "a, 'b'"),)), PATHS, "/scratch/ada")
+        assert "export APPTAINERENV_ODD='a, '\"'\"'b'\"'\"''" in text
+        last = text.splitlines()[-1]
+        assert last.startswith("exec apptainer exec ")
+        assert last.endswith(' /scratch/ada/horovod_cpu.sif "$@"')
+        assert "destination=/scratch/ada/it'\"'\"'s: here" in last
+        checked = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
+        assert checked.returncode == 0, checked.stderr
+
+    def test_enter_checks_an_image_that_a_policy_allowed(self) -> None:
+        made = replace(plan(), verified_digest="sha256:" + "0" * 64)
+        assert 'sha256sum < /scratch/ada/horovod_cpu.sif)" != "0000' in script.enter(
+            made, PATHS, "/"
+        )
+
+    def test_enter_finds_data_that_the_job_has_staged(self) -> None:
+        made = plan(data=(Dataset("", Path("/data/x")),), stage_data="node-local")
+        text = session.interactive(made, PATHS, "/", ["bash"], pty=False)
+        assert 'printf "stage=%q\\n" "$stage" > "$run/code/where.sh"' in text
+        assert '. "$run/code/where.sh" || exit' in script.enter(made, PATHS, "/")
+
+    def test_a_session_is_about_no_ranks(self) -> None:
+        made = plan(requeue=True)
+        assert (made.warning, made.restarts) == (None, 0)
+        assert {d.what for d in made.decisions} & set(session.ABOUT_RANKS) == set()
+        assert BindMount("/scratch/ada/it's: here", "/scratch/ada/it's: here") in made.binds
+
+    def test_the_served_one_has_no_token(self) -> None:
+        text = session.served(plan(), PATHS, "/", "jupyter", "/scratch/ada/my work", "login")
+        assert "jupyter '/scratch/ada/my runs/jupyter-1/private' '/scratch/ada/my work'" in text
+        assert '"--own=$own" --towards=login' in text
+        assert "ulimit -c 0" in text
+
+    def test_an_allocation_asks_for_what_was_asked(self) -> None:
+        made = plan(resources={"nodes": 2, "gpus_per_node": "A100:1"}, sbatch_args=("--nice",))
+        argv = session.allocation(made, PATHS)
+        assert argv[0] == "salloc"
+        assert {"--nodes=2", "--gpus-per-node=A100:1", "--nice"} <= set(argv)
+        assert argv[-2:] == ["bash", str(PATHS.script)]
+        text = session.interactive(made, PATHS, "/", ["ls", "a b"], pty=True)
+        assert re.search(r"^srun --overlap --nodes=1 .* --pty bash .*enter' ls 'a b'$", text, re.M)
+
+    def test_without_a_scheduler_it_runs_here(self) -> None:
+        made = replace(plan(), scheduler="local")
+        assert session.allocation(made, PATHS) == ["bash", str(PATHS.script)]
+        assert "srun" not in session.interactive(made, PATHS, "/", ["bash"], pty=True)
+
+
+class TestSteps:
+    def test_nodes(self) -> None:
+        there = ("n1", "n2", "n3")
+        assert steps.chosen(there, (), False) == ("n1",)
+        assert steps.chosen(there, (), True) == there
+        assert steps.chosen(there, ("n3", "n1", "n3"), False) == ("n3", "n1")
+
+    def test_nodes_of_others_are_refused(self) -> None:
+        with pytest.raises(NotFound, match="n4 is not among the job's nodes"):
+            steps.chosen(("n1",), ("n1", "n4"), False)
+        with pytest.raises(UsageError, match="two answers"):
+            steps.chosen(("n1",), ("n1",), True)
+
+    def test_one_node_has_a_terminal_several_have_labels(self) -> None:
+        one = steps.argv("42", ("n2",), ["top"], pty=True)
+        assert {"--pty", "--jobid=42", "--nodelist=n2", "--overlap", "--mpi=none"} <= set(one)
+        assert one[-1] == "top"
+        several = steps.argv("42", ("n1", "n2"), ["df", "/a b"], pty=False)
+        assert several[-5:] == ["bash", "-c", steps.LABELLED, "df", "/a b"]
+        assert "--ntasks=2" in several
+
+    def test_labels_keep_both_streams_and_the_code(self) -> None:
+        argv = ["bash", "-c", steps.LABELLED, "bash", "-c", "echo out; echo err >&2; exit 7"]
+        env = {**os.environ, "SLURMD_NODENAME": "n1"}
+        done = subprocess.run(argv, capture_output=True, text=True, env=env)
+        assert (done.stdout, done.stderr) == ("n1 | out\n", "n1 | err\n")
+        assert done.returncode == 7
+
+
+class TestWay:
+    def test_to_the_address_of_the_node(self) -> None:
+        way = tunnel.way(FOUND, TOKEN, "login.site.org", "ada", False)
+        assert way.ssh == "ssh -N -L 43210:10.77.0.2:43210 ada@login.site.org"
+        assert way.url == f"http://127.0.0.1:43210/lab?token={TOKEN}"
+        assert way.inside == f"http://n1:43210/lab?token={TOKEN}"
+        assert way.url in way.told()
+
+    def test_to_an_ipv6_address(self) -> None:
+        way = tunnel.way(replace(FOUND, address="fd00::2"), TOKEN, "login", "ada", False)
+        assert "-L '43210:[fd00::2]:43210'" in way.ssh
+
+    def test_to_a_node_that_answers_itself_only(self) -> None:
+        found = replace(FOUND, address="127.0.0.1", loopback=True)
+        way = tunnel.way(found, TOKEN, "login", "ada", False)
+        assert way.ssh == "ssh -N -J ada@login -L 43210:127.0.0.1:43210 ada@n1"
+        assert way.inside == ""
+        assert tunnel.way(found, TOKEN, "login", "ada", True).ssh == ""
+
+
+class TestPrivate:
+    def test_only_the_owner_reads(self, tmp_path: Path) -> None:
+        paths = JobPaths(tmp_path)
+        old = os.umask(0)
+        try:
+            private.make(paths)
+            kept = Path(private.keep(paths, "how to get there"))
+        finally:
+            os.umask(old)
+        files = [paths.private, paths.private / "token", kept]
+        assert [path.stat().st_mode & 0o777 for path in files] == [0o700, 0o600, 0o600]
+        assert len(private.token(paths)) >= 43
+        assert private.address(paths) is None
+
+    def test_a_file_system_without_rights_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As on one that is mounted with rights of its own, such as some object stores."""
+        real = Path.mkdir
+
+        def open_to_all(self: Path, mode: int = 0o777, **more: Any) -> None:
+            real(self, 0o777, **more)
+            self.chmod(0o755)
+
+        monkeypatch.setattr(Path, "mkdir", open_to_all)
+        with pytest.raises(Refused, match="others could read the token"):
+            private.make(JobPaths(tmp_path))
+
+    def test_tokens_differ(self, tmp_path: Path) -> None:
+        for name in "ab":
+            (tmp_path / name).mkdir()
+            private.make(JobPaths(tmp_path / name))
+        assert private.token(JobPaths(tmp_path / "a")) != private.token(JobPaths(tmp_path / "b"))
+
+
+def hello(environ: dict[str, Any], start: Any) -> list[bytes]:
+    """An application that asks nobody who they are."""
+    start("200 OK", [("Content-Type", "text/plain")])
+    return [b"hello"]
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """The port of a server behind the door."""
+    server = board.listen("127.0.0.1", 0)
+    server.set_app(Door(hello, TOKEN, server.server_port))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    """Does not go where it is led."""
+
+    def redirect_request(self, *rest: Any) -> None:
+        """Nowhere."""
+
+
+def ask(port: int, path: str, **headers: str) -> tuple[int, Any]:
+    """Return the status and the headers of a page."""
+    question = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    try:
+        with urllib.request.build_opener(Stay).open(question, timeout=5) as answer:
+            return answer.status, answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers
+
+
+class TestDoor:
+    def test_the_token_gives_a_cookie_that_is_not_the_token(self, port: int) -> None:
+        code, headers = ask(port, f"/a/b?x=1&token={TOKEN}")
+        assert (code, headers["Location"]) == (302, "/a/b?x=1")
+        cookie = headers["Set-Cookie"]
+        assert TOKEN not in cookie
+        assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
+        assert ask(port, "/", Cookie=f"other=1; {cookie.split(';')[0]}")[0] == 200
+
+    def test_it_does_not_lead_elsewhere(self, port: int) -> None:
+        assert ask(port, f"//evil.example/?token={TOKEN}")[1]["Location"].startswith("/evil")
+
+    @pytest.mark.parametrize(
+        ("path", "headers"),
+        [
+            ("/", {}),
+            ("/?token=", {}),
+            ("/?token=wrong", {}),
+            ("/?token=%E2%98%83", {}),
+            ("/", {"Authorization": "token wrong"}),
+            ("/", {"Authorization": TOKEN}),
+            ("/", {"Cookie": "runner-1=x; ;=;"}),
+            ("/", {"Cookie": f"runner={TOKEN}"}),
+        ],
+    )
+    def test_others_stay_out(self, port: int, path: str, headers: dict[str, str]) -> None:
+        assert ask(port, path, **headers)[0] == 403
+
+    def test_what_the_server_is_asked_before_it_is_shown(self, port: int) -> None:
+        assert answers.status("127.0.0.1", port, "/", TOKEN) == 200
+        assert answers.keeps_out("127.0.0.1", port, "/")
+
+    def test_a_port_that_is_taken(self, port: int) -> None:
+        other = board.listen("127.0.0.1", port)
+        assert other.server_port != port
+        other.server_close()
+
+    def test_nobody_answers(self) -> None:
+        server = board.listen("127.0.0.1", 0)
+        server.server_close()
+        assert answers.status("127.0.0.1", server.server_port, "/") is None
+
+
+class TestAddress:
+    def test_loopback(self) -> None:
+        assert address.is_loopback("127.0.1.1")
+        assert address.is_loopback("::1")
+        assert not address.is_loopback("10.77.0.2")
+
+    def test_a_name_that_leads_nowhere(self) -> None:
+        assert address.towards("no-such-host.invalid")
+
+
+class TestJupyter:
+    def test_what_keeps_others_out_comes_before_the_users_own(self, tmp_path: Path) -> None:
+        argv = jupyter.command(str(tmp_path), "/work", "10.77.0.2", 43210)
+        assert "--KernelManager.transport=ipc" in argv
+        assert "--ServerApp.ip=10.77.0.2" in argv
+        assert not any("token" in word.lower() for word in argv)
+        settings = json.loads((tmp_path / "config.json").read_text())
+        assert "10.77.0.2" not in settings["ServerApp"]["local_hostnames"]
+
+    def test_the_port_is_the_one_it_has_taken(self, tmp_path: Path) -> None:
+        assert jupyter.port(str(tmp_path)) is None
+        (tmp_path / "jpserver-7.json").write_text('{"po')
+        assert jupyter.port(str(tmp_path)) is None
+        (tmp_path / "jpserver-7.json").write_text('{"port": 43211}')
+        assert jupyter.port(str(tmp_path)) == 43211

@@ -1,0 +1,65 @@
+"""`runner scale`: what it refuses, before anything is written or submitted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runners.scale import study
+from runners.scale.study import Asked, StudyPaths
+
+from .scaled import GLOO, leave, question
+
+CHECKOUT = Path(__file__).parents[2]
+NODES = ("--nodes", "1,2")
+
+
+def scale(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder."""
+    env = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "runners", "scale", *words],
+        cwd=folder, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "there is no trainer"),
+        (["torch_mnist"], "--nodes is not given"),
+        (["--nodes", "1;2", "torch_mnist"], "not a list of numbers of nodes"),
+        ([*NODES, "--vary", "colour=red,blue", "torch_mnist"], "it cannot vary"),
+        ([*NODES, "--reference", "nowhere", "torch_mnist"], "there is none"),
+        (["--continue", "."], "is no scaling study"),
+        (["--continue", ".", "--repeats", "9"], "leave out --repeats"),
+        (["--render-only", ".", *NODES], "leave out --nodes"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, words: list[str], told: str) -> None:
+    done = scale(tmp_path, *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_is_shown_again_without_running(tmp_path: Path) -> None:
+    paths = StudyPaths(tmp_path / "study")
+    asked = Asked(question(variants=(GLOO,), drop=1), ("scale", "torch_mnist"), str(tmp_path))
+    study.begin(paths, asked)
+    points = [point for point in asked.question.points() if point.repeat == 1]
+    for point, run in zip(points, study.next_attempts(paths, points)):
+        nodes = point.size.nodes
+        leave(run, 0, state="COMPLETED", world_size=nodes, hosts=["n1", "n2"][:nodes])
+    done = scale(tmp_path, "--render-only", "study", "--reference", "thetagpu-ddp")
+    assert done.returncode == 0, done.stderr
+    assert "1 run of 2 measured" in done.stdout
+    assert "CIFAR-10, DDP" in paths.page.read_text()
+    assert study.load(paths).references == ("thetagpu-ddp",)
+    for path in (paths.csv, paths.json, paths.png, paths.svg):
+        assert path.stat().st_size > 0

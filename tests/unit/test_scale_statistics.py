@@ -1,0 +1,149 @@
+"""Intervals, laws and times of a study. Expected numbers are scipy's, unless they are plain."""
+
+from __future__ import annotations
+
+import pytest
+
+from runners.scale import student
+from runners.scale.fits import fits
+from runners.scale.least_squares import non_negative
+from runners.scale.summary import comparisons, serial_fraction, summaries
+
+from .scaled import run
+
+
+@pytest.mark.parametrize(
+    ("freedom", "expected"),
+    [(1, 12.7062), (2, 4.3027), (20, 2.0860), (21, 2.0796), (60, 2.0003), (1000, 1.9623)],
+)
+def test_students_quantile(freedom: float, expected: float) -> None:
+    assert student.quantile(freedom) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_mean_has_the_interval_of_its_logarithms() -> None:
+    found = student.mean([100, 104, 98])
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (100.636, 93.359, 108.480), rel=1e-5
+    )
+    assert found.n == 3
+
+
+def test_a_ratio_has_welchs_interval() -> None:
+    found = student.ratio([100, 104, 98], [50, 53, 51, 52])
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (1.95456, 1.84033, 2.07588), rel=1e-5
+    )
+
+
+def test_one_run_has_no_interval() -> None:
+    alone = student.mean([5.0])
+    assert (alone.low, alone.high, alone.n) == (None, None, 1)
+    assert alone.value == pytest.approx(5)
+    assert student.ratio([5.0], [4.0, 4.1]).low is None
+
+
+def test_equal_runs_have_an_interval_of_nothing() -> None:
+    found = student.ratio([2.0, 2.0], [1.0, 1.0])
+    assert (found.value, found.low, found.high) == pytest.approx((2, 2, 2))
+
+
+def test_a_fall_is_told_where_it_is_sure() -> None:
+    assert student.fall([100, 99, 98, 99, 97, 96, 95, 94, 95, 93]) == pytest.approx(
+        0.0745, abs=1e-4
+    )
+    assert student.fall([100, 98, 101, 99, 100, 101, 99, 100]) is None
+    assert student.fall([100, 90, 80]) is None
+
+
+def test_weights_are_those_of_least_squares_and_never_negative() -> None:
+    def rows(values: dict[int, float]) -> list[list[float]]:
+        return [[1 / y, (n - 1) / y, (n - 1) / n / y] for n, y in values.items()]
+
+    used, weights = non_negative(rows({1: 1.0, 2: 1.08, 4: 1.1, 8: 1.15}))
+    assert used == [0, 1, 2]
+    assert weights == pytest.approx([1.002545, 0.0050906, 0.123949], rel=1e-4)
+    used, weights = non_negative(rows({1: 1.0, 2: 0.99, 4: 1.1, 8: 1.3}))
+    assert used == [0, 1]
+    assert weights == pytest.approx([0.972284, 0.0451808, 0], rel=1e-4)
+
+
+def test_speed_up_efficiency_and_serial_part() -> None:
+    points = summaries([run(n, rate, r) for n, rate in ((2, 200), (8, 640)) for r in (1, 2)])
+    base, top = points
+    assert base.base
+    assert base.efficiency.value == 1
+    assert top.speed_up.value == pytest.approx(3.2)
+    assert top.efficiency.value == pytest.approx(0.8)
+    assert top.serial == pytest.approx((1 / 3.2 - 1 / 4) / (1 - 1 / 4))
+
+
+def test_amdahls_law_is_found_again() -> None:
+    def rate(n: int) -> float:
+        return 100 * n / (1 + 0.02 * (n - 1))
+
+    amdahl, ring = fits([run(n, rate(n), r) for n in (1, 2, 4, 8) for r in (1, 2)], strong=False)
+    assert amdahl.weights == pytest.approx((0.02,))
+    assert not amdahl.exact
+    assert amdahl.worst == pytest.approx(0, abs=1e-9)
+    at = amdahl.predictions[0]
+    assert at.ranks == 16
+    assert at.efficiency.value == pytest.approx(1 / 1.3)
+    assert ring.law.name == "ring allreduce"
+
+
+@pytest.mark.parametrize("strong", [False, True])
+def test_the_ring_is_found_again(strong: bool) -> None:
+    def cost(n: int) -> float:
+        if strong:
+            return 1 + 0.001 * n * (n - 1) + 0.05 * (n - 1)
+        return 1 + 0.001 * (n - 1) + 0.3 * (n - 1) / n
+
+    runs = [run(n, 100 * n / cost(n), r) for n in (1, 2, 4, 8, 16) for r in (1, 2)]
+    ring = fits(runs, strong)[1]
+    assert ring.weights == pytest.approx((0.001, 0.05 if strong else 0.3))
+    assert ring.predictions[-1].efficiency.value == pytest.approx(1 / cost(128))
+
+
+def test_as_many_weights_as_sizes_test_nothing_and_fewer_sizes_fit_nothing() -> None:
+    runs = [run(n, rate) for n, rate in ((1, 100), (2, 180))]
+    (only,) = fits(runs, strong=False)
+    assert only.exact
+    assert only.predictions[0].efficiency.low is None  # no run is left to tell the error
+    assert fits(runs[:1], strong=False) == []
+
+
+def test_predictions_stay_below_one_and_widen() -> None:
+    runs = [run(n, 100 * n * f) for n in (1, 2, 4) for f in (0.99, 1.0, 1.02)]
+    spans = []
+    for at in fits(runs, strong=False)[0].predictions:
+        assert at.efficiency.low is not None
+        assert at.efficiency.high is not None
+        assert at.efficiency.high <= 1
+        spans.append(at.efficiency.high - at.efficiency.low)
+    assert spans == sorted(spans)
+
+
+def test_the_seconds_of_a_job_add_up() -> None:
+    """Half the efficiency: half of the steady training is lost, and the first epoch is apart."""
+    points = summaries([run(1, 100), run(2, 100)])
+    parts = points[1].budget
+    assert parts is not None
+    assert (parts.launch, parts.warm_up, parts.rest) == pytest.approx((5, 10, 3))
+    assert parts.training == pytest.approx(parts.exchange)
+    assert parts.job == pytest.approx(78)
+    assert points[0].budget is not None
+    assert points[0].budget.exchange == 0
+
+
+def test_variants_are_compared_where_both_were_measured() -> None:
+    runs = [run(1, 100 + r, r, "gloo") for r in (1, 2, 3)]
+    runs += [run(n, 150 + r, r, "mpi") for n in (1, 2) for r in (1, 2, 3)]
+    (found,) = comparisons(summaries(runs))
+    assert (found.variant, found.to, found.ranks) == ("mpi", "gloo", 1)
+    assert found.ratio.value == pytest.approx(1.49, abs=0.01)
+    assert found.sure
+
+
+def test_karp_and_flatt() -> None:
+    assert serial_fraction(4, 4) == pytest.approx(0)
+    assert serial_fraction(1, 4) == pytest.approx(1)

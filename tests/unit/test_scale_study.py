@@ -1,0 +1,203 @@
+"""A study on disk: what its runs left, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.errors import NotFound, Refused, SystemFault, UsageError
+from runners.jobs import Job, JobPaths
+from runners.scale import measure, study, timeline
+from runners.scale.question import Question, Size
+from runners.scale.running import Work
+from runners.scale.study import Asked, Stand, Standing, StudyPaths
+
+from .scaled import GLOO, leave, question
+
+ASKED = Asked(question(variants=(GLOO,)), ("scale", "torch_mnist"), "/scratch/ada")
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> StudyPaths:
+    """The paths of a study that has begun."""
+    found = StudyPaths(tmp_path / "study")
+    study.begin(found, ASKED)
+    return found
+
+
+def stands(paths: StudyPaths, asked: Question = ASKED.question) -> dict[str, Stand]:
+    return {each.point.key: each.stand for each in study.look(paths, asked, {})}
+
+
+def test_a_run_is_measured_from_what_it_left(tmp_path: Path) -> None:
+    run = JobPaths(tmp_path / "run")
+    leave(run, 0, epochs=3, accuracy=0.9, startup_seconds=2.0)
+    found = measure.read(run, 2, "gloo", 1, drop=1)
+    assert (found.rate, found.rates, found.epochs) == (200, (200, 200), 3)
+    assert (found.first_epoch_seconds, found.epoch_seconds) == (2.0, 0.5)
+    assert (found.launch_seconds, found.job_seconds, found.training_seconds) == (4.5, 10, 3.0)
+    assert (found.ranks, found.hosts, found.accuracy) == (2, ("n1", "n2"), 0.9)
+
+
+def test_the_rate_is_that_of_all_steady_epochs_together(tmp_path: Path) -> None:
+    run = JobPaths(tmp_path / "run")
+    leave(run, 0)
+    with (run.root / "metrics.jsonl").open("a") as file:
+        line = {"event": "epoch", "seconds": 2.0, "samples_per_s": 50.0}
+        file.write(json.dumps(line) + '\n{"event": "epoch", "sec')  # the last line was cut
+    assert measure.read(run, 2, "", 1, drop=1).rate == pytest.approx(300 / 3)
+
+
+def test_a_trainer_of_ones_own_needs_a_rate_in_its_result_only(tmp_path: Path) -> None:
+    run = JobPaths(tmp_path / "run")
+    run.root.mkdir()
+    run.result.write_text(json.dumps({"tokens_per_s": 5000, "world_size": 4}))
+    found = measure.read(run, 1, "", 1, drop=1)
+    assert (found.unit, found.rate, found.ranks, found.epoch_seconds) == ("tokens", 5000, 4, None)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "result", "told"),
+    [(1, {"samples_per_s": None}, "nothing is left of 1 epochs"), (3, None, "no result.json")],
+)
+def test_what_tells_no_speed_says_why(
+    tmp_path: Path, epochs: int, result: dict[str, None] | None, told: str
+) -> None:
+    run = JobPaths(tmp_path / "run")
+    leave(run, 0, epochs, **(result or {}))
+    if result is None:
+        run.result.unlink()
+    with pytest.raises(measure.NotMeasured, match=told):
+        measure.read(run, 1, "", 1, drop=1)
+
+
+def test_folders_tell_how_each_run_stands(paths: StudyPaths) -> None:
+    leave(JobPaths(paths.runs / "1n-gloo-r1"), 0, state="")
+    leave(JobPaths(paths.runs / "1n-gloo-r2"), None, state="")
+    leave(JobPaths(paths.runs / "2n-gloo-r1"), 1, state="FAILED")
+    assert stands(paths) == {
+        "1n-gloo-r1": Stand.MEASURED,
+        "1n-gloo-r2": Stand.OPEN,
+        "2n-gloo-r1": Stand.FAILED,
+        "2n-gloo-r2": Stand.TO_DO,
+    }
+
+
+def test_a_later_attempt_counts_and_a_measured_one_stays(paths: StudyPaths) -> None:
+    point = next(p for p in ASKED.question.points() if p.key == "1n-gloo-r1")
+    assert study.next_attempts(paths, [point])[0].root.name == "1n-gloo-r1"
+    leave(JobPaths(paths.runs / "1n-gloo-r1"), None, state="TIMEOUT")
+    assert stands(paths)["1n-gloo-r1"] is Stand.FAILED
+    assert study.next_attempts(paths, [point])[0].root.name == "1n-gloo-r1.2"
+    leave(JobPaths(paths.runs / "1n-gloo-r1.2"), 0, state="COMPLETED")
+    assert stands(paths)["1n-gloo-r1"] is Stand.MEASURED
+    leave(JobPaths(paths.runs / "1n-gloo-r1.3"), 1, state="FAILED")
+    assert stands(paths)["1n-gloo-r1"] is Stand.MEASURED
+
+
+def test_a_folder_that_was_never_submitted_is_to_do(paths: StudyPaths) -> None:
+    (paths.runs / "1n-gloo-r1").mkdir()
+    assert stands(paths)["1n-gloo-r1"] is Stand.TO_DO
+
+
+def test_a_failure_says_who_it_was(paths: StudyPaths) -> None:
+    run = JobPaths(paths.runs / "1n-gloo-r1")
+    leave(run, 1, state="FAILED")
+    run.failures.mkdir()
+    record = {"rank": 1, "host": "n2", "exit_code": 1, "message": "ValueError: bad", "time": 1}
+    (run.failures / "rank-1.json").write_text(json.dumps(record))
+    found = {each.point.key: each.reason for each in study.look(paths, ASKED.question, {})}
+    assert found["1n-gloo-r1"] == "rank 1@n2: ValueError: bad"
+
+
+def test_the_same_question_goes_on_and_a_larger_one_grows(paths: StudyPaths) -> None:
+    assert study.begin(paths, ASKED) == ASKED
+    larger = replace(ASKED.question, sizes=(Size(4),), repeats=1)
+    grown = study.begin(paths, replace(ASKED, question=larger)).question
+    assert grown.sizes == (Size(1), Size(2), Size(4))
+    assert grown.repeats == 2
+    assert study.load(paths).question == grown
+
+
+def test_another_question_is_refused_with_what_differs(paths: StudyPaths) -> None:
+    other = replace(ASKED.question, args=("--epochs", "9"))
+    with pytest.raises(UsageError) as error:
+        study.begin(paths, replace(ASKED, question=other))
+    assert "args: --epochs 6 there, --epochs 9 now" in error.value.evidence
+    assert study.load(paths).question == ASKED.question
+
+
+def test_no_study_and_a_damaged_one(paths: StudyPaths, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no scaling study"):
+        study.load(StudyPaths(tmp_path))
+    paths.asked.write_text('{"question": {}}')
+    with pytest.raises(SystemFault, match="cannot read"):
+        study.load(paths)
+
+
+def test_one_at_a_time(paths: StudyPaths) -> None:
+    with study.alone(paths), pytest.raises(Refused, match="is at work on"), study.alone(paths):
+        pass
+    with study.alone(paths):
+        pass
+
+
+def event(phase: str, name: str, second: float, tensor: int, more: str = "") -> str:
+    """Return one event as Horovod writes it."""
+    named = f'"name": "{name}", ' if name else ""
+    return f'{{"ph": "{phase}", {named}"ts": {second * 1e6:.0f}, "pid": {tensor}{more}}},'
+
+
+EVENTS = [
+    event("B", "NEGOTIATE_ALLREDUCE", 0, 1) + event("X", "0", 0, 1, ', "dur": 0'),
+    event("E", "", 1, 1) + event("B", "NEGOTIATE_ALLREDUCE", 9, 1) + event("E", "", 9.5, 1),
+    event("B", "ALLREDUCE", 9.5, 1) + event("B", "GLOO_ALLREDUCE", 9.6, 1),
+    event("B", "NEGOTIATE_ALLREDUCE", 9.7, 2) + event("E", "", 9.75, 1),
+    event("E", "", 9.75, 1, ', "args": {"dtype": "float32", "shape": "[2]"}'),
+    event("E", "", 10, 2),
+]
+FIRST = '[\n{"ph": "M", "pid": 0, "args": {"start_time_since_epoch_in_micros":1000000000}},\n'
+
+
+def test_a_timeline_tells_how_long_gradients_moved_and_waited(tmp_path: Path) -> None:
+    """Two tensors, from 9 s on: one waits 0.5 s and moves 0.25 s, then the other waits 0.25 s."""
+    trace = tmp_path / "trace.json"
+    trace.write_text(FIRST + "".join(EVENTS))
+    found = timeline.read(trace, since=1005.0)
+    assert found is not None
+    assert (found.moving, found.waiting) == pytest.approx((0.25, 0.75))
+    whole = timeline.read(trace, since=0.0)
+    assert whole is not None
+    assert whole.waiting == pytest.approx(1.75)
+    assert timeline.read(tmp_path / "none.json", 0) is None
+
+
+def test_a_run_that_ends_with_its_allocation_is_not_run_again(
+    paths: StudyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends just after its folder was read, and the allocation with it, as its last run does."""
+    asked = question((1,), 1, together=True, variants=(GLOO,))
+    run, allocation = (
+        JobPaths(paths.runs / asked.points()[0].key),
+        JobPaths(paths.root / "allocation-1"),
+    )
+    run.root.mkdir(parents=True)
+    allocation.root.mkdir()
+    Job("7", "torch_mnist", "slurm", str(allocation.log), 0.0).save(allocation)
+    read = study.look
+
+    def look(*words: Any) -> list[Standing]:
+        found = read(*words)
+        for each in (run, allocation):
+            each.exit.write_text('{"exit_code": 1, "time": 1010}')
+        return found
+
+    monkeypatch.setattr(study, "look", look)
+    work = Work(paths, asked, lambda _: [], pytest.fail, 0, print, asked=time.monotonic())
+    assert [each.stand for each in work.look()] == [Stand.OPEN]
+    assert [each.stand for each in work.look()] == [Stand.FAILED]

@@ -1,0 +1,240 @@
+"""How the image reaches the nodes: what is chosen and why, the script's lines, what a node does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners import plan, script
+from runners.data import script as staging
+from runners.data.stage import copying, image, place
+from runners.data.stage.failure import NotStaged
+from runners.images import lies, mounting
+from runners.jobs import JobPaths
+from runners.model import (
+    Dataset,
+    ImageInfo,
+    JobSpec,
+    Partition,
+    Plan,
+    Resources,
+    Site,
+    Trainer,
+)
+
+FACTS = {"horovod.controllers": "gloo", "recipes": "torch_mnist"}
+FILE = ImageInfo(Path("/i/a.sif"), FACTS, size=10**9, offset=49152, filesystem="nfs4")
+FOLDER = ImageInfo(Path("/i/tree"), FACTS)
+SITE = Site(True, ("none", "pmix"), "apptainer")
+UNPACKS = replace(SITE, unpacks="this apptainer has neither a setuid part nor squashfuse")
+SMALL = replace(SITE, partitions=(Partition("p", nodes=500, default=True, disk_mb=100),))
+NOBODY = 65534
+SPEC = JobSpec(
+    "t", FILE.path, Trainer("torch_mnist", "recipes.torch_mnist", None), Resources(), Path("/r")
+)
+
+
+def solved(
+    asked: str, nodes: int = 2, image: ImageInfo = FILE, site: Site = SITE, **more: object
+) -> Plan:
+    spec = replace(SPEC, image=image.path, stage_image=asked, resources=Resources(nodes=nodes))
+    return plan.solve(replace(spec, **more), site, image)  # type: ignore[arg-type]
+
+
+def said(made: Plan) -> str:
+    """Return what the plan says of how the image is read."""
+    return " ".join(f"{d.value}: {d.reason}" for d in made.decisions if d.what == "image read")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "image", "site", "form", "why"),
+    [
+        (15, FILE, SITE, "", "15 nodes on nfs4: 4.5 GB at the start in place, 1.0 GB by one"),
+        (16, FILE, SITE, "file", "16 nodes on nfs4: 4.8 GB at the start in place"),
+        (16, replace(FILE, filesystem="lustre"), SITE, "", "16 nodes on lustre"),
+        (128, replace(FILE, filesystem="lustre"), SITE, "file", "128 nodes on lustre"),
+        (400, replace(FILE, filesystem="ext4"), SITE, "", "ext4, not known as a file system of"),
+        (400, replace(FILE, filesystem=""), SITE, "", "a file system of an unknown kind"),
+        (400, FOLDER, SITE, "", "tree is a folder, and only a file is sent"),
+        (16, FILE, SMALL, "", "1.0 GB is more than a node's disk"),
+        (16, replace(FILE, size=10**11), SITE, "", "100.0 GB is more than every node has room"),
+        (2, FILE, UNPACKS, "folder", "neither a setuid part nor squashfuse: each rank would"),
+        (2, replace(FILE, size=10**10), UNPACKS, "", "50.0 GB is more than every node has room"),
+        (2, replace(FILE, offset=0), UNPACKS, "", "2 nodes on nfs4"),
+    ],
+)
+def test_auto(nodes: int, image: ImageInfo, site: Site, form: str, why: str) -> None:
+    made = solved("auto", nodes, image, site)
+    assert (made.image_form, made.stages) == (form, bool(form))
+    assert why in said(made)
+
+
+def test_what_is_asked_is_done_or_refused() -> None:
+    assert solved("node-local", 1).image_form == "file"
+    assert solved("unpack", 1).image_form == "folder"
+    for asked, what, more, evidence in (
+        ("node-local", FOLDER, {}, "tree is a folder, and only a file is sent"),
+        ("unpack", replace(FILE, offset=0), {}, "a.sif holds no squashfs that could be unpacked"),
+        ("unpack", FILE, {"runtime": "none"}, "--runtime none reads no image file"),
+        ("unpack", FILE, {"runtime": "shifter"}, "shifter is not known to see a node's own disk"),
+    ):
+        refusal = solved(asked, 2, what, SITE, **more).refusals[0]
+        assert refusal.what == f"--stage-image {asked}: {evidence}"
+        assert refusal.remedies[0] == "--stage-image none"
+
+
+def test_without_a_word_nothing_is_staged_and_where_it_would_pay_that_is_said() -> None:
+    assert said(solved("none", 15)) == ""
+    made = solved("none", 64)
+    assert not made.stages
+    assert said(made).startswith("where it lies: --stage-image auto would stage it: 64 nodes on")
+
+
+def text(made: Plan) -> str:
+    assert made.refusals == ()
+    return script.render(made, JobPaths(Path("/runs/t-1")), "/w")
+
+
+def lines(made: Plan) -> list[str]:
+    """Return the lines that bring the image to the nodes or use it, in their order."""
+    return [line for line in text(made).splitlines() if "image" in line and "$stage" in line]
+
+
+def test_sent_checked_unpacked_in_this_order_and_run_from_there() -> None:
+    made = replace(solved("unpack"), verified_digest="sha256:" + "ab" * 32)
+    room, sent, copied, verified, unpacked, ranks = lines(made)
+    assert room == 'on_each_node room "$stage" .image.sif /i/a.sif < /dev/null || exit'
+    assert sent == 'sbcast --force /i/a.sif "$stage"/.image.sif'
+    assert copied == 'on_each_node copy "$stage" .image.sif /i/a.sif < /dev/null || exit'
+    assert verified == f'on_each_node verify "$stage" .image.sif {"ab" * 32} < /dev/null || exit'
+    assert 'unpack "$stage" .image.sif 49152 .image < /dev/null || exit' in unpacked
+    assert '"$stage/.image"' in ranks
+    assert "sha256sum" not in text(made), "each node checks its own copy instead"
+    assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --overlap" in text(made)
+    assert "# The image on each node's own disk" in text(made)
+
+
+def test_with_data_and_without_unpacking() -> None:
+    data = (Dataset("tokens", Path("/d/tokens")),)
+    made = solved("node-local", 1, data=data, stage_data="node-local")
+    assert "# The image and the data on each node's own disk" in text(made)
+    assert lines(made)[-1].split()[-2:] == ['"$stage/.image.sif"', "\\"]
+    assert "sbcast" not in text(made), "one node reads it itself"
+    not_staged = solved("node-local", 1, data=data)
+    assert 'copy "$stage" tokens' not in text(not_staged)
+    assert "--bind /d/tokens:/data/tokens:ro" in text(not_staged)
+
+
+def test_the_kind_of_file_system_is_that_of_the_nearest_mount() -> None:
+    table = r"""22 1 0:21 / / rw - ext4 /dev/vda rw
+30 22 0:40 / /home rw,relatime shared:1 - nfs4 server:/home rw
+31 30 0:41 / /home/my\040images rw - lustre mgs:/l rw
+32 22 0:42 / /homes rw - tmpfs tmpfs rw
+33 22 0:43 / /twice rw - autofs x rw
+34 33 0:44 / /twice rw master:1 - beegfs y rw
+half a line"""
+    for path, kind in (
+        ("/a.sif", "ext4"),
+        ("/home/a.sif", "nfs4"),
+        ("/home/my images/a.sif", "lustre"),
+        ("/homes/a.sif", "tmpfs"),
+        ("/homesick/a.sif", "ext4"),
+        ("/twice/a.sif", "beegfs"),
+    ):
+        assert lies.filesystem(Path(path), table) == kind
+
+
+@pytest.mark.parametrize(
+    ("answer", "squashfuse", "why"),
+    [
+        ("APPTAINER_SUID_INSTALL=0", False, "this {} has neither a setuid part nor squashfuse"),
+        ("APPTAINER_SUID_INSTALL=0", True, ""),
+        ("APPTAINER_SUID_INSTALL=1", False, ""),
+        ("SINGULARITY_SUID_INSTALL=0", False, "this {} has neither a setuid part nor squashfuse"),
+        ("PACKAGE_NAME=other", False, ""),
+    ],
+)
+def test_whether_the_runtime_mounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, squashfuse: bool, why: str
+) -> None:
+    tools = tmp_path / "libexec" / "apptainer" / "bin"
+    tools.mkdir(parents=True)
+    runtime = tmp_path / "apptainer"
+    runtime.write_text(f"#!/bin/sh\necho {answer}\necho LIBEXECDIR={tmp_path}/libexec\n")
+    runtime.chmod(0o755)
+    if squashfuse:
+        (tools / "squashfuse_ll").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert mounting.why_not(str(runtime)) == why.format(runtime)
+
+
+def helper(*words: str) -> tuple[int, str]:
+    """Run the helper as a node does; return its exit code and what it said."""
+    command = [sys.executable, str(staging.HELPER), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    return done.returncode, done.stderr
+
+
+def test_another_file_than_the_allowed_one_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / ".image.sif").write_bytes(b"changed")
+    code, words = helper("verify", str(tmp_path), ".image.sif", "0" * 64)
+    host = os.uname().nodename.partition(".")[0]
+    assert code == 81
+    assert words == f"runner: image on {host}: it is no longer the file that the policy allowed\n"
+    digest = "d67e1c2e3c9d1f2b8a7f"  # of nothing
+    assert helper("verify", str(tmp_path), ".image.sif", digest)[0] == 81
+    whole = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    (tmp_path / ".image.sif").write_bytes(b"")
+    assert helper("verify", str(tmp_path), ".image.sif", whole) == (0, "")
+
+
+def test_no_room_names_the_option_of_the_image(tmp_path: Path) -> None:
+    with pytest.raises(NotStaged, match="try: --stage-image none"):
+        copying.room(str(tmp_path / ".image"), [10**13])
+    with pytest.raises(NotStaged, match="try: --stage-data none"):
+        copying.room(str(tmp_path / "image"), [10**13])
+
+
+def test_without_unsquashfs_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(image, "ELSEWHERE", ())
+    with pytest.raises(NotStaged, match="there is no unsquashfs here; try: --stage-image node-lo"):
+        image.found()
+
+
+def test_a_long_listing_is_counted() -> None:
+    listing = """drwxr-xr-x 0/0                48 2026-11-21 10:00 squashfs-root
+-rw-r--r-- 0/0           1234567 2026-11-21 10:00 squashfs-root/a b
+lrwxrwxrwx 1000/1000           7 2026-11-21 10:00 squashfs-root/bin -> usr/bin
+crw-rw-rw- 0/0             1,  3 2026-11-21 10:00 squashfs-root/dev/null
+-rwsr-xr-x 0/0                 5 2026-11-21 10:00 squashfs-root/su
+Parallel unsquashfs: Using 2 processors"""
+    assert image.listed(listing) == [0, 1234567, 0, 0, 5]
+
+
+def test_folders_without_write_permission_are_removed(tmp_path: Path) -> None:
+    """Root may write everywhere, so where this is root another user does it."""
+    tree = tmp_path / "job" / ".image" / "usr" / "bin"
+    tree.mkdir(parents=True)
+    (tree / "file").touch()
+    for folder in (tree, tree.parent, tree.parent.parent):
+        folder.chmod(0o555)
+    if os.getuid() == 0:
+        for path in (tmp_path, *tmp_path.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+    child = os.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        place._remove("job")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not (tmp_path / "job").exists()
