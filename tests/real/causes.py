@@ -282,6 +282,12 @@ TRAINING = (
         args=("--lr", "0.1"), explained="bad-argument", said="unrecognized arguments: --lr 0.1",
         fix="usage.py --help",
     ),
+    Cause(  # srun ends the slower rank, and the job's exit code is that rank's
+        "sooner", "import argparse, os, time\ntime.sleep(40 * int(os.environ['SLURM_PROCID']))\n"
+        "p = argparse.ArgumentParser()\np.parse_args()", TWO, ("--lr", "0.1"),
+        explained="bad-argument", rank="0@n1", said="unrecognized arguments: --lr 0.1",
+        fix="sooner.py --help",
+    ),
     Cause(
         "port", "import socket, time\ns = socket.socket()\ns.bind(('127.0.0.1', 23456))\n"
         "s.listen()\ntime.sleep(30)", ("--ntasks-per-node", "2"), explained="port-taken",

@@ -47,6 +47,15 @@ def test_a_job_that_has_not_failed_is_not_explained(tmp_path: Path, state: JobSt
     assert (said.failed, said.fix, said.evidence) == (False, "", ())
 
 
+def test_the_code_that_counts_is_the_first_ranks(tmp_path: Path) -> None:
+    """The job's own is 143 where srun ended another rank before it failed in the same way."""
+    paths, job = made(tmp_path, "", (0, 1.0, "exit code 2: error: unrecognized arguments: --lr 1"))
+    record = paths.failures / "rank-0.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "exit_code": 2}))
+    said = explain.explain(paths, job, Status(JobState.FAILED, "NonZeroExitCode", 143))
+    assert (said.name, said.rank) == ("bad-argument", 0)
+
+
 def test_the_first_rank_is_not_one_that_followed(tmp_path: Path) -> None:
     said = explained(
         tmp_path,
