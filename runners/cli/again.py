@@ -88,7 +88,7 @@ def _without(names: list[str], words: list[str]) -> list[str]:
             skip = False
         elif name in flags:
             skip = "=" not in word and not _is_switch(name)
-        else:
+        elif word[:2] not in flags:  # -N2
             kept.append(word)
     return kept
 

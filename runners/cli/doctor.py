@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +118,7 @@ def _job(made: Plan, max_wait: int) -> list[Finding]:
     if made.refusals:
         return []
     try:
-        paths, submitted = job.submit(made)
+        paths, submitted = job.submit(made, tuple(sys.argv[1:]))
     except RunnerError as error:
         return [check.refused(error)]
     click.echo(f"job {submitted.id} submitted, in {paths.root}", err=True)
@@ -136,12 +136,14 @@ def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
     """Wait for the job; a Ctrl-C leaves it running."""
     from ..doctor import job
     from ..doctor.checks import job as check
+    from . import explain
 
     def tell(status: Status) -> None:
         click.echo(f"runner: job {submitted.id}: {show.describe(status)}", err=True)
 
     try:
-        return check.check(job.wait(paths, submitted, max_wait, tell))
+        found = check.check(job.wait(paths, submitted, max_wait, tell))
+        return [replace(one, fix=explain.command(one.fix, submitted)) for one in found]
     except KeyboardInterrupt:
         come_back = f"come back: runner doctor --run {paths.root}"
         click.echo(f"\nrunner: left job {submitted.id} running; {come_back}", err=True)

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from .. import config, lookup, watch
-from ..explain import Explanation, explain
-from ..jobs import Job
+from ..explain import Certainty, Explanation, explain
+from ..jobs import Job, JobPaths, JobState
 from . import again, show
 
 WIDTH = len("first to fail: ")
@@ -38,12 +38,27 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
     paths, found = meant[0]
     status = watch.status(paths, found)
     said = explain(paths, found, status)
+    if status.state == JobState.RUNNING and not said.failed:
+        said = _so_far(paths, found) or said
     if as_json:
         show.print_json(facts(said, found))
         return
     click.echo(f"job {found.id}: {show.describe(status, found.restarts)}, in {paths.root}")
     for line in lines(said, found):
         click.echo(line)
+
+
+def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
+    """Return what is wrong with a job that runs: it may have stopped making steps."""
+    from .. import stall
+    from . import stalls
+
+    stalled = stalls.of_job(paths, job)
+    if stalled is None:
+        return None
+    because = "its nodes were asked just now what each rank does"
+    fix = f"runner logs --all {job.id}"
+    return Explanation("stall", stall.in_words(stalled), (), fix, Certainty.LIKELY, because)
 
 
 def facts(said: Explanation, job: Job) -> dict[str, Any]:

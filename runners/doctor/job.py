@@ -48,15 +48,18 @@ def preset() -> config.Layer:
     return config.Layer("runner doctor", {"time": MINUTES, "env": list(TALK)})
 
 
-def submit(plan: Plan) -> tuple[JobPaths, Job]:
-    """Submit the trial, with the image file itself to be seen from within; raise as `launch`."""
+def submit(plan: Plan, words: tuple[str, ...]) -> tuple[JobPaths, Job]:
+    """Submit the trial, with the image file itself to be seen from within; raise as `launch`.
+
+    `words` are what was typed for it.
+    """
     image = plan.spec.image
     told = replace(trainer(), args=(str(image), str(plan.spec.resources.tasks)))
     plan = replace(plan, spec=replace(plan.spec, trainer=told))
     if image.exists() and plan.runtime in where.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
-    draft = launch.draft(plan, packages=(TRIAL,))
+    draft = launch.draft(plan, packages=(TRIAL,), words=words)
     job = launch.submit(draft)
     if plan.image_digest:
         roots.hold_run(draft.paths.root, plan.image_digest)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
 from .. import shell
+from ..colour import plain
 from ..errors import RunnerError
 from .finding import WARNING, Finding
 
 SECONDS = 10.0
 LINES_SHOWN = 6
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Apptainer writes in colour where TERM is not set
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def ask(
     except (RunnerError, OSError) as error:
         return Answer(command, problem=str(error))
     problem = f"{argv[0]} ended with exit code {done.code}" if done.code else ""
-    return Answer(command, COLOUR.sub("", done.out), COLOUR.sub("", done.err), problem)
+    return Answer(command, plain(done.out), plain(done.err), problem)
 
 
 @dataclass(frozen=True)

@@ -48,16 +48,17 @@ def first_code(paths: JobPaths, job: Job) -> int | None:
 def judge(facts: Facts) -> Explanation:
     """Return what the signatures make of the facts: the first sure one, else the first unsure."""
     nothing = _nothing(facts)
-    if nothing:
+    if nothing and facts.state != JobState.RUNNING:
         return nothing
-    findings = ((one.name, one.judge(facts)) for one in SIGNATURES)
+    asked = [one for one in SIGNATURES if one.early or not nothing]
+    findings = ((one.name, one.judge(facts)) for one in asked)
     unsure: Explanation | None = None
     for name, found in findings:
         if found and found.certainty != Certainty.UNSURE:
             return _explanation(name, found, facts)
         if found and unsure is None:
             unsure = _explanation(name, found, facts)
-    return unsure or _explanation("unknown", general.unknown(facts), facts)
+    return unsure or nothing or _explanation("unknown", general.unknown(facts), facts)
 
 
 def _nothing(facts: Facts) -> Explanation | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from posixpath import basename
 from shlex import quote
 
+from ..remedy import LEAVE_OUT
 from ..script import EXIT_NOT_VERIFIED
 from .model import Facts, Finding, Line, Mark, Signature
-from .words import AGAIN, certain, likely
+from .words import AGAIN, arguments, certain, logs
 
 GONE = Mark("could not open image", r"^FATAL\b.*could not open image (\S+): .*no such file")
 DAMAGED = Mark(
@@ -17,7 +19,12 @@ DAMAGED = Mark(
     r"recognized|squashfuse(?:_ll)? exited|unable to read (?:SIF|squashfs)|unexpected EOF)",
 )
 NO_SOURCE = Mark("mount source ", r"^FATAL\b.*mount source (\S+) doesn't exist")
-NO_TARGET = Mark("FATAL", r"^FATAL\b.*->(\S+) error: .*destination .*doesn't exist in container")
+# What is in /proc or /dev, and what is below another bound folder in which the user may not write
+NO_TARGET = Mark(
+    "FATAL",
+    r"^FATAL\b.*(?:destination (?=\S+ doesn't exist in container)"
+    r"|failed to create (?=\S+ directory: mkdir ))(\S+)",
+)
 NO_PROGRAM = Mark("executable file not found", r'FATAL\b.*"([^"]+)": executable file not found')
 NO_RUNTIME = Mark("execve()", r"^slurmstepd.*: error: execve\(\): (\S+): No such file or directory")
 NO_NAMESPACE = Mark("namespace", r"^(?:FATAL|ERROR)\b.*user namespace")
@@ -64,12 +71,41 @@ bind_missing = _told(
     "the folder {what}, which is to be bound, does not exist on the node",
     f"ls -ld {{what}} && {AGAIN}",
 )
-bind_target = _told(
-    NO_TARGET,
-    "the image has no {what}, where a folder is to be bound",
-    "--apptainer-arg=--writable-tmpfs",
-)
 program_missing = _told(NO_PROGRAM, "the image {image} has no {what}", "--image horovod_cpu.sif")
+
+
+def namespace(facts: Facts) -> Finding | None:
+    """The node does not let users have namespaces of their own."""
+    found = _found(facts, NO_NAMESPACE)
+    if not found:
+        return None
+    cause = (
+        "the node does not let users run containers: user namespaces are switched off there; an "
+        "administrator can switch them on, or install apptainer-suid"
+    )
+    fix = f"--exclude {facts.first.host}" if facts.first else logs(facts)
+    return certain(facts, cause, fix, found[0], because=BECAUSE)
+
+
+def bind_target(facts: Facts) -> Finding | None:
+    """The place at which something is to be bound is not there, and cannot be made."""
+    found = _found(facts, NO_TARGET)
+    if not found:
+        return None
+    line, place = found
+    cause = f"something is to be bound at {place}, which is not there and cannot be made there"
+    fix = _bound_elsewhere(facts, basename(place)) or logs(facts)
+    return certain(facts, cause, fix, line, because=BECAUSE)
+
+
+def _bound_elsewhere(facts: Facts, name: str) -> str:
+    """Return the fix that binds below /mnt what was to be bound at a place of this name."""
+    binds = arguments(facts, "--bind", "-B")
+    at = re.compile(rf"(?<=:)[^:]*/{re.escape(name)}(?=:|$)")
+    moved = [at.sub(lambda _: f"/mnt/{name}", bind) for bind in binds]
+    if moved == binds:
+        return ""
+    return ", ".join([f"{LEAVE_OUT}--bind", *(f"--bind {quote(bind)}" for bind in moved)])
 
 
 def runtime_missing(facts: Facts) -> Finding | None:
@@ -81,16 +117,6 @@ def runtime_missing(facts: Facts) -> Finding | None:
     because = "Slurm's daemon could not start it on the node"
     fix = f"--module {quote(found[1])}"
     return certain(facts, cause, fix, found[0], because=because)
-
-
-def namespace(facts: Facts) -> Finding | None:
-    """The node does not let users have namespaces of their own."""
-    found = _found(facts, NO_NAMESPACE)
-    if not found:
-        return None
-    cause = "the node does not let users run containers: user namespaces are switched off there"
-    fix = "runner doctor --job"
-    return likely(facts, cause, fix, found[0], because="the runtime names user namespaces")
 
 
 def not_verified(facts: Facts) -> Finding | None:

@@ -6,6 +6,7 @@ import re
 import signal
 
 from ..jobs import JobState
+from ..remedy import LEAVE_OUT
 from .model import Certainty, Facts, Finding, Line, Mark, Signature
 from .words import AGAIN, argument
 
@@ -13,7 +14,11 @@ from .words import AGAIN, argument
 CANCELLED = Mark(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")
 NODE = Mark("ode failure on ", r"^srun: error: Node failure on (\S+)")
 NO_LAUNCH = Mark("ask launch for ", r"^srun: error: Task launch for \S+ failed on node (\S+): (.+)")
-NO_STEP = Mark("Unable to create step", r"^srun: error: ")
+# srun gives up at once, or waits and tries again for as long as the job has time
+NO_STEP = Mark("Unable to create step", r"^srun: error: (?!.*already completing)")
+NEVER = Mark("Job step may never run", r"^srun: ")
+WAITS = Mark("step creation temporarily disabled", r"^srun: ")
+STEP = Mark("tep created for ", r"^srun: ")
 # What Slurm says on a node whose clock is off by more than munge's five minutes
 CLOCK = re.compile(r"authentication|credential|Rewound|Expired|Zero Bytes", re.IGNORECASE)
 BY_SIGNAL = re.compile(r"RaisedSignal:(\d+)")
@@ -75,14 +80,19 @@ def cannot_launch(facts: Facts) -> Finding | None:
 
 
 def no_step(facts: Facts) -> Finding | None:
-    """The job has its nodes, and srun cannot make a step on them."""
-    lines = facts.lines(NO_STEP)
-    if not lines:
+    """The job has its nodes, and srun cannot make a step on them, or waits for what never comes."""
+    lines = [line for mark in (NEVER, NO_STEP, WAITS) for line in facts.lines(mark)[:1]]
+    made = [line.number for line in facts.lines(STEP)]
+    if not lines or any(number > lines[-1].number for number in made):
         return None
-    why = lines[0].text.rpartition(": ")[2]
+    why = re.sub(r"^srun: (?:error: )?", "", lines[0].text)
     cause = f"srun could not start the ranks within the job: {why}"
     fix = f"scontrol show job {facts.job.id}"
-    return _ended(facts, cause, fix, *lines[:2], because="srun says so")
+    if argument(facts, "--sbatch-arg"):
+        fix = f"{LEAVE_OUT}--sbatch-arg"
+    if not facts.state.ended:
+        fix = f"runner cancel {facts.job.id} && {fix}"
+    return _ended(facts, cause, fix, *lines, because="srun says so")
 
 
 def time_limit(facts: Facts) -> Finding | None:
@@ -172,11 +182,11 @@ SIGNATURES = (
     Signature("staging-failed", not_staged),
     Signature("ranks-not-started", cannot_launch, (NO_LAUNCH,)),
     Signature("node-lost", node_lost, (NODE, CANCELLED)),
+    Signature("no-step", no_step, (NO_STEP, NEVER, WAITS, STEP), early=True),
     Signature("time-limit", time_limit),
     Signature("preempted", preempted),
     Signature("cancelled", cancelled),
     Signature("stopped-early", stopped),
-    Signature("no-step", no_step, (NO_STEP,)),
     Signature("script-killed", script_killed),
     Signature("no-record", no_word),
 )

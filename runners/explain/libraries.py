@@ -7,7 +7,7 @@ from shlex import quote
 
 from ..rank.gpu import EXIT_REFUSED
 from .model import Facts, Finding, Line, Mark, Signature
-from .words import certain, likely
+from .words import certain, doctor, host, likely
 
 GLIBC = re.compile(r"version [`'](GLIBC(?:XX)?_[\d.]+)' not found \(required by ([^)]+)\)")
 NO_LIBRARY = re.compile(r"(lib[\w.+-]+\.so[.\d]*): cannot open shared object file")
@@ -20,7 +20,7 @@ def driver(facts: Facts) -> Finding | None:
     if record is None or record.exit_code != EXIT_REFUSED:
         return None
     because = "the rank tried to load the driver's library before the trainer began"
-    fix = "runner doctor --job --nodes 1"
+    fix = doctor(facts, f"--nodelist {host(facts)} --gpus-per-node 1")
     if "no NVIDIA driver" in record.message:
         fix = "--no-nv, leave out --force"
     return certain(facts, record.message, fix, *_told(facts), because=because)

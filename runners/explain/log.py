@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from .. import lost
+from ..colour import plain
 from .model import Line, LogFacts, Lost, Mark
 
 PIECE = 1 << 20  # bytes
@@ -166,8 +167,8 @@ def _number(line: Line) -> int:
 
 
 def _parted(raw: bytes) -> tuple[int | None, str, str]:
-    """Return rank, host and text of a line."""
-    text = raw.decode("utf-8", "replace").rstrip("\r")
+    """Return rank, host and text of a line, without colours."""
+    text = plain(raw.decode("utf-8", "replace").rstrip("\r"))
     label = LABEL.match(text)
     if not label:
         return None, "", text

@@ -199,12 +199,14 @@ class Finding:
 class Signature:
     """One kind of failure: its name, what it wants to see of the log, and its judgement.
 
-    `judge` is pure and answers None for all that is not this kind.
+    `judge` is pure and answers None for all that is not this kind. An `early` one can tell while
+    the job still runs, before any rank has failed.
     """
 
     name: str
     judge: Callable[[Facts], Finding | None]
     marks: tuple[Mark, ...] = ()
+    early: bool = False
 
 
 # The names of explanations of jobs that have not failed.

@@ -84,15 +84,27 @@ def logs(facts: Facts) -> str:
     return f"runner logs {rank}{facts.job.id}"
 
 
+def doctor(facts: Facts, nodes: str) -> str:
+    """Return the command that looks at nodes from within a job; `nodes` are options of Slurm's."""
+    return f"runner doctor --job {nodes} --image {quote(facts.image)}"
+
+
 def argument(facts: Facts, name: str) -> str:
     """Return the value of an option of the launch, or of its trainer; "" when it was not given."""
+    return next(iter(arguments(facts, name)), "")
+
+
+def arguments(facts: Facts, *names: str) -> list[str]:
+    """Return the values of an option that can be given more than once, by any of its names."""
     words = list(facts.job.words)
-    for at, word in enumerate(words):
-        if word == name and at + 1 < len(words):
-            return words[at + 1]
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return ""
+    found = []
+    for word, after in zip(words, [*words[1:], ""]):
+        name, equals, value = word.partition("=")
+        if name in names:
+            found.append(value if equals else after)
+        elif word[:2] in names:  # -BSRC:DST
+            found.append(word[2:])
+    return found
 
 
 def smaller_batch(facts: Facts) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..hostmpi import EXIT_HOST_MPI
 from ..rank.gate import EXIT_WORLD_SIZE
 from .model import Certainty, Facts, Finding, Mark, Signature
-from .words import AGAIN, certain, likely, logs, who
+from .words import AGAIN, certain, doctor, likely, logs, who
 
 GDS = Mark("usable plugins for the GDS framework")
 PSEC = Mark("usable plugins for the PSEC framework")
@@ -181,7 +181,7 @@ def _why_not(what: str, rank: int, host: str, facts: Facts) -> tuple[str, str]:
         return cause, "--env HOROVOD_GLOO_TIMEOUT_SECONDS=600"
     if "did not answer" in what:
         cause = f"rank {rank} on {host} did not answer: no way leads there, or it did not start"
-        return cause, "runner doctor --job --nodes 2"
+        return cause, doctor(facts, "--nodes 2")
     cause = (
         f"rank {rank} did not come to the rendezvous: it did not start on {host or 'its node'}, or "
         "ended there, without an error, before the others had begun"

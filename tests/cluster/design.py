@@ -14,6 +14,7 @@ MAX_NODES = 64
 DEAD_INTERFACE, LOOPBACK_NAME = "dead-interface", "loopback-name"
 IPV6_NAMES, IPV6_ONLY = "ipv6-names", "ipv6-only"
 CGROUPS, MEMORY, PREEMPTION = "cgroups", "memory-limits", "preemption"
+NO_USER_NAMESPACES, NO_HOST_NAMES = "no-user-namespaces", "no-host-names"
 QUIRKS = {
     DEAD_INTERFACE: "each node has an interface eno1, up and with an address, that leads nowhere",
     LOOPBACK_NAME: "/etc/hosts gives each node's own name the address 127.0.1.1",
@@ -22,6 +23,8 @@ QUIRKS = {
     CGROUPS: "Slurm tracks processes by cgroups, as most sites do, and signals a task's first only",
     MEMORY: "the same, and what takes more memory than it asked for is killed by the kernel",
     PREEMPTION: "partitions low and high: jobs of high make those of low wait, after 15 s of grace",
+    NO_USER_NAMESPACES: "compute nodes let jobs have no user namespaces",
+    NO_HOST_NAMES: "compute nodes let jobs have no host names of their own (UTS namespaces)",
 }
 TAKEN = (CONTROLLER, "switch", "localhost")
 

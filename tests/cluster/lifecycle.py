@@ -54,7 +54,7 @@ def _fingerprint(state: State, tree: Path, design: Design) -> str:
     """Changes with everything the nodes are made from, the checkout's place included."""
     texts = [str(tree), *configure.files(design, first_job=0).values()]
     for name in design.hosts:
-        texts.append(slurm.start_script(design.flavour, name))
+        texts.append(slurm.start_script(design, name))
         texts.append(nodes.root_script(state, tree, design, name))
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 

@@ -52,7 +52,7 @@ def start(state: State, tree: Path, name: str) -> None:
 
 def _argv(state: State, tree: Path, name: str) -> list[str]:
     # tini is the node's process 1 and reaps what slurmstepd leaves.
-    init = ["tini", "--", "bash", "-c", slurm.start_script(state.design.flavour, name)]
+    init = ["tini", "--", "bash", "-c", slurm.start_script(state.design, name)]
     root = root_script(state, tree, state.design, name)
     unshare = ["unshare", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child"]
     network = ["nsenter", f"--net={state.namespaces / name}"]

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import accounting
-from .design import CONTROLLER, IPV6_NAMES, IPV6_ONLY, MEMORY, PREEMPTION, Design
+from .design import (
+    CONTROLLER,
+    IPV6_NAMES,
+    IPV6_ONLY,
+    MEMORY,
+    NO_HOST_NAMES,
+    NO_USER_NAMESPACES,
+    PREEMPTION,
+    Design,
+)
 from .flavours.model import Flavour, Nodes
 
 # A job that is queued again waits cred_expire seconds, of which there are 120 by default.
@@ -19,6 +28,10 @@ PreemptMode=REQUEUE
 PartitionName=low Nodes=ALL PriorityTier=1 GraceTime=15 MaxTime=1-00:00:00 State=UP
 PartitionName=high Nodes=ALL PriorityTier=2 PreemptMode=OFF MaxTime=1-00:00:00 State=UP
 """
+# What starts a slurmd whose jobs the kernel refuses CLONE_NEWUSER or CLONE_NEWUTS. The answers are
+# those of max_user_namespaces=0 (ENOSPC) and of rights that are missing (EPERM).
+REFUSING = "python3 /opt/kit/tests/cluster/refuse.py"
+REFUSED = {NO_USER_NAMESPACES: f"{REFUSING} 10000000 28 ", NO_HOST_NAMES: f"{REFUSING} 04000000 1 "}
 HEALTHY = ("idle", "mixed", "allocated", "completing")
 
 
@@ -118,9 +131,11 @@ def daemons(flavour: Flavour, name: str) -> tuple[str, ...]:
     return ("munged", "slurmctld", *(accounting.DAEMONS if flavour.accounts else ()))
 
 
-def start_script(flavour: Flavour, name: str) -> str:
+def start_script(design: Design, name: str) -> str:
     """Shell text that starts the daemons of node *name* and then sleeps for ever."""
+    flavour = design.flavour
     kind = flavour.kind_of(name)
+    refusing = "".join(text for quirk, text in REFUSED.items() if design.has(quirk))
     with_accounts = name == CONTROLLER and flavour.accounts
     database = accounting.start_script(flavour.cluster, flavour.accounts) if with_accounts else ""
     return f"""\
@@ -133,7 +148,7 @@ for ((number = 0; number < {kind.gpus if kind else 0}; number++)); do
     mknod -m 666 "/dev/gpu$number" c 1 3
 done
 setpriv --reuid=munge --regid=munge --init-groups munged
-{database}{"slurmctld" if name == CONTROLLER else "slurmd"}
+{database}{"slurmctld" if name == CONTROLLER else f"{refusing}slurmd"}
 exec sleep infinity
 """
 

@@ -113,8 +113,9 @@ def stall(scene: Scene) -> None:
     scene.strike(lambda: machine.send(signal.SIGSTOP, [rank.trainer]))
     scene.until(lambda: "no step for" in scene.said(client), "word of the stall", 60)
     scene.says(scene.said(client), "no step for", "rank 1@n2")
-    shown = scene.runner("status", scene.id, env={"RUNNER_STALL_AFTER": "5"})
-    shown.wait(60)
-    scene.expect("rank 1@n2: it is stopped" in shown.out, f"status: {shown.out}")
+    for command in ("status", "explain"):
+        shown = scene.runner(command, scene.id, env={"RUNNER_STALL_AFTER": "5"})
+        shown.wait(60)
+        scene.expect("rank 1@n2: it is stopped" in shown.out, f"{command}: {shown.out}")
     scene.ask("cancel", scene.id)
     scene.ends(client, 86, within=60)

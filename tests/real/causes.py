@@ -66,6 +66,16 @@ CONTAINERS = (
         shown="mount source", fix="ls -ld ",
     ),
     Cause(
+        "target", "print('hello')", ("-B/dev/shm:/m", "-B", "spare:/dev/mine"),
+        before="mkdir spare", explained="bind-target-missing", said="at /dev/mine",
+        shown="doesn't exist", fix="--bind /dev/shm:/m --bind spare:/mnt/mine",
+    ),
+    Cause(
+        "below", "print('hello')", ("--bind=/usr/share:/theirs", "--bind", "spare:/theirs/mine"),
+        explained="bind-target-missing", said="/mine", shown="permission denied",
+        fix="--bind spare:/mnt/mine",
+    ),
+    Cause(
         "python", "print('hello')", ("--force",), image="box",
         before="mkdir -p box/{.singularity.d,bin,lib,lib64,proc,sys,dev,tmp,etc,home,scratch,var}; "
         "cp /bin/dash box/bin/sh; cp -L /lib64/ld-linux-x86-64.so.2 box/lib64; "

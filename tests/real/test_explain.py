@@ -142,6 +142,22 @@ def test_the_ports_of_the_rendezvous_are_taken(login: Login) -> None:
     assert "are taken by others on rank 0's node" in said["cause"]
 
 
+def test_srun_waits_for_ever_and_it_is_told_while_it_does(login: Login) -> None:
+    """A job has less than its step wants: srun goes on asking for as long as the job has time."""
+    login.write("hello.py", "print('hello')")
+    words = ("--parsable", "--cpus-per-task", "2", "--sbatch-arg=--cpus-per-task=1")
+    id = login.launch(*words, "hello.py").stdout.strip()
+    login.sh("for i in $(seq 300); do grep -qs 'may never' runs/*/logs/job.log && exit; sleep 0.2; "
+             "done; exit 9")  # fmt: skip
+    fix = f"runner launch --image {IMAGE} --cpus-per-task 2 hello.py"
+    for before in (f"runner cancel {id} && ", ""):
+        said = json.loads(login.runner("explain", "--json", id).stdout)
+        assert (said["name"], said["fix"]) == ("no-step", before + fix), said
+        assert "value exceeds that of job (2 > 1)" in said["cause"], said
+        login.runner("cancel", id)
+        login.runner("wait", id)
+
+
 @pytest.fixture
 def dead_interface() -> Iterator[None]:
     """A cluster whose nodes have an interface that leads nowhere; commands go there meanwhile."""

@@ -40,7 +40,8 @@ from runners.model import Refusal
             ["launch", "--env", "A=2", "--env=B=3", "-B", "/y", "--env=A=4", "t"],
             "runner launch --env A=1 --bind /x --env=B=3 -B /y t",
         ),
-        ("leave out --bind", ["launch", "-B", "/y", "--bind=/z", "t"], "runner launch t"),
+        ("leave out --bind", ["launch", "-B", "/y", "--bind=/z", "-B/x", "t"], "runner launch t"),
+        ("--nodes 1", ["launch", "-N2", "-np", "4", "t"], "runner launch --nodes 1 -np 4 t"),
     ],
 )
 def test_with_options(options: str, typed: list[str], expected: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster import accounting, configure, slurm
-from tests.cluster.design import Design
+from tests.cluster.design import NO_USER_NAMESPACES, Design
 from tests.cluster.flavours import FLAVOURS
 from tests.cluster.shell import run
 
@@ -47,17 +47,23 @@ def test_the_default_cluster_has_neither_accounts_nor_rules() -> None:
 
 def test_each_node_starts_its_own_daemon() -> None:
     flavour = PLAIN.flavour
-    assert "\nslurmctld\n" in slurm.start_script(flavour, "login")
-    assert "\nslurmd\n" in slurm.start_script(flavour, "n1")
+    assert "\nslurmctld\n" in slurm.start_script(PLAIN, "login")
+    assert "\nslurmd\n" in slurm.start_script(PLAIN, "n1")
     assert slurm.daemons(flavour, "login") == ("munged", "slurmctld")
     assert slurm.daemons(flavour, "n1") == ("munged", "slurmd")
 
 
+def test_only_compute_nodes_refuse_namespaces() -> None:
+    design = Design(quirks=(NO_USER_NAMESPACES,))
+    assert "\nslurmctld\n" in slurm.start_script(design, "login")
+    assert "/refuse.py 10000000 28 slurmd\n" in slurm.start_script(design, "n1")
+
+
 @pytest.mark.parametrize("name", FLAVOURS)
 def test_scripts_of_every_flavour_are_shell(name: str) -> None:
-    flavour = FLAVOURS[name]
-    for node in ("login", *flavour.nodes):
-        assert run(["bash", "-n"], stdin=slurm.start_script(flavour, node)) == ""
+    design = like(name)
+    for node in design.hosts:
+        assert run(["bash", "-n"], stdin=slurm.start_script(design, node)) == ""
 
 
 @pytest.mark.parametrize("name", FLAVOURS)
@@ -88,10 +94,10 @@ def test_perlmutter_has_threads_features_and_accounts() -> None:
 
 
 def test_a_node_makes_as_many_stand_in_gpus_as_it_has() -> None:
-    flavour = FLAVOURS["alvis"]
-    assert "number < 8;" in slurm.start_script(flavour, "alvis1-01")
-    assert "number < 2;" in slurm.start_script(flavour, "alvis2-01")
-    assert "number < 0;" in slurm.start_script(flavour, "login")
+    design = like("alvis")
+    assert "number < 8;" in slurm.start_script(design, "alvis1-01")
+    assert "number < 2;" in slurm.start_script(design, "alvis2-01")
+    assert "number < 0;" in slurm.start_script(design, "login")
 
 
 def test_accounts_are_made_after_the_cluster() -> None:

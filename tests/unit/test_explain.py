@@ -103,6 +103,18 @@ def test_what_nobody_knows_is_told_with_its_first_errors(tmp_path: Path) -> None
     assert not any("later" in line for line in said.evidence)
 
 
+def test_colours_hide_nothing(tmp_path: Path) -> None:
+    """Apptainer's and srun's words as they stand in a job's log where TERM is not set."""
+    text = (
+        "\x1b[91mERROR  : Failed to create user namespace: maximum number of user namespaces "
+        "exceeded, check /proc/sys/user/max_user_namespaces\n"
+        "\x1b[0msrun: error: n1: task 0: Exited with exit code 1\n"
+    )
+    said = explained(tmp_path, text)
+    assert (said.name, said.rank, said.host) == ("no-user-namespaces", 0, "n1")
+    assert not any("\x1b" in line for line in said.evidence)
+
+
 def test_no_record_and_no_log(tmp_path: Path) -> None:
     paths, job = made(tmp_path, "")
     paths.log.unlink()

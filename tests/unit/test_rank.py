@@ -57,6 +57,8 @@ def test_gate_message_for_another_launcher() -> None:
 def test_failure_names_the_error_and_the_signal() -> None:
     tail = ["Traceback (most recent call last):", "ValueError: boom", "bye"]
     assert failure.describe(1, tail) == "exit code 1: ValueError: boom"
+    coloured = ["\x1b[31mValueError\x1b[0m: boom"]
+    assert failure.describe(1, coloured) == "exit code 1: ValueError: boom"
     assert failure.describe(137, tail) == "killed by signal 9 (SIGKILL)"
     assert failure.describe(7, ["nothing of use"]) == "exit code 7"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...explain import culprit
+from ...explain import culprit, explain
 from ...jobs import JobState
 from .. import job as trial
 from ..facts import transport as words
@@ -49,10 +49,10 @@ def _no_result(found: Outcome) -> Finding:
         fix = "runner doctor --job --image horovod_cpu.sif ..., or another with Horovod"
         return Finding(SUBJECT, "trial", FAILURE, says, reasons, fix)
     says = f"job {found.job.id} ended: {found.status.state.value} {found.status.reason}".rstrip()
-    lines = [culprit(found.paths, found.job) or "no rank left a word"]
-    lines += found.log.strip().splitlines()[-LINES_SHOWN:]
-    fix = f"runner logs {found.paths.root}"
-    return Finding(SUBJECT, "trial", FAILURE, says, "\n".join(lines), fix)
+    known = explain(found.paths, found.job, found.status)
+    shown = known.evidence[:LINES_SHOWN] or found.log.strip().splitlines()[-LINES_SHOWN:]
+    fix = known.fix or f"runner logs {found.paths.root}"
+    return Finding(SUBJECT, "trial", FAILURE, says, "\n".join([known.cause, *shown]), fix)
 
 
 def _ended(found: Outcome, result: dict[str, Any]) -> Finding:

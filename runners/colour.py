@@ -1,0 +1,15 @@
+"""Text without the colours that programs write, some of them into files too.
+
+Apptainer does so where TERM is not set, as in jobs that cron or a web portal submits.
+"""
+
+from __future__ import annotations
+
+import re
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # ECMA-48, Select Graphic Rendition
+
+
+def plain(text: str) -> str:
+    """Return the text without its colours."""
+    return COLOUR.sub("", text)

@@ -1,0 +1,53 @@
+"""`runner explain` on nodes whose kernel lets users have no namespaces, or not all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.cluster.design import LOOPBACK_NAME, NO_HOST_NAMES, NO_USER_NAMESPACES
+
+from .beside import cluster
+from .causes import INIT
+from .conftest import IMAGE, Login, on_cluster
+
+
+@contextmanager
+def place(*quirks: str) -> Iterator[Login]:
+    """An empty folder of ada's on a cluster with these quirks."""
+    with cluster(*(f"--quirk={quirk}" for quirk in quirks)):
+        yield Login(on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip())
+
+
+def explained(login: Login) -> dict[str, Any]:
+    """What is said of the last job."""
+    said: dict[str, Any] = json.loads(login.runner("explain", "--json").stdout)
+    return said
+
+
+def test_without_user_namespaces_no_container_runs_and_the_doctor_agrees() -> None:
+    with place(NO_USER_NAMESPACES) as login:
+        login.write("hello.py", "print('hello')")
+        done = login.launch("--nodes", "2", "--wait", "hello.py")
+        assert done.returncode != 0, "the login node, where the plan was made, has them"
+        said = explained(login)
+        assert said["name"] == "no-user-namespaces", said
+        assert said["certainty"] == "certain", said
+        assert any("max_user_namespaces" in line for line in said["evidence"]), said
+        assert f"runner launch --exclude {said['host']} --image" in said["fix"]
+        doctor = login.runner("doctor", "--job", "--image", IMAGE).stdout
+        assert "failure  trial: " in doctor, doctor
+        assert "the node does not let users run containers" in doctor, doctor
+        assert f"try: runner doctor --exclude n1 --job --image {IMAGE}" in doctor, doctor
+
+
+def test_a_name_that_leads_nowhere_and_no_other_to_be_had() -> None:
+    with place(LOOPBACK_NAME, NO_HOST_NAMES) as login:
+        login.write("init.py", INIT)
+        login.launch("--nodes", "2", "--controller", "gloo", "--wait", "init.py")
+        said = explained(login)
+        assert (said["name"], said["certainty"]) == ("misleading-host-name", "certain"), said
+        assert "n1 leads away from its interface eth0" in said["cause"], said
+        assert login.sh(said["fix"]) == "", "--wait says nothing of a job that ended well"
