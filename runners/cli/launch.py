@@ -13,6 +13,7 @@ from ..jobs import Job, JobPaths
 from ..model import Plan
 from ..schedulers.names import HERE
 from . import again, follow, options, planning, runs, several, show
+from .trainer_words import TrainerCommand
 
 EXAMPLE = """\b
 Examples:
@@ -22,7 +23,12 @@ Examples:
 """
 
 
-@click.command("launch", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    "launch",
+    cls=TrainerCommand,
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.argument("trainer")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options

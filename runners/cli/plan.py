@@ -11,6 +11,7 @@ import click
 from .. import launch
 from ..model import Plan
 from . import again, exits, options, planning, show
+from .trainer_words import TrainerCommand
 
 EXAMPLE = """\b
 Examples:
@@ -19,7 +20,12 @@ Examples:
 """
 
 
-@click.command("plan", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    "plan",
+    cls=TrainerCommand,
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.argument("trainer")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options

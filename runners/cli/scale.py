@@ -20,6 +20,7 @@ from ..scale.running import ENDED, Work
 from ..scale.study import Asked, Standing, StudyPaths
 from . import exits, options
 from .scaling import drafting, telling
+from .trainer_words import TrainerCommand
 
 HOW = ("at_once", "no_wait", "dry_run", "as_json")  # options that ask nothing of the study
 EXTRA = ("matplotlib", "jinja2", "scipy")
@@ -32,7 +33,12 @@ Examples:
 """
 
 
-@click.command("scale", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    "scale",
+    cls=TrainerCommand,
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.argument("trainer", required=False)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option(

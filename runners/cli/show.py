@@ -46,7 +46,7 @@ def text(item: Any) -> str:
     if isinstance(item, float):
         return f"{item:.4g}" if abs(item) < 1000 else f"{item:.1f}"
     if isinstance(item, list):
-        return ", ".join(text(part) for part in item)
+        return ", ".join(text(part) for part in item) or "-"
     return "-" if item is None else str(item)
 
 
