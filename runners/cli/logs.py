@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import click
 
 from ..errors import NotFound
 from ..jobs import Job
-from ..logs import Log, concerns, last
+from ..logs import Log, concerns, last, rank_of
 from . import follow, runs, show
 from .screen import Plain
 
@@ -54,9 +54,20 @@ def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
     if not Path(job.log).is_file():
         raise NotFound(f"job {job.id} has no log yet", f"{job.log} does not exist")
     log, shown = Log(Path(job.log)), Plain()
+    spoke = ranks is None or tail is not None
+    for lines in _pieces(log, ranks, tail):
+        shown.show(lines)
+        spoke = spoke or any(rank_of(line) is not None for line in lines)
+    if not spoke:
+        who = f"rank {', '.join(map(str, sorted(ranks or ())))}"
+        click.echo(f"runner: {who} wrote nothing; --all shows what others wrote", err=True)
+
+
+def _pieces(log: Log, ranks: Collection[int] | None, tail: int | None) -> Iterator[list[bytes]]:
+    """Yield the lines that concern these ranks."""
     if tail is not None:
-        shown.show(last(log, ranks, tail))
+        yield last(log, ranks, tail)
     for lines in log.new():
-        shown.show([line for line in lines if concerns(line, ranks)])
+        yield [line for line in lines if concerns(line, ranks)]
     if log.rest and concerns(log.rest, ranks):
-        shown.show([log.rest])
+        yield [log.rest]

@@ -13,7 +13,7 @@ from .. import launch, shell
 from ..errors import Refused
 from ..jobs import Job, JobState
 from ..launch import Draft
-from ..schedulers import slurm
+from ..schedulers import refused, slurm
 from . import session
 
 # salloc's own words, the same from 22.05 to 26.05: "salloc: Pending job allocation 42".
@@ -49,7 +49,8 @@ class Allocation:
             if self.job is None:
                 shutil.rmtree(self.draft.paths.root)
         if self.job is None:
-            raise Refused("Slurm refused the allocation", "\n".join(self.said))
+            said = "\n".join(self.said)
+            raise Refused("Slurm refused the allocation", said, refused.look(said))
         if self.granted:
             return code
         replace(self.job, state=JobState.CANCELLED.name).save(self.draft.paths)

@@ -1,8 +1,9 @@
-"""The job's partition: does it have so many nodes, and its nodes so many CPUs."""
+"""The job's partition: does it have so many nodes and so much time, and its nodes so many CPUs."""
 
 from __future__ import annotations
 
 from ..model import Partition, Resources, Site
+from ..schedulers import times
 from .notes import Notes
 
 
@@ -19,14 +20,42 @@ def check(resources: Resources, site: Site, notes: Notes) -> None:
     there = of(resources, site)
     if there is None:
         return
-    if resources.nodes > there.nodes:
-        larger = [p.name for p in site.partitions if p.nodes >= resources.nodes]
-        notes.refuse(
-            f"partition {there.name} has {there.nodes} nodes, fewer than --nodes {resources.nodes}",
-            f"sinfo: {there.nodes} nodes",
-            *(f"--partition {name}" for name in larger),
-        )
+    _nodes(resources, there, site, notes)
+    _time(resources, there, site, notes)
     _cpus(resources, there, notes)
+
+
+def _nodes(resources: Resources, there: Partition, site: Site, notes: Notes) -> None:
+    if resources.nodes <= there.nodes:
+        return
+    larger = [p.name for p in site.partitions if p.nodes >= resources.nodes]
+    notes.refuse(
+        f"partition {there.name} has {there.nodes} nodes, fewer than --nodes {resources.nodes}",
+        f"sinfo: {there.nodes} nodes",
+        *(f"--partition {name}" for name in larger),
+        f"--nodes {there.nodes}",
+    )
+
+
+def _time(resources: Resources, there: Partition, site: Site, notes: Notes) -> None:
+    """Refuse more time than there is; by default (EnforcePartLimits=NO) Slurm takes such a job.
+
+    A QOS may give more than the partition does.
+    """
+    if resources.qos or _enough(there, resources):
+        return
+    larger = [p for p in site.partitions if p.nodes >= resources.nodes and _enough(p, resources)]
+    notes.refuse(
+        f"partition {there.name} gives {there.time_limit}, less than --time {resources.time}",
+        f"sinfo: time limit {there.time_limit}",
+        *(f"--partition {one.name}" for one in larger),
+        f"--time {there.time_limit}",
+    )
+
+
+def _enough(there: Partition, resources: Resources) -> bool:
+    wanted, most = times.seconds(resources.time or ""), times.seconds(there.time_limit)
+    return wanted is None or most is None or wanted <= most
 
 
 def _cpus(resources: Resources, there: Partition, notes: Notes) -> None:

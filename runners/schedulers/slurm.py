@@ -12,7 +12,7 @@ from .. import shell
 from ..errors import Refused, RunnerError, SystemFault
 from ..jobs import ArrayPaths, JobPaths, JobState, Told
 from ..model import JobSpec, Plan, Refusal, Resources
-from . import slurm_facts, times
+from . import refused, slurm_facts, times
 
 STATES = {
     "PENDING": JobState.PENDING,
@@ -109,7 +109,9 @@ def parse_submit(answer: shell.Result) -> str:
     if answer.code != 0 and any(words in answer.err for words in NO_ANSWER):
         raise no_answer("", answer.err.strip())
     if answer.code != 0:
-        raise Refused("Slurm refused the job; nothing was submitted", answer.err.strip())
+        said = answer.err.strip()
+        what = "Slurm refused the job; nothing was submitted"
+        raise Refused(what, said, refused.look(said))
     return answer.out.strip().splitlines()[-1].split(";")[0]
 
 

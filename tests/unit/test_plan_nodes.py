@@ -21,7 +21,7 @@ SITE = Site(
     "apptainer",
     task_plugin="affinity,cgroup",
     partitions=(
-        Partition("cpu", nodes=10, cpus=32, default=True),
+        Partition("cpu", nodes=10, cpus=32, time_limit="1-00:00:00", default=True),
         Partition("a100", nodes=4, cpus=64, gpus=(("A100", 8),)),
         Partition("mixed", nodes=4, cpus=32, gpus=(("T4", 8), ("V100", 2))),
     ),
@@ -82,12 +82,27 @@ def test_ways_to_ask_for_gpus(resources: Resources, expected: tuple[str, int] | 
         ),
         (Resources(ntasks=64), "do not fit", "--nodes 2"),
         (Resources(nodes=5, partition="a100"), "a100 has 4 nodes, fewer", "--partition cpu"),
+        (Resources(nodes=11), "cpu has 10 nodes, fewer", "--nodes 10"),
+        (Resources(time="25:00:00"), "cpu gives 1-00:00:00, less", "--time 1-00:00:00"),
+        (Resources(time="1-1"), "less than --time 1-1", "--partition mixed"),
     ],
 )
 def test_what_the_partition_does_not_have(resources: Resources, words: str, remedy: str) -> None:
     (refusal,) = solved(resources).refusals
     assert words in refusal.what
     assert not remedy or remedy in refusal.remedies
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        Resources(time="24:00:00"),
+        Resources(time="2-0", partition="a100"),  # nothing is known of its limit
+        Resources(time="2-0", qos="long"),
+    ],
+)
+def test_time_that_there_is(resources: Resources) -> None:
+    assert solved(resources).refusals == ()
 
 
 def test_a_rank_has_its_gpus_part_of_the_node() -> None:
