@@ -52,7 +52,8 @@ def logs_command(
 def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
     """Print a log piece by piece: it may be larger than this machine's memory."""
     if not Path(job.log).is_file():
-        raise NotFound(f"job {job.id} has no log yet", f"{job.log} does not exist")
+        what = f"job {job.id} has no log yet"
+        raise NotFound(what, f"{job.log} does not exist", f"runner status {job.id}")
     log, shown = Log(Path(job.log)), Plain()
     spoke = ranks is None or tail is not None
     for lines in _pieces(log, ranks, tail):
