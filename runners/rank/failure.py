@@ -34,6 +34,22 @@ def of_others(task: Task, run_dir: str) -> bool:
     return any(name.endswith(".json") and name != own for name in names)
 
 
+def speaks_for_node(task: Task, run_dir: str) -> bool:
+    """Whether this task is the first of its node to ask: what is wrong there is told once.
+
+    Not a certain one, such as local rank 0: srun may end that before it has begun.
+    """
+    folder = os.path.join(run_dir, "failures")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, f"told-{task.host}"), "x", encoding="ascii"):
+            return True
+    except FileExistsError:
+        return False
+    except OSError:  # a full disk
+        return task.local_rank == 0
+
+
 def record(task: Task, code: int, message: str, run_dir: str, *, guessed: bool = False) -> None:
     """Say on stdout, and write to the run's folder, how this task failed.
 

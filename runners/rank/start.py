@@ -46,7 +46,7 @@ def _interfaces(options: argparse.Namespace) -> tuple[str, ...]:
 
 def _refuse(me: task.Task, problem: str, run_dir: str) -> int:
     """Explain on one rank of each node, record it on all; return the exit code."""
-    if me.local_rank == 0:
+    if failure.speaks_for_node(me, run_dir):
         print(f"runner: {problem}", flush=True)
     failure.record(me, gpu.EXIT_REFUSED, problem.partition("\n")[0], run_dir)
     return gpu.EXIT_REFUSED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,7 +41,7 @@ def test_without_user_namespaces_no_container_runs_and_the_doctor_agrees() -> No
         doctor = login.runner("doctor", "--job", "--image", IMAGE).stdout
         assert "failure  trial: " in doctor, doctor
         assert "the node does not let users run containers" in doctor, doctor
-        assert f"try: runner doctor --exclude n1 --job --image {IMAGE}" in doctor, doctor
+        assert re.search(rf"try: runner doctor --exclude n\d --job --image {IMAGE}", doctor), doctor
 
 
 def test_a_name_that_leads_nowhere_and_no_other_to_be_had() -> None:
@@ -49,5 +50,5 @@ def test_a_name_that_leads_nowhere_and_no_other_to_be_had() -> None:
         login.launch("--nodes", "2", "--controller", "gloo", "--wait", "init.py")
         said = explained(login)
         assert (said["name"], said["certainty"]) == ("misleading-host-name", "certain"), said
-        assert "n1 leads away from its interface eth0" in said["cause"], said
+        assert f"{said['host']} leads away from its interface eth0" in said["cause"], said
         assert login.sh(said["fix"]) == "", "--wait says nothing of a job that ended well"

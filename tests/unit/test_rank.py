@@ -63,6 +63,15 @@ def test_failure_names_the_error_and_the_signal() -> None:
     assert failure.describe(7, ["nothing of use"]) == "exit code 7"
 
 
+def test_one_task_of_a_node_speaks_for_it_whichever_comes_first(tmp_path: Path) -> None:
+    me = task.read("srun", {**SRUN, "SLURM_PROCID": "0"})
+    asked = [replace(me, host=host, local_rank=rank) for host in ("n1", "n2") for rank in (1, 0)]
+    assert [failure.speaks_for_node(one, str(tmp_path)) for one in asked] == [True, False] * 2
+    nowhere = str(tmp_path / "file")
+    Path(nowhere).touch()
+    assert [failure.speaks_for_node(one, nowhere) for one in asked] == [False, True] * 2
+
+
 HOROVOD = """
 class HorovodBasics:
     def init(self, comm=None):
