@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import jobs
+from .errors import SystemFault
 from .images import memory
 from .jobs import Job, JobPaths
 from .watch import Status
@@ -62,11 +63,17 @@ def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
 
 
 def _digest(job: Job) -> str:
-    """Return what was written down, else that of a file that has not changed since; or ""."""
+    """Return what was written down, else that of a file that has not changed since; or "".
+
+    A run is compared by all else where its image is not to be read any more.
+    """
     path = Path(job.image)
     if job.digest or not path.is_file() or path.stat().st_ctime > job.submitted:
         return job.digest
-    return memory.digest(path)
+    try:
+        return memory.digest(path)
+    except SystemFault:
+        return ""
 
 
 def _arguments(paths: JobPaths, job: Job, result: Mapping[str, Any]) -> Facts:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ CHUNK = 4 * 2**20
 # tick of the file system's clock leaves no trace, nor does one through memory that a program has
 # mapped, until the kernel writes it back: within 35 s (dirty_expire_centisecs, Linux).
 REST = 60
+
+READS = 3  # of a file that changes meanwhile: a link, or chmod, touches it and not what is in it
 
 Stamp = list[int]
 
@@ -46,17 +49,19 @@ def digest(path: Path) -> str:
 def compute_digest(path: Path) -> str:
     """Read the whole file; remember and return its digest.
 
-    Raises SystemFault when the file cannot be read or changes meanwhile.
+    Raises SystemFault when the file cannot be read or changes each of READS times.
     """
     try:
-        seen, now = stamp(path), time.time()
-        found = "sha256:" + _sum(path)
-        if stamp(path) != seen:
-            raise SystemFault(f"{path} changed while it was read", remedy="try again")
+        for _ in range(READS):
+            seen, now = stamp(path), time.time()
+            found = "sha256:" + _sum(path)
+            if stamp(path) == seen:
+                remember(path, seen, now, "digest", found)
+                return found
     except OSError as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
-    remember(path, seen, now, "digest", found)
-    return found
+    what = f"{path} changed while it was read, {READS} times"
+    raise SystemFault(what, remedy=f"ls -l --time-style=full-iso {shlex.quote(str(path))}")
 
 
 def _sum(path: Path) -> str:

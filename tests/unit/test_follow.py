@@ -12,6 +12,7 @@ import pytest
 from runners import comparison, jobs, readings, shell, watch
 from runners.cli import times
 from runners.cli.screen import PROGRESS
+from runners.images import memory
 from runners.jobs import Job, JobPaths, JobState
 from runners.logs import PIECE, Log, concerns
 from runners.readings import Reading
@@ -239,6 +240,18 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     rows = comparison.rows([cut.settings, whole.settings])
     assert rows["world_size"] == [None, 2]
     assert set(comparison.differing(rows)) == {"world_size", "--base-lr", "arguments as typed"}
+
+
+def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = tmp_path / "a.sif"
+    image.write_bytes(b"content")
+    paths, job = a_run(tmp_path / "train-1", image=str(image), submitted=time.time() + 9)
+    done = watch.Status(JobState.COMPLETED)
+    assert comparison.of_run(paths, job, done).settings["image digest"] == "ed7002b439e9"
+    monkeypatch.setattr(memory, "_sum", lambda path: path.joinpath("not a folder").read_text())
+    assert "image digest" not in comparison.of_run(paths, job, done).settings
 
 
 @pytest.mark.parametrize(

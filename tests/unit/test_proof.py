@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
 import time
@@ -217,6 +218,35 @@ def test_a_file_just_written_is_not_remembered(here: Path) -> None:
     memory.digest(path)
     assert memory.recall(path, "digest") is None
     assert memory.at_rest(memory.stamp(path), time.time() + memory.REST + 1)
+
+
+@pytest.fixture
+def touched(old: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often something happens to the file at the end of each read: links are made to it."""
+    left, read = [0], memory._sum
+
+    def read_and_link(path: Path) -> str:
+        found = read(path)
+        if left[0]:
+            os.link(path, path.with_name(f"{left[0]}.sif"))
+            left[0] -= 1
+        return found
+
+    monkeypatch.setattr(memory, "_sum", read_and_link)
+    return left
+
+
+def test_a_link_to_a_file_that_is_read_does_no_harm(old: Path, touched: list[int]) -> None:
+    touched[0] = 2
+    assert memory.digest(old) == f"sha256:{hashlib.sha256(b'content').hexdigest()}"
+    assert memory.recall(old, "digest"), "remembered by the stamp of the read that counted"
+
+
+def test_a_file_that_goes_on_changing_has_no_digest(old: Path, touched: list[int]) -> None:
+    touched[0] = memory.READS
+    with pytest.raises(SystemFault, match="changed while it was read, 3 times"):
+        memory.digest(old)
+    assert memory.recall(old, "digest") is None
 
 
 def test_memory_that_others_could_write_is_not_trusted(old: Path) -> None:
