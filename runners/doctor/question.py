@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from .. import shell
-from ..colour import plain
 from ..errors import RunnerError
+from ..rank.colour import plain
 from .finding import WARNING, Finding
 
 SECONDS = 10.0

@@ -35,7 +35,7 @@ BECAUSE = "the container runtime says so, before any rank could start"
 def _found(facts: Facts, mark: Mark) -> tuple[Line, str] | None:
     """Return the first line of nobody's with a mark, and what its pattern captures."""
     line = next((one for one in facts.lines(mark) if one.rank is None), None)
-    if line is None or (facts.first and facts.first.record):
+    if line is None or facts.record:
         return None  # a rank that left a record had its container
     match = re.search(mark.pattern, line.text)
     return line, (match.group(1) if match and match.groups() else "")

@@ -26,7 +26,7 @@ def exception(facts: Facts) -> Finding | None:
 def own_words(facts: Facts) -> Finding | None:
     """The trainer ended itself, and said why."""
     found = OWN_WORDS.match(facts.message)
-    record = facts.first.record if facts.first else None
+    record = facts.record
     if not found or record is None or record.follower or record.guessed:
         return None
     if record.exit_code == EXIT_WORLD_SIZE:  # the gate's words, not the trainer's
@@ -38,7 +38,7 @@ def own_words(facts: Facts) -> Finding | None:
 
 
 def _follows(facts: Facts) -> bool:
-    return bool(facts.first and facts.first.record and facts.first.record.follower)
+    return bool(facts.record and facts.record.follower)
 
 
 def _place(facts: Facts) -> list[Line]:

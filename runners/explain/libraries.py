@@ -16,7 +16,7 @@ TRY = Mark("  try: ")
 
 def driver(facts: Facts) -> Finding | None:
     """The node's NVIDIA driver does not fit the image: the shim looked before the trainer."""
-    record = facts.first.record if facts.first else None
+    record = facts.record
     if record is None or record.exit_code != EXIT_REFUSED:
         return None
     because = "the rank tried to load the driver's library before the trainer began"

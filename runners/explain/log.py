@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from .. import lost
-from ..colour import plain
+from ..rank.colour import plain
 from .model import Line, LogFacts, Lost, Mark
 
 PIECE = 1 << 20  # bytes

@@ -151,9 +151,14 @@ class Facts:
     image_newer: bool = False
 
     @property
+    def record(self) -> Failure | None:
+        """What the first rank to fail left; None where none did, or it is not known."""
+        return self.first.record if self.first else None
+
+    @property
     def message(self) -> str:
         """What the first rank to fail left as its error; "" if it left none."""
-        return self.first.record.message if self.first and self.first.record else ""
+        return self.record.message if self.record else ""
 
     @property
     def image(self) -> str:

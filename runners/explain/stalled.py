@@ -15,7 +15,7 @@ ENDED = (JobState.TIMEOUT, JobState.CANCELLED, JobState.RUNNING, JobState.FAILED
 def stall(facts: Facts) -> Finding | None:
     """Horovod's stall inspector named the ranks that were missed."""
     lines = facts.lines(MISSED)
-    record = facts.first.record if facts.first else None
+    record = facts.record
     # Who is cancelled while it waits is ended by a signal, and has not failed.
     if not lines or facts.state not in ENDED or (record and not record.follower):
         return None

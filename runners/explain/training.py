@@ -55,8 +55,7 @@ def bad_argument(facts: Facts) -> Finding | None:
     found = ARGUMENT.search(facts.message)
     line = None if found else _usage(facts)
     # The rank's own code: the job's is 143 where srun ended another rank before it failed alike.
-    code = facts.first.record.exit_code if facts.first and facts.first.record else None
-    if code != 2 or not (found or line):
+    if facts.record is None or facts.record.exit_code != 2 or not (found or line):
         return None
     said = found[1] if found else line.text.partition("error: ")[2] if line else ""
     cause = f"the trainer does not take its arguments: {said}"

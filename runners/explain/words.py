@@ -27,7 +27,7 @@ def certain(
     Where the rank did not say itself why it ended it is not sure: Python ends with 1 after an
     error, and a program that handled the error and then ends with another code may have had others.
     """
-    record = facts.first.record if facts.first else None
+    record = facts.record
     if record is None or not record.guessed or because != ITSELF:
         return Finding(cause, (*_record(facts), *evidence), fix, Certainty.CERTAIN, because)
     sure = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE

@@ -30,8 +30,7 @@ GATE = "the world-size gate compared Horovod's world with the tasks that Slurm s
 
 def _ended_in_init(facts: Facts) -> bool:
     """Whether the first rank ended at the gate, or was the first of those that did."""
-    record = facts.first.record if facts.first else None
-    return record is not None and record.exit_code == EXIT_WORLD_SIZE
+    return facts.record is not None and facts.record.exit_code == EXIT_WORLD_SIZE
 
 
 def pmix_memory(facts: Facts) -> Finding | None:
@@ -191,7 +190,7 @@ def _why_not(what: str, rank: int, host: str, facts: Facts) -> tuple[str, str]:
 
 def host_mpi(facts: Facts) -> Finding | None:
     """The host's MPI does not fit into the image."""
-    record = facts.first.record if facts.first else None
+    record = facts.record
     if record is None or record.exit_code != EXIT_HOST_MPI:
         return None
     cause = (

@@ -9,6 +9,7 @@ import re
 import signal
 import time
 
+from .colour import plain
 from .task import Task
 
 # The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so.
@@ -16,7 +17,6 @@ LONGEST = 300  # characters of an error that are repeated; all of it is in the l
 ERROR_LINE = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt)\b|runner: |error: )", re.IGNORECASE
 )
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # some loggers write it whoever reads
 
 
 def recorded(task: Task, run_dir: str) -> bool:
@@ -86,7 +86,7 @@ def describe(code: int, tail: list[str]) -> str:
     """
     if code > 128:
         return f"killed by signal {code - 128} ({_signal_name(code - 128)})"
-    for line in (COLOUR.sub("", coloured) for coloured in reversed(tail)):
+    for line in map(plain, reversed(tail)):
         if ERROR_LINE.match(line):
             return in_words(code, line)
     return in_words(code)

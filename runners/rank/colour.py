@@ -1,6 +1,7 @@
 """Text without the colours that programs write, some of them into files too.
 
-Apptainer does so where TERM is not set, as in jobs that cron or a web portal submits.
+Apptainer does so where TERM is not set, as in jobs that cron or a web portal submits; some loggers
+do whoever reads.
 """
 
 from __future__ import annotations
