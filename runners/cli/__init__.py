@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from .. import __version__, interrupts
+from .. import __version__
+from ..core import signals
 
 # Command -> module and short help. Kept as data so that `runner --help` imports none of them.
 COMMANDS = {
@@ -17,8 +18,8 @@ COMMANDS = {
     "launch": ("launch", "Run a trainer on N ranks, in a container."),
     "scale": ("scale", "Measure how a trainer scales; write tables, drawings and a page."),
     "plan": ("plan", "Show what a launch would choose, and why."),
-    "status": ("overview", "Show the state of a job."),
-    "list": ("overview", "List the runs."),
+    "status": ("status", "Show the state of a job."),
+    "list": ("status", "List the runs."),
     "compare": ("compare", "Show in what runs differ, side by side."),
     "logs": ("logs", "Show a job's log."),
     "explain": ("explain", "Say why a job failed, and what mends it."),
@@ -35,15 +36,15 @@ COMMANDS = {
     "push": ("registry", "Push an image to a registry."),
     "registry": ("registry", "Log in to a registry and out of it."),
     "images": ("images", "List the images; remove those that nothing needs."),
-    "inspect": ("proof", "Show the facts of an image."),
-    "verify": ("proof", "Prove an image: signature, digest, contents, two ranks."),
-    "sign": ("proof", "Sign an image with a PGP key."),
+    "inspect": ("verify", "Show the facts of an image."),
+    "verify": ("verify", "Prove an image: signature, digest, contents, two ranks."),
+    "sign": ("verify", "Sign an image with a PGP key."),
     "sites": ("sites", "List the sites that are known; write a profile for this one."),
     "doctor": ("doctor", "Look at this machine, an image and a short job; say what is wrong."),
     "config": ("info", "Show the settings in force."),
 }
 # Modules whose commands can have a job that goes on without them.
-HAVE_JOBS = ("launch", "jobs", "logs", "overview", "jupyter", "tensorboard")
+HAVE_JOBS = ("launch", "jobs", "logs", "status", "jupyter", "tensorboard")
 
 
 class LazyGroup(click.Group):
@@ -66,7 +67,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Offer the nearest names for one that does not exist."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from ..errors import nearest
+            from ..core.errors import nearest
 
             raise click.UsageError(f"no command {args[0]!r}; {nearest(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
@@ -79,7 +80,7 @@ class LazyGroup(click.Group):
             goes_on = "a job that was submitted goes on" if self.waits_for_a_job(ctx) else ""
             words = getattr(told, "words", "") or goes_on
             click.echo("; ".join(filter(None, ("\nrunner: interrupted", words))), err=True)
-            ctx.exit(interrupts.code(told))
+            ctx.exit(signals.code(told))
 
     def waits_for_a_job(self, ctx: click.Context) -> bool:
         """Whether the command that was begun can have a job."""
@@ -103,13 +104,13 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; turn our errors into a message and an exit code."""
-    interrupts.listen()
-    from ..errors import RunnerError
+    signals.listen()
+    from ..core.errors import RunnerError
 
     try:
         cli.main(prog_name="runner", standalone_mode=True)
     except RunnerError as error:
-        from . import exits
+        from . import exit_codes
 
         click.echo(f"runner: {error}", err=True)
-        sys.exit(exits.of_error(error))
+        sys.exit(exit_codes.of_error(error))

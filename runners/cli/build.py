@@ -17,9 +17,9 @@ from containers.catalogue import IMAGES
 from containers.errors import BuildError, UsageError
 from containers.space import ELSEWHERE
 
-from ..images import bill
-from . import derive, sources
-from .phases import display
+from ..images import read_sbom
+from . import build_from, build_options
+from .build_phases import display
 
 HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLE = """\b
@@ -46,8 +46,8 @@ NOT_FOR_DEF = "is for our own images; a definition says itself what it starts fr
     metavar="auto|debian|IMAGE",
     help="what the image starts from: Debian packages, or an image of a registry",
 )
-@sources.packages
-@sources.base_image
+@build_options.packages
+@build_options.base_image
 @click.option(
     "--ca-certificate",
     "ca",
@@ -64,14 +64,16 @@ def build_command(target: str | None, given: tuple[str, ...], dry_run: bool, **v
     Instead of TARGET, --from makes a new image from one that is there.
     """
     with failures():
-        derive.check(target, values)
+        build_from.check(target, values)
         arguments = dict(map(_argument, given))
         if values["origin"]:
-            derive.build(arguments, dry_run, values)
+            build_from.build(arguments, dry_run, values)
         elif target is None:
             raise UsageError(NO_TARGET)
         elif is_definition(target):
-            sources.refuse(values, (*sources.OF_OURS, *sources.PACKAGES), NOT_FOR_DEF)
+            build_options.refuse(
+                values, (*build_options.OF_OURS, *build_options.PACKAGES), NOT_FOR_DEF
+            )
             _definition(Path(target), arguments, dry_run, values)
         else:
             _ours(target, given, dry_run, values)
@@ -128,7 +130,7 @@ def _ours(name: str, given: tuple[str, ...], dry_run: bool, values: dict[str, An
         click.echo(build.describe(plan, options, progress))
     else:
         build.build(plan, options, progress)
-        progress.say(f"bill of materials: {bill.extract(plan.output)}")
+        progress.say(f"bill of materials: {read_sbom.extract(plan.output)}")
     if not dry_run:
         _say_digest(plan.output)
         click.echo(_shown(plan.output))

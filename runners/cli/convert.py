@@ -9,9 +9,9 @@ import click
 from containers import definition
 from containers.errors import UsageError as NotADefinition
 
-from ..errors import UsageError
-from ..images.docker.convert import convert
-from ..images.docker.stage import Note
+from ..core.errors import UsageError
+from ..images.dockerfile.convert import convert
+from ..images.dockerfile.stage import Note
 
 HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLE = "Example: runner convert Dockerfile -o my.def && runner build my.def"

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from ..model import Site
-from ..transfer.space import shown
-from . import show
+from ..core.disk_space import shown
+from ..core.model import Site
+from . import printer
 
 HELP = {"help_option_names": ["-h", "--help"]}
 COMPRESSIONS = ("gzip", "zstd", "lz4", "xz")
@@ -44,7 +44,7 @@ def fetch_command(
     cut goes on where it stopped. http_proxy, https_proxy and no_proxy are heeded.
     """
     from ..data import catalogue, fetch
-    from . import progress
+    from . import progress_bar
 
     if name is None:
         _list(catalogue.everything(os.environ), as_json)
@@ -52,10 +52,10 @@ def fetch_command(
     if ca_certificate:
         os.environ["SSL_CERT_FILE"] = str(ca_certificate)  # OpenSSL reads it, SSL_CERT_DIR too
     entry = catalogue.find(name, os.environ)
-    with progress.display() as display:
+    with progress_bar.display() as display:
         done = fetch.fetch(entry, mirror, os.environ, display)
     if as_json:
-        show.print_json({**asdict(done), "path": str(done.path)})
+        printer.print_json({**asdict(done), "path": str(done.path)})
         return
     state = "fetched" if done.fresh else "there already"
     click.echo(f"{state}: {done.files} files, {shown(done.size)}", err=True)
@@ -65,13 +65,13 @@ def fetch_command(
 
 def _list(known: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        show.print_json({name: asdict(entry) for name, entry in known.items()})
+        printer.print_json({name: asdict(entry) for name, entry in known.items()})
         return
     rows = []
     for name, entry in known.items():
         size = sum(source.size or 0 for source in entry.files)
         rows.append([name, shown(size) if size else "-", entry.title])
-    show.table(rows, ["name", "download", "what it is"])
+    printer.table(rows, ["name", "download", "what it is"])
 
 
 @data_command.command(
@@ -96,15 +96,15 @@ def pack_command(
     The same folder always gives the same file. Its checksum is written beside it.
     """
     from ..data import pack
-    from ..images import choose
-    from . import progress
+    from ..images import resolve_local
+    from . import progress_bar
 
-    inside = choose.on_disk(image).path if image else None
+    inside = resolve_local.on_disk(image).path if image else None
     target = output or Path(f"{os.path.normpath(folder)}.sqsh")
-    with progress.display() as display:
+    with progress_bar.display() as display:
         done = pack.pack(folder, target.absolute(), compression, inside, display)
     if as_json:
-        show.print_json({**asdict(done), "path": str(done.path)})
+        printer.print_json({**asdict(done), "path": str(done.path)})
         return
     content = done.content
     click.echo(
@@ -125,18 +125,18 @@ def check_command(path: str, as_json: bool) -> None:
     Its kind is found out: MNIST, CIFAR-10, a folder of images by class, tokens. Counts, headers,
     labels and images are looked at, and checksums where they are known.
     """
-    from ..data import examine
-    from . import progress
+    from ..data import verify
+    from . import progress_bar
 
     place = _place(path)
-    with progress.display() as display:
-        report = examine.examine(place, display)
+    with progress_bar.display() as display:
+        report = verify.examine(place, display)
     if as_json:
         faults = [{"file": file, "fault": what} for file, what in report.faults]
         facts = {"path": str(place), "kind": report.kind, "facts": report.facts}
-        show.print_json({**facts, "whole": not faults, "faults": faults})
+        printer.print_json({**facts, "whole": not faults, "faults": faults})
     else:
-        show.table([["kind", report.kind], *map(list, report.facts.items())], headers=[])
+        printer.table([["kind", report.kind], *map(list, report.facts.items())], headers=[])
         for file, what in report.faults:
             click.echo(f"damaged: {file}: {what}")
     sys.exit(1 if report.faults else 0)
@@ -188,15 +188,15 @@ def stage_command(dataset: str, command: tuple[str, ...]) -> None:
     What `runner launch --stage-data node-local` does for a job, by hand: within an allocation on
     all of its nodes, elsewhere on this machine.
     """
-    from ..data import by_hand, find
-    from ..plan import own_disk
+    from ..data import find, stage_command
+    from ..plan import node_disk
 
     here = _site()
     data = find.all_of([dataset], here.profile, os.environ)
-    by_hand.run(by_hand.text(data, own_disk.root(here), list(command), os.environ))
+    stage_command.run(stage_command.text(data, node_disk.root(here), list(command), os.environ))
 
 
 def _site() -> Site:
-    from . import planning
+    from . import make_plan
 
-    return planning.look_around({}, None)
+    return make_plan.look_around({}, None)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import config
-from ..errors import RunnerError, UsageError
-from . import exits, options, show
+from ..core.errors import RunnerError, UsageError
+from ..settings import config
+from . import exit_codes, options, printer
 
 if TYPE_CHECKING:
+    from ..core.job_record import Job, JobPaths
+    from ..core.model import Plan, Site
     from ..doctor.finding import Finding
-    from ..jobs import Job, JobPaths
-    from ..model import Plan, Site
-    from ..watch import Status
+    from ..jobs.job_status import Status
 
 EXAMPLE = """\b
 Examples:
@@ -58,15 +58,15 @@ def doctor_command(job: bool, run: str | None, max_wait: int, as_json: bool, **v
     flags = options.flags(values)
     found = _earlier(run, flags, max_wait) if run else _all(flags, max_wait if job else None)
     _print(found, as_json)
-    sys.exit(exits.REFUSED if failed(found) else 0)
+    sys.exit(exit_codes.REFUSED if failed(found) else 0)
 
 
 def _all(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     """Return every finding; `max_wait` is None without a job."""
     from ..doctor import job, machine, question
-    from . import planning
+    from . import make_plan
 
-    here = planning.look_around(flags, job.preset())
+    here = make_plan.look_around(flags, job.preset())
     settings = config.load(flags, os.environ, job.preset(), here.profile)
     name = settings.get("image")
     if max_wait is not None and not name:
@@ -82,11 +82,11 @@ def _plan(flags: dict[str, Any], here: Site, dry_run: bool) -> tuple[Plan | None
     """Return the plan of the job, None when there can be none, and what there is to say."""
     from ..doctor import job
     from ..doctor.checks import image as check
-    from . import again, planning
+    from . import make_plan, suggest
 
     try:
-        made = planning.plan_for(job.trainer(), job.preset(), flags, here, dry_run)
-        planned = check.plan(made, lambda item: "\n".join(again.remedies([item])))
+        made = make_plan.plan_for(job.trainer(), job.preset(), flags, here, dry_run)
+        planned = check.plan(made, lambda item: "\n".join(suggest.remedies([item])))
         return made, [*_inspected(made, here), *planned]
     except RunnerError as error:
         return None, [check.refused(error)]
@@ -94,10 +94,10 @@ def _plan(flags: dict[str, Any], here: Site, dry_run: bool) -> tuple[Plan | None
 
 def _file(made: Plan) -> Path | None:
     """Return the image where it is a file, or a sandbox folder, on this machine."""
-    from ..plan import where
+    from ..plan import execution
 
     image = made.spec.image
-    return image if made.runtime in where.CONTAINERS and image.exists() else None
+    return image if made.runtime in execution.CONTAINERS and image.exists() else None
 
 
 def _inspected(made: Plan, here: Site) -> list[Finding]:
@@ -126,10 +126,10 @@ def _job(made: Plan, max_wait: int) -> list[Finding]:
 
 
 def _earlier(word: str, flags: dict[str, Any], max_wait: int) -> list[Finding]:
-    from .. import lookup
+    from ..jobs import find
 
     runs_dir = Path(config.load(flags, os.environ).get("runs-dir")).absolute()
-    return _outcome(*lookup.find(word, runs_dir), max_wait)
+    return _outcome(*find.find(word, runs_dir), max_wait)
 
 
 def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
@@ -139,7 +139,7 @@ def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
     from . import explain
 
     def tell(status: Status) -> None:
-        click.echo(f"runner: job {submitted.id}: {show.describe(status)}", err=True)
+        click.echo(f"runner: job {submitted.id}: {printer.describe(status)}", err=True)
 
     try:
         found = check.check(job.wait(paths, submitted, max_wait, tell))
@@ -155,8 +155,8 @@ def _print(found: list[Finding], as_json: bool) -> None:
 
     if as_json:
         findings = [asdict(finding) for finding in found]
-        show.print_json({"failed": failed(found), "counts": counts(found), "findings": findings})
+        printer.print_json({"failed": failed(found), "counts": counts(found), "findings": findings})
     else:
-        from . import diagnosis
+        from . import findings_view
 
-        diagnosis.show(found)
+        findings_view.show(found)

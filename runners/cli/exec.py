@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from ..inside import steps
-from . import runs, sessions
+from ..submit.sessions import steps
+from . import run_arguments, sessions
 
 EXAMPLE = """\b
 Examples:
@@ -24,7 +24,7 @@ Examples:
 @click.option("-w", "--nodelist", metavar="NODE,...", help="on these nodes of the job")
 @click.option("--all", "all_nodes", is_flag=True, help="on all nodes of the job")
 @click.option("--host", is_flag=True, help="on the node itself, not in the container")
-@runs.of_runs
+@run_arguments.of_runs
 def exec_command(
     job: str,
     command: tuple[str, ...],
@@ -38,7 +38,7 @@ def exec_command(
     The image, the mounts and the variables are those of the ranks, which go on beside it. With
     several nodes each line begins with the node's name. The exit code is the command's.
     """
-    paths, found = runs.find(job, runs_dir)
+    paths, found = run_arguments.find(job, runs_dir)
     code = steps.run(
         paths,
         found,

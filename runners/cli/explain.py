@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
-from .. import config, lookup, watch
+from ..core.job_record import Job, JobPaths, JobState
 from ..explain import Certainty, Explanation, explain
-from ..jobs import Job, JobPaths, JobState
-from . import again, show
+from ..jobs import find, job_status
+from ..settings import config
+from . import printer, suggest
 
 WIDTH = len("first to fail: ")
 FOR_PROGRAMS = ("--parsable", "--json")  # a person is to type the command
@@ -29,36 +30,36 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
     Of an array, why its runs failed, those with the same cause together.
     """
     folder = Path(config.load({"runs-dir": runs_dir}, os.environ).get("runs-dir")).absolute()
-    meant = lookup.find_all(job, folder)
+    meant = find.find_all(job, folder)
     if len(meant) > 1:
-        from . import causes
+        from . import array_causes
 
-        causes.of_several(meant, as_json)
+        array_causes.of_several(meant, as_json)
         return
     paths, found = meant[0]
-    status = watch.status(paths, found)
+    status = job_status.status(paths, found)
     said = explain(paths, found, status)
     if status.state == JobState.RUNNING and not said.failed:
         said = _so_far(paths, found) or said
     if as_json:
-        show.print_json(facts(said, found))
+        printer.print_json(facts(said, found))
         return
-    click.echo(f"job {found.id}: {show.describe(status, found.restarts)}, in {paths.root}")
+    click.echo(f"job {found.id}: {printer.describe(status, found.restarts)}, in {paths.root}")
     for line in lines(said, found):
         click.echo(line)
 
 
 def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
     """Return what is wrong with a job that runs: it may have stopped making steps."""
-    from .. import stall
-    from . import stalls
+    from ..jobs import stalls
+    from . import stall_notice
 
-    stalled = stalls.of_job(paths, job)
+    stalled = stall_notice.of_job(paths, job)
     if stalled is None:
         return None
     because = "its nodes were asked just now what each rank does"
     fix = f"runner logs --all {job.id}"
-    return Explanation("stall", stall.in_words(stalled), (), fix, Certainty.LIKELY, because)
+    return Explanation("stall", stalls.in_words(stalled), (), fix, Certainty.LIKELY, because)
 
 
 def facts(said: Explanation, job: Job) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def lines(said: Explanation, job: Job) -> list[str]:
 def command(fix: str, job: Job) -> str:
     """Return what to type: the fix's commands; a launch in the folder where it was typed."""
     words = [word for word in job.words if word not in FOR_PROGRAMS]
-    parts = [again.with_options(part, words) for part in fix.split(" && ") if part]
+    parts = [suggest.with_options(part, words) for part in fix.split(" && ") if part]
     launches = any(part.startswith("runner launch") for part in parts)
     if launches and job.cwd not in ("", os.getcwd()):
         parts.insert(0, f"cd {shlex.quote(job.cwd)}")

@@ -11,17 +11,18 @@ from typing import Callable
 
 import click
 
-from .. import jobs, watch
-from ..errors import SystemFault
-from ..interrupts import Interrupted
-from ..jobs import Job, JobPaths, JobState
-from ..logs import Log, concerns, last
+from ..core import job_record
+from ..core.errors import SystemFault
+from ..core.job_record import Job, JobPaths, JobState
+from ..core.signals import Interrupted
+from ..jobs import job_status
+from ..jobs.job_status import Status
+from ..jobs.logs import Log, concerns, last
 from ..schedulers import SCHEDULERS
-from ..watch import Status
-from . import show
-from .screen import Plain, screen
-from .stalls import Stalls
-from .times import moment, span
+from . import printer
+from .durations import moment, span
+from .follow_output import Plain, screen
+from .stall_notice import Stalls
 
 SECONDS_BETWEEN_PLACES = 30.0  # in the queue: Slurm is asked for all that wait
 INTERRUPTED = 130
@@ -50,7 +51,7 @@ def waited(paths: JobPaths, job: Job) -> Status | None:
     """Wait for a job's end without a word; return how it ended, or None when the user left it."""
 
     def wait() -> Status:
-        *_, status = watch.until_end(paths, job)
+        *_, status = job_status.until_end(paths, job)
         return status
 
     return attended(paths, job, wait)
@@ -70,7 +71,7 @@ class Follower:
     def to_the_end(self) -> Status:
         """Show the log as it grows and the state as it changes; return the last state."""
         with screen() as shown:
-            for now in watch.until_end(self.paths, self.job):
+            for now in job_status.until_end(self.paths, self.job):
                 self._tell(shown, now)
                 self._pass_on(shown)
                 if stalled := self.stalls.news(now):
@@ -80,7 +81,7 @@ class Follower:
 
     def _tell(self, shown: Plain, now: Status) -> None:
         """Say what has changed; what changes all the time is only beside the bar."""
-        text = f"runner: job {self.job.id}: {show.describe(now, self.job.restarts)}"
+        text = f"runner: job {self.job.id}: {printer.describe(now, self.job.restarts)}"
         if now.state == JobState.PENDING:
             self._look_at_queue()
             text += queue(self.ahead)
@@ -93,7 +94,7 @@ class Follower:
         if time.monotonic() - self.asked >= SECONDS_BETWEEN_PLACES:
             self.asked = time.monotonic()
             try:
-                self.ahead = watch.ahead(self.job)
+                self.ahead = job_status.ahead(self.job)
             except SystemFault:  # the state says so too
                 self.ahead = None
 
@@ -166,5 +167,5 @@ def _leave(job: Job, back: str) -> None:
 def cancel(paths: JobPaths, job: Job) -> None:
     """Cancel a job and write that down; raise SystemFault when its scheduler does not."""
     SCHEDULERS[job.scheduler].cancel(job.id)
-    replace(jobs.load(paths), state=JobState.CANCELLED.name).save(paths)
+    replace(job_record.load(paths), state=JobState.CANCELLED.name).save(paths)
     click.echo(f"job {job.id} cancelled", err=True)

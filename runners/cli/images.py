@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from ..images import roots, store
-from ..transfer.space import shown
-from . import show
+from ..core.disk_space import shown
+from ..images import gc_roots, store
+from . import printer
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -30,10 +30,10 @@ def images_command(ctx: click.Context, as_json: bool) -> None:
         return
     rows = [*_pulled(), *map(_built, store.others())]
     if as_json:
-        show.print_json(rows)
+        printer.print_json(rows)
         return
     headers = ["name", "digest", "size", "pulled", "used by", "source"]
-    show.table([_row(facts) for facts in rows], headers)
+    printer.table([_row(facts) for facts in rows], headers)
 
 
 def _pulled() -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ def _pulled() -> list[dict[str, Any]]:
     names, users = defaultdict(list), defaultdict(list)
     for name, digest in store.names().items():
         names[digest].append(name)
-    for digest, holder in roots.holders(ask=False):
+    for digest, holder in gc_roots.holders(ask=False):
         users[digest].append(str(holder))
     return [
         {"name": name, **vars(stored), "path": str(stored.path), "used_by": users[stored.digest]}

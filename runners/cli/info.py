@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from .. import config, trainers
-from . import show
+from ..settings import config, trainers
+from . import printer
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -30,10 +30,10 @@ def recipes_command(ctx: click.Context, as_json: bool) -> None:
         return
     presets = trainers.presets()
     if as_json:
-        show.print_json(presets)
+        printer.print_json(presets)
     else:
         rows = [[name, p["framework"], p["description"]] for name, p in presets.items()]
-        show.table(rows, ["name", "framework", "what it does"])
+        printer.table(rows, ["name", "framework", "what it does"])
 
 
 @recipes_command.command(
@@ -68,16 +68,16 @@ def config_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def show_command(origin: bool, as_json: bool) -> None:
     """Show the settings from files, environment and defaults."""
-    from ..sites import here
+    from ..settings.sites import detect
 
-    profile, problem = here.profile(os.environ)
+    profile, problem = detect.profile(os.environ)
     if problem:
         click.echo(f"runner: {problem}", err=True)
     merged = config.load({}, os.environ, profile=profile)
     if as_json:
-        show.print_json(
+        printer.print_json(
             {k: {"value": v, "origin": merged.origins[k]} for k, v in merged.values.items()}
         )
         return
     rows = [[k, v, *([merged.origins[k]] if origin else [])] for k, v in merged.values.items()]
-    show.table(rows, ["setting", "value", *(["origin"] if origin else [])])
+    printer.table(rows, ["setting", "value", *(["origin"] if origin else [])])

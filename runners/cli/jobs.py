@@ -6,55 +6,60 @@ import sys
 
 import click
 
-from .. import jobs, lookup, watch
-from ..errors import NotFound
-from . import follow, runs, show, together
+from ..core import files
+from ..core.errors import NotFound
+from ..jobs import find, job_status
+from . import array_status, follow, printer, run_arguments
 
 
-@click.command("wait", context_settings=runs.HELP, epilog="Example: runner wait 42 && echo well")
-@runs.of_a_job
+@click.command(
+    "wait", context_settings=run_arguments.HELP, epilog="Example: runner wait 42 && echo well"
+)
+@run_arguments.of_a_job
 def wait_command(job: str | None, runs_dir: str | None) -> None:
     """Wait until JOB has ended; the exit code is the job's own, or one of the documented.
 
     Of an array it is the first that is not 0.
     """
-    meant = lookup.find_all(job, runs.folder(runs_dir))
+    meant = find.find_all(job, run_arguments.folder(runs_dir))
     if len(meant) > 1:
-        sys.exit(together.wait(meant))
+        sys.exit(array_status.wait(meant))
     paths, found = meant[0]
     status = follow.waited(paths, found)
-    sys.exit(show.ending(paths, found, status) if status else follow.INTERRUPTED)
+    sys.exit(printer.ending(paths, found, status) if status else follow.INTERRUPTED)
 
 
-@click.command("cancel", context_settings=runs.HELP, epilog="Example: runner cancel 42")
-@runs.of_a_job
+@click.command("cancel", context_settings=run_arguments.HELP, epilog="Example: runner cancel 42")
+@run_arguments.of_a_job
 def cancel_command(job: str | None, runs_dir: str | None) -> None:
     """Cancel JOB; the number of an array means all of its runs."""
-    meant = lookup.find_all(job, runs.folder(runs_dir))
+    meant = find.find_all(job, run_arguments.folder(runs_dir))
     if len(meant) > 1:
-        together.cancel(meant)
+        array_status.cancel(meant)
         return
     paths, found = meant[0]
-    if watch.status(paths, found).state.ended:
+    if job_status.status(paths, found).state.ended:
         raise NotFound(f"job {found.id} has ended already", remedy=f"runner status {found.id}")
     follow.cancel(paths, found)
 
 
-@click.command("result", context_settings=runs.HELP, epilog="Example: runner result --json 42")
-@runs.of_a_job
-@runs.as_json
+@click.command(
+    "result", context_settings=run_arguments.HELP, epilog="Example: runner result --json 42"
+)
+@run_arguments.of_a_job
+@run_arguments.as_json
 def result_command(job: str | None, runs_dir: str | None, as_json: bool) -> None:
     """Show what the trainer of JOB wrote in result.json; of an array, a line for each run."""
-    meant = lookup.find_all(job, runs.folder(runs_dir))
+    meant = find.find_all(job, run_arguments.folder(runs_dir))
     if len(meant) > 1:
-        together.results(meant, as_json)
+        array_status.results(meant, as_json)
         return
     paths, found = meant[0]
-    result = jobs.read_json(paths.result)
+    result = files.read_json(paths.result)
     if result is None:
         raise NotFound(
             f"job {found.id} has no result",
             f"{paths.result} does not exist",
             f"runner status {found.id}, runner logs {found.id}",
         )
-    show.print_json(result) if as_json else show.result_table(result)
+    printer.print_json(result) if as_json else printer.result_table(result)

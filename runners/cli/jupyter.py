@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from . import options, runs, serving, sessions
+from . import options, run_arguments, sessions, web_session
 
 EXAMPLE = """\b
 Examples:
@@ -20,7 +20,7 @@ Examples:
 @click.command("jupyter", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("job", required=False)
 @options.setting_options
-@serving.of_sessions
+@web_session.of_sessions
 def jupyter_command(job: str | None, as_json: bool, **values: Any) -> None:
     """Start JupyterLab on a node, in the image, and say how to reach it; or come back to JOB.
 
@@ -28,12 +28,12 @@ def jupyter_command(job: str | None, as_json: bool, **values: Any) -> None:
     without --time after an hour. Ctrl-C asks whether to leave it or to cancel it.
     """
     if job:
-        found = runs.find(job, values["runs_dir"])
-        sys.exit(serving.back(*found, options.flags(values), "jupyter", as_json))
+        found = run_arguments.find(job, values["runs_dir"])
+        sys.exit(web_session.back(*found, options.flags(values), "jupyter", as_json))
     ready = sessions.prepare("jupyter", values)
-    draft = serving.draft(ready, "jupyter", ready.cwd, values["loopback"])
+    draft = web_session.draft(ready, "jupyter", ready.cwd, values["loopback"])
     if values["dry_run"]:
         click.echo(draft.text, nl=False)
         return
-    submitted = serving.submitted(draft, as_json)
-    sys.exit(serving.attend(draft.paths, submitted, ready.site, "jupyter", as_json))
+    submitted = web_session.submitted(draft, as_json)
+    sys.exit(web_session.attend(draft.paths, submitted, ready.site, "jupyter", as_json))

@@ -7,13 +7,15 @@ from typing import Any
 
 import click
 
-from .. import interrupts, launch, sweep
-from ..images import roots
-from ..jobs import Job, JobPaths
-from ..model import Plan
+from ..core import signals
+from ..core.job_record import Job, JobPaths
+from ..core.model import Plan
+from ..images import gc_roots
 from ..schedulers.names import HERE
-from . import again, follow, options, planning, runs, several, show
-from .trainer_words import TrainerCommand
+from ..settings import sweep
+from ..submit import launch
+from . import follow, launch_array, make_plan, options, printer, run_arguments, suggest
+from .trainer_command import TrainerCommand
 
 EXAMPLE = """\b
 Examples:
@@ -45,27 +47,27 @@ Examples:
 @click.option("--force", is_flag=True, help="submit although the plan says that it cannot work")
 @click.option("--wait", is_flag=True, help="wait for the end and take over the exit code")
 @click.option("--follow", is_flag=True, help="the same, showing the log and the result")
-@runs.of_ranks
+@run_arguments.of_ranks
 @click.option("--parsable", is_flag=True, help="print the job's number and nothing else")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in an image."""
-    values["ranks"] = runs.ranks(values.pop("rank"), values.pop("all_ranks"))
+    values["ranks"] = run_arguments.ranks(values.pop("rank"), values.pop("all_ranks"))
     asked = sweep.variants(values["array"], values["sweep"])
-    with interrupts.saying("nothing was submitted"):
-        made = planning.make_plan(trainer, args, options.flags(values), values["dry_run"])
+    with signals.saying("nothing was submitted"):
+        made = make_plan.make_plan(trainer, args, options.flags(values), values["dry_run"])
         _refuse(made, values["force"])
     values["waits"] = values["follow"] or values["wait"] or _stays(made, values)
     if asked:
-        several.launch(made, asked, values)
+        launch_array.launch(made, asked, values)
         return
     if values["dry_run"]:
         _print_draft(launch.draft(made), values["as_json"])
         return
-    with interrupts.held():
+    with signals.held():
         draft, job = launch.anew(lambda: _submit(made))
         if made.image_digest:
-            roots.hold_run(draft.paths.root, made.image_digest)
+            gc_roots.hold_run(draft.paths.root, made.image_digest)
         _announce(draft, job, values)
     if values["waits"]:
         sys.exit(_to_the_end(draft.paths, job, values))
@@ -82,7 +84,7 @@ def _refuse(made: Plan, force: bool) -> None:
         click.echo(f"runner: warning: {warning}", err=True)
     if not made.refusals:
         return
-    error = again.refused(made.refusals)
+    error = suggest.refused(made.refusals)
     if not force:
         raise error
     click.echo(f"runner: warning: submitted by force, although {error}", err=True)
@@ -97,7 +99,7 @@ def _print_draft(draft: launch.Draft, as_json: bool) -> None:
     if as_json:
         decisions = [vars(decision) for decision in draft.plan.decisions]
         folder = str(draft.paths.root)
-        show.print_json({"folder": folder, "script": draft.text, "plan": decisions})
+        printer.print_json({"folder": folder, "script": draft.text, "plan": decisions})
     else:
         click.echo(draft.text, nl=False)
 
@@ -112,7 +114,7 @@ def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
         if not (values["follow"] or values["wait"] or draft.plan.scheduler in HERE):
             click.echo(f"next: runner logs --follow {job.id}", err=True)
     elif not (values["follow"] or values["wait"]):
-        show.print_json({"id": job.id, "folder": str(draft.paths.root), "log": job.log})
+        printer.print_json({"id": job.id, "folder": str(draft.paths.root), "log": job.log})
 
 
 def _to_the_end(paths: JobPaths, job: Job, values: dict[str, Any]) -> int:
@@ -122,4 +124,4 @@ def _to_the_end(paths: JobPaths, job: Job, values: dict[str, Any]) -> int:
         status = follow.to_the_end(paths, job, values["ranks"], values["stall_after"])
     if status is None:
         return follow.INTERRUPTED
-    return show.finish(paths, job, status, as_json=values["as_json"], quiet=values["parsable"])
+    return printer.finish(paths, job, status, as_json=values["as_json"], quiet=values["parsable"])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from ..errors import NotFound
-from ..jobs import Job
-from ..logs import Log, concerns, last, rank_of
-from . import follow, runs, show
-from .screen import Plain
+from ..core.errors import NotFound
+from ..core.job_record import Job
+from ..jobs.logs import Log, concerns, last, rank_of
+from . import follow, printer, run_arguments
+from .follow_output import Plain
 
 EXAMPLE = """\b
 Examples:
@@ -22,13 +22,13 @@ Examples:
 """
 
 
-@click.command("logs", context_settings=runs.HELP, epilog=EXAMPLE)
-@runs.of_a_job
+@click.command("logs", context_settings=run_arguments.HELP, epilog=EXAMPLE)
+@run_arguments.of_a_job
 @click.option("-f", "--follow", "goes_on", is_flag=True, help="go on until the job ends")
 @click.option(
     "-n", "--tail", type=click.IntRange(0), metavar="N", help="begin with the last N lines"
 )
-@runs.of_ranks
+@run_arguments.of_ranks
 def logs_command(
     job: str | None,
     runs_dir: str | None,
@@ -41,11 +41,11 @@ def logs_command(
 
     Lines of Slurm and of the runner itself belong to no rank and are always shown.
     """
-    paths, found = runs.find(job, runs_dir)
-    ranks = runs.ranks(rank, all_ranks)
+    paths, found = run_arguments.find(job, runs_dir)
+    ranks = run_arguments.ranks(rank, all_ranks)
     if goes_on:
         status = follow.to_the_end(paths, found, ranks, tail=tail)
-        sys.exit(show.finish(paths, found, status) if status else follow.INTERRUPTED)
+        sys.exit(printer.finish(paths, found, status) if status else follow.INTERRUPTED)
     _print(found, ranks, tail)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import click
 
-from ..settings import SETTINGS, Setting
+from ..settings.table import SETTINGS, Setting
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from .. import launch
-from ..model import Plan
-from . import again, exits, options, planning, show
-from .trainer_words import TrainerCommand
+from ..core.model import Plan
+from ..submit import launch
+from . import exit_codes, make_plan, options, printer, suggest
+from .trainer_command import TrainerCommand
 
 EXAMPLE = """\b
 Examples:
@@ -32,13 +32,13 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="print JSON, the script included")
 def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Show what a launch would choose, why, and what that rests on; nothing is submitted."""
-    made = planning.make_plan(trainer, args, options.flags(values), dry_run=True)
+    made = make_plan.make_plan(trainer, args, options.flags(values), dry_run=True)
     if values["as_json"]:
-        show.print_json(as_data(made))
+        printer.print_json(as_data(made))
     else:
         _print(made)
     if made.refusals:
-        sys.exit(exits.REFUSED)
+        sys.exit(exit_codes.REFUSED)
 
 
 def as_data(made: Plan) -> dict[str, Any]:
@@ -56,12 +56,12 @@ def as_data(made: Plan) -> dict[str, Any]:
 def _print(made: Plan) -> None:
     rows = [[d.what, d.value, _because(d.reason, d.evidence)] for d in made.decisions]
     rows += [[v.name, v.value, v.reason] for v in made.variables]
-    show.table(rows, ["choice", "value", "because"])
+    printer.table(rows, ["choice", "value", "because"])
     for text in made.warnings:
         click.echo(f"warning: {text}")
     for refusal in made.refusals:
         click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
-    for remedy in again.remedies(made.refusals):
+    for remedy in suggest.remedies(made.refusals):
         click.echo(f"try: {remedy}")
     if not made.refusals:
         click.echo("this works; to run it: runner launch with the same words")

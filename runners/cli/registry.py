@@ -8,10 +8,11 @@ from typing import Any, Callable
 
 import click
 
-from ..errors import UsageError
-from ..images import local, machine, pull, push, reference, runtime, store
-from ..transfer.space import shown
-from . import progress, show
+from ..core import architecture, runtime_pull
+from ..core.disk_space import shown
+from ..core.errors import UsageError
+from ..images import local, pull, push, reference, store
+from . import printer, progress_bar
 
 HELP = {"help_option_names": ["-h", "--help"]}
 PULL_EXAMPLE = """\b
@@ -37,7 +38,9 @@ def _no_https(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--name", help="name in the images folder (default: IMAGE_TAG.sif)")
 @click.option("--digest", default="", help="what it must be; for docker:// the manifest's")
 @click.option("--update", is_flag=True, help="ask again what the tag means, despite images.lock")
-@click.option("--arch", default=machine.architecture, help="architecture (default: this machine's)")
+@click.option(
+    "--arch", default=architecture.architecture, help="architecture (default: this machine's)"
+)
 @_no_https
 @_json
 def pull_command(
@@ -51,13 +54,13 @@ def pull_command(
     found = reference.parse(uri)
     name = reference.image_name(name) if name else pull.name_of(found)
     digest = reference.checked_digest(digest) if digest else ""
-    plain = plain or runtime.plain()
-    with progress.display() as display:
+    plain = plain or runtime_pull.plain()
+    with progress_bar.display() as display:
         request = pull.Request(found, name, arch, digest, plain, update)
         stored = pull.pull(request, display)
     facts = {"name": name, **_facts(stored)}
     if as_json:
-        show.print_json(facts)
+        printer.print_json(facts)
     else:
         click.echo(f"{name}: {stored.digest}, {shown(stored.size)}", err=True)
         click.echo(facts["path"])
@@ -81,10 +84,10 @@ def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_jso
     """Push IMAGE, a .sif file or a name, to a registry (oras://) or a library (library://)."""
     target = reference.parse(uri)
     path = local.find(image)
-    with progress.display() as display:
-        pushed = push.push(path, target, plain or runtime.plain(), allow_unsigned, display)
+    with progress_bar.display() as display:
+        pushed = push.push(path, target, plain or runtime_pull.plain(), allow_unsigned, display)
     if as_json:
-        show.print_json({"uri": target.source, **vars(pushed)})
+        printer.print_json({"uri": target.source, **vars(pushed)})
         return
     click.echo(f"{target.source}: {pushed.digest}", err=True)
     click.echo(target.at(pushed.manifest).text if pushed.manifest else target.text)
@@ -111,7 +114,7 @@ def login_command(host: str, username: str, password_stdin: bool, plain: bool) -
 
     host = reference.registry_name(host)
     password = _password(password_stdin)
-    registry.check(host, plain or runtime.plain(), username, password)
+    registry.check(host, plain or runtime_pull.plain(), username, password)
     credentials.login(host, username, password)
     click.echo(f"logged in to {host} as {username}", err=True)
 

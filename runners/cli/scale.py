@@ -12,15 +12,15 @@ from typing import Any
 
 import click
 
-from .. import interrupts
-from ..errors import Refused, SystemFault, UsageError
-from ..scale import question, references, study
-from ..scale.question import OWN
-from ..scale.running import ENDED, Work
+from ..core import signals
+from ..core.errors import Refused, SystemFault, UsageError
+from ..scale import references, study, study_request
+from ..scale.run_study import ENDED, Work
 from ..scale.study import Asked, Standing, StudyPaths
-from . import exits, options
-from .scaling import drafting, telling
-from .trainer_words import TrainerCommand
+from ..scale.study_request import OWN
+from . import exit_codes, options
+from .scaling import output, run_drafts
+from .trainer_command import TrainerCommand
 
 HOW = ("at_once", "no_wait", "dry_run", "as_json")  # options that ask nothing of the study
 EXTRA = ("matplotlib", "jinja2", "scipy")
@@ -95,10 +95,10 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     else:
         paths, asked = _asked(trainer, args, values)
     if values["dry_run"]:
-        telling.plans(asked.question, drafting.Drafts(paths, asked), values["as_json"])
+        output.plans(asked.question, run_drafts.Drafts(paths, asked), values["as_json"])
         return
-    for warning in drafting.Drafts(paths, asked).check():  # before a folder is made for it
-        telling.tell(f"warning: {warning}")
+    for warning in run_drafts.Drafts(paths, asked).check():  # before a folder is made for it
+        output.tell(f"warning: {warning}")
     with study.alone(paths):
         asked = study.begin(paths, asked)
         sys.exit(_run(paths, asked, values))
@@ -165,11 +165,11 @@ def _asked(
             remedy=f"runner scale --image IMAGE --nodes 1,2,4 {trainer or 'TRAINER'}",
         )
     flags = options.given({name: v for name, v in values.items() if name not in OWN})
-    given = question.Question(
+    given = study_request.Question(
         trainer=trainer,
         args=args,
-        sizes=question.sizes(values["nodes"]),
-        variants=question.variants(values["vary"]),
+        sizes=study_request.sizes(values["nodes"]),
+        variants=study_request.variants(values["vary"]),
         repeats=values["repeats"],
         strong=values["strong"],
         drop=values["drop"],
@@ -189,20 +189,20 @@ def _asked(
 
 def _run(paths: StudyPaths, asked: Asked, values: dict[str, Any]) -> int:
     """Get the study done and report it; return the exit code."""
-    drafts = drafting.Drafts(paths, asked)
+    drafts = run_drafts.Drafts(paths, asked)
     work = Work(
-        paths, asked.question, drafts.of, drafts.largest, values["at_once"] or 0, telling.tell
+        paths, asked.question, drafts.of, drafts.largest, values["at_once"] or 0, output.tell
     )
     if values["no_wait"]:
         return _finish(paths, asked, work.submit(), values)
-    shown = telling.Shown()
+    shown = output.Shown()
     standing: list[Standing] = []
     try:
         for standing in work.to_the_end():
             shown.look(standing)
     except KeyboardInterrupt as told:
         words = f"jobs in the queue go on. {_go_on(paths)}"
-        raise interrupts.Interrupted(interrupts.code(told), words) from None
+        raise signals.Interrupted(signals.code(told), words) from None
     return _finish(paths, asked, standing, values)
 
 
@@ -213,14 +213,14 @@ def _finish(
     from ..scale import render
 
     report = render.study(paths, asked, standing)
-    telling.report(report, paths, values["as_json"])
+    output.report(report, paths, values["as_json"])
     if report.failed:
         folder = os.path.relpath(paths.runs / report.failed[0].folder)
-        telling.tell(f"Why: runner explain {folder}")
+        output.tell(f"Why: runner explain {folder}")
     waiting = sum(each.stand not in ENDED for each in standing)
     if waiting or report.failed:
-        telling.tell(_go_on(paths))
-    return exits.FAULT if report.failed else 0
+        output.tell(_go_on(paths))
+    return exit_codes.FAULT if report.failed else 0
 
 
 def _go_on(paths: StudyPaths) -> str:
@@ -233,4 +233,4 @@ def _render_only(ctx: click.Context, paths: StudyPaths, values: dict[str, Any]) 
     asked = _changed(ctx, study.load(paths), values)
     study.save(paths, asked)
     standing = study.look(paths, asked.question, {})
-    telling.report(render.study(paths, asked, standing), paths, values["as_json"])
+    output.report(render.study(paths, asked, standing), paths, values["as_json"])

@@ -12,11 +12,12 @@ from typing import Any
 
 import click
 
-from ..inside import session
-from ..jobs import Job, JobPaths, next_folder
-from ..launch import Draft
-from ..model import Plan, Site
-from . import again, options, planning
+from .. import injob
+from ..core.job_record import Job, JobPaths, next_folder
+from ..core.model import Plan, Site
+from ..submit.launch import Draft
+from ..submit.sessions import session
+from . import make_plan, options, suggest
 
 A_SHELL = "if command -v bash > /dev/null; then exec bash; fi; exec sh"  # small images have no bash
 
@@ -32,7 +33,7 @@ class Prepared:
 
     def draft(self, text: str, private: bool = False) -> Draft:
         """Return what is going to be submitted; `text` is its script."""
-        packages = (session.SERVE,) if private else ()
+        packages = (injob.SERVE,) if private else ()
         words = tuple(sys.argv[1:])
         return Draft(self.plan, self.paths, text, packages, words, private=private)
 
@@ -40,14 +41,14 @@ class Prepared:
 def prepare(name: str, values: dict[str, Any]) -> Prepared:
     """Return the plan for a session called `name`; raise Refused when it cannot work."""
     preset, flags = session.preset(name), options.flags(values)
-    here = planning.look_around(flags, preset)
+    here = make_plan.look_around(flags, preset)
     dry_run = bool(values["dry_run"])
-    made = planning.plan_for(session.trainer(name), preset, flags, here, dry_run)
+    made = make_plan.plan_for(session.trainer(name), preset, flags, here, dry_run)
     plan, cwd = session.of(made, os.getcwd()), os.getcwd()
     for warning in plan.warnings:
         click.echo(f"runner: warning: {warning}", err=True)
     if plan.refusals:
-        raise again.refused(plan.refusals)
+        raise suggest.refused(plan.refusals)
     return Prepared(plan, here, cwd, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
 
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import click
 
-from .. import launch, watch
-from .. import shell as terminal
-from ..errors import Refused, SystemFault
-from ..inside import session
-from ..inside.allocate import Allocation
-from ..jobs import Job
-from ..launch import Draft
+from ..core import shell as terminal
+from ..core.errors import Refused, SystemFault
+from ..core.job_record import Job
+from ..jobs import job_status
 from ..schedulers.names import HERE
+from ..submit import launch
+from ..submit.launch import Draft
+from ..submit.sessions import session
+from ..submit.sessions.allocate import Allocation
 from . import follow, options, sessions
 
 EXAMPLE = """\b
@@ -76,7 +77,7 @@ class Waiting:
             click.echo(f"runner: job {job.id} has its nodes, until this command ends", err=True)
             return
         try:
-            status = watch.status(self.draft.paths, job)
+            status = job_status.status(self.draft.paths, job)
         except SystemFault:
             return  # salloc waits for the controller too, and says what it must
         text = follow.beside(job, status)

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from ..errors import UsageError
-from ..sites import files, here, lint, load
-from ..sites.profile import Profile
-from . import show
+from ..core.errors import UsageError
+from ..core.site_profile import Profile
+from ..settings.sites import detect, lint, load, profile_files
+from . import printer
 
 HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLE = """\b
@@ -34,19 +34,19 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     chosen = _here()
-    known = sorted(files.found(os.environ).items())
+    known = sorted(profile_files.found(os.environ).items())
     rows = [_facts(load.profile(name, os.environ), path, chosen) for name, path in known]
     if as_json:
-        show.print_json(rows)
+        printer.print_json(rows)
         return
     headers = ["name", "title", "scheduler", "runtimes", "never run", "in force"]
-    show.table([_words(row)[: len(headers)] for row in rows], headers)
+    printer.table([_words(row)[: len(headers)] for row in rows], headers)
     if chosen is None:
         click.echo("none is in force here; next: runner sites new, or --site NAME", err=True)
 
 
 def _here() -> Profile | None:
-    profile, problem = here.profile(os.environ)
+    profile, problem = detect.profile(os.environ)
     if problem:
         click.echo(f"runner: {problem}", err=True)
     return profile
@@ -76,14 +76,14 @@ def show_command(name: str | None, as_json: bool) -> None:
     profile = load.profile(name, os.environ) if name else _here()
     if profile is None:
         raise UsageError("no site is in force here", remedy="runner sites show NAME")
-    chain = load.parts(files.found(os.environ)[profile.name], os.environ)
+    chain = load.parts(profile_files.found(os.environ)[profile.name], os.environ)
     rows = [_value(profile, key, value) for key, value in load.leaves(load.table(chain))]
     if as_json:
         facts = {"name": profile.name, "title": profile.title, "never_run": profile.rendered}
-        show.print_json({**facts, "values": rows})
+        printer.print_json({**facts, "values": rows})
         return
     click.echo(f"{profile.name}: {profile.title}{_never_run(profile)}", err=True)
-    show.table([list(row.values()) for row in rows], ["value", "", "source", "read", "file"])
+    printer.table([list(row.values()) for row in rows], ["value", "", "source", "read", "file"])
 
 
 def _never_run(profile: Profile) -> str:
@@ -107,9 +107,9 @@ def _value(profile: Profile, key: str, value: Any) -> dict[str, Any]:
 @click.option("--force", is_flag=True, help="overwrite the profile of this name")
 def new_command(name: str | None, force: bool) -> None:
     """Write a profile from what this machine tells; NAME is by default the cluster's own."""
-    from ..sites import create
+    from ..settings.sites import create_profile
 
-    path, problems = create.profile(name, force)
+    path, problems = create_profile.profile(name, force)
     for problem in problems:
         click.echo(f"runner: left out: {problem}", err=True)
     click.echo(path)
@@ -121,10 +121,10 @@ def new_command(name: str | None, force: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
     """Check profiles, by default all: keys, types, bases, a source and date for every value."""
-    checked = paths or tuple(files.found(os.environ).values())
-    found = {files.shown(path): lint.faults(path, os.environ) for path in checked}
+    checked = paths or tuple(profile_files.found(os.environ).values())
+    found = {profile_files.shown(path): lint.faults(path, os.environ) for path in checked}
     if as_json:
-        show.print_json(found)
+        printer.print_json(found)
     for name, faults in found.items():
         for fault in faults if not as_json else ():
             click.echo(f"{name}: {fault}", err=True)

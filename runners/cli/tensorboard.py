@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from .. import lookup
-from ..errors import NotFound
-from ..jobs import Job, JobPaths
-from ..model import BindMount
-from . import options, runs, serving, sessions
+from ..core.errors import NotFound
+from ..core.job_record import Job, JobPaths
+from ..core.model import BindMount
+from ..jobs import find
+from . import options, run_arguments, sessions, web_session
 from .sessions import Prepared
 
 EXAMPLE = """\b
@@ -31,30 +31,30 @@ ONE = {"nodes": 1, "ntasks": 1, "cpus_per_task": 1}
 )
 @click.argument("job", nargs=-1)
 @options.setting_options
-@serving.of_sessions
+@web_session.of_sessions
 def tensorboard_command(job: tuple[str, ...], as_json: bool, **values: Any) -> None:
     """Show what runs, the last one by default, have written for TensorBoard; or come back to JOB.
 
     It runs in a small job of its own, in the image of the first run, behind a token that only you
     can read, and ends with the job: without --time after an hour.
     """
-    flags, folder = options.flags(values), runs.folder(values["runs_dir"])
-    if len(job) == 1 and (found := lookup.find(job[0], folder))[0].private.is_dir():
-        sys.exit(serving.back(*found, flags, "tensorboard", as_json))
-    shown = [lookup.find(word, folder) for word in job] or [_last(folder)]
+    flags, folder = options.flags(values), run_arguments.folder(values["runs_dir"])
+    if len(job) == 1 and (found := find.find(job[0], folder))[0].private.is_dir():
+        sys.exit(web_session.back(*found, flags, "tensorboard", as_json))
+    shown = [find.find(word, folder) for word in job] or [_last(folder)]
     ready = _seeing(sessions.prepare("tensorboard", _one_task(values, *shown[0])), shown)
-    draft = serving.draft(ready, "tensorboard", str(ready.paths.boards), values["loopback"])
+    draft = web_session.draft(ready, "tensorboard", str(ready.paths.boards), values["loopback"])
     if values["dry_run"]:
         click.echo(draft.text, nl=False)
         return
-    submitted = serving.submitted(draft, as_json)
+    submitted = web_session.submitted(draft, as_json)
     _link(ready.paths, shown)
-    sys.exit(serving.attend(draft.paths, submitted, ready.site, "tensorboard", as_json))
+    sys.exit(web_session.attend(draft.paths, submitted, ready.site, "tensorboard", as_json))
 
 
 def _last(folder: Path) -> tuple[JobPaths, Job]:
     """Return the last run that has written something; raise NotFound when there is none."""
-    found = [run for run in lookup.all_runs(folder) if run[0].tensorboard.is_dir()]
+    found = [run for run in find.all_runs(folder) if run[0].tensorboard.is_dir()]
     if not found:
         raise NotFound(f"no run in {folder} has written for TensorBoard", "", "--runs-dir DIR")
     return found[-1]

@@ -10,8 +10,8 @@ import os
 import tarfile
 from pathlib import Path, PurePosixPath
 
-from ..errors import Refused
-from ..transfer import space
+from ..core import disk_space
+from ..core.errors import Refused
 
 MODE = 0o644
 
@@ -24,7 +24,7 @@ def unpack(path: Path, folder: Path) -> None:
     try:
         with tarfile.open(path) as tar:
             members = tar.getmembers()
-            space.check(folder, sum(member.size for member in members), path.name)
+            disk_space.check(folder, sum(member.size for member in members), path.name)
             for member in members:
                 _check(member, path)
             for member in members:
@@ -55,6 +55,6 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
             while chunk := source.read(1 << 20):
                 file.write(chunk)
     except OSError as error:
-        raise space.fault(target, error) from None
+        raise disk_space.fault(target, error) from None
     os.chmod(target, MODE)
     os.utime(target, (member.mtime, member.mtime))

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ..config import read_toml, tables
-from ..errors import NotFound, UsageError, nearest
+from ..core.errors import NotFound, UsageError, nearest
+from ..settings.config import read_toml, tables
 
 SHIPPED = Path(__file__).with_name("catalogue.toml")
 SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import places
-from ..errors import NotVerified, Refused, RunnerError, SystemFault
-from ..transfer import download, space
-from ..transfer.alone import alone
-from ..transfer.progress import Progress
-from . import archive, manifest, resume
+from ..core import disk_space, download, places
+from ..core.errors import NotVerified, Refused, RunnerError, SystemFault
+from ..core.locks import alone
+from ..core.progress import Progress
+from . import archive, manifest, resume_download
 from .catalogue import Entry, Source
 
 UNPACKED = 1.1  # an archive's content is taken to be this much larger, where it is compressed
@@ -78,7 +77,7 @@ def _check_room(entry: Entry, work: Path) -> None:
     """Archives take their room twice: packed and unpacked."""
     needed = sum(int((s.size or 0) * (1 + UNPACKED * s.unpack)) for s in entry.files)
     there = sum(path.stat().st_size for path in (work / "files").iterdir())
-    space.check(work, max(0, needed - there), entry.name)
+    disk_space.check(work, max(0, needed - there), entry.name)
 
 
 def _bring(source: Source, mirrors: Sequence[str], work: Path, say: Progress) -> None:
@@ -103,13 +102,13 @@ def _one(url: str, source: Source, done: Path, say: Progress) -> None:
     """Download from one address; what went on from an older part and is wrong is begun anew."""
     part = done.with_name(done.name + ".part")
     while True:
-        whole = resume.download(url, part, source.size, say)
+        whole = resume_download.download(url, part, source.size, say)
         digest = download.digest_of(part, source.name, say)
         if digest == f"sha256:{source.sha256}":
             part.replace(done)
             return
         size = part.stat().st_size
-        resume.forget(part)
+        resume_download.forget(part)
         if whole:
             evidence = f"{url}\nwanted sha256:{source.sha256}\ncame   {digest}, {size} bytes"
             raise NotVerified(f"{source.name} is not what it should be; removed", evidence)
@@ -142,7 +141,7 @@ def _finish(entry: Entry, work: Path, target: Path, say: Progress) -> None:
         made.rename(target)
     except OSError as error:
         shutil.rmtree(made, ignore_errors=True)
-        raise space.fault(target, error) from None
+        raise disk_space.fault(target, error) from None
     except RunnerError:
         shutil.rmtree(made, ignore_errors=True)
         raise

@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from string import Template
 
-from .. import places
-from ..errors import NotFound, Refused, UsageError, nearest
-from ..model import Dataset
-from ..sites.profile import Profile
+from ..core import places
+from ..core.errors import NotFound, Refused, UsageError, nearest
+from ..core.model import Dataset
+from ..core.site_profile import Profile
 from . import catalogue, squashfs
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import Refused
-from ..jobs import read_json, write_json
-from ..transfer import download
-from ..transfer.progress import Progress
+from ..core import download
+from ..core.errors import Refused
+from ..core.files import read_json, write_json
+from ..core.progress import Progress
 
 FILE = "manifest.json"
 BESIDE = ".manifest.json"  # after the name of a squashfs file

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .. import shell
-from ..errors import Refused
+from ..core import shell
+from ..core.errors import Refused
 from .pack import LIBEXEC
 
 PROGRAMS = ("squashfuse_ll", "squashfuse")

@@ -11,10 +11,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import shell
-from ..errors import Refused, SystemFault, UsageError
-from ..transfer import download, space
-from ..transfer.progress import Progress
+from ..core import disk_space, download, shell
+from ..core.errors import Refused, SystemFault, UsageError
+from ..core.progress import Progress
 from . import manifest
 
 LIBEXEC = (
@@ -59,7 +58,7 @@ def pack(folder: Path, output: Path, compression: str, image: Path | None, say: 
     """
     content = look(folder)
     _check_output(folder, output)
-    space.check(output.parent, content.size, output.name)
+    disk_space.check(output.parent, content.size, output.name)
     part = output.with_name(f".{output.name}.{os.getpid()}.part")
     command = _command(image, [folder, output.parent])
     try:
@@ -129,13 +128,13 @@ def find() -> str | None:
 
 def _command(image: Path | None, folders: list[Path]) -> list[str]:
     if image is not None:
-        from ..images import runtime
-        from ..model import BindMount
-        from ..runtimes.apptainer import bind_argv
+        from ..core import runtime_pull
+        from ..core.model import BindMount
+        from ..script.runtimes.apptainer import bind_argv
 
         binds = [str(folder.resolve()) for folder in folders]
         options = [word for path in binds for word in bind_argv(BindMount(path, path))]
-        return [runtime.command(), "exec", *options, str(image), "mksquashfs"]
+        return [runtime_pull.command(), "exec", *options, str(image), "mksquashfs"]
     found = find()
     if found is None:
         raise Refused(
@@ -162,7 +161,7 @@ def _run(
     if done.code == 0:
         return
     if re.search("no space left|disk quota", done.out, re.IGNORECASE):
-        raise space.full(part.parent, done.out)
+        raise disk_space.full(part.parent, done.out)
     raise SystemFault(f"mksquashfs could not pack {folder}", done.out.strip()[-2000:])
 
 

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import Refused
+from ..core.errors import Refused
 
 MAGIC = b"hsqs"
 ENDINGS = (".sqsh", ".squashfs", ".sqfs")

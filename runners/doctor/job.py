@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable
 
-from .. import config, jobs, launch, watch
-from ..images import roots
-from ..jobs import Job, JobPaths, JobState
-from ..model import BindMount, Plan, Trainer
-from ..plan import where
-from ..watch import Status
+from ..core import files
+from ..core.job_record import Job, JobPaths, JobState
+from ..core.model import BindMount, Plan, Trainer
+from ..images import gc_roots
+from ..injob import TRIAL
+from ..jobs import job_status
+from ..jobs.job_status import Status
+from ..plan import execution
+from ..settings import config
+from ..submit import launch
 
-TRIAL = Path(__file__).parent / "trial"
 MINUTES = "5"
 # Makes the libraries tell what they use. They are set for this job only, and give way to --env.
 TALK = (
@@ -56,13 +59,13 @@ def submit(plan: Plan, words: tuple[str, ...]) -> tuple[JobPaths, Job]:
     image = plan.spec.image
     told = replace(trainer(), args=(str(image), str(plan.spec.resources.tasks)))
     plan = replace(plan, spec=replace(plan.spec, trainer=told))
-    if image.exists() and plan.runtime in where.CONTAINERS:
+    if image.exists() and plan.runtime in execution.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
     draft = launch.draft(plan, packages=(TRIAL,), words=words)
     job = launch.submit(draft)
     if plan.image_digest:
-        roots.hold_run(draft.paths.root, plan.image_digest)
+        gc_roots.hold_run(draft.paths.root, plan.image_digest)
     return draft.paths, job
 
 
@@ -72,7 +75,7 @@ def wait(paths: JobPaths, job: Job, seconds: float, tell: Callable[[Status], Non
     `tell` is called with each new status.
     """
     deadline, status = time.monotonic() + seconds, None
-    for now in watch.until_end(paths, job):
+    for now in job_status.until_end(paths, job):
         if now != status:
             tell(now)
         status = now
@@ -88,7 +91,7 @@ def outcome(paths: JobPaths, job: Job, status: Status) -> Outcome:
     """Return what a run's folder holds."""
     log = Path(job.log)
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    return Outcome(paths, job, status, jobs.read_json(paths.result), text)
+    return Outcome(paths, job, status, files.read_json(paths.result), text)
 
 
 def _wait_for(path: Path, seconds: float) -> None:
@@ -100,4 +103,4 @@ def _wait_for(path: Path, seconds: float) -> None:
 def alone(paths: JobPaths) -> list[dict[str, Any]]:
     """Return the records of ranks that found no Horovod in the image."""
     found = sorted(paths.root.glob("rank-*.json"))
-    return [record for record in map(jobs.read_json, found) if record]
+    return [record for record in map(files.read_json, found) if record]

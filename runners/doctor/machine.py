@@ -8,8 +8,9 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from .. import places
-from ..model import Site
+from ..core import places
+from ..core.model import Site
+from ..injob.trial.interfaces import interfaces
 from .checks import container as container_check
 from .checks import environment as environment_check
 from .checks import gpu as gpu_check
@@ -19,7 +20,6 @@ from .checks import slurm as slurm_check
 from .facts import container, gpu, network, scratch, slurm
 from .finding import Finding
 from .question import Subject, in_time
-from .trial.interfaces import interfaces
 
 
 def subjects(site: Site, runs_dir: Path, image: Path | None = None) -> list[Subject]:

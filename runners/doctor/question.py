@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from .. import shell
-from ..errors import RunnerError
-from ..rank.colour import plain
+from ..core import shell
+from ..core.errors import RunnerError
+from ..injob.rank.ansi import plain
 from .finding import WARNING, Finding
 
 SECONDS = 10.0

@@ -6,12 +6,12 @@ failure is one pure function in one of the modules that `table` lists.
 
 from __future__ import annotations
 
-from .. import lost
-from ..jobs import Job, JobPaths, JobState
-from ..watch import Status
+from ..core.job_record import Job, JobPaths, JobState
+from ..jobs import srun_messages
+from ..jobs.job_status import Status
 from . import gather, general
 from .model import COMPLETED, PENDING, RUNNING, Certainty, Explanation, Facts, Finding, Mark
-from .table import MARKS, SIGNATURES
+from .signatures import MARKS, SIGNATURES
 
 __all__ = ["Certainty", "Explanation", "culprit", "explain", "first_code", "judge"]
 # The shim's warning (rank/trainer.py)
@@ -42,7 +42,7 @@ def first_code(paths: JobPaths, job: Job) -> int | None:
     first = gather.first(paths, job)
     if first is None:
         return None
-    return first.record.exit_code if first.record else lost.code(first.how)
+    return first.record.exit_code if first.record else srun_messages.code(first.how)
 
 
 def judge(facts: Facts) -> Explanation:

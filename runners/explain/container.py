@@ -7,8 +7,8 @@ from collections.abc import Callable
 from posixpath import basename
 from shlex import quote
 
-from ..remedy import LEAVE_OUT
-from ..script import EXIT_NOT_VERIFIED
+from ..core.remedy import LEAVE_OUT
+from ..script.render import EXIT_NOT_VERIFIED
 from .model import Facts, Finding, Line, Mark, Signature
 from .words import AGAIN, arguments, certain, logs
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import jobs
-from ..errors import SystemFault
-from ..jobs import Job, JobPaths
-from ..watch import Status
+from ..core import files, job_record
+from ..core.errors import SystemFault
+from ..core.job_record import Job, JobPaths
+from ..jobs.job_status import Status
 from . import blame, log
 from .model import Blame, Facts, Failure, LogFacts, Mark
 
@@ -22,7 +22,8 @@ def facts(paths: JobPaths, job: Job, status: Status, marks: Sequence[Mark]) -> F
     first = blame.first(failed, lines)
     return Facts(
         paths, job, status.state, status.reason, status.exit_code, status.restart,
-        failed, first, lines, _plan(paths), jobs.saved_step(paths), _free(paths), _image_newer(job),
+        failed, first, lines, _plan(paths), job_record.saved_step(paths), _free(paths),
+        _image_newer(job),
     )  # fmt: skip
 
 
@@ -35,14 +36,14 @@ def first(paths: JobPaths, job: Job) -> Blame | None:
 def _failures(paths: JobPaths) -> tuple[Failure, ...]:
     """Return the ranks' records, those to blame first."""
     there = sorted(paths.failures.glob("rank-*.json")) if paths.failures.is_dir() else []
-    records = [(path.name, jobs.read_json(path)) for path in there]
+    records = [(path.name, files.read_json(path)) for path in there]
     found = [_failure(name, record) for name, record in records if record]
     return tuple(sorted(found, key=lambda one: (one.follower, one.time)))
 
 
 def _failure(name: str, record: dict[str, Any]) -> Failure:
     rank, host, code = record["rank"], record["host"], record["exit_code"]
-    follows = jobs.is_follower(record)
+    follows = job_record.is_follower(record)
     file = f"failures/{name}"
     return Failure(
         rank,
@@ -82,4 +83,4 @@ def _free(paths: JobPaths) -> int | None:
 
 
 def _plan(paths: JobPaths) -> dict[str, str]:
-    return {one["what"]: one["value"] for one in jobs.read_json(paths.plan) or ()}
+    return {one["what"]: one["value"] for one in files.read_json(paths.plan) or ()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..rank.gate import EXIT_WORLD_SIZE
+from ..injob.rank.gate import EXIT_WORLD_SIZE
 from .model import Certainty, Facts, Finding, Line, Signature
 from .words import certain, edit, logs, place, who
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from ..rank.gpu import EXIT_REFUSED
+from ..injob.rank.gpu import EXIT_REFUSED
 from .model import Facts, Finding, Line, Mark, Signature
 from .words import certain, doctor, host, likely
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from .. import lost
-from ..rank.colour import plain
+from ..injob.rank.ansi import plain
+from ..jobs import srun_messages
 from .model import Line, LogFacts, Lost, Mark
 
 PIECE = 1 << 20  # bytes
@@ -179,7 +179,7 @@ def _lost(lines: Sequence[Line]) -> tuple[Lost, ...]:
     """Return the ranks that somebody says were lost, in the order of the log."""
     found = []
     for line in sorted(set(lines), key=_number):
-        named = lost.parse(line.text)
+        named = srun_messages.parse(line.text)
         if named:
             ranks, host, how = named
             found += [Lost(rank, host, how, line) for rank in ranks]

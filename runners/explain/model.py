@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Callable
 
-from ..jobs import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState
 
 
 class Certainty(Enum):
@@ -187,7 +187,7 @@ class Finding:
 
     `fix` is a command, or several that are joined by ` && `. One that begins with a dash, or with
     `leave out `, stands for the command that launched the job, with these options (as in
-    `runners.remedy`); after `-- ` come arguments of its trainer. `rank` and `host` are only given
+    `core.remedy`); after `-- ` come arguments of its trainer. `rank` and `host` are only given
     where it is not the first rank to fail that the finding is about.
     """
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..jobs import JobState
-from ..stall import MISSING, TITLE
+from ..core.job_record import JobState
+from ..jobs.stalls import MISSING, TITLE
 from .model import Certainty, Facts, Finding, Mark, Signature
 
 WAITED = Mark("waiting for remainder of ranks for more than")

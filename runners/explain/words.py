@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from ..remedy import LEAVE_OUT
+from ..core.remedy import LEAVE_OUT
 from .model import Certainty, Facts, Finding, Line
 
 AGAIN = LEAVE_OUT  # as a fix: the same command once more

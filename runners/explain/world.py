@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ..hostmpi import EXIT_HOST_MPI
-from ..rank.gate import EXIT_WORLD_SIZE
+from ..injob.mpicheck import EXIT_HOST_MPI
+from ..injob.rank.gate import EXIT_WORLD_SIZE
 from .model import Certainty, Facts, Finding, Mark, Signature
 from .words import AGAIN, certain, doctor, likely, logs, who
 

@@ -13,8 +13,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from ..errors import Refused
-from ..transfer import space
+from ..core import disk_space
+from ..core.errors import Refused
 
 
 def architecture(path: Path) -> str:
@@ -39,8 +39,8 @@ def unpack(path: Path, folder: Path) -> str:
         manifest = _blob(folder, _json_of(folder / "index.json")["manifests"][0])
         return str(_blob(folder, manifest["config"])["architecture"])
     except OSError as error:
-        if error.errno in space.FULL:
-            raise space.fault(folder, error) from None
+        if error.errno in disk_space.FULL:
+            raise disk_space.fault(folder, error) from None
         raise _no_archive(path, "OCI", error) from None
     except (tarfile.TarError, EOFError, LookupError, TypeError, ValueError) as error:
         raise _no_archive(path, "OCI", error) from None

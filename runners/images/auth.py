@@ -12,8 +12,8 @@ from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 
-from ..errors import Refused, SystemFault
-from ..transfer import web
+from ..core import http
+from ..core.errors import Refused, SystemFault
 from .credentials import Credentials
 
 PARAMETER = re.compile(r'(\w+)="([^"]*)"')
@@ -35,7 +35,7 @@ def secret(challenge: str, base: str, scope: str, who: Credentials | None) -> st
     query = {"service": asked["service"]} if "service" in asked else {}
     if scope:
         query["scope"] = scope
-    answer = web.send(f"{realm}?{urlencode(query)}", secret=who.basic if who else "")
+    answer = http.send(f"{realm}?{urlencode(query)}", secret=who.basic if who else "")
     try:
         told = json.loads(answer.read(LARGEST_ANSWER))
         return f"Bearer {told.get('token') or told['access_token']}"
@@ -49,9 +49,9 @@ def check(base: str, who: Credentials) -> None:
     `apptainer registry login` 1.4.5 stores whatever it is given.
     """
     try:
-        web.send(base)
+        http.send(base)
     except HTTPError as error:
         if error.code != 401:
             raise
         header = secret(error.headers.get("WWW-Authenticate", ""), base, "", who)
-        web.send(base, secret=header)
+        http.send(base, secret=header)

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import shell
-from ..errors import Refused, SystemFault, UsageError
-from . import runtime
+from ..core import runtime_pull, shell
+from ..core.errors import Refused, SystemFault, UsageError
 from .reference import HUB, HUB_SERVER
 
 HUB_KEYS = (f"https://index.{HUB}/v1/", f"index.{HUB}", HUB_SERVER)
@@ -105,7 +104,7 @@ def _of_helper(content: dict[str, Any], keys: tuple[str, ...]) -> Credentials | 
 
 def login(host: str, user: str, password: str) -> None:
     """Let the runtime keep the password where it and `find` look for it."""
-    argv = [runtime.command(), "registry", "login", "--username", user, "--password-stdin"]
+    argv = [runtime_pull.command(), "registry", "login", "--username", user, "--password-stdin"]
     answer = shell.run([*argv, f"docker://{host}"], stdin=password)
     if answer.code:
         raise _refusal(argv[0], "login", answer.err)
@@ -113,7 +112,7 @@ def login(host: str, user: str, password: str) -> None:
 
 def logout(host: str) -> None:
     """Let the runtime forget the password; raise Refused when there was none."""
-    argv = [runtime.command(), "registry", "logout", f"docker://{host}"]
+    argv = [runtime_pull.command(), "registry", "logout", f"docker://{host}"]
     answer = shell.run(argv)
     if answer.code:
         raise _refusal(argv[0], "logout", answer.err)

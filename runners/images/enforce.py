@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..errors import NotVerified
-from ..model import Decision
-from . import lock, memory, signature
+from ..core.errors import NotVerified
+from ..core.model import Decision
+from . import digest_cache, images_lock, signature
 from .policy import Policy, Verdict
 
 
 def decide(active: list[Policy], image: Path) -> Verdict:
     """Return the verdict on an image; raise NotVerified for the first policy that it fails."""
-    seen = memory.stamp(image)
+    seen = digest_cache.stamp(image)
     met = tuple(
         Decision(
-            "policy", meets(rules, image, lock.here()), f"{rules.origin} wants: {rules.words()}"
+            "policy",
+            meets(rules, image, images_lock.here()),
+            f"{rules.origin} wants: {rules.words()}",
         )
         for rules in active
     )
-    digest = memory.digest(image)
-    if memory.stamp(image) != seen:
+    digest = digest_cache.digest(image)
+    if digest_cache.stamp(image) != seen:
         raise NotVerified(f"{image} changed while it was verified", remedy="try again")
     return Verdict(met, digest)
 
@@ -56,8 +58,8 @@ def _signature(rules: Policy, image: Path) -> str:
 def _known(rules: Policy, image: Path, lockfile: Path) -> str:
     if image.is_dir():
         raise _refused(rules, image, "a folder has no digest", "runner pull IMAGE")
-    digest = memory.digest(image)
-    for entry in lock.read(lockfile):
+    digest = digest_cache.digest(image)
+    for entry in images_lock.read(lockfile):
         if entry.digest == digest:
             return f"in {lockfile} as {entry.name}"
     evidence = f"{digest} is not in {lockfile.absolute()}"

@@ -7,9 +7,9 @@ import os
 import shutil
 from pathlib import Path
 
-from .. import shell
-from ..errors import SystemFault
-from . import memory, probe
+from ..core import shell
+from ..core.errors import SystemFault
+from . import digest_cache, probe
 
 
 def is_one(folder: Path) -> bool:
@@ -21,7 +21,7 @@ def is_one(folder: Path) -> bool:
 
 def known(folder: Path) -> bool:
     """Whether the facts are remembered, so that asking takes no time."""
-    return bool(memory.recall_content(_key(folder)))
+    return bool(digest_cache.recall_content(_key(folder)))
 
 
 def facts(folder: Path) -> dict[str, str]:
@@ -31,10 +31,10 @@ def facts(folder: Path) -> dict[str, str]:
     when the Python does not run.
     """
     key = _key(folder)
-    found = memory.recall_content(key)
+    found = digest_cache.recall_content(key)
     if not found:
         found = _look(folder)
-        memory.remember_content(key, found)
+        digest_cache.remember_content(key, found)
     return found
 
 
@@ -42,7 +42,7 @@ def _look(folder: Path) -> dict[str, str]:
     env = {**os.environ, "PATH": _path(folder)}
     for name in ("PYTHONPATH", "PYTHONHOME"):
         env.pop(name, None)
-    code = Path(probe.__file__).with_name("inside.py").read_text(encoding="utf-8")
+    code = Path(probe.__file__).with_name("probe_python.py").read_text(encoding="utf-8")
     argv = ["/bin/sh", "-c", probe.SCRIPT, "sh", code]
     done = shell.run(argv, env=env, timeout=probe.SECONDS)
     found = probe.parse(done.out) if "== end" in done.out else {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable
 
-from ..errors import RunnerError
-from ..model import ImageInfo
-from . import environment, inspect, memory
+from ..core.errors import RunnerError
+from ..core.model import ImageInfo
+from . import digest_cache, environment, inspect
 
 
 def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
@@ -17,7 +17,7 @@ def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
     """
     if environment.is_one(image.path):
         return _of_environment(image, say)
-    if image.path.is_dir() or memory.recall(image.path, "digest") is None:
+    if image.path.is_dir() or digest_cache.recall(image.path, "digest") is None:
         say(f"looking into {image.path.name}, which has no labels of ours")
     try:
         return replace(image, found=inspect.look(image.path))

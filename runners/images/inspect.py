@@ -9,8 +9,8 @@ from pathlib import Path
 
 from containers import sif, sif_table
 
-from ..errors import RunnerError
-from . import local, memory, probe, signature
+from ..core.errors import RunnerError
+from . import digest_cache, local, probe, signature
 
 # Names are those of our labels; `containers/horovod_image/labels.py` writes them.
 SOFTWARE = (
@@ -101,11 +101,11 @@ def look(path: Path) -> dict[str, str]:
     """
     if path.is_dir():
         return probe.everything(path)
-    name = f"{memory.digest(path)}-{probe.key()}"
-    found = memory.recall_content(name)
+    name = f"{digest_cache.digest(path)}-{probe.key()}"
+    found = digest_cache.recall_content(name)
     if not found:
         found = probe.everything(path)
-        memory.remember_content(name, found)
+        digest_cache.remember_content(name, found)
     return found
 
 
@@ -116,7 +116,7 @@ def _of_file(path: Path) -> dict[str, Fact]:
     return {
         "format": Fact("SIF", FILE),
         "size": Fact(path.stat().st_size, FILE),
-        "digest": Fact(memory.digest(path), FILE),
+        "digest": Fact(digest_cache.digest(path), FILE),
         # Of an image that `runner build` made this is part of the digest of what is in it, which a
         # signature does not change; the runtime's own builds take it at random.
         "id": Fact(str(uuid.UUID(bytes=sif_table.read(path)[0].id)), FILE),

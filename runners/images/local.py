@@ -7,10 +7,10 @@ from pathlib import Path
 
 from containers import sif
 
-from .. import places
-from ..errors import NotFound, Refused, UsageError, nearest
-from ..model import ImageInfo
-from . import client
+from ..core import places
+from ..core.errors import NotFound, Refused, UsageError, nearest
+from ..core.model import ImageInfo
+from . import spython_adapter
 
 
 def find(name: str | None) -> Path:
@@ -53,7 +53,7 @@ def read(path: Path) -> ImageInfo:
         raise Refused(
             f"{path} cannot be used as an image", str(error), "copy or build it again"
         ) from None
-    found = labels if labels is not None else client.labels(path)
+    found = labels if labels is not None else spython_adapter.labels(path)
     return ImageInfo(path, found, architecture=architecture or "")
 
 

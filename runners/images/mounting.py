@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from .. import shell
+from ..core import shell
 
 SQUASHFUSE = ("squashfuse_ll", "squashfuse")
 SETUID = ("APPTAINER_SUID_INSTALL", "SINGULARITY_SUID_INSTALL")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import config
-from ..errors import UsageError, nearest
-from ..model import Decision
+from ..core.errors import UsageError, nearest
+from ..core.model import Decision
+from ..settings import config
 
 # A key's fingerprint: SHA-1 in OpenPGP version 4, SHA-256 in version 6.
 FINGERPRINT = re.compile(r"[0-9A-F]{40}|[0-9A-F]{64}")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from containers.horovod_image import selftest
 
-from ..errors import SystemFault
-from . import box
+from ..core.errors import SystemFault
+from . import isolated_exec
 
 SECONDS = 300  # check-build imports each framework six times, from a cold file system perhaps
 # $1 is the program for Python. Each part may fail: then its answer has no version in it.
@@ -48,7 +48,7 @@ def key() -> str:
 
 
 def _inside() -> str:
-    return Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
+    return Path(__file__).with_name("probe_python.py").read_text(encoding="utf-8")
 
 
 def everything(image: Path) -> dict[str, str]:
@@ -62,7 +62,7 @@ def versions(image: Path) -> dict[str, str]:
 
     What could not be found out is absent. Raises SystemFault when nothing runs in it.
     """
-    done = box.run(image, ["/bin/sh", "-c", SCRIPT, "sh", _inside()], SECONDS)
+    done = isolated_exec.run(image, ["/bin/sh", "-c", SCRIPT, "sh", _inside()], SECONDS)
     if "== end" not in done.out:
         raise SystemFault(f"nothing can be run in {image}", done.err)
     return parse(done.out)
@@ -70,7 +70,7 @@ def versions(image: Path) -> dict[str, str]:
 
 def check_build(image: Path) -> dict[str, str]:
     """Return what Horovod was built with by its own words, nothing where it does not answer."""
-    return parse_build(box.run(image, ["horovodrun", "--check-build"], SECONDS).out)
+    return parse_build(isolated_exec.run(image, ["horovodrun", "--check-build"], SECONDS).out)
 
 
 def parse_build(text: str) -> dict[str, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..transfer.alone import undisturbed
-from . import roots, store, works
+from ..core.locks import undisturbed
+from . import download_dir, gc_roots, store
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ def prune(dry_run: bool) -> Pruned:
     names, and what a run needs that has not ended. Raises Refused while a pull goes on, and
     SystemFault when the scheduler does not answer.
     """
-    with undisturbed(works.everybody()):
-        needed = {*store.names().values(), *(digest for digest, _ in roots.holders(ask=True))}
+    with undisturbed(download_dir.everybody()):
+        needed = {*store.names().values(), *(digest for digest, _ in gc_roots.holders(ask=True))}
         unused = [digest for digest in store.digests() if digest not in needed]
         size = sum(store.path_of(digest).stat().st_size for digest in unused)
         if dry_run:
             return Pruned(tuple(unused), size, 0)
         for digest in unused:
             store.remove(digest)
-        roots.sweep()
-        return Pruned(tuple(unused), size, len(works.sweep()))
+        gc_roots.sweep()
+        return Pruned(tuple(unused), size, len(download_dir.sweep()))

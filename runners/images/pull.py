@@ -11,11 +11,11 @@ from pathlib import Path
 
 from containers import sif
 
-from ..errors import NotVerified, Refused, UsageError
-from ..transfer import space
-from ..transfer.alone import together
-from ..transfer.progress import Progress
-from . import lock, roots, sources, store, works
+from ..core import disk_space
+from ..core.errors import NotVerified, Refused, UsageError
+from ..core.locks import together
+from ..core.progress import Progress
+from . import download_dir, gc_roots, images_lock, sources, store
 from .reference import ARCHIVES, Reference
 from .registry import OTHER_ARCH
 from .sources import Source
@@ -53,7 +53,7 @@ def pull(request: Request, progress: Progress) -> Stored:
     all else; then nothing new is left, and what was there is as it was.
     """
     _check(request)
-    with together(works.everybody(), progress):
+    with together(download_dir.everybody(), progress):
         store.check_name(request.name)
         pulled = already(request) or _fetch(request, source_of(request), progress)
         before = store.point(request.name, pulled.stored.digest)
@@ -69,31 +69,33 @@ def _check(request: Request) -> None:
             "--digest cannot be checked: an archive becomes another SIF each time",
             remedy=f"sha256sum {request.reference.path}",
         )
-    entry = lock.find(lock.here(), request.name)
+    entry = images_lock.find(images_lock.here(), request.name)
     if entry and entry.source != request.reference.source and not request.update:
         raise Refused(
-            f"{lock.FILE} has {request.name} from elsewhere",
+            f"{images_lock.FILE} has {request.name} from elsewhere",
             f"from {entry.source}",
             f"runner pull {request.reference.source} --name OTHER, or --update",
         )
     if not os.access(Path.cwd(), os.W_OK):
-        raise Refused(f"cannot write {lock.here()}", remedy="pull in a folder of your own")
+        raise Refused(f"cannot write {images_lock.here()}", remedy="pull in a folder of your own")
 
 
 def _record(request: Request, pulled: Pulled) -> None:
     stored, source = pulled.stored, request.reference.source
     before = locked(request.reference, request.name)
-    entry = lock.Entry(
+    entry = images_lock.Entry(
         request.name, source, stored.digest, stored.size, store.now(), pulled.manifest
     )
     if before is None or replace(before, pulled=entry.pulled) != entry:
-        lock.record(lock.here(), entry)
-    roots.hold_lock(lock.here())
+        images_lock.record(images_lock.here(), entry)
+    gc_roots.hold_lock(images_lock.here())
 
 
-def locked(reference: Reference, name: str = "") -> lock.Entry | None:
+def locked(reference: Reference, name: str = "") -> images_lock.Entry | None:
     """Return what images.lock has for the reference, preferably under this name."""
-    entries = [entry for entry in lock.read(lock.here()) if entry.source == reference.source]
+    entries = [
+        entry for entry in images_lock.read(images_lock.here()) if entry.source == reference.source
+    ]
     return next((e for e in entries if e.name == name), entries[0] if entries else None)
 
 
@@ -103,7 +105,7 @@ def name_of(reference: Reference) -> str:
     return entry.name if entry else reference.name
 
 
-def _pinned(request: Request) -> lock.Entry | None:
+def _pinned(request: Request) -> images_lock.Entry | None:
     return None if request.update else locked(request.reference, request.name)
 
 
@@ -112,7 +114,7 @@ def already(request: Request) -> Pulled | None:
     entry = _pinned(request)
     if entry is None:
         return None
-    _check_wanted(request, entry.digest, entry.manifest, f"{lock.FILE} has")
+    _check_wanted(request, entry.digest, entry.manifest, f"{images_lock.FILE} has")
     stored = store.find(entry.digest)
     return Pulled(stored, entry.manifest) if stored else None
 
@@ -138,10 +140,10 @@ def _check_wanted(request: Request, digest: str, manifest: str, whose: str) -> N
 
 
 def _fetch(request: Request, source: Source, progress: Progress) -> Pulled:
-    with works.workplace(source.key, progress) as work:
+    with download_dir.workplace(source.key, progress) as work:
         stored = _of_source(source)
         if stored is None:
-            space.check(work, source.size)
+            disk_space.check(work, source.size)
             part = work / "image.sif"
             digest = source.write(part, progress)
             _check_digest(request, source, digest)

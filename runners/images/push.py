@@ -8,10 +8,9 @@ from urllib.error import HTTPError
 
 from containers import sif
 
-from ..errors import NotVerified, Refused, UsageError
-from ..transfer import download
-from ..transfer.progress import Progress
-from . import runtime
+from ..core import download, runtime_pull
+from ..core.errors import NotVerified, Refused, UsageError
+from ..core.progress import Progress
 from .reference import Reference
 from .registry import Registry
 
@@ -35,12 +34,12 @@ def push(
     _check_target(image, reference)
     _check_image(image)
     if reference.kind == "library":
-        runtime.push(image, reference.text, plain, unsigned, progress)
+        runtime_pull.push(image, reference.text, plain, unsigned, progress)
         return Pushed(download.digest_of(image, image.name, progress), "")
     server = Registry(reference, plain, "pull,push")
     _check_access(server)
     digest = download.digest_of(image, image.name, progress)
-    runtime.push(image, reference.text, plain, unsigned, progress)
+    runtime_pull.push(image, reference.text, plain, unsigned, progress)
     return _arrived(server, digest)
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ..errors import NotFound, UsageError, nearest
-from ..transfer.hosts import is_loopback
+from ..core.errors import NotFound, UsageError, nearest
+from ..core.hosts import is_loopback
 
 HUB, HUB_SERVER = "docker.io", "registry-1.docker.io"
 HUB_NAMES = (HUB, HUB_SERVER, f"index.{HUB}")

@@ -16,8 +16,8 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.error import HTTPError
 
-from ..errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
-from ..transfer import web
+from ..core import http
+from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
 from . import auth, credentials
 from .reference import DIGEST, Reference
 
@@ -68,7 +68,7 @@ class Registry:
         if bytes_range:
             headers["Range"] = f"bytes={bytes_range}"
         try:
-            return web.send(self.base + path, headers, self.secret)
+            return http.send(self.base + path, headers, self.secret)
         except HTTPError as error:
             if error.code != 401 or self.secret:
                 raise
@@ -80,7 +80,7 @@ class Registry:
             )
             if not self.secret:
                 raise
-        return web.send(self.base + path, headers, self.secret)
+        return http.send(self.base + path, headers, self.secret)
 
     def manifest(self, arch: str) -> Manifest:
         """Return the manifest of the reference for an architecture in Go's words (amd64).

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from containers import record, sif
 
-from .. import shell
-from ..errors import NotVerified, Refused, SystemFault, UsageError
-from . import local, memory, runtime, signature, store
+from ..core import runtime_pull, shell
+from ..core.errors import NotVerified, Refused, SystemFault, UsageError
+from . import digest_cache, local, signature, store
 from .signature import Signature
 
 NEW_KEY = "apptainer key newpair --name 'YOUR NAME' --email YOU@EXAMPLE.ORG --push=false"
@@ -42,7 +42,7 @@ def sign(image: Path, wanted: str = "") -> Signature:
     with _undone_on_failure(image):
         found = _sign(image, number)
     if built:
-        record.write(image, replace(built, digest=memory.digest(image)))
+        record.write(image, replace(built, digest=digest_cache.digest(image)))
     return found
 
 
@@ -72,7 +72,7 @@ def choose(keys: list[Key], wanted: str) -> int:
 
 
 def _sign(image: Path, number: int) -> Signature:
-    done = shell.ask([runtime.command(), "sign", "--keyidx", str(number), str(image)])
+    done = shell.ask([runtime_pull.command(), "sign", "--keyidx", str(number), str(image)])
     if "checksum failure" in done.err:
         raise UsageError("the passphrase is wrong", remedy="try again")
     if done.code:
@@ -90,11 +90,11 @@ def _undone_on_failure(image: Path) -> Iterator[None]:
 
     Signing writes nothing else (github.com/apptainer/sif, AddObject).
     """
-    table, before, seen = sif.table_of_contents(image), image.stat(), memory.stamp(image)
+    table, before, seen = sif.table_of_contents(image), image.stat(), digest_cache.stamp(image)
     try:
         yield
     except BaseException:
-        if memory.stamp(image) != seen:
+        if digest_cache.stamp(image) != seen:
             with image.open("r+b") as file:
                 for offset, part in table.items():
                     file.seek(offset)

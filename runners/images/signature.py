@@ -12,9 +12,9 @@ from typing import Any
 
 from containers import sif
 
-from .. import shell
-from ..errors import SystemFault
-from . import memory, runtime
+from ..core import runtime_pull, shell
+from ..core.errors import SystemFault
+from . import digest_cache
 
 SIGNED, UNSIGNED, BAD = "signed", "not signed", "bad"
 # A remembered check is repeated after this many seconds: keys expire and are revoked.
@@ -96,7 +96,7 @@ def claimed(path: Path) -> tuple[str, ...]:
 
 
 def _verify(path: Path, flags: list[str]) -> tuple[int, str, tuple[str, ...]]:
-    argv = [runtime.command(), "verify", "--json", *flags, str(path)]
+    argv = [runtime_pull.command(), "verify", "--json", *flags, str(path)]
     done = shell.run(argv, timeout=60 + path.stat().st_size / BYTES_PER_SECOND)
     return done.code, done.err, verified(done.out)
 
@@ -125,7 +125,7 @@ def _bad(text: str, signers: tuple[str, ...]) -> Signature:
 
 def known_keys(secret: bool = False) -> list[tuple[str, str]]:
     """Return the keys in the runtime's own keyring as (fingerprint, name), in its order."""
-    done = shell.run([runtime.command(), "key", "list", *(["--secret"] if secret else [])])
+    done = shell.run([runtime_pull.command(), "key", "list", *(["--secret"] if secret else [])])
     if done.code:
         raise SystemFault("the keyring cannot be listed", done.err)
     return [(print_, name) for name, print_ in LISTED.findall(done.out)]
@@ -145,14 +145,14 @@ def remembered(path: Path) -> Signature:
     Only good outcomes are remembered. Raises as `check` does.
     """
     now, keys = time.time(), _keyrings()
-    known = memory.recall(path, "signature")
+    known = digest_cache.recall(path, "signature")
     if known and known["keys"] == keys and 0 <= now - known["at"] < REMEMBERED_FOR:
         return Signature(SIGNED, tuple(tuple(group) for group in known["groups"]))
-    seen = memory.stamp(path)
+    seen = digest_cache.stamp(path)
     found = check(path)
-    if found.state == SIGNED and memory.stamp(path) == seen:
+    if found.state == SIGNED and digest_cache.stamp(path) == seen:
         value = {"at": now, "keys": keys, "groups": asdict(found)["groups"]}
-        memory.remember(path, seen, now, "signature", value)
+        digest_cache.remember(path, seen, now, "signature", value)
     return found
 
 
@@ -165,4 +165,4 @@ def _keyrings() -> list[Any]:
     ]
     files = [Path(folder, "pgp-public") for folder in folders]
     files += [Path("/etc", name, "global-pgp-public") for name in ("apptainer", "singularity")]
-    return [[str(file), memory.stamp(file) if file.exists() else None] for file in files]
+    return [[str(file), digest_cache.stamp(file) if file.exists() else None] for file in files]

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Callable
 from urllib.error import HTTPError
 
-from ..errors import NotFound, Refused, RunnerError, SystemFault
-from ..transfer import download, space, web
-from ..transfer.progress import Progress
-from . import archives, registry, remote, runtime
+from ..core import disk_space, download, http, runtime_pull
+from ..core.errors import NotFound, Refused, RunnerError, SystemFault
+from ..core.progress import Progress
+from . import archives, registry, remote_blob
 from .reference import Reference
 from .registry import Blob, Registry
 
@@ -79,7 +79,7 @@ def _oras(server: Registry, arch: str) -> Source:
         layer.digest,
         layer.size,
         manifest.digest,
-        labels=partial(remote.labels, server, layer),
+        labels=partial(remote_blob.labels, server, layer),
     )
 
 
@@ -105,15 +105,15 @@ def _docker(server: Registry, arch: str, plain: bool) -> Source:
 
 def _from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progress) -> str:
     progress.begin(f"pulling {server.reference.source}", layer.size)
-    stream = remote.Stream(server, layer)
+    stream = remote_blob.Stream(server, layer)
     return download.save(stream, server.reference.registry, part, layer.size, progress)
 
 
 def _from_the_web(reference: Reference, part: Path, progress: Progress) -> str:
     try:
-        with web.send(reference.text) as answer:
+        with http.send(reference.text) as answer:
             progress.begin(f"pulling {reference.source}", answer.length)
-            space.check(part.parent, answer.length or 0)
+            disk_space.check(part.parent, answer.length or 0)
             return download.save(answer, reference.registry, part, answer.length, progress)
     except HTTPError as error:
         raise _web_fault(reference, error) from None
@@ -132,7 +132,7 @@ def _from_a_file(path: Path, part: Path, progress: Progress) -> str:
     try:
         size = path.stat().st_size
         progress.begin(f"copying {path}", size)
-        space.check(part.parent, size)
+        disk_space.check(part.parent, size)
         with path.open("rb") as file:
             return download.save(file, str(path), part, size, progress)
     except OSError as error:
@@ -142,7 +142,7 @@ def _from_a_file(path: Path, part: Path, progress: Progress) -> str:
 def _by_runtime(
     text: str, reference: Reference, arch: str, plain: bool, part: Path, progress: Progress
 ) -> str:
-    runtime.pull(text, reference.source, part, arch, plain, progress)
+    runtime_pull.pull(text, reference.source, part, arch, plain, progress)
     return download.digest_of(part, reference.source, progress)
 
 

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from containers import sif
 
-from .. import jobs, places
-from ..errors import Refused, SystemFault
-from ..transfer import space
+from ..core import disk_space, files, places
+from ..core.errors import Refused, SystemFault
 
 FILE = re.compile(r"sha256-([0-9a-f]{64})\.sif")
 
@@ -64,7 +63,7 @@ def find(digest: str) -> Stored | None:
         size = path.stat().st_size
     except (OSError, sif.SifError):
         return None
-    record = jobs.read_json(_record_of(digest)) or {"size": size}
+    record = files.read_json(_record_of(digest)) or {"size": size}
     return Stored(digest, **record) if record["size"] == size else None
 
 
@@ -101,10 +100,10 @@ def keep(part: Path, digest: str, source: str, manifest: str) -> Stored:
     del record["digest"]
     try:
         part.chmod(0o755)  # as the runtime does: an image can be run as a program
-        jobs.write_json(_record_of(digest), record)
+        files.write_json(_record_of(digest), record)
         part.replace(stored.path)
     except OSError as error:
-        raise space.fault(stored.path, error) from None
+        raise disk_space.fault(stored.path, error) from None
     return stored
 
 

@@ -9,8 +9,9 @@ from typing import Callable
 
 from containers import record, sif
 
-from ..errors import RunnerError
-from . import enforce, local, lock, machine, memory, policy, probe, proof, signature, store
+from ..core import architecture
+from ..core.errors import RunnerError
+from . import digest_cache, enforce, images_lock, local, policy, probe, signature, smoke_test, store
 
 PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
 AGAIN = signature.AGAIN
@@ -86,7 +87,7 @@ def _whole(image: Path) -> Check:
 
 
 def _architecture(image: Path) -> Check:
-    here = machine.architecture()
+    here = architecture.architecture()
     there = None if image.is_dir() else sif.architecture(sif.objects(image))
     if there is None:
         return Check("architecture", OPEN, f"the image does not say; this machine is {here}")
@@ -100,7 +101,7 @@ def _digest(request: Request) -> Check:
     """Compare the file's digest with those that are wanted; it is computed anew each time."""
     if request.image.is_dir():
         return Check("digest", FAIL if request.digest else OPEN, "a folder has no digest")
-    found, wanted = memory.compute_digest(request.image), _wanted(request)
+    found, wanted = digest_cache.compute_digest(request.image), _wanted(request)
     for origin, digest in wanted.items():
         if digest != found:
             return Check("digest", FAIL, f"{found}\nnot {digest} ({origin})", AGAIN)
@@ -111,12 +112,12 @@ def _digest(request: Request) -> Check:
 
 def _wanted(request: Request) -> dict[str, str]:
     """Return the digests that the file should have, by who says so."""
-    entries, built = lock.read(request.lockfile), record.read(request.image)
+    entries, built = images_lock.read(request.lockfile), record.read(request.image)
     wanted = {
         "--digest": request.digest,
         "its build": built.digest if built else "",
         "its name": store.digest_named(request.image),
-        lock.FILE: next((e.digest for e in entries if e.name == request.image.name), ""),
+        images_lock.FILE: next((e.digest for e in entries if e.name == request.image.name), ""),
     }
     return {origin: digest for origin, digest in wanted.items() if digest}
 
@@ -150,7 +151,7 @@ def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
         labels, found = local.read(image).labels, probe.versions(image)
         yield _labels(labels, found)
         tell("two ranks sum in it with each framework: a minute")
-        proven = proof.own(image) if "selftest" in found else proof.foreign(image)
+        proven = smoke_test.own(image) if "selftest" in found else smoke_test.foreign(image)
         yield _build(labels, proven.built)
         yield Check("self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed)
     except RunnerError as error:

@@ -7,29 +7,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .. import runtimes
-from ..data.script import source
-from ..model import BindMount, ImageInfo, JobSpec, Plan, Refusal, Site
-from ..remedy import is_part
+from ..core.model import BindMount, ImageInfo, JobSpec, Plan, Refusal, Site
+from ..core.remedy import is_part
 from ..schedulers import SCHEDULERS
-from ..sites import adapt, rules
+from ..script import runtimes
+from ..script.stage_lines import source
+from ..settings.sites import adapt, rules
 from . import (
     cpu,
     datasets,
     driver,
+    execution,
     gpu,
     horovod,
     host_mpi,
     images,
     network,
-    own_disk,
+    node_disk,
     partition,
     remedies,
     requeue,
-    where,
     wireup,
 )
-from .notes import Notes
+from .choices import Notes
 
 
 def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
@@ -50,11 +50,11 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
     notes = Notes(warnings=list(site.problems))
     _known(wanted, site, image, notes)
     asked = _as_the_site_wants_it(wanted, site, notes)
-    scheduler = where.scheduler(asked, site, notes)
-    runtime = where.runtime(asked, site, scheduler, notes)
-    where.architecture(scheduler, site, image, notes)
+    scheduler = execution.scheduler(asked, site, notes)
+    runtime = execution.runtime(asked, site, scheduler, notes)
+    execution.architecture(scheduler, site, image, notes)
     controller = wireup.controller(asked, site, image, scheduler, notes)
-    launcher = where.launcher(asked, scheduler, controller, notes)
+    launcher = execution.launcher(asked, scheduler, controller, notes)
     mpi = wireup.choose(asked, site, image, launcher, controller, notes)
     vendor = gpu.choose(asked, site, image, scheduler, notes)
     data = gpu.data_plane(asked.resources, image, controller, vendor, notes)
@@ -98,7 +98,7 @@ def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
         staged=staged,
         image_form=form,
         image_offset=image.offset,
-        stage_root=own_disk.root(site),
+        stage_root=node_disk.root(site),
         **interrupted,
     )
 

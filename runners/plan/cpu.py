@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .. import gpus
-from ..model import JobSpec, Resources, Site
-from ..sites import requests
+from ..core import gpus
+from ..core.model import JobSpec, Resources, Site
+from ..settings.sites import node_kinds
 from . import partition
-from .notes import Notes
+from .choices import Notes
 
 
 def share(spec: JobSpec, site: Site, notes: Notes) -> JobSpec:
@@ -31,7 +31,7 @@ def _of_a_gpu(spec: JobSpec, site: Site) -> tuple[int, str] | None:
     if wanted is None:
         return None
     profile = site.profile
-    kinds = requests.kinds(spec, profile) if profile else ()
+    kinds = node_kinds.kinds(spec, profile) if profile else ()
     if profile and kinds and all(kind.gpus and kind.cpus for kind in kinds):
         poorest = min(kinds, key=lambda kind: kind.cpus // kind.gpus)
         evidence = f"{profile.name}: {poorest.cpus} CPUs, {poorest.gpus} GPUs on a node"

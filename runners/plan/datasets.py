@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..model import JobSpec, Site
-from . import own_disk
-from .notes import Notes
+from ..core.model import JobSpec, Site
+from . import node_disk
+from .choices import Notes
 
 # `--stage-data auto`. Files of a folder are looked up and opened in each epoch.
 MANY_FILES = 1000
@@ -27,7 +27,7 @@ def choose(spec: JobSpec, site: Site, scheduler: str, runtime: str, notes: Notes
         if spec.stage_data == "node-local":
             notes.refuse("--stage-data node-local: there is no data", "", "--data [NAME=]PATH")
         return False
-    why = own_disk.cannot(scheduler, runtime)
+    why = node_disk.cannot(scheduler, runtime)
     if spec.stage_data == "node-local":
         if why:
             notes.refuse(f"--stage-data node-local: {why}", "", "--stage-data none")
@@ -47,7 +47,7 @@ def _worth_it(spec: JobSpec, site: Site) -> tuple[bool, str]:
     if any(each.at_least for each in spec.data):
         what = f"more than {files} files; copying them takes too long"
         return False, f"{what}: runner data pack makes one file of them"
-    small = own_disk.too_small(size, spec, site)
+    small = node_disk.too_small(size, spec, site)
     if small:
         return False, f"{shown} is more than {small}"
     if size > MOST:

@@ -6,9 +6,9 @@ The login node often has no GPU, or another driver than the nodes: there the nod
 
 from __future__ import annotations
 
-from ..model import Decision, ImageInfo, Site
-from ..rank.gpu import older
-from .notes import Notes
+from ..core.model import Decision, ImageInfo, Site
+from ..injob.rank.gpu import older
+from .choices import Notes
 
 # NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
 # the driver of 12.0 or a newer one. Our images carry it as a label.

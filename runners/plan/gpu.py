@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from .. import gpus
-from ..model import ImageInfo, JobSpec, Partition, Resources, Site
+from ..core import gpus
+from ..core.model import ImageInfo, JobSpec, Partition, Resources, Site
 from . import driver, partition
-from .notes import Notes
+from .choices import Notes
 
 
 def choose(spec: JobSpec, site: Site, image: ImageInfo, where: str, notes: Notes) -> str:

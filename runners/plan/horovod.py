@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..model import BindMount, JobSpec
-from ..tokens import Expanded
-from .notes import Notes
+from ..core.model import BindMount, JobSpec
+from ..core.tokens import Expanded
+from .choices import Notes
 
 MB = 1 << 20
 

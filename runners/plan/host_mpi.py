@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..model import ImageInfo, JobSpec, Site
-from ..sites.profile import HostMpi
-from .notes import Notes
+from ..core.model import ImageInfo, JobSpec, Site
+from ..core.site_profile import HostMpi
+from .choices import Notes
 
 LAUNCHERS = ("srun", "mpirun", "mpiexec")  # those whose ranks are each in a container of their own
 # Libraries of one family can stand in for each other (the MPICH ABI initiative).

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model import ImageInfo, JobSpec, Site
-from . import own_disk
-from .notes import Notes
-from .where import CONTAINERS
+from ..core.model import ImageInfo, JobSpec, Site
+from . import node_disk
+from .choices import Notes
+from .execution import CONTAINERS
 
 TOUCHED = 0.3  # the part of a file that a trainer reads until its first step
 UNPACKED = 4  # times the size of the file
@@ -68,7 +68,7 @@ def choose(
 
 
 def _cannot(image: ImageInfo, scheduler: str, runtime: str) -> str:
-    why = own_disk.cannot(scheduler, runtime)
+    why = node_disk.cannot(scheduler, runtime)
     if why:
         return why
     if runtime not in CONTAINERS:
@@ -91,7 +91,7 @@ def _worth_it(spec: JobSpec, site: Site, image: ImageInfo) -> Choice:
     elif nodes < NODES[kind]:
         return Choice(IN_PLACE, f"{nodes} nodes on {kind}: {_asked(nodes, image)}")
     size = image.size * (1 + UNPACKED * (form == FOLDER))
-    small = own_disk.too_small(size, spec, site)
+    small = node_disk.too_small(size, spec, site)
     if small:
         return Choice(IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}")
     return Choice(form, why or f"{nodes} nodes on {kind}: {_asked(nodes, image)}")

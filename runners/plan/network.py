@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..model import ImageInfo, JobSpec, Site
-from ..rank.gpu import older
-from ..sites import adapt
-from .notes import Notes
+from ..core.model import ImageInfo, JobSpec, Site
+from ..injob.rank.gpu import older
+from ..settings.sites import adapt
+from .choices import Notes
 
 # The network of torch_mnist, 2 ranks; on cores with nothing else to do it makes less difference.
 MEASURED = "make bench-train, 2 ranks on two cores: 1.31 times the steps/s of a small network"

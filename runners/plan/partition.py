@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..model import Partition, Resources, Site
-from ..schedulers import times
-from .notes import Notes
+from ..core.model import Partition, Resources, Site
+from ..schedulers import time_limits
+from .choices import Notes
 
 
 def of(resources: Resources, site: Site) -> Partition | None:
@@ -54,7 +54,7 @@ def _time(resources: Resources, there: Partition, site: Site, notes: Notes) -> N
 
 
 def _enough(there: Partition, resources: Resources) -> bool:
-    wanted, most = times.seconds(resources.time or ""), times.seconds(there.time_limit)
+    wanted, most = time_limits.seconds(resources.time or ""), time_limits.seconds(there.time_limit)
     return wanted is None or most is None or wanted <= most
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Callable
 
-from ..model import JobSpec, Plan
+from ..core.model import JobSpec, Plan
 
 Solve = Callable[[JobSpec], Plan]
 # Ranked: what changes least comes first. None and "auto" let the solver choose.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from ..model import JobSpec, Site, Variable
-from ..schedulers import times
+from ..core.model import JobSpec, Site, Variable
+from ..schedulers import time_limits
 from ..schedulers.names import HERE
-from .notes import Notes
+from .choices import Notes
 
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
@@ -69,7 +69,7 @@ def _restarts(spec: JobSpec, scheduler: str, notes: Notes) -> int:
 
 def _seconds(limit: str | None) -> int:
     """Return the seconds of warning, at most half of a short time limit."""
-    whole = times.seconds(limit) if limit else None
+    whole = time_limits.seconds(limit) if limit else None
     return SECONDS if whole is None else min(SECONDS, whole // 2)
 
 

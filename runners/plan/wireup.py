@@ -5,8 +5,8 @@ The rules are those that the matrix proves cell by cell (tests/matrix).
 
 from __future__ import annotations
 
-from ..model import ImageInfo, JobSpec, Refusal, Site
-from .notes import Notes
+from ..core.model import ImageInfo, JobSpec, Refusal, Site
+from .choices import Notes
 
 # What an MPI library speaks to who starts it -> srun's --mpi= that offers it. Slurm's pmi2 plugin
 # also understands PMI-1, the older wire protocol of MPICH.

@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .. import ending, jobs, launch
-from ..errors import Refused
-from ..jobs import Job, JobPaths, JobState
-from ..launch import Draft
-from ..model import Plan
+from ..core import job_record
+from ..core.errors import Refused
+from ..core.job_record import Job, JobPaths, JobState
+from ..core.model import Plan
 from ..schedulers import SCHEDULERS
+from ..script import exit_trap
+from ..submit import launch
+from ..submit.launch import Draft
 from .study import Stand, Standing, StudyPaths
 
 NAME = re.compile(r"allocation-(\d+)")
@@ -45,7 +47,7 @@ def script(plan: Plan, paths: JobPaths, runs: Sequence[JobPaths], cwd: str) -> s
     # What was not run is asked for again by the study: the job itself never comes back.
     plan = replace(plan, restarts=0, warning=None)
     parts = ["#!/bin/bash", *SCHEDULERS[plan.scheduler].directives(plan, paths, cwd), ""]
-    parts += [f"run={shlex.quote(str(paths.root))}", *ending.opening(plan), "", "runs=("]
+    parts += [f"run={shlex.quote(str(paths.root))}", *exit_trap.opening(plan), "", "runs=("]
     parts += [f"  {shlex.quote(str(each.root))}" for each in runs]
     return "\n".join([*parts, ")", ONE_BY_ONE])
 
@@ -88,6 +90,6 @@ def record(standing: Standing, job: Job) -> None:
     paths = standing.paths
     if paths is None or paths.job.exists() or standing.stand not in (Stand.MEASURED, Stand.FAILED):
         return
-    code = jobs.exit_code(paths)
+    code = job_record.exit_code(paths)
     state = JobState.COMPLETED if code == 0 else JobState.FAILED
     replace(job, log=str(paths.log), scheduler="allocation", state=state.name).save(paths)

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from . import student
+from . import confidence
 from .measure import Measured
+from .number_format import count
 from .summary import Summary
-from .words import count
 
 TOO_GOOD = 1.05  # efficiency: what is above is no scaling but a slow baseline
 NOISY_RUNS = 0.05  # coefficient of variation between repeats
@@ -56,7 +56,7 @@ def _too_good(points: Sequence[Summary]) -> Iterator[Caution]:
 
 
 def _noisy(points: Sequence[Summary]) -> Iterator[Caution]:
-    between = [(student.spread([run.rate for run in p.runs]) or 0.0, p) for p in points]
+    between = [(confidence.spread([run.rate for run in p.runs]) or 0.0, p) for p in points]
     text = _worst("the runs differ by", between, NOISY_RUNS)
     if text:
         yield Caution("noisy-runs", f"{text} Something else shared the machine.")
@@ -67,7 +67,7 @@ def _noisy(points: Sequence[Summary]) -> Iterator[Caution]:
 
 
 def _within(point: Summary) -> list[float]:
-    return [s for s in (student.spread(run.rates) for run in point.runs) if s is not None]
+    return [s for s in (confidence.spread(run.rates) for run in point.runs) if s is not None]
 
 
 def _worst(what: str, found: Sequence[tuple[float, Summary]], limit: float) -> str:
@@ -100,7 +100,7 @@ def _hosts(points: Sequence[Summary]) -> Iterator[Caution]:
 
 def _falling(runs: Sequence[Measured]) -> Iterator[Caution]:
     for run in runs:
-        fall = student.fall(run.rates)
+        fall = confidence.fall(run.rates)
         if fall is not None and fall > FALLING:
             text = f"{run.folder}: it lost {fall:.0%} of its speed from its first steady epoch on"
             yield Caution("falling", f"{text}. Heat (clocks that go down), or a neighbour.")
@@ -148,7 +148,7 @@ def _missing(points: Sequence[Summary], repeats: int) -> Iterator[Caution]:
         text = "One run at each size: no intervals, and noise cannot be told from scaling"
         yield Caution("few-runs", f"{text}. --repeats 3 or more.")
     elif repeats < FEW:
-        text = f"{repeats} runs at each size: Student's t is {student.quantile(repeats - 1):.1f}"
+        text = f"{repeats} runs at each size: Student's t is {confidence.quantile(repeats - 1):.1f}"
         yield Caution("few-runs", f"{text}, and intervals are wide. --repeats 3 or more.")
 
 

@@ -21,9 +21,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from .confidence import Estimate, quantile
 from .least_squares import Matrix, Vector, covariance, non_negative
 from .measure import Measured
-from .student import Estimate, quantile
 
 Term = Callable[[float], float]
 

@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..jobs import JobPaths, read_json
+from ..core.files import read_json
+from ..core.job_record import JobPaths
 from . import timeline
 
 PER_SECOND = "_per_s"

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from .. import __version__
-from . import plot, words
+from . import number_format, plot
 from .cautions import TOO_GOOD
 from .report import Report
 from .tables import replace
@@ -36,8 +36,8 @@ def html(report: Report, made: float) -> str:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     for name in ("number", "percent", "seconds", "interval"):
-        environment.filters[name] = _unbroken(getattr(words, name))
-    environment.filters["counted"] = words.count  # jinja has a filter `count` of its own
+        environment.filters[name] = _unbroken(getattr(number_format, name))
+    environment.filters["counted"] = number_format.count  # jinja has a filter `count` of its own
     drawings = [(n, Markup(plot.inline(n, report)), TITLES[n]) for n in plot.drawings(report)]
     text: str = environment.get_template("page.html").render(
         report=report,

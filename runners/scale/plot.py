@@ -13,8 +13,8 @@ from matplotlib.ticker import PercentFormatter
 
 from . import style
 from .cautions import TOO_GOOD
+from .confidence import Estimate
 from .report import Report
-from .student import Estimate
 from .summary import Summary
 from .tables import replace
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config import read_toml
-from ..errors import UsageError, nearest
+from ..core.errors import UsageError, nearest
+from ..settings.config import read_toml
 
 FILE = Path(__file__).parent / "references.toml"
 TOO_GOOD = 1.05

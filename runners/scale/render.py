@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ..errors import SystemFault
+from ..core.errors import SystemFault
 from . import page, plot, references, tables
 from .report import Failed, Report, build
 from .study import Asked, Stand, Standing, StudyPaths

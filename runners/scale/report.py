@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from .cautions import Caution, cautions
 from .fits import Fit, fits
 from .measure import Measured
-from .question import Question
 from .references import Reference
+from .study_request import Question
 from .summary import Comparison, Summary, comparisons, summaries
 
 

@@ -19,13 +19,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from .. import jobs
-from ..errors import NotFound, Refused, SystemFault, UsageError
-from ..jobs import JobPaths
-from ..transfer.alone import NO_LOCKS
+from ..core import files, job_record
+from ..core.errors import NotFound, Refused, SystemFault, UsageError
+from ..core.job_record import JobPaths
+from ..core.locks import NO_LOCKS
 from . import measure
 from .measure import Measured, NotMeasured
-from .question import Point, Question, as_json, from_json
+from .study_request import Point, Question, as_json, from_json
 
 SCHEMA = 1
 # What may grow from one call to the next, and what only says how the runs are started or read.
@@ -116,7 +116,7 @@ class Standing:
 
 def load(paths: StudyPaths) -> Asked:
     """Read a study; raise NotFound where there is none, SystemFault for an unreadable one."""
-    value = jobs.read_json(paths.asked)
+    value = files.read_json(paths.asked)
     if value is None:
         raise NotFound(f"{paths.root} is no scaling study", f"{paths.asked} does not exist")
     try:
@@ -147,7 +147,7 @@ def begin(paths: StudyPaths, asked: Asked) -> Asked:
 def save(paths: StudyPaths, asked: Asked) -> None:
     """Write study.json, whole or not at all."""
     record = {"question": as_json(asked.question), "words": asked.words, "cwd": asked.cwd}
-    jobs.write_json(paths.asked, {"schema": SCHEMA, **record, "references": asked.references})
+    files.write_json(paths.asked, {"schema": SCHEMA, **record, "references": asked.references})
 
 
 def _grown(old: Asked, new: Asked, folder: Path) -> Question:
@@ -213,7 +213,7 @@ def _standing(point: Point, attempts: Sequence[JobPaths], question: Question) ->
 
 
 def _attempt(point: Point, paths: JobPaths, question: Question) -> Standing:
-    code = jobs.exit_code(paths)
+    code = job_record.exit_code(paths)
     if code is None:
         return _without_record(point, paths)
     if code != 0:
@@ -230,14 +230,16 @@ def _without_record(point: Point, paths: JobPaths) -> Standing:
     """A run without a job is one that waits in its study's allocation, or was never submitted."""
     if not paths.job.exists():
         return Standing(point, Stand.TO_DO, paths)
-    state = jobs.load(paths).state
+    state = job_record.load(paths).state
     if not state:
         return Standing(point, Stand.OPEN, paths)
-    return Standing(point, Stand.FAILED, paths, reason=_why(paths, jobs.JobState[state].value))
+    return Standing(
+        point, Stand.FAILED, paths, reason=_why(paths, job_record.JobState[state].value)
+    )
 
 
 def _why(paths: JobPaths, else_: str) -> str:
-    failure = jobs.first_failure(paths)
+    failure = job_record.first_failure(paths)
     if failure is None:
         return else_
     who = "" if failure["rank"] is None else f"rank {failure['rank']}@"
@@ -248,7 +250,7 @@ def _why(paths: JobPaths, else_: str) -> str:
 def alone(paths: StudyPaths) -> Iterator[None]:
     """Hold the study against a second `runner scale`; raise Refused when there is one.
 
-    Where the file system has no locks it goes on without (runners/transfer/alone.py says where).
+    Where the file system has no locks it goes on without (runners/core/locks.py says where).
     """
     try:
         paths.root.mkdir(parents=True, exist_ok=True)

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from . import student
+from . import confidence
+from .confidence import Estimate
 from .measure import Measured
-from .student import Estimate
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _summary(runs: Sequence[Measured], base: Sequence[Measured]) -> Summary:
     efficiency = speed_up if same else speed_up.scaled(1 / growth)
     return Summary(
         variant=one.variant, nodes=one.nodes, ranks=one.ranks, unit=one.unit, runs=tuple(runs),
-        rate=student.mean(rates), speed_up=speed_up, efficiency=efficiency,
+        rate=confidence.mean(rates), speed_up=speed_up, efficiency=efficiency,
         serial=None if same or growth == 1 else serial_fraction(speed_up.value, growth),
         epoch_seconds=_mean(run.epoch_seconds for run in runs),
         first_epoch_seconds=_mean(run.first_epoch_seconds for run in runs),
@@ -119,12 +119,12 @@ def _summary(runs: Sequence[Measured], base: Sequence[Measured]) -> Summary:
 
 
 def _ratio(rates: Sequence[float], base: Sequence[Measured]) -> Estimate:
-    return student.ratio(rates, [run.rate for run in base])
+    return confidence.ratio(rates, [run.rate for run in base])
 
 
 def _mean(values: Iterable[float | None]) -> Estimate | None:
     known = [value for value in values if value]
-    return student.mean(known) if known else None
+    return confidence.mean(known) if known else None
 
 
 def _plain_mean(values: Iterable[float | None]) -> float | None:
@@ -174,6 +174,6 @@ def comparisons(points: Sequence[Summary]) -> list[Comparison]:
         if point.variant != first and other:
             rates = [[run.rate for run in side.runs] for side in (point, other)]
             found.append(
-                Comparison(point.variant, first, point.nodes, point.ranks, student.ratio(*rates))
+                Comparison(point.variant, first, point.nodes, point.ranks, confidence.ratio(*rates))
             )
     return found

@@ -9,11 +9,11 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from .confidence import Estimate
 from .fits import Fit
 from .measure import Measured
-from .question import as_json
 from .report import Report
-from .student import Estimate
+from .study_request import as_json
 from .summary import Summary
 
 SCHEMA = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..jobs import ArrayPaths, JobPaths
+from ..core.job_record import ArrayPaths, JobPaths
 from . import local
 from .local import SHEBANG, by_hand, cancel, directives, history, opening, refusals, states
 

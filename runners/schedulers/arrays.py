@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Callable
 
 from .. import __version__
-from ..jobs import ArrayPaths, JobPaths
-from ..model import Plan
+from ..core.job_record import ArrayPaths, JobPaths
+from ..core.model import Plan
 from . import pbs, slurm
 
 Script = Callable[[Plan, ArrayPaths, Sequence[int], "int | None", str], "list[str]"]

@@ -11,11 +11,11 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from .. import shell
-from ..errors import Refused, SystemFault
-from ..jobs import JobPaths, JobState, Told
-from ..model import JobSpec, Plan, Refusal
-from . import foreign, times
+from ..core import shell
+from ..core.errors import Refused, SystemFault
+from ..core.job_record import JobPaths, JobState, Told
+from ..core.model import JobSpec, Plan, Refusal
+from . import time_limits, untranslatable
 from .pbs import opening
 from .pbs_options import job_name
 
@@ -37,8 +37,8 @@ HAS = frozenset(
 )
 INSTEAD = {
     "qos": "--partition {value}, leave out --qos",  # Cobalt's -q is a queue
-    "gpus": foreign.GPUS,
-    "gpus_per_task": foreign.GPUS,
+    "gpus": untranslatable.GPUS,
+    "gpus_per_task": untranslatable.GPUS,
 }
 STATES = {
     "queued": JobState.PENDING,
@@ -56,7 +56,7 @@ STATES = {
 
 def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
     """Return what Cobalt does not have."""
-    return tuple(foreign.unknown(spec, "Cobalt", HAS, INSTEAD))
+    return tuple(untranslatable.unknown(spec, "Cobalt", HAS, INSTEAD))
 
 
 def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
@@ -66,7 +66,7 @@ def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
     """
     asked = plan.spec.resources
     options = [f"--jobname {job_name(plan.spec.name)}", "--mode script", f"-n {asked.nodes}"]
-    limit = times.seconds(asked.time) if asked.time else None
+    limit = time_limits.seconds(asked.time) if asked.time else None
     if limit is not None:
         options.append(f"-t {-(-limit // 60)}")  # minutes
     for letter, value in (("-q", asked.partition), ("-A", asked.account)):

@@ -8,10 +8,10 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from .. import shell
-from ..errors import SystemFault
-from ..jobs import ArrayPaths, JobPaths, JobState, Told
-from ..model import JobSpec, Plan, Refusal
+from ..core import shell
+from ..core.errors import SystemFault
+from ..core.job_record import ArrayPaths, JobPaths, JobState, Told
+from ..core.model import JobSpec, Plan, Refusal
 
 SHEBANG = "#!/bin/bash"
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .. import shell
-from ..errors import Refused, SystemFault
-from ..jobs import ArrayPaths, JobPaths, JobState, Told
-from . import times
+from ..core import shell
+from ..core.errors import Refused, SystemFault
+from ..core.job_record import ArrayPaths, JobPaths, JobState, Told
+from . import time_limits
 from .pbs_options import directives, refusals
 
 __all__ = ["SHEBANG", "by_hand", "cancel", "directives", "history", "opening", "refusals"]
@@ -123,8 +123,8 @@ def _state(job: dict[str, Any]) -> Told:
         state, reason = ended(job.get("Exit_status"), job.get("substate"))
     places = str(job.get("exec_host", "")).split("+")
     nodes = ",".join(dict.fromkeys(place.partition("/")[0] for place in places))
-    used = times.seconds(str(job.get("resources_used", {}).get("walltime", "")))
-    limit = times.seconds(str(job.get("Resource_List", {}).get("walltime", "")))
+    used = time_limits.seconds(str(job.get("resources_used", {}).get("walltime", "")))
+    limit = time_limits.seconds(str(job.get("Resource_List", {}).get("walltime", "")))
     left = None if used is None or limit is None or state.ended else float(limit - used)
     return Told(state, reason, 0, nodes, used, left)
 

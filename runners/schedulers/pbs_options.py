@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..jobs import JobPaths
-from ..model import JobSpec, Plan, Refusal, Resources
-from . import foreign, times
+from ..core.job_record import JobPaths
+from ..core.model import JobSpec, Plan, Refusal, Resources
+from . import time_limits, untranslatable
 
 HAS = frozenset(
     (
@@ -30,8 +30,8 @@ HAS = frozenset(
 INSTEAD = {
     "qos": "--partition {value}, leave out --qos",
     "reservation": "--partition {value}, leave out --reservation",
-    "gpus": foreign.GPUS,
-    "gpus_per_task": foreign.GPUS,
+    "gpus": untranslatable.GPUS,
+    "gpus_per_task": untranslatable.GPUS,
 }
 # PBS's "chunk" has attributes of nodes as NAME=VALUE, such as system=polaris.
 ATTRIBUTES = re.compile(r"[\w.-]+=[\w.-]+(:[\w.-]+=[\w.-]+)*")
@@ -41,7 +41,7 @@ MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 
 def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
     """Return what PBS does not have."""
-    return (*foreign.unknown(spec, "PBS", HAS, INSTEAD), *_unclear(spec.resources))
+    return (*untranslatable.unknown(spec, "PBS", HAS, INSTEAD), *_unclear(spec.resources))
 
 
 def _unclear(resources: Resources) -> Iterator[Refusal]:
@@ -75,9 +75,9 @@ def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
     options = [f"-N {job_name(plan.spec.name)}", "-j oe", "-o /dev/null"]
     options.append(f"-l select={select(resources)}")
     options.append("-l place=" + ("scatter:excl" if resources.exclusive else "scatter"))
-    limit = times.seconds(resources.time) if resources.time else None
+    limit = time_limits.seconds(resources.time) if resources.time else None
     if limit is not None:
-        options.append(f"-l walltime={times.clock(limit)}")
+        options.append(f"-l walltime={time_limits.clock(limit)}")
     for letter, value in (("-q", resources.partition), ("-A", resources.account)):
         options += [f"{letter} {value}"] if value else []
     if plan.spec.requeue is not None:

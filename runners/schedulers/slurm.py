@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 
-from .. import shell
-from ..errors import Refused, RunnerError, SystemFault
-from ..jobs import ArrayPaths, JobPaths, JobState, Told
-from ..model import JobSpec, Plan, Refusal, Resources
-from . import refused, slurm_facts, times
+from ..core import shell
+from ..core.errors import Refused, RunnerError, SystemFault
+from ..core.job_record import ArrayPaths, JobPaths, JobState, Told
+from ..core.model import JobSpec, Plan, Refusal, Resources
+from . import sbatch_errors, slurm_facts, time_limits
 
 STATES = {
     "PENDING": JobState.PENDING,
@@ -111,7 +111,7 @@ def parse_submit(answer: shell.Result) -> str:
     if answer.code != 0:
         said = answer.err.strip()
         what = "Slurm refused the job; nothing was submitted"
-        raise Refused(what, said, refused.look(said))
+        raise Refused(what, said, sbatch_errors.look(said))
     return answer.out.strip().splitlines()[-1].split(";")[0]
 
 
@@ -149,7 +149,9 @@ def parse_squeue(text: str) -> dict[str, Told]:
         if state == JobState.PENDING:
             found[id] = seen._replace(start=float(start) if start.isdigit() else None)
         else:
-            found[id] = seen._replace(elapsed=times.seconds(used), left=times.seconds(left))
+            found[id] = seen._replace(
+                elapsed=time_limits.seconds(used), left=time_limits.seconds(left)
+            )
     return found
 
 

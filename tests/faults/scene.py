@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from runners.jobs import JobPaths
+from runners.core.job_record import JobPaths
 from tests.cluster.design import CONTROLLER
 from tests.cluster.state import USER
 

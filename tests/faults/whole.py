@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from runners.jobs import JobPaths
+from runners.core.job_record import JobPaths
 
 
 def problems(root: Path) -> list[str]:

@@ -44,7 +44,7 @@ hvd.shutdown()
 
 def prepare(login: Login) -> None:
     """Put the shim and the trainers into the folder."""
-    login.sh("cp -r /opt/kit/runners/rank rank")
+    login.sh("cp -r /opt/kit/runners/injob/rank rank")
     login.write("place.py", TRAINER)
     login.write("bare.py", BARE_TRAINER)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runners.rank.rendezvous.doors import candidate_ports
+from runners.injob.rank.rendezvous.listeners import candidate_ports
 
 from .beside import cluster
 from .causes import ALL, INIT, WELL, Cause

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from runners.jobs import Job, JobPaths
+from runners.core.job_record import Job, JobPaths
 from runners.scale.measure import Measured
-from runners.scale.question import Question, Size, Variant
 from runners.scale.report import Report, build
+from runners.scale.study_request import Question, Size, Variant
 
 GLOO, MPI = Variant("gloo", (("controller", "gloo"),)), Variant("mpi", (("controller", "mpi"),))
 

@@ -11,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners import plan, script
-from runners.jobs import JobPaths
-from runners.model import Dataset, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
-from runners.sites import load
-from runners.sites.profile import HostMpi
-from runners.tuning import Tuning
+from runners import plan
+from runners.core.job_record import JobPaths
+from runners.core.model import Dataset, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.core.site_profile import HostMpi
+from runners.core.tuning import Tuning
+from runners.script import render
+from runners.settings.sites import load
 
 EXPECTED = Path(__file__).parent / "expected"
 OURS = {
@@ -113,7 +114,7 @@ def jobs() -> dict[str, Plan]:
 
 def text(made: Plan) -> str:
     """Return the script, for a run in a fixed folder."""
-    return script.render(made, JobPaths(Path(RUN)), "/scratch/ada")
+    return render.render(made, JobPaths(Path(RUN)), "/scratch/ada")
 
 
 def write() -> None:

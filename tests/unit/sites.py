@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners.model import JobSpec, Resources, Trainer
-from runners.sites import load
-from runners.sites.profile import Profile
+from runners.core.model import JobSpec, Resources, Trainer
+from runners.core.site_profile import Profile
+from runners.settings.sites import load
 
 SHIPPED = ("alvis", "neuron", "perlmutter", "polaris", "thetagpu", "tuhpc")
 TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")

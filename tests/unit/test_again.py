@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runners.cli import again
-from runners.cli.again import with_options
-from runners.model import Refusal
+from runners.cli import suggest
+from runners.cli.suggest import with_options
+from runners.core.model import Refusal
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_one_line_mends_all_faults(monkeypatch: pytest.MonkeyPatch) -> None:
         Refusal("memory", "", ("leave out --mem",)),
         Refusal("folder", "", ("cd /scratch/ada",)),
     ]
-    assert again.remedies(refusals) == ["cd /scratch/ada && runner launch --comment pytorch t"]
-    assert again.remedies(refusals[2:]) == ["cd /scratch/ada && runner launch --mem 4G t"]
+    assert suggest.remedies(refusals) == ["cd /scratch/ada && runner launch --comment pytorch t"]
+    assert suggest.remedies(refusals[2:]) == ["cd /scratch/ada && runner launch --mem 4G t"]
     others = [*refusals, Refusal("image", "", ("make build-gpu",))]
-    assert "make build-gpu" in again.remedies(others)
+    assert "make build-gpu" in suggest.remedies(others)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runners import config
-from runners.errors import UsageError
+from runners.core.errors import UsageError
+from runners.settings import config
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from containers import definition
-from runners.errors import UsageError
-from runners.images.docker.convert import convert
-from runners.images.docker.parse import pairs, parse
+from runners.core.errors import UsageError
+from runners.images.dockerfile.convert import convert
+from runners.images.dockerfile.parse import pairs, parse
 
 WHOLE = """\
 # syntax=docker/dockerfile:1

@@ -8,10 +8,10 @@ from typing import Callable
 
 import pytest
 
-from runners.data import examine, manifest, synth
+from runners.core.errors import NotFound, Refused, UsageError
+from runners.core.progress import Progress
+from runners.data import manifest, synth, verify
 from runners.data.check import Report, cifar, images
-from runners.errors import NotFound, Refused, UsageError
-from runners.transfer.progress import Progress
 
 from .test_data_fetch import Quiet
 
@@ -25,7 +25,7 @@ def made(kind: str, folder: Path, asked: synth.Asked = SMALL) -> Path:
 
 
 def check(path: Path) -> Report:
-    return examine.examine(path, QUIET)
+    return verify.examine(path, QUIET)
 
 
 @pytest.mark.parametrize(

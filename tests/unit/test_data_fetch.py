@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from runners.data import archive, catalogue, examine, fetch, manifest
+from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
+from runners.data import archive, catalogue, fetch, manifest, verify
 from runners.data.catalogue import Entry, Source
-from runners.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
 from tests import faulty
 
 CONTENT = bytes(range(256)) * 400
@@ -78,7 +78,7 @@ def test_what_can_be_had_is_had_whole(web: Web, fault: str) -> None:
     done = web.fetch(web.entry(fault))
     assert (done.path / "a.bin").read_bytes() == CONTENT
     assert (done.files, done.size, done.fresh) == (1, len(CONTENT), True)
-    assert examine.examine(done.path, web.say).faults == []
+    assert verify.examine(done.path, web.say).faults == []
 
 
 def test_a_cut_download_goes_on_where_it_stopped(web: Web) -> None:
@@ -93,10 +93,10 @@ def test_the_next_run_goes_on_too(web: Web, tmp_path: Path) -> None:
     part = tmp_path / "scratch" / "data" / ".fetch" / "one" / "files" / "a.bin.part"
     entry = web.entry("ok")
     part.parent.mkdir(parents=True)
-    from runners.data import resume
+    from runners.data import resume_download
 
     part.write_bytes(CONTENT[:1000])
-    mark = f'{{"url": "{resume._hash(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
+    mark = f'{{"url": "{resume_download._hash(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
     part.with_suffix(".from").write_text(mark)
     web.fetch(entry)
     assert web.asked == ["ok a.bin bytes=1000-"]
@@ -106,10 +106,10 @@ def test_an_older_part_that_does_not_fit_is_begun_anew(web: Web, tmp_path: Path)
     part = tmp_path / "scratch" / "data" / ".fetch" / "one" / "files" / "a.bin.part"
     entry = web.entry("ok")
     part.parent.mkdir(parents=True)
-    from runners.data import resume
+    from runners.data import resume_download
 
     part.write_bytes(b"x" * 1000)
-    mark = f'{{"url": "{resume._hash(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
+    mark = f'{{"url": "{resume_download._hash(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
     part.with_suffix(".from").write_text(mark)
     done = web.fetch(entry)
     assert (done.path / "a.bin").read_bytes() == CONTENT

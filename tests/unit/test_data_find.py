@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan, runtimes
-from runners.data import find, measure, squashfs
-from runners.errors import NotFound, Refused, RunnerError, UsageError
-from runners.model import (
+from runners import plan
+from runners.core.errors import NotFound, Refused, RunnerError, UsageError
+from runners.core.model import (
     BindMount,
     Dataset,
     ImageInfo,
@@ -22,9 +21,11 @@ from runners.model import (
     Site,
     Trainer,
 )
-from runners.runtimes import apptainer
-from runners.sites.profile import Profile
-from runners.tokens import Expanded
+from runners.core.site_profile import Profile
+from runners.core.tokens import Expanded
+from runners.data import find, folder_size, squashfs
+from runners.script import runtimes
+from runners.script.runtimes import apptainer
 
 
 def make_squashfs(path: Path, size: int = 200, there: int = 200) -> Path:
@@ -98,9 +99,9 @@ def test_a_path_may_have_an_equals_sign(here: Path) -> None:
 
 
 def test_measured(here: Path) -> None:
-    (one,) = map(measure.measured, all_of(here, "local"))
+    (one,) = map(folder_size.measured, all_of(here, "local"))
     assert (one.size, one.files, one.at_least) == (1, 1, False)
-    assert measure.measured(one, seconds=-1).at_least
+    assert folder_size.measured(one, seconds=-1).at_least
 
 
 NAMES = ["a b", "a,b", "a:b", 'a"b', "a\nb", "é☃", "it's", "$(x)"]

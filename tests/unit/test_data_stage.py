@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from runners.data import pack, script
-from runners.data.stage import copying, place
-from runners.data.stage.failure import NotStaged
-from runners.errors import Refused, UsageError
-from runners.model import Dataset
+from runners.core.errors import Refused, UsageError
+from runners.core.model import Dataset
+from runners.data import pack
+from runners.injob import STAGE
+from runners.injob.stage import copying, place
+from runners.injob.stage.failure import NotStaged
+from runners.script import stage_lines
 
 
 def helper(*words: str) -> subprocess.Popen[str]:
     """Start the helper as a node does."""
-    command = [sys.executable, str(script.HELPER), *words]
+    command = [sys.executable, str(STAGE), *words]
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
 
 
@@ -132,7 +134,7 @@ def test_a_dangling_link_is_named(folder: Path, source: Path) -> None:
 
 def test_the_helper_is_python_of_2016() -> None:
     """Enterprise systems in use have 3.6 as the node's own Python."""
-    for path in script.HELPER.glob("*.py"):
+    for path in STAGE.glob("*.py"):
         ast.parse(path.read_text(), feature_version=(3, 6))
         text = path.read_text()
         assert "from __future__ import annotations" not in text
@@ -140,7 +142,7 @@ def test_the_helper_is_python_of_2016() -> None:
 
 
 def staging(*data: Dataset, scheduler: str = "slurm", nodes: int = 2, root: str = "") -> list[str]:
-    return script.lines(script.Staging(data, scheduler, nodes, root), "/run/code/stage")
+    return stage_lines.lines(stage_lines.Staging(data, scheduler, nodes, root), "/run/code/stage")
 
 
 FOLDER = Dataset("a", Path("/d/it's a"))
@@ -168,8 +170,9 @@ def test_the_sites_folder_is_expanded_in_the_job() -> None:
 def test_the_script_ends_with_its_own_code_and_an_empty_disk(
     tmp_path: Path, source: Path, code: int
 ) -> None:
-    lines = script.lines(
-        script.Staging((Dataset("a", source),), "local", 1, str(tmp_path)), str(script.HELPER)
+    lines = stage_lines.lines(
+        stage_lines.Staging((Dataset("a", source),), "local", 1, str(tmp_path)),
+        str(STAGE),
     )
     own = f"""finish() {{ echo "ended with $?"; }}
     trap finish EXIT

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from containers import modes
+from runners.core.model import Partition, Site
 from runners.doctor.checks import container, slurm
 from runners.doctor.facts.container import Container, Run
 from runners.doctor.facts.slurm import Slurm
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from runners.doctor.question import Answer
-from runners.model import Partition, Site
 
 SITE = Site(True, ("none", "pmi2", "pmix"), schedulers=("slurm",), slurm_version="24.11.5")
 

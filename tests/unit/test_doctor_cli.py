@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from runners.cli import diagnosis
+from runners.cli import findings_view
 from runners.cli.doctor import doctor_command
+from runners.core.errors import NotFound, UsageError
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
-from runners.errors import NotFound, UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_what_makes_no_sense(words: list[str], error: type[Exception]) -> None:
 
 
 def test_words_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    diagnosis.show(
+    findings_view.show(
         [
             Finding("disk", "runs", FAILURE, "no space", "a\nb", "one command\nanother"),
             Finding("disk", "scratch", OK, "12 GB free [bold]"),

@@ -14,9 +14,9 @@ from runners.doctor.facts import container, network, scratch, transport
 from runners.doctor.facts.network import Network
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.question import Subject
-from runners.doctor.trial import image, interfaces, sockets
-from runners.doctor.trial.interfaces import Interface, Port
 from runners.images import mounting
+from runners.injob.trial import image, interfaces, sockets
+from runners.injob.trial.interfaces import Interface, Port
 
 
 def tree(root: Path, files: dict[str, str]) -> str:

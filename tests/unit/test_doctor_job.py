@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from runners.core.job_record import Job, JobPaths, JobState
 from runners.doctor import job as trial
 from runners.doctor.checks import cpus, job, transport, world
 from runners.doctor.facts.transport import Words
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.job import Outcome
-from runners.doctor.trial import bandwidth
-from runners.doctor.trial.interfaces import Interface
-from runners.jobs import Job, JobPaths, JobState
-from runners.watch import Status
+from runners.injob.trial import bandwidth
+from runners.injob.trial.interfaces import Interface
+from runners.jobs.job_status import Status
 
 from .test_doctor_checks import named, states
 from .trial import ETH, HSN, IB, IPOIB, VIEW, Record, ranks, record

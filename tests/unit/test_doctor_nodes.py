@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from containers.space import Volume
+from runners.core.errors import SystemFault
+from runners.core.model import Site
 from runners.doctor.checks import environment, gpu, image, network, scratch
 from runners.doctor.facts.gpu import Gpu
 from runners.doctor.facts.network import Network
 from runners.doctor.facts.scratch import Place
 from runners.doctor.finding import FAILURE, OK, WARNING
 from runners.doctor.question import Answer
-from runners.doctor.trial.interfaces import Interface, Port
-from runners.errors import SystemFault
 from runners.images.inspect import Fact, Inspection
-from runners.model import Site
+from runners.injob.trial.interfaces import Interface, Port
 
 from .test_doctor_checks import SITE, dumb, named, states
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from runners import runtimes, script, tokens, variables
-from runners.jobs import JobPaths
-from runners.model import BindMount, Plan, Trainer, Variable
-from runners.sites.profile import HostMpi
+from runners.core import tokens
+from runners.core.job_record import JobPaths
+from runners.core.model import BindMount, Plan, Trainer, Variable
+from runners.core.site_profile import HostMpi
+from runners.script import environment, render, runtimes
 
 from . import scripts
 from .test_script import HOSTILE
@@ -42,7 +43,7 @@ def run(
         fake = tmp_path / "bin" / name
         fake.write_text(FAKE.format(python=sys.executable, out=str(program)))
         fake.chmod(0o755)
-    text = script.render(made, JobPaths(folder), str(folder))
+    text = render.render(made, JobPaths(folder), str(folder))
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     subprocess.run(
         ["bash", "-c", text],
@@ -82,7 +83,7 @@ def test_the_hosts_library_path_is_made_on_the_node(tmp_path: Path) -> None:
     seen = run(tmp_path, made, {"CRAY_LD_LIBRARY_PATH": "/cray x", "LD_LIBRARY_PATH": "/l"})[1]
     assert seen["APPTAINERENV_LD_LIBRARY_PATH"] == "/cray x:/l:/opt/cray/pe/pals/1.2.12/lib"
     odd = replace(made, host_mpi=HostMpi((), '/a"b`id`$(id)\\$:$LD_LIBRARY_PATH'))
-    words = dict(variables.exports(odd, "/r"))["APPTAINERENV_LD_LIBRARY_PATH"]
+    words = dict(environment.exports(odd, "/r"))["APPTAINERENV_LD_LIBRARY_PATH"]
     done = subprocess.run(["bash", "-c", f"printf %s {words}"], capture_output=True, text=True)
     assert done.stdout.startswith('/a"b`id`$(id)\\$:')
 
@@ -91,7 +92,7 @@ def test_the_hosts_library_path_is_made_on_the_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize("forced", [True, False])
 def test_values_of_variables_stay_as_they_are(value: str, forced: bool) -> None:
     made = replace(scripts.jobs()["neuron"], variables=(Variable("V", value, "", "job", forced),))
-    text = "\n".join(f"export {name}={words}" for name, words in variables.exports(made, "/r"))
+    text = "\n".join(f"export {name}={words}" for name, words in environment.exports(made, "/r"))
     show = f'{text}\nprintf %s "$V"'
     assert _bash(show, {}) == value
     assert _bash(show, {"V": "the user's"}) == (value if forced else "the user's")
@@ -99,7 +100,7 @@ def test_values_of_variables_stay_as_they_are(value: str, forced: bool) -> None:
 
 def test_a_default_of_the_image_gives_way_to_the_users_own() -> None:
     made = replace(scripts.jobs()["neuron"], variables=(Variable("V", "}$x", "", "image"),))
-    text = "\n".join(f"export {name}={words}" for name, words in variables.exports(made, "/r"))
+    text = "\n".join(f"export {name}={words}" for name, words in environment.exports(made, "/r"))
     show = f'{text}\nprintf %s "$SINGULARITYENV_V"'
     assert _bash(show, {}) == "}$x"
     assert _bash(show, {"V": "mine"}) == "mine"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from runners import explain
-from runners.cli import again
+from runners.cli import suggest
 from runners.cli.explain import command
+from runners.core.job_record import Job, JobPaths, JobState
 from runners.explain import log
 from runners.explain.model import Explanation, Mark
-from runners.explain.table import SIGNATURES
-from runners.jobs import Job, JobPaths, JobState
-from runners.watch import Status
+from runners.explain.signatures import SIGNATURES
+from runners.jobs.job_status import Status
 
 WORDS = ("launch", "--image", "a.sif", "t.py")
 FAILED = Status(JobState.FAILED, "NonZeroExitCode", 1)
@@ -153,7 +153,7 @@ def test_the_fix_is_the_command_that_was_typed_with_a_change() -> None:
     assert command("--controller gloo", job) == (
         "runner launch --controller gloo --image a.sif -N 2 t -- --lr 9 --x=1 -v"
     )
-    assert again.with_options("-- --lr 0.1 --x 2", words) == (
+    assert suggest.with_options("-- --lr 0.1 --x 2", words) == (
         "runner launch --image a.sif -N 2 t -- -v --lr 0.1 --x 2"
     )
     assert command("make b && --image b.sif", job).startswith(

@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from runners import comparison, jobs, readings, shell, watch
-from runners.cli import times
-from runners.cli.screen import PROGRESS
-from runners.images import memory
-from runners.jobs import Job, JobPaths, JobState
-from runners.logs import PIECE, Log, concerns
-from runners.readings import Reading
+from runners.cli import durations
+from runners.cli.follow_output import PROGRESS
+from runners.core import job_record, shell
+from runners.core.job_record import Job, JobPaths, JobState
+from runners.core.shell import Result
+from runners.images import digest_cache
+from runners.jobs import job_status, metrics_tail
+from runners.jobs.logs import PIECE, Log, concerns
+from runners.jobs.metrics_tail import Reading
+from runners.scale import compare
 from runners.schedulers import slurm
-from runners.schedulers.reasons import in_words
-from runners.shell import Result
+from runners.schedulers.pending_reasons import in_words
 
 STEP = {"event": "step", "step": 100, "epoch": 1, "loss": 0.5, "samples_per_s": 80.0}
 EPOCH = {"event": "epoch", "step": 120, "epoch": 1, "train_loss": 0.4, "samples_per_s": 81.0}
@@ -28,19 +30,19 @@ THEN = 1795291200.5
 
 def test_the_newest_numbers(tmp_path: Path) -> None:
     paths = JobPaths(tmp_path)
-    assert readings.last(paths) is None
+    assert metrics_tail.last(paths) is None
     lines = [{**STEP, **WHEN}, {**EPOCH, "steps": 480, **WHEN}]
     paths.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"event": "st')
-    assert readings.last(paths) == Reading(120, THEN, 480, 1, 0.4, 81.0, "samples")
+    assert metrics_tail.last(paths) == Reading(120, THEN, 480, 1, 0.4, 81.0, "samples")
 
 
 def test_only_the_tail_is_read(tmp_path: Path) -> None:
     paths = JobPaths(tmp_path)
     line = json.dumps({**STEP, **WHEN}) + "\n"
-    paths.metrics.write_text("x" * 10 * readings.TAIL + "\n" + line)
-    assert readings.last(paths) == Reading(100, THEN, None, 1, 0.5, 80.0, "samples")
+    paths.metrics.write_text("x" * 10 * metrics_tail.TAIL + "\n" + line)
+    assert metrics_tail.last(paths) == Reading(100, THEN, None, 1, 0.5, 80.0, "samples")
     paths.metrics.write_text("[1]\n\n" + '{"step": 1}\n')
-    assert readings.last(paths) is None
+    assert metrics_tail.last(paths) is None
 
 
 def everything(log: Log) -> list[bytes]:
@@ -130,12 +132,12 @@ def test_lines_that_move_the_bar(line: bytes, step: tuple[bytes, bytes] | None) 
 
 
 def test_times() -> None:
-    assert [times.span(seconds) for seconds in (None, 7.4, 3599.6, 90061)] == [
+    assert [durations.span(seconds) for seconds in (None, 7.4, 3599.6, 90061)] == [
         "", "0:07", "1:00:00", "1-01:01:01",
     ]  # fmt: skip
     now = time.mktime((2026, 11, 21, 20, 0, 0, 0, 0, -1))
-    assert times.moment(now + 600, now) == "20:10"
-    assert times.moment(now + 86400, now) == "2026-11-22 20:00"
+    assert durations.moment(now + 600, now) == "20:10"
+    assert durations.moment(now + 86400, now) == "2026-11-22 20:00"
 
 
 def a_run(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
@@ -143,7 +145,7 @@ def a_run(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
     folder.mkdir()
     job = Job("42", "train", "slurm", str(paths.log), 1.0)
     replace(job, **facts).save(paths)  # type: ignore[arg-type]
-    return paths, jobs.load(paths)
+    return paths, job_record.load(paths)
 
 
 def test_history_is_asked_once_for_all_that_were_forgotten(
@@ -158,7 +160,7 @@ def test_history_is_asked_once_for_all_that_were_forgotten(
     monkeypatch.setattr(shell, "run", run)
     runs = [a_run(tmp_path / id, id=id) for id in ("40", "41", "42")]
     runs[0][0].exit.write_text('{"exit_code": 0, "time": 12, "began": 2.5}')
-    found = watch.statuses(runs)
+    found = job_status.statuses(runs)
     assert [status.state.name for status in found] == ["COMPLETED", "NODE_FAIL", "UNKNOWN"]
     assert (found[0].elapsed, found[1].elapsed, found[1].nodes) == (9.5, 9, "n1")
     assert [argv[0] for argv in asked] == ["squeue", "sacct"]
@@ -171,9 +173,9 @@ def test_an_end_stays_known_with_its_nodes_and_time(
     run = a_run(tmp_path / "train-1")
     line = "42|TIMEOUT|TimeLimit|0|n[1-2]|1:00:02|0:00|1|\n"
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(0, line, ""))
-    watch.status(*run)
+    job_status.status(*run)
     monkeypatch.setattr(shell, "run", lambda argv, env: pytest.fail("asked again"))
-    later = watch.status(run[0], jobs.load(run[0]))
+    later = job_status.status(run[0], job_record.load(run[0]))
     assert (later.state.name, later.nodes, later.elapsed) == ("TIMEOUT", "n[1-2]", 3602)
 
 
@@ -183,7 +185,7 @@ def test_a_cancelled_job_is_cancelled_for_who_follows_it_too(tmp_path: Path) -> 
         paths, job = a_run(tmp_path / str(code), id=f"local-{2**22 + 1}-1", scheduler="local")
         replace(job, state="CANCELLED").save(paths)
         paths.exit.write_text(f'{{"exit_code": {code}, "time": 1}}')
-        assert watch.status(paths, job).state.name == state
+        assert job_status.status(paths, job).state.name == state
 
 
 def test_a_scheduler_is_asked_less_and_less_often(
@@ -210,7 +212,7 @@ def test_a_scheduler_is_asked_less_and_less_often(
     monkeypatch.setattr(shell, "run", run)
     monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    (*_, last) = watch.until_end(paths, job)
+    (*_, last) = job_status.until_end(paths, job)
     assert last.state.name == "COMPLETED"
     assert sum(when < 1800 for when in asked) < 75
     assert sum(1800 <= when < 2400 for when in asked) < 90
@@ -225,7 +227,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     paths.plan.write_text(
         '[{"what": "runtime", "value": "apptainer"}, {"what": "x", "value": "y"}]'
     )
-    cut = comparison.of_run(paths, job, watch.Status(JobState.FAILED, elapsed=9.0))
+    cut = compare.of_run(paths, job, job_status.Status(JobState.FAILED, elapsed=9.0))
     assert cut.settings == {
         "image": "a.sif", "image digest": "0123456789ab", "runtime": "apptainer",
         "arguments as typed": "--lr 0.1",
@@ -234,12 +236,12 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     paths.result.write_text(
         '{"world_size": 2, "arguments": {"base_lr": 0.1}, "samples_per_s": 80.0, "loss": 0.2}'
     )
-    whole = comparison.of_run(paths, job, watch.Status(JobState.COMPLETED))
+    whole = compare.of_run(paths, job, job_status.Status(JobState.COMPLETED))
     assert whole.settings["--base-lr"] == 0.1
     assert whole.measured == {"state": "completed", "samples_per_s": 80.0, "loss": 0.2}
-    rows = comparison.rows([cut.settings, whole.settings])
+    rows = compare.rows([cut.settings, whole.settings])
     assert rows["world_size"] == [None, 2]
-    assert set(comparison.differing(rows)) == {"world_size", "--base-lr", "arguments as typed"}
+    assert set(compare.differing(rows)) == {"world_size", "--base-lr", "arguments as typed"}
 
 
 def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
@@ -248,10 +250,12 @@ def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
     image = tmp_path / "a.sif"
     image.write_bytes(b"content")
     paths, job = a_run(tmp_path / "train-1", image=str(image), submitted=time.time() + 9)
-    done = watch.Status(JobState.COMPLETED)
-    assert comparison.of_run(paths, job, done).settings["image digest"] == "ed7002b439e9"
-    monkeypatch.setattr(memory, "_sum", lambda path: path.joinpath("not a folder").read_text())
-    assert "image digest" not in comparison.of_run(paths, job, done).settings
+    done = job_status.Status(JobState.COMPLETED)
+    assert compare.of_run(paths, job, done).settings["image digest"] == "ed7002b439e9"
+    monkeypatch.setattr(
+        digest_cache, "_sum", lambda path: path.joinpath("not a folder").read_text()
+    )
+    assert "image digest" not in compare.of_run(paths, job, done).settings
 
 
 @pytest.mark.parametrize(
@@ -266,4 +270,4 @@ def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
     ],
 )
 def test_changes(value: object, first: object, shown: str) -> None:
-    assert comparison.change(value, first) == shown
+    assert compare.change(value, first) == shown

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-import runners.rank
+import runners.injob.rank
 from runners import plan
+from runners.core.model import ImageInfo, JobSpec, Resources, Site, Trainer
 from runners.images import inspect
-from runners.model import ImageInfo, JobSpec, Resources, Site, Trainer
-from runners.rank import gpu
+from runners.injob.rank import gpu
 
-RANK = Path(runners.rank.__file__).parent
+RANK = Path(runners.injob.rank.__file__).parent
 IMAGE = ImageInfo(
     Path("/i/gpu.sif"),
     {
@@ -160,8 +160,9 @@ def fake_driver(libraries: Path, name: str) -> None:
 
 def ask(libraries: Path, minimum: str, driver: Path) -> str:
     """What a node says whose loader looks into `libraries` first."""
-    code = f"from runners.rank import gpu; print(gpu.problem({minimum!r}, 'n1', {str(driver)!r}))"
-    env = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(RANK.parents[1])}
+    ask = f"gpu.problem({minimum!r}, 'n1', {str(driver)!r})"
+    code = f"from runners.injob.rank import gpu; print({ask})"
+    env = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(RANK.parents[2])}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from runners import plan
-from runners.hostmpi import CHECK, EXIT_HOST_MPI, find
-from runners.hostmpi.mpicheck import libraries
-from runners.model import ImageInfo, JobSpec, Resources, Site, Trainer
-from runners.sites.profile import HostMpi, Profile
+from runners.core.model import ImageInfo, JobSpec, Resources, Site, Trainer
+from runners.core.site_profile import HostMpi, Profile
+from runners.injob import MPICHECK
+from runners.injob.mpicheck import EXIT_HOST_MPI, libraries
+from runners.settings.sites import host_mpi
 
 LDD = """\
 	linux-vdso.so.1 (0x00007ffd)
@@ -25,12 +26,12 @@ LIBRARIES = HostMpi(("/opt/openmpi",), "/opt/openmpi/lib")
 
 
 def test_ldd_is_read() -> None:
-    assert set(find.parse_ldd(LDD)) == {"libopen-pal.so.40", "libc.so.6", "libm.so.6"}
+    assert set(host_mpi.parse_ldd(LDD)) == {"libopen-pal.so.40", "libc.so.6", "libm.so.6"}
     assert libraries.linked(LDD)["libhwloc.so.15"] == ""
 
 
 def test_an_mpi_among_the_systems_libraries_is_bound_file_by_file() -> None:
-    made = find.described(Path("/usr"), Path("/usr/lib/libmpi.so.40"), find.parse_ldd(LDD))
+    made = host_mpi.described(Path("/usr"), Path("/usr/lib/libmpi.so.40"), host_mpi.parse_ldd(LDD))
     assert made.library_path == "/host-mpi"
     assert made.binds == (
         "/usr/lib/libmpi.so.40:/host-mpi/libmpi.so.40",
@@ -45,11 +46,11 @@ def test_an_mpi_in_a_prefix_of_its_own_is_bound_as_it_is(tmp_path: Path) -> None
     for name in ("libmpi.so.40.30.4", "libmpi.so.40", "libopen-pal.so.40"):
         (prefix / "lib" / name).touch()
     libmpi = prefix / "lib" / "libmpi.so.40"
-    assert find._library(prefix) == libmpi
+    assert host_mpi._library(prefix) == libmpi
     needs = {"libopen-pal.so.40": prefix / "lib" / "libopen-pal.so.40", "libc.so.6": Path("/l/c")}
-    alone = find.described(prefix, libmpi, needs)
+    alone = host_mpi.described(prefix, libmpi, needs)
     assert alone == HostMpi((str(prefix),), str(prefix / "lib"))
-    more = find.described(prefix, libmpi, {**needs, "libpmix.so.2": Path("/lib/libpmix.so.2")})
+    more = host_mpi.described(prefix, libmpi, {**needs, "libpmix.so.2": Path("/lib/libpmix.so.2")})
     assert more.binds[1:] == ("/lib/libpmix.so.2:/host-mpi/libpmix.so.2",)
     assert more.library_path == f"{prefix}/lib:/host-mpi"
 
@@ -60,12 +61,12 @@ def test_plugins_among_the_systems_libraries_come_along(tmp_path: Path) -> None:
     (folder / "mca_btl_tcp.so").touch()
     libmpi = tmp_path / "lib" / "libmpi.so.40"
     libmpi.touch()
-    assert str(folder) in find.described(Path("/usr"), libmpi, {}).binds
+    assert str(folder) in host_mpi.described(Path("/usr"), libmpi, {}).binds
 
 
 def test_no_mpirun_is_no_host_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert find.libraries() is None
+    assert host_mpi.libraries() is None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_what_the_check_says_of_libraries(where: str, answer: str, told: str) ->
 
 def test_the_check_is_a_package_for_old_pythons_too() -> None:
     assert EXIT_HOST_MPI == 90
-    assert (CHECK / "__main__.py").is_file()
+    assert (MPICHECK / "__main__.py").is_file()
 
 
 OURS = {"horovod.controllers": "mpi,gloo", "mpi.flavour": "openmpi", "pmix.version": "4.2.2"}

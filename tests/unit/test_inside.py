@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from runners import script
-from runners.errors import NotFound, Refused, UsageError
-from runners.inside import private, session, steps, tunnel
-from runners.inside.private import Address
-from runners.inside.serve import address, answers, board, jupyter
-from runners.inside.serve.door import Door
-from runners.jobs import JobPaths
-from runners.model import BindMount, Dataset, Plan
+from runners.core.errors import NotFound, Refused, UsageError
+from runners.core.job_record import JobPaths
+from runners.core.model import BindMount, Dataset, Plan
+from runners.injob.serve import address, answers, jupyter, tensorboard_app
+from runners.injob.serve.token_auth import Door
+from runners.script import render
+from runners.submit.sessions import private_folder, session, steps, tunnel
+from runners.submit.sessions.private_folder import Address
 
 from . import scripts
 
@@ -40,7 +40,7 @@ def plan(**changed: Any) -> Plan:
 
 class TestScripts:
     def test_enter_has_the_image_the_mounts_and_the_variables(self) -> None:
-        text = script.enter(plan(env=(("ODD", "a, 'b'"),)), PATHS, "/scratch/ada")
+        text = render.enter(plan(env=(("ODD", "a, 'b'"),)), PATHS, "/scratch/ada")
         assert "export APPTAINERENV_ODD='a, '\"'\"'b'\"'\"''" in text
         last = text.splitlines()[-1]
         assert last.startswith("exec apptainer exec ")
@@ -51,7 +51,7 @@ class TestScripts:
 
     def test_enter_checks_an_image_that_a_policy_allowed(self) -> None:
         made = replace(plan(), verified_digest="sha256:" + "0" * 64)
-        assert 'sha256sum < /scratch/ada/horovod_cpu.sif)" != "0000' in script.enter(
+        assert 'sha256sum < /scratch/ada/horovod_cpu.sif)" != "0000' in render.enter(
             made, PATHS, "/"
         )
 
@@ -59,7 +59,7 @@ class TestScripts:
         made = plan(data=(Dataset("", Path("/data/x")),), stage_data="node-local")
         text = session.interactive(made, PATHS, "/", ["bash"], pty=False)
         assert 'printf "stage=%q\\n" "$stage" > "$run/code/where.sh"' in text
-        assert '. "$run/code/where.sh" || exit' in script.enter(made, PATHS, "/")
+        assert '. "$run/code/where.sh" || exit' in render.enter(made, PATHS, "/")
 
     def test_a_session_is_about_no_ranks(self) -> None:
         made = plan(requeue=True)
@@ -142,14 +142,14 @@ class TestPrivate:
         paths = JobPaths(tmp_path)
         old = os.umask(0)
         try:
-            private.make(paths)
-            kept = Path(private.keep(paths, "how to get there"))
+            private_folder.make(paths)
+            kept = Path(private_folder.keep(paths, "how to get there"))
         finally:
             os.umask(old)
         files = [paths.private, paths.private / "token", kept]
         assert [path.stat().st_mode & 0o777 for path in files] == [0o700, 0o600, 0o600]
-        assert len(private.token(paths)) >= 43
-        assert private.address(paths) is None
+        assert len(private_folder.token(paths)) >= 43
+        assert private_folder.address(paths) is None
 
     def test_a_file_system_without_rights_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -163,13 +163,15 @@ class TestPrivate:
 
         monkeypatch.setattr(Path, "mkdir", open_to_all)
         with pytest.raises(Refused, match="others could read the token"):
-            private.make(JobPaths(tmp_path))
+            private_folder.make(JobPaths(tmp_path))
 
     def test_tokens_differ(self, tmp_path: Path) -> None:
         for name in "ab":
             (tmp_path / name).mkdir()
-            private.make(JobPaths(tmp_path / name))
-        assert private.token(JobPaths(tmp_path / "a")) != private.token(JobPaths(tmp_path / "b"))
+            private_folder.make(JobPaths(tmp_path / name))
+        assert private_folder.token(JobPaths(tmp_path / "a")) != private_folder.token(
+            JobPaths(tmp_path / "b")
+        )
 
 
 def hello(environ: dict[str, Any], start: Any) -> list[bytes]:
@@ -181,7 +183,7 @@ def hello(environ: dict[str, Any], start: Any) -> list[bytes]:
 @pytest.fixture
 def port() -> Iterator[int]:
     """The port of a server behind the door."""
-    server = board.listen("127.0.0.1", 0)
+    server = tensorboard_app.listen("127.0.0.1", 0)
     server.set_app(Door(hello, TOKEN, server.server_port))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -240,12 +242,12 @@ class TestDoor:
         assert answers.keeps_out("127.0.0.1", port, "/")
 
     def test_a_port_that_is_taken(self, port: int) -> None:
-        other = board.listen("127.0.0.1", port)
+        other = tensorboard_app.listen("127.0.0.1", port)
         assert other.server_port != port
         other.server_close()
 
     def test_nobody_answers(self) -> None:
-        server = board.listen("127.0.0.1", 0)
+        server = tensorboard_app.listen("127.0.0.1", 0)
         server.server_close()
         assert answers.status("127.0.0.1", server.server_port, "/") is None
 

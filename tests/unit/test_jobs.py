@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from runners import explain, jobs, lookup, lost, shell, watch
-from runners.errors import NotFound, Refused, SystemFault
-from runners.jobs import Job, JobPaths, JobState, Told
+from runners import explain
+from runners.core import job_record, shell
+from runners.core.errors import NotFound, Refused, SystemFault
+from runners.core.job_record import Job, JobPaths, JobState, Told
+from runners.core.shell import Result
+from runners.jobs import find, job_status, srun_messages
 from runners.schedulers import local, slurm
 from runners.schedulers.slurm_facts import parse_mpi_list
-from runners.shell import Result
 
 
 def make_run(folder: Path, id: str, state: str = "", submitted: float = 1.0) -> JobPaths:
@@ -31,59 +33,61 @@ def fail(paths: JobPaths, rank: int, when: float, code: int, message: str) -> No
 
 
 def test_folders_are_numbered(tmp_path: Path) -> None:
-    assert jobs.next_folder(tmp_path, "a/b") == tmp_path / "a_b-1"
+    assert job_record.next_folder(tmp_path, "a/b") == tmp_path / "a_b-1"
     (tmp_path / "a_b-9").mkdir()
     (tmp_path / "a_b-10").mkdir()
     (tmp_path / "a_bc-70").mkdir()
-    assert jobs.next_folder(tmp_path, "a/b") == tmp_path / "a_b-11"
+    assert job_record.next_folder(tmp_path, "a/b") == tmp_path / "a_b-11"
 
 
 def test_a_job_is_found_by_number_name_folder_or_as_the_last(tmp_path: Path) -> None:
     first = make_run(tmp_path / "job-1", "41", submitted=1)
     second = make_run(tmp_path / "job-2", "42", submitted=2)
     for word in ("41", "job-1", str(first.root)):
-        assert lookup.find(word, tmp_path)[0] == first
-    assert lookup.find(None, tmp_path)[0] == second
+        assert find.find(word, tmp_path)[0] == first
+    assert find.find(None, tmp_path)[0] == second
     with pytest.raises(NotFound, match="'43'"):
-        lookup.find("43", tmp_path)
+        find.find("43", tmp_path)
 
 
 def test_a_cut_record_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", "41")
     paths.job.write_text('{"id": ')
     with pytest.raises(SystemFault, match=r"job\.json"):
-        lookup.all_runs(tmp_path)
+        find.all_runs(tmp_path)
 
 
 def test_blame_goes_to_the_first_that_did_not_merely_follow(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", "41")
-    assert jobs.first_failure(paths) is None
+    assert job_record.first_failure(paths) is None
     fail(paths, 0, 10.0, 1, "exit code 1: HorovodInternalError: Connection reset by peer")
     fail(paths, 1, 10.1, 1, "exit code 1: ValueError: boom")
     fail(paths, 2, 9.0, 143, "killed by signal 15 (SIGTERM)")
     fail(paths, 3, 9.5, 82, "exit code 82: error: no world, rank 1@n1 ended before all had met")
-    assert explain.culprit(paths, jobs.load(paths)) == "rank 1@n1: exit code 1: ValueError: boom"
+    assert (
+        explain.culprit(paths, job_record.load(paths)) == "rank 1@n1: exit code 1: ValueError: boom"
+    )
 
 
 def test_blame_from_srun_when_no_rank_could_write(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", "41")
     paths.log.parent.mkdir()
     paths.log.write_text("0@n1 | hello\nsrun: error: n2: task 3: Out Of Memory\n")
-    assert explain.culprit(paths, jobs.load(paths)) == "rank 3@n2: Out Of Memory"
+    assert explain.culprit(paths, job_record.load(paths)) == "rank 3@n2: Out Of Memory"
 
 
 def test_status_of_a_job_that_its_scheduler_has_forgotten(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", f"local-{2**22 + 1}-1")
-    job = jobs.load(paths)
-    assert watch.status(paths, job).state == JobState.UNKNOWN
+    job = job_record.load(paths)
+    assert job_status.status(paths, job).state == JobState.UNKNOWN
     paths.exit.write_text('{"exit_code": 3}')
-    assert watch.status(paths, job) == watch.Status(JobState.FAILED, "", 3)
-    assert jobs.load(paths).state == "FAILED"  # written down
+    assert job_status.status(paths, job) == job_status.Status(JobState.FAILED, "", 3)
+    assert job_record.load(paths).state == "FAILED"  # written down
 
 
 def test_a_recorded_state_wins(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", "local-1-1", state="CANCELLED")
-    assert watch.status(paths, jobs.load(paths)).state == JobState.CANCELLED
+    assert job_status.status(paths, job_record.load(paths)).state == JobState.CANCELLED
 
 
 def test_local_jobs_are_told_apart_by_their_start(tmp_path: Path) -> None:
@@ -103,7 +107,7 @@ def test_ended_runs_are_listed_without_asking_a_scheduler(
     monkeypatch.setattr(shell, "run", lambda argv: pytest.fail(f"asked {argv}"))
     for number in range(100):
         make_run(tmp_path / f"job-{number}", str(number), "COMPLETED")
-    assert len(watch.statuses(lookup.all_runs(tmp_path))) == 100
+    assert len(job_status.statuses(find.all_runs(tmp_path))) == 100
 
 
 def test_submit_answers() -> None:
@@ -163,7 +167,7 @@ def test_squeue_and_sacct_answers() -> None:
     ],
 )
 def test_launchers_name_the_lost_task(line: str, who: str | None) -> None:
-    found = lost.parse(line)
+    found = srun_messages.parse(line)
     assert (found and f"{found[0]}@{found[1]}: {found[2]}") == who
 
 
@@ -200,4 +204,4 @@ def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_a_lost_rank_has_an_exit_code(how: str, code: int | None) -> None:
-    assert lost.code(how) == code
+    assert srun_messages.code(how) == code

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runners import jobs, shell, watch
-from runners.cli import exits, show, stopped
-from runners.jobs import Job, JobPaths, JobState
-from runners.shell import Result
+from runners.cli import exit_codes, printer, resume_hint
+from runners.core import job_record, shell
+from runners.core.job_record import Job, JobPaths, JobState
+from runners.core.shell import Result
+from runners.jobs import job_status
 
 
 def comes_back(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
@@ -19,7 +20,7 @@ def comes_back(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
     words = ("launch", "--image", "a.sif", "--requeue", "train.py", "--", "--lr", "0.1")
     job = Job("42", "train", "slurm", str(paths.log), 1.0, "", 10, words)
     replace(job, **facts).save(paths)  # type: ignore[arg-type]
-    return paths, jobs.load(paths)
+    return paths, job_record.load(paths)
 
 
 def squeue_says(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -32,13 +33,13 @@ def test_a_job_that_comes_back_is_pending_whatever_its_last_attempt_left(
     paths, job = comes_back(tmp_path)
     paths.exit.write_text('{"exit_code": 143, "time": 1}')
     squeue_says(monkeypatch, "42|PENDING|BeginTime|2||0:07|1:00|N/A|\n")
-    status = watch.status(paths, job)
-    assert status == watch.Status(JobState.PENDING, "BeginTime", 143, 2)
+    status = job_status.status(paths, job)
+    assert status == job_status.Status(JobState.PENDING, "BeginTime", 143, 2)
     assert (
-        show.describe(status, job.restarts)
+        printer.describe(status, job.restarts)
         == "pending (the time at which it may begin has not come, restart 2 of 10)"
     )
-    assert jobs.load(paths).state == ""
+    assert job_record.load(paths).state == ""
 
 
 def test_a_good_end_is_one_although_slurm_starts_the_job_once_more(
@@ -47,7 +48,7 @@ def test_a_good_end_is_one_although_slurm_starts_the_job_once_more(
     paths, job = comes_back(tmp_path)
     paths.exit.write_text('{"exit_code": 0, "time": 1}')
     squeue_says(monkeypatch, "42|PENDING|BeginTime|2||0:07|1:00|N/A|\n")
-    assert watch.status(paths, job).state == JobState.COMPLETED
+    assert job_status.status(paths, job).state == JobState.COMPLETED
 
 
 @pytest.mark.parametrize("restarts", [0, 10])
@@ -57,7 +58,7 @@ def test_only_a_job_that_may_come_back_is_waited_for_while_slurm_is_silent(
     paths, job = comes_back(tmp_path, restarts=restarts)
     paths.exit.write_text('{"exit_code": 143, "time": 1}')
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(1, "", "no answer"))
-    now = watch._again(paths, job, watch.Status(JobState.RUNNING))
+    now = job_status._again(paths, job, job_status.Status(JobState.RUNNING))
     assert now.state == (JobState.RUNNING if restarts else JobState.FAILED)
 
 
@@ -70,16 +71,16 @@ def test_a_job_that_saved_its_work_has_not_failed(
     paths, job = comes_back(tmp_path)
     paths.exit.write_text('{"exit_code": 91, "time": 1}')
     squeue_says(monkeypatch, f"42|{said}|10||0:07|1:00|N/A|\n")
-    status = watch.status(paths, job)
+    status = job_status.status(paths, job)
     assert (status.state, status.reason) == (JobState.STOPPED, reason)
-    assert exits.of_job(status, None) == 91
-    (first, *_) = stopped.told(paths, job, status)
+    assert exit_codes.of_job(status, None) == 91
+    (first, *_) = resume_hint.told(paths, job, status)
     assert "no checkpoint of ours" in first
     paths.checkpoints.mkdir()
     for step in (90, 123):
         (paths.checkpoints / f"step-{step:08d}.json").touch()
     monkeypatch.chdir(tmp_path)
-    told = stopped.told(paths, job, status)
+    told = resume_hint.told(paths, job, status)
     assert "checkpoint at step 123 saved, exit code 91" in told[0]
     again = "runner launch --image a.sif --requeue train.py -- --lr 0.1"
     assert told[1] == f"  go on: {again} --resume {paths.root}"
@@ -93,7 +94,7 @@ def test_a_job_killed_after_its_ranks_had_saved_has_stopped(
     paths.stopped.write_text("{}")
     squeue_says(monkeypatch, "42|TIMEOUT|TimeLimit|0||0:07|1:00|N/A|\n")
     for _ in "first", "again":
-        status = watch.status(paths, jobs.load(paths))
+        status = job_status.status(paths, job_record.load(paths))
         assert (status.state, status.exit_code) == (JobState.STOPPED, 91)
 
 
@@ -107,7 +108,7 @@ def test_going_on_elsewhere_binds_the_checkpoint_and_resumes_once(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     folder = str(paths.root)
-    typed = stopped.command(paths, job).split()
+    typed = resume_hint.command(paths, job).split()
     assert typed[2] == f"--bind={folder}:{folder}:ro"
     assert typed[-4:] == ["--lr", "1", "--resume", folder]
     assert typed.count("--resume") == 1
@@ -119,4 +120,4 @@ def test_a_cancelled_job_is_cancelled_although_it_saved(
     paths, job = comes_back(tmp_path)
     paths.exit.write_text('{"exit_code": 91, "time": 1}')
     squeue_says(monkeypatch, "42|CANCELLED|None|1||0:07|1:00|N/A|\n")
-    assert exits.of_job(watch.status(paths, job), None) == 86
+    assert exit_codes.of_job(job_status.status(paths, job), None) == 86

@@ -8,38 +8,38 @@ from pathlib import Path
 
 import pytest
 
-from runners.errors import SystemFault, UsageError
-from runners.images import lock
-from runners.images.lock import Entry
+from runners.core.errors import SystemFault, UsageError
+from runners.images import images_lock
+from runners.images.images_lock import Entry
 
 ONE = Entry("a.sif", "oras://x/a:1", "sha256:" + "0" * 64, 5, "2026-11-21T10:00:00Z")
 
 
 def test_what_was_recorded_is_read(tmp_path: Path) -> None:
-    path = tmp_path / lock.FILE
+    path = tmp_path / images_lock.FILE
     odd = replace(ONE, name='b "quoted" \\ back', source="docker://x/\t\x7fä\n")
-    assert lock.read(path) == ()
-    lock.record(path, odd)
-    lock.record(path, ONE)
-    assert lock.read(path) == (ONE, odd)
-    assert lock.find(path, "a.sif") == ONE
-    assert lock.find(path, "c.sif") is None
-    assert [file.name for file in tmp_path.iterdir()] == [lock.FILE]
+    assert images_lock.read(path) == ()
+    images_lock.record(path, odd)
+    images_lock.record(path, ONE)
+    assert images_lock.read(path) == (ONE, odd)
+    assert images_lock.find(path, "a.sif") == ONE
+    assert images_lock.find(path, "c.sif") is None
+    assert [file.name for file in tmp_path.iterdir()] == [images_lock.FILE]
 
 
 def test_the_same_name_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / lock.FILE
-    lock.record(path, ONE)
-    lock.record(path, replace(ONE, size=6))
-    assert lock.read(path) == (replace(ONE, size=6),)
+    path = tmp_path / images_lock.FILE
+    images_lock.record(path, ONE)
+    images_lock.record(path, replace(ONE, size=6))
+    assert images_lock.read(path) == (replace(ONE, size=6),)
 
 
 def test_parallel_writers_lose_nothing(tmp_path: Path) -> None:
-    path = tmp_path / lock.FILE
+    path = tmp_path / images_lock.FILE
     entries = [replace(ONE, name=f"{number:02}.sif") for number in range(40)]
     with ThreadPoolExecutor(10) as pool:
-        list(pool.map(lambda entry: lock.record(path, entry), entries))
-    assert list(lock.read(path)) == entries
+        list(pool.map(lambda entry: images_lock.record(path, entry), entries))
+    assert list(images_lock.read(path)) == entries
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,18 @@ def test_parallel_writers_lose_nothing(tmp_path: Path) -> None:
         ("[launch]\n", "only have tables"),
         ("image = 1\n", "only have tables"),
         ("[[image]]\nname = 'a'\n", "has the keys name, source"),
-        (lock.text([ONE]).replace("size = 5", 'size = "5"'), "must be of type int"),
-        (lock.text([ONE]).replace("sha256:0", "sha256:x"), "is not sha256:"),
+        (images_lock.text([ONE]).replace("size = 5", 'size = "5"'), "must be of type int"),
+        (images_lock.text([ONE]).replace("sha256:0", "sha256:x"), "is not sha256:"),
     ],
 )
 def test_a_malformed_file_is_refused_and_kept(tmp_path: Path, content: str, words: str) -> None:
-    path = tmp_path / lock.FILE
+    path = tmp_path / images_lock.FILE
     path.write_text(content)
     with pytest.raises(UsageError, match=words):
-        lock.record(path, ONE)
+        images_lock.record(path, ONE)
     assert path.read_text() == content
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SystemFault, match="cannot write"):
-        lock.record(tmp_path / "no" / lock.FILE, ONE)
+        images_lock.record(tmp_path / "no" / images_lock.FILE, ONE)

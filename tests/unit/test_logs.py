@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from runners.cli.logs import logs_command
-from runners.jobs import Job, JobPaths
+from runners.core.job_record import Job, JobPaths
 
 TEXT = "srun: a word of nobody's\n0@n1 | hello\n1@n2 | world\nno end of line"
 

@@ -11,15 +11,19 @@ from typing import Any
 
 import pytest
 
-from runners import dependency, jobs, launch, lookup, many, plan, shell, sweep
-from runners.cli import several
-from runners.errors import NotFound, Refused, SystemFault, UsageError
-from runners.jobs import ArrayPaths, Job, JobPaths, JobState
-from runners.model import Plan, Resources, Site
+from runners import plan
+from runners.cli import launch_array
+from runners.core import job_record, shell
+from runners.core.errors import NotFound, Refused, SystemFault, UsageError
+from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState
+from runners.core.model import Plan, Resources, Site
+from runners.core.shell import Result
+from runners.jobs import find
+from runners.jobs.job_status import Status
 from runners.schedulers import arrays, local, pbs, slurm
-from runners.shell import Result
-from runners.sweep import Variant
-from runners.watch import Status
+from runners.settings import sweep
+from runners.settings.sweep import Variant
+from runners.submit import dependency, job_array, launch
 
 from .test_script import IMAGE, SITE, SPEC
 
@@ -108,13 +112,13 @@ def test_each_run_knows_the_words_that_launch_it_alone(tmp_path: Path) -> None:
     typed = ["launch", "--sweep", "lr=1,2", "-a", "%1", "--nodes=2", "t.py", "--", "--sweep", "x"]
     asked = sweep.variants("%1", ("lr=1,2",))
     assert asked is not None
-    drafts = several.drafts_of(made(tmp_path), asked.variants, typed)
+    drafts = launch_array.drafts_of(made(tmp_path), asked.variants, typed)
     assert drafts[1].words == (
         *("launch", "--nodes=2", "t.py", "--"),
         *("--sweep", "x", "--lr=2"),
     )
     assert " --epochs 5 --lr=2\n" in drafts[1].text
-    alone = several.drafts_of(made(tmp_path), [Variant(7)], ["launch", "--array=7", "t.py"])
+    alone = launch_array.drafts_of(made(tmp_path), [Variant(7)], ["launch", "--array=7", "t.py"])
     assert alone[0].words == ("launch", "--env=SLURM_ARRAY_TASK_ID=7", "t.py")
     assert "APPTAINERENV_SLURM_ARRAY_TASK_ID=7" in alone[0].text
 
@@ -133,7 +137,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         said = "MaxArraySize = 4\nMaxJobCount = 9\n" if argv[1:] == ["show", "config"] else " UP"
         return Result(0, said, "")
 
-    monkeypatch.setattr("runners.shell.run", run)
+    monkeypatch.setattr("runners.core.shell.run", run)
     return seen
 
 
@@ -145,7 +149,7 @@ def test_what_agrees_is_one_array_and_the_rest_apart(
     tmp_path: Path, calls: list[list[str]]
 ) -> None:
     two, one = made(tmp_path), made(tmp_path, resources=Resources(nodes=1))
-    found = many.submit_all(many.drafts([two, one, two, two]), at_once=2)
+    found = job_array.submit_all(job_array.drafts([two, one, two, two]), at_once=2)
     assert submitted(calls) == 2
     assert [job.id for job in found] == ["300_0", "500", "300_1", "300_2"]
     assert {job.array for job in found} == {"torch_mnist-1"}
@@ -153,38 +157,38 @@ def test_what_agrees_is_one_array_and_the_rest_apart(
     assert "#SBATCH --array=0-2%1\n" in array.script.read_text()
     assert (array.tasks / "1").resolve() == tmp_path / "torch_mnist-1_2"
     assert found[2].log == str(tmp_path / "torch_mnist-1_2" / "logs" / "job.log")
-    assert jobs.next_folder(tmp_path, "torch_mnist").name == "torch_mnist-2"
+    assert job_record.next_folder(tmp_path, "torch_mnist").name == "torch_mnist-2"
 
 
 def test_more_than_an_array_takes_is_split_and_more_than_slurm_takes_refused(
     tmp_path: Path, calls: list[list[str]]
 ) -> None:
-    found = many.submit_all(many.drafts([made(tmp_path)] * 6))
+    found = job_array.submit_all(job_array.drafts([made(tmp_path)] * 6))
     assert submitted(calls) == 2
     assert [job.id.partition("_")[2] for job in found] == ["0", "1", "2", "3", "0", "1"]
     assert (tmp_path / "torch_mnist-1" / "2" / "tasks" / "1" / "job.sbatch").is_file()
     with pytest.raises(Refused, match="9 runs are more than Slurm takes") as told:
-        many.submit_all(many.drafts([made(tmp_path)] * 9))
+        job_array.submit_all(job_array.drafts([made(tmp_path)] * 9))
     assert "MaxJobCount = 9" in told.value.evidence
     with pytest.raises(Refused, match="no task with the number 4") as told:
-        many.submit_all(many.drafts([made(tmp_path)], [4]))
+        job_array.submit_all(job_array.drafts([made(tmp_path)], [4]))
     assert told.value.remedy == "--array 0-3"
 
 
 def test_a_refusal_takes_all_back(tmp_path: Path, calls: list[list[str]]) -> None:
     plans = [made(tmp_path), made(tmp_path, resources=Resources(comment="huge"))]
     with pytest.raises(Refused, match="Slurm refused the job"):
-        many.submit_all(many.drafts(plans))
+        job_array.submit_all(job_array.drafts(plans))
     assert calls[-1][0] == "scancel"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_of_another_launch_is_left_alone(tmp_path: Path, calls: list[list[str]]) -> None:
-    drafts = many.drafts([made(tmp_path)] * 2)
+    drafts = job_array.drafts([made(tmp_path)] * 2)
     drafts[1].paths.root.mkdir()
     (drafts[1].paths.root / "theirs").touch()
     with pytest.raises(SystemFault, match="another launch has just taken"):
-        many.submit_all(drafts)
+        job_array.submit_all(drafts)
     assert [path.name for path in tmp_path.iterdir()] == ["torch_mnist-1_1"]
     assert (drafts[1].paths.root / "theirs").exists()
     assert submitted(calls) == 0
@@ -200,17 +204,17 @@ def test_a_folder_of_another_launch_is_left_alone(tmp_path: Path, calls: list[li
 
 def test_one_output_for_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not the name of one file for each"):
-        many.batches(many.drafts([made(tmp_path, output="all.log")] * 2))
+        job_array.batches(job_array.drafts([made(tmp_path, output="all.log")] * 2))
     one = made(tmp_path, output="%x-%A_%a.log")
     assert launch.expand(one.spec.output or "", "7_3", "n") == "n-7_3.log"
 
 
 def test_without_arrays_each_run_is_a_job(tmp_path: Path) -> None:
     cobalt = replace(made(tmp_path), scheduler="cobalt")
-    drafts = [replace(draft, plan=cobalt) for draft in many.drafts([made(tmp_path)] * 3)]
-    assert [batch.array for batch in many.batches(drafts)] == [None, None, None]
+    drafts = [replace(draft, plan=cobalt) for draft in job_array.drafts([made(tmp_path)] * 3)]
+    assert [batch.array for batch in job_array.batches(drafts)] == [None, None, None]
     with pytest.raises(Refused, match="cobalt has no job arrays"):
-        many.batches(drafts, at_once=2)
+        job_array.batches(drafts, at_once=2)
 
 
 def test_pbs_has_a_range_and_its_own_numbers() -> None:
@@ -226,7 +230,7 @@ def test_pbs_has_a_range_and_its_own_numbers() -> None:
         *("-x", "-t", "-f", "-F", "json"),
         *("123[].pbs-01", "99.pbs-01"),
     ]
-    assert lookup.number("123[4].pbs-01") == "123"
+    assert find.number("123[4].pbs-01") == "123"
 
 
 @pytest.mark.parametrize(
@@ -301,10 +305,10 @@ def runs(tmp_path: Path) -> Path:
     ],
 )
 def test_what_a_word_means(runs: Path, word: str | None, ids: list[str]) -> None:
-    assert [job.id for _, job in lookup.find_all(word, runs)] == ids
+    assert [job.id for _, job in find.find_all(word, runs)] == ids
     if len(ids) > 1:
         with pytest.raises(UsageError, match="is 3 runs, 42_0 to 42_2"):
-            lookup.find(word, runs)
+            find.find(word, runs)
 
 
 def ask(found: Sequence[tuple[JobPaths, Job]]) -> list[Status]:

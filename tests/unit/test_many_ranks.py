@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.jobs import Job, JobPaths
+from runners.core.job_record import Job, JobPaths
 
 RANKS, ROUNDS = 1024, 400
 CULPRIT = 777

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runners import plan
-from runners.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Site, Trainer
+from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Site, Trainer
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
 SPEC = JobSpec("job", Path("/i/a.sif"), RECIPE, Resources(), Path("/runs"))

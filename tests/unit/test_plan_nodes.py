@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import gpus, plan
-from runners.model import ImageInfo, JobSpec, Partition, Plan, Resources, Site, Trainer
+from runners import plan
+from runners.core import gpus
+from runners.core.model import ImageInfo, JobSpec, Partition, Plan, Resources, Site, Trainer
 
 SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), Resources(), Path("/r"))
 IMAGE = ImageInfo(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners import plan
-from runners.model import ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.core.model import ImageInfo, JobSpec, Plan, Resources, Site, Trainer
 
 TWO_NODES = Resources(nodes=2, ntasks_per_node=2)
 SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), TWO_NODES, Path("/runs"))

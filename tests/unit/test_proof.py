@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from runners.errors import NotVerified, Refused, SystemFault, UsageError
+from runners.core.errors import NotVerified, Refused, SystemFault, UsageError
 from runners.images import (
-    bill,
+    digest_cache,
     enforce,
-    lock,
-    memory,
+    images_lock,
     policy,
     probe,
-    proof,
+    read_sbom,
     sign,
     signature,
+    smoke_test,
     verify,
 )
-from runners.images.lock import Entry
+from runners.images.images_lock import Entry
 from runners.images.policy import Policy
 
 ADA, BOB = "9F3CCBD963BD02F7B78058FE1BE313B9AE772BB5", "3CA1E0126FCE0B557FD00EAC2325A56F0CED9C9D"
@@ -115,7 +115,7 @@ def test_without_program_or_library_there_is_no_mpi() -> None:
     ],
 )
 def test_what_an_mpi_speaks(flavour: str | None, maps: str, speaks: str | None) -> None:
-    program = Path(probe.__file__).with_name("inside.py").read_text()
+    program = Path(probe.__file__).with_name("probe_python.py").read_text()
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(program, names)
@@ -124,10 +124,10 @@ def test_what_an_mpi_speaks(flavour: str | None, maps: str, speaks: str | None) 
 
 def test_gloo_is_tried_before_mpi() -> None:
     built = {"horovod.frameworks": "pytorch,mxnet", "horovod.controllers": "mpi,gloo"}
-    assert proof.testable(built) == [("torch", "gloo")]
-    assert proof.testable({**built, "horovod.controllers": "mpi"}) == [("torch", "mpi")]
-    assert proof.testable({**built, "horovod.controllers": "none"}) == []
-    assert proof.testable({}) == []
+    assert smoke_test.testable(built) == [("torch", "gloo")]
+    assert smoke_test.testable({**built, "horovod.controllers": "mpi"}) == [("torch", "mpi")]
+    assert smoke_test.testable({**built, "horovod.controllers": "none"}) == []
+    assert smoke_test.testable({}) == []
 
 
 def test_labels_are_compared_as_sets() -> None:
@@ -139,7 +139,7 @@ def test_labels_are_compared_as_sets() -> None:
 
 
 def test_the_bill_lies_beside_the_image() -> None:
-    assert bill.beside(Path("a/horovod_cpu.sif")) == Path("a/horovod_cpu.cdx.json")
+    assert read_sbom.beside(Path("a/horovod_cpu.sif")) == Path("a/horovod_cpu.cdx.json")
 
 
 # Signatures
@@ -187,43 +187,43 @@ def test_without_a_key_the_remedy_makes_one() -> None:
 @pytest.fixture
 def old(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that counts as at rest the moment it is written."""
-    monkeypatch.setattr(memory, "REST", -1)
+    monkeypatch.setattr(digest_cache, "REST", -1)
     path = here / "a.sif"
     path.write_bytes(b"content")
     return path
 
 
 def test_a_digest_is_remembered_and_an_altered_file_is_not(old: Path) -> None:
-    first = memory.digest(old)
-    assert memory.recall(old, "digest") == first
+    first = digest_cache.digest(old)
+    assert digest_cache.recall(old, "digest") == first
     times = (old.stat().st_atime_ns, old.stat().st_mtime_ns)
     old.write_bytes(b"CONTENT")
     os.utime(old, ns=times)
-    assert memory.recall(old, "digest") is None
-    assert memory.digest(old) != first
+    assert digest_cache.recall(old, "digest") is None
+    assert digest_cache.digest(old) != first
 
 
 def test_a_file_put_in_its_place_is_another(old: Path) -> None:
-    memory.digest(old)
+    digest_cache.digest(old)
     other = old.with_name("b.sif")
     other.write_bytes(b"CONTENT")
     os.utime(other, ns=(0, old.stat().st_mtime_ns))
     other.replace(old)
-    assert memory.recall(old, "digest") is None
+    assert digest_cache.recall(old, "digest") is None
 
 
 def test_a_file_just_written_is_not_remembered(here: Path) -> None:
     path = here / "a.sif"
     path.write_bytes(b"content")
-    memory.digest(path)
-    assert memory.recall(path, "digest") is None
-    assert memory.at_rest(memory.stamp(path), time.time() + memory.REST + 1)
+    digest_cache.digest(path)
+    assert digest_cache.recall(path, "digest") is None
+    assert digest_cache.at_rest(digest_cache.stamp(path), time.time() + digest_cache.REST + 1)
 
 
 @pytest.fixture
 def touched(old: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often something happens to the file at the end of each read: links are made to it."""
-    left, read = [0], memory._sum
+    left, read = [0], digest_cache._sum
 
     def read_and_link(path: Path) -> str:
         found = read(path)
@@ -232,41 +232,41 @@ def touched(old: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             left[0] -= 1
         return found
 
-    monkeypatch.setattr(memory, "_sum", read_and_link)
+    monkeypatch.setattr(digest_cache, "_sum", read_and_link)
     return left
 
 
 def test_a_link_to_a_file_that_is_read_does_no_harm(old: Path, touched: list[int]) -> None:
     touched[0] = 2
-    assert memory.digest(old) == f"sha256:{hashlib.sha256(b'content').hexdigest()}"
-    assert memory.recall(old, "digest"), "remembered by the stamp of the read that counted"
+    assert digest_cache.digest(old) == f"sha256:{hashlib.sha256(b'content').hexdigest()}"
+    assert digest_cache.recall(old, "digest"), "remembered by the stamp of the read that counted"
 
 
 def test_a_file_that_goes_on_changing_has_no_digest(old: Path, touched: list[int]) -> None:
-    touched[0] = memory.READS
+    touched[0] = digest_cache.READS
     with pytest.raises(SystemFault, match="changed while it was read, 3 times"):
-        memory.digest(old)
-    assert memory.recall(old, "digest") is None
+        digest_cache.digest(old)
+    assert digest_cache.recall(old, "digest") is None
 
 
 def test_memory_that_others_could_write_is_not_trusted(old: Path) -> None:
-    memory.digest(old)
-    for file in memory.folder().iterdir():
+    digest_cache.digest(old)
+    for file in digest_cache.folder().iterdir():
         assert file.stat().st_mode & 0o077 == 0
         file.chmod(0o666)
-    assert memory.recall(old, "digest") is None
+    assert digest_cache.recall(old, "digest") is None
 
 
 def test_half_a_memory_is_none(old: Path) -> None:
-    memory.digest(old)
-    for file in memory.folder().iterdir():
+    digest_cache.digest(old)
+    for file in digest_cache.folder().iterdir():
         file.write_text('{"stamp": [')
-    assert memory.digest(old).startswith("sha256:")
+    assert digest_cache.digest(old).startswith("sha256:")
 
 
 def test_a_file_that_cannot_be_read(here: Path) -> None:
     with pytest.raises(SystemFault, match="cannot read"):
-        memory.digest(here)
+        digest_cache.digest(here)
 
 
 # The policy
@@ -306,11 +306,13 @@ def test_known_digests_only(old: Path) -> None:
     rules = Policy("runner.toml", known_digests_only=True)
     with pytest.raises(NotVerified, match="the policy refuses") as error:
         policy.decide([rules], old)
-    assert f"{memory.digest(old)} is not in" in error.value.evidence
+    assert f"{digest_cache.digest(old)} is not in" in error.value.evidence
     assert "runner pull" in error.value.remedy
-    lock.record(lock.here(), Entry("b.sif", "oras://x/b", memory.digest(old), 7, "2026-11-21"))
+    images_lock.record(
+        images_lock.here(), Entry("b.sif", "oras://x/b", digest_cache.digest(old), 7, "2026-11-21")
+    )
     verdict = policy.decide([rules], old)
-    assert verdict.digest == memory.digest(old)
+    assert verdict.digest == digest_cache.digest(old)
     assert verdict.decisions[0].reason == "runner.toml wants: in images.lock"
     old.write_bytes(b"CONTENT")
     with pytest.raises(NotVerified):
@@ -320,4 +322,4 @@ def test_known_digests_only(old: Path) -> None:
 def test_a_folder_meets_no_policy(here: Path) -> None:
     for rules in (Policy("x", require_signature=True), Policy("x", known_digests_only=True)):
         with pytest.raises(NotVerified, match="the policy refuses"):
-            enforce.meets(rules, here, lock.here())
+            enforce.meets(rules, here, images_lock.here())

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli.progress import Lines
-from runners.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
-from runners.images import choose, lock, pull, reference, runtime, store
+from runners.cli.progress_bar import Lines
+from runners.core import disk_space, runtime_pull
+from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
+from runners.images import images_lock, pull, reference, resolve_local, store
 from runners.images.pull import Request
-from runners.transfer import space
 
 from .test_sif import make_sif
 from .test_store import Silent
@@ -43,11 +43,11 @@ def digest_of(name: str) -> str:
 
 def test_what_was_pulled_is_stored_named_and_recorded(desk: Path) -> None:
     stored = pull.pull(request("one"), Silent())
-    (entry,) = lock.read(desk / lock.FILE)
+    (entry,) = images_lock.read(desk / images_lock.FILE)
     assert stored.digest == entry.digest == digest_of("one")
     assert (entry.name, entry.size) == ("one.sif", stored.size)
-    assert choose.on_disk("one.sif").path == stored.path
-    assert choose.on_disk("one.sif").digest == stored.digest
+    assert resolve_local.on_disk("one.sif").path == stored.path
+    assert resolve_local.on_disk("one.sif").digest == stored.digest
 
 
 def test_a_locked_image_stays_until_it_is_updated(desk: Path) -> None:
@@ -70,10 +70,10 @@ def test_a_name_of_the_lock_means_what_it_records(desk: Path) -> None:
     stored = pull.pull(request("one"), Silent())
     other = pull.pull(request("two"), Silent())
     store.point("one.sif", other.digest)
-    assert choose.on_disk("one.sif").path == stored.path
+    assert resolve_local.on_disk("one.sif").path == stored.path
     store.remove(stored.digest)
     with pytest.raises(NotFound, match="is not on this machine as") as error:
-        choose.on_disk("one.sif")
+        resolve_local.on_disk("one.sif")
     assert error.value.remedy.startswith("runner pull /")
 
 
@@ -92,7 +92,7 @@ def test_what_is_refused_leaves_nothing(desk: Path) -> None:
     images = desk.parent / "images"
     assert [path.name for path in images.iterdir() if path.name != ".pulls"] == []
     assert [path for path in (images / ".pulls").iterdir() if path.is_dir()] == []
-    assert not (desk / lock.FILE).exists()
+    assert not (desk / images_lock.FILE).exists()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_is_refused_leaves_nothing(desk: Path) -> None:
     ],
 )
 def test_the_runtimes_words(output: str, kind: type[RunnerError], words: str) -> None:
-    error = runtime.fault("pulling x", output, None)
+    error = runtime_pull.fault("pulling x", output, None)
     assert isinstance(error, kind)
     assert words in str(error)
 
@@ -119,7 +119,7 @@ def test_the_runtimes_words(output: str, kind: type[RunnerError], words: str) ->
     [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (4.6e9, "4.6 GB"), (2e15, "2000.0 TB")],
 )
 def test_sizes_in_words(count: float, words: str) -> None:
-    assert space.shown(count) == words
+    assert disk_space.shown(count) == words
 
 
 def test_lines_are_told_seldom(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-import runners.rank
-from runners import jobs
-from runners.rank import failure, gate, task
+import runners.injob.rank
+from runners.core import job_record
+from runners.injob.rank import failure, gate, task
 
-RANK = Path(runners.rank.__file__).parent
+RANK = Path(runners.injob.rank.__file__).parent
 SRUN = {
     "SLURM_PROCID": "3",
     "SLURM_NTASKS": "4",
@@ -121,7 +121,9 @@ def test_shim_stops_a_world_of_the_wrong_size(tmp_path: Path) -> None:
     assert code == gate.EXIT_WORLD_SIZE
     assert "world-size mismatch" in out
     assert "trained alone" not in out
-    blamed = jobs.first_failure(jobs.JobPaths(tmp_path))  # the other was ended, or was as fast
+    blamed = job_record.first_failure(
+        job_record.JobPaths(tmp_path)
+    )  # the other was ended, or was as fast
     assert blamed is not None
     assert blamed["exit_code"] == gate.EXIT_WORLD_SIZE
 

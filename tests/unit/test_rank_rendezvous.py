@@ -13,21 +13,28 @@ from pathlib import Path
 
 import pytest
 
-from runners.rank import network
-from runners.rank.interfaces import Interface, interfaces
-from runners.rank.rendezvous import doors, find, secret, slots, web, wire
-from runners.rank.rendezvous.errors import RendezvousError
-from runners.rank.rendezvous.hub import Hub, Terms
-from runners.rank.rendezvous.roll import Member, Roll
-from runners.rank.rendezvous.store import MEETING, Store
-from runners.rank.rendezvous.wire import Frame
+from runners.injob.rank import network
+from runners.injob.rank.interfaces import Interface, interfaces
+from runners.injob.rank.rendezvous import (
+    connect,
+    http_messages,
+    listeners,
+    peer_address,
+    protocol,
+    secret,
+)
+from runners.injob.rank.rendezvous.errors import RendezvousError
+from runners.injob.rank.rendezvous.membership import Member, Roll
+from runners.injob.rank.rendezvous.protocol import Frame
+from runners.injob.rank.rendezvous.server import Hub, Terms
+from runners.injob.rank.rendezvous.store import MEETING, Store
 
 SECRET = b"s" * secret.LENGTH
 
 
 def address(number: int) -> bytes:
     """One of Gloo's addresses: family, then something that tells it from the others."""
-    return struct.pack("=HI", socket.AF_INET, number).ljust(slots.SIZE, b"\0")
+    return struct.pack("=HI", socket.AF_INET, number).ljust(peer_address.SIZE, b"\0")
 
 
 class World:
@@ -36,7 +43,7 @@ class World:
     def __init__(self, size: int, seconds: float = 5, job: str = "") -> None:
         self.said: list[str] = []
         self.job = job or f"job {os.getpid()} {time.monotonic()}"
-        listening = doors.bind(["127.0.0.1"], self.job)
+        listening = listeners.bind(["127.0.0.1"], self.job)
         self.places = [("127.0.0.1", int(listening[0].getsockname()[1]))]
         terms = Terms(listening, [], {"127.0.0.1"}, seconds)
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
@@ -44,13 +51,13 @@ class World:
         self.hub.start()
         self.size = size
 
-    def link(self, rank: int, size: int = 0) -> find.Link:
+    def link(self, rank: int, size: int = 0) -> connect.Link:
         """Connect as a rank, two to a node, and say hello."""
-        link = find.connect(self.places, SECRET, self.job)
+        link = connect.connect(self.places, SECRET, self.job)
         assert link is not None
         who = {"rank": rank, "size": size or self.size, "host": f"n{rank // 2 + 1}"}
         value = json.dumps({**who, "local_rank": rank % 2}).encode()
-        link.send(Frame(wire.HELLO, value=value))
+        link.send(Frame(protocol.HELLO, value=value))
         return link
 
     def store(self, rank: int, address: str = "10.0.0.1") -> Store:
@@ -77,7 +84,7 @@ def request(store: Store, method: str, path: str, body: bytes = b"") -> tuple[in
 
 
 def meet(store: Store) -> dict[str, object]:
-    found: dict[str, object] = json.loads(web.get(store.port, store.prefix + MEETING))
+    found: dict[str, object] = json.loads(http_messages.get(store.port, store.prefix + MEETING))
     return found
 
 
@@ -116,11 +123,13 @@ def test_values_reach_all_and_lists_only_in_the_part_that_is_needed(three: list[
         value = b"".join(address(10 * rank + other) for other in others)
         assert request(store, "PUT", f"{store.prefix}global/{rank}", value)[0] == 200
     status, value = ask(three[2], f"{three[2].prefix}global/0")
-    assert (status, len(value)) == (200, 2 * slots.SIZE)
-    assert value[slots.SIZE :] == address(2)  # rank 0's address for rank 2
-    assert value[: slots.SIZE] == bytes(slots.SIZE)  # its address for rank 1 stayed away
+    assert (status, len(value)) == (200, 2 * peer_address.SIZE)
+    assert value[peer_address.SIZE :] == address(2)  # rank 0's address for rank 2
+    assert value[: peer_address.SIZE] == bytes(
+        peer_address.SIZE
+    )  # its address for rank 1 stayed away
     status, value = ask(three[0], f"{three[0].prefix}global/2")
-    assert value[: slots.SIZE] == address(20)
+    assert value[: peer_address.SIZE] == address(20)
 
 
 def test_values_of_another_form_travel_whole(three: list[Store]) -> None:
@@ -162,19 +171,19 @@ def test_the_hub_says_nothing_to_strangers(words: bytes) -> None:
         sock.sendall(words)
         sock.shutdown(socket.SHUT_WR)
         assert sock.recv(100) == b""
-    assert find.connect(world.places, b"wrong" * 8, world.job) is None
-    assert find.connect(world.places, SECRET, "another job") is None
+    assert connect.connect(world.places, b"wrong" * 8, world.job) is None
+    assert connect.connect(world.places, SECRET, "another job") is None
     assert world.hub.roll.members == {}
 
 
 def test_who_repeats_what_a_rank_said_gets_no_further() -> None:
     """Somebody who has read a rank's first words on the network cannot say the last ones."""
     world = World(2)
-    opening = wire.Opening(SECRET, world.job)
+    opening = protocol.Opening(SECRET, world.job)
     with socket.create_connection(world.places[0]) as sock:
         sock.sendall(opening.hello())
-        assert len(sock.recv(wire.OPENING)) == wire.OPENING
-        sock.sendall(b"\0" * wire.PROOF)
+        assert len(sock.recv(protocol.OPENING)) == protocol.OPENING
+        sock.sendall(b"\0" * protocol.PROOF)
         assert sock.recv(100) == b""
 
 
@@ -185,15 +194,15 @@ def test_a_rank_is_not_taken_in_by_a_false_hub() -> None:
         sock = socket.create_connection(place)
         conn, _ = false.accept()
         with conn, sock:
-            sock.sendall(b"\0" * wire.OPENING)
-            assert wire.Opening(SECRET, "j").last(conn.recv(wire.OPENING)) is None
+            sock.sendall(b"\0" * protocol.OPENING)
+            assert protocol.Opening(SECRET, "j").last(conn.recv(protocol.OPENING)) is None
 
 
 def test_the_hub_listens_no_longer_when_all_have_come() -> None:
     world = World(2)
     links = [world.link(rank) for rank in range(2)]
     deadline = time.monotonic() + 5
-    while find.connect(world.places, SECRET, world.job) is not None:
+    while connect.connect(world.places, SECRET, world.job) is not None:
         assert time.monotonic() < deadline
     assert len(links) == 2
 
@@ -253,7 +262,7 @@ def test_when_rank_0_ends_the_others_say_so() -> None:
 
 
 def test_without_a_hub_the_store_says_so() -> None:
-    def nobody(_: socket.socket) -> find.Link:
+    def nobody(_: socket.socket) -> connect.Link:
         raise RendezvousError("rank 0 on n1 did not answer")
 
     store = Store()
@@ -263,26 +272,26 @@ def test_without_a_hub_the_store_says_so() -> None:
 
 
 def test_ports_follow_from_the_job_and_the_next_is_taken() -> None:
-    first, second = (doors.bind(["127.0.0.1"], "same")[0] for _ in range(2))
+    first, second = (listeners.bind(["127.0.0.1"], "same")[0] for _ in range(2))
     ports = [sock.getsockname()[1] for sock in (first, second)]
-    assert ports == list(doors.candidate_ports("same"))[:2]
+    assert ports == list(listeners.candidate_ports("same"))[:2]
     first.close()
     second.close()
 
 
 def test_when_all_ports_are_taken_it_says_which() -> None:
-    taken = [doors.bind(["127.0.0.1"], "full")[0] for _ in range(doors.PORTS_TRIED)]
+    taken = [listeners.bind(["127.0.0.1"], "full")[0] for _ in range(listeners.PORTS_TRIED)]
     with pytest.raises(RendezvousError, match=r"no free port .* on 127\.0\.0\.1, tried"):
-        doors.bind(["127.0.0.1"], "full")
+        listeners.bind(["127.0.0.1"], "full")
     for sock in taken:
         sock.close()
 
 
 def test_the_published_address_is_only_this_jobs(tmp_path: Path) -> None:
-    assert doors.published(str(tmp_path), "42.0") == []
-    doors.publish(str(tmp_path), "42.0", ["10.0.0.1", "fd00::1"], 20000)
-    assert doors.published(str(tmp_path), "42.0") == [("10.0.0.1", 20000), ("fd00::1", 20000)]
-    assert doors.published(str(tmp_path), "43.0") == []
+    assert listeners.published(str(tmp_path), "42.0") == []
+    listeners.publish(str(tmp_path), "42.0", ["10.0.0.1", "fd00::1"], 20000)
+    assert listeners.published(str(tmp_path), "42.0") == [("10.0.0.1", 20000), ("fd00::1", 20000)]
+    assert listeners.published(str(tmp_path), "43.0") == []
 
 
 def test_the_secret_is_the_same_for_all_and_for_nobody_else(tmp_path: Path) -> None:
@@ -294,19 +303,19 @@ def test_the_secret_is_the_same_for_all_and_for_nobody_else(tmp_path: Path) -> N
 
 
 def test_frames_come_out_as_they_went_in() -> None:
-    frames = [Frame(wire.PUT, "local_né", "3", b"\0" * 300), Frame(wire.MEET)]
+    frames = [Frame(protocol.PUT, "local_né", "3", b"\0" * 300), Frame(protocol.MEET)]
     data = bytearray(b"".join(frame.pack() for frame in frames))
     rest = data[-3:]
     del data[-3:]
-    assert wire.unpack(data) == frames[:1]
+    assert protocol.unpack(data) == frames[:1]
     data += rest
-    assert wire.unpack(data) == frames[1:]
+    assert protocol.unpack(data) == frames[1:]
 
 
 def test_a_frame_without_end_is_refused() -> None:
-    head = wire.HEAD.pack(wire.PUT, 0, 0, wire.LONGEST + 1)
-    with pytest.raises(wire.WireError):
-        wire.unpack(bytearray(head))
+    head = protocol.HEAD.pack(protocol.PUT, 0, 0, protocol.LONGEST + 1)
+    with pytest.raises(protocol.WireError):
+        protocol.unpack(bytearray(head))
 
 
 def test_places_of_uneven_hosts() -> None:

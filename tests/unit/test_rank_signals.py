@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import runners.rank
-from runners import jobs
-from runners.rank import stopped
+import runners.injob.rank
+from runners.core import job_record
+from runners.injob.rank import early_stop
 
-RANK = Path(runners.rank.__file__).parent
+RANK = Path(runners.injob.rank.__file__).parent
 STARTED = "import os; open(f'started-{os.getpid()}', 'w').close(); time.sleep(30)"
 SAVES = """
 import signal, sys, time
@@ -27,8 +27,8 @@ for number in (signal.SIGUSR1, signal.SIGTERM):
     signal.signal(number, save)
 """
 SOON = """
-from runners.rank import abandoned, start
-abandoned.SECONDS_BETWEEN_LOOKS = 0.1
+from runners.injob.rank import orphaned, start
+orphaned.SECONDS_BETWEEN_LOOKS = 0.1
 sys.exit(start.main(sys.argv[1:]))
 """
 ENDED = '{"state": "NODE_FAIL", "exit_code": 143}'
@@ -96,10 +96,10 @@ def test_a_recipe_that_has_not_begun_has_nothing_to_lose(tmp_path: Path, number:
 
 def test_a_recipe_whose_peers_were_stopped_in_start_up_does_not_blame_them() -> None:
     recipe, asked = ["-m", "recipes.x"], {int(signal.SIGUSR1)}
-    assert stopped.before_training(recipe, False, 82, asked)
-    assert not stopped.before_training(recipe, True, 1, asked)  # a failure while saving
-    assert not stopped.before_training(recipe, False, 1, set())
-    assert not stopped.before_training(["train.py"], False, 143, {int(signal.SIGTERM)})
+    assert early_stop.before_training(recipe, False, 82, asked)
+    assert not early_stop.before_training(recipe, True, 1, asked)  # a failure while saving
+    assert not early_stop.before_training(recipe, False, 1, set())
+    assert not early_stop.before_training(["train.py"], False, 143, {int(signal.SIGTERM)})
 
 
 STUBBORN = "import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: None)\n"
@@ -116,7 +116,7 @@ def test_where_another_rank_has_failed_nobody_waits_for_a_trainer_that_cannot_an
     assert told.startswith("143 ")
     assert "ended, since another rank had failed" in told
     record = json.loads((tmp_path / "failures/rank-0.json").read_text())
-    assert jobs.is_follower(record)
+    assert job_record.is_follower(record)
 
 
 def test_a_trainer_does_not_outlive_its_shim(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def is_zombie(pid: int) -> bool:
 def test_a_signal_before_there_is_a_trainer_waits_for_it(tmp_path: Path) -> None:
     text = (
         "import os, signal, sys\n"
-        f"sys.path.insert(0, {str(RANK.parents[1])!r})\n"
-        "from runners.rank import signals\n"
+        f"sys.path.insert(0, {str(RANK.parents[2])!r})\n"
+        "from runners.injob.rank import signals\n"
         "signals.hold()\n"
         "os.kill(os.getpid(), signal.SIGUSR1)\n"
         "child = os.fork()\n"
@@ -158,7 +158,7 @@ def test_a_rank_whose_job_has_ended_without_it_ends_too(tmp_path: Path, name: st
     record.write_text(ENDED)
     os.utime(record, (1, 1))
     (tmp_path / "train.py").write_text(DOES_NOT + STARTED)
-    text = f"import sys; sys.path.insert(0, {str(RANK.parents[1])!r})\n" + SOON
+    text = f"import sys; sys.path.insert(0, {str(RANK.parents[2])!r})\n" + SOON
     environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
     options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(tmp_path)]
     shim = subprocess.Popen(

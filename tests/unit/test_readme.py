@@ -35,15 +35,15 @@ def test_every_make_target_in_the_readme_exists() -> None:
 
 
 def test_exit_codes_are_all_documented() -> None:
-    from runners.cli import exits
-    from runners.rank.gate import EXIT_WORLD_SIZE
+    from runners.cli import exit_codes
+    from runners.injob.rank.gate import EXIT_WORLD_SIZE
 
     for code in (
-        exits.FAULT,
-        exits.USAGE,
-        exits.REFUSED,
-        exits.NOT_VERIFIED,
+        exit_codes.FAULT,
+        exit_codes.USAGE,
+        exit_codes.REFUSED,
+        exit_codes.NOT_VERIFIED,
         EXIT_WORLD_SIZE,
-        *exits.BY_STATE.values(),
+        *exit_codes.BY_STATE.values(),
     ):
         assert re.search(rf"^\| {code} \|", TEXT, re.MULTILINE), code

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from runners.errors import NotFound, UsageError
+from runners.core.errors import NotFound, UsageError
+from runners.core.hosts import is_loopback
 from runners.images import reference
 from runners.images.reference import parse
-from runners.transfer.hosts import is_loopback
 
 DIGEST = "sha256:" + "a1" * 32
 

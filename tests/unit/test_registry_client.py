@@ -14,10 +14,10 @@ from urllib.error import HTTPError
 
 import pytest
 
-from runners.errors import NotFound, Refused, SystemFault
+from runners.core import download, http
+from runners.core.errors import NotFound, Refused, SystemFault
 from runners.images import credentials, reference, sources
 from runners.images.registry import Registry, check
-from runners.transfer import download, web
 
 from .test_sif import make_sif
 from .test_store import Silent
@@ -124,7 +124,7 @@ def test_a_password_does_not_follow_a_redirect(site: Site, tmp_path: Path) -> No
     """Registries send to a store of blobs elsewhere, which would refuse a second credential."""
     site.answers["/a"] = (307, {"Location": f"http://localhost:{site.host[10:]}/b"}, b"")
     site.answers["/b"] = (200, {}, b"there")
-    assert web.send(f"http://{site.host}/a", secret="Basic x").read() == b"there"
+    assert http.send(f"http://{site.host}/a", secret="Basic x").read() == b"there"
     assert site.came == [("/a", "Basic x"), ("/b", "")]
 
 
@@ -132,10 +132,10 @@ def test_a_proxy_is_used(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", f"http://{site.host}")
     monkeypatch.setenv("no_proxy", "")
     site.answers["http://reg.invalid/v2/"] = (200, {}, b"through")
-    assert web.send("http://reg.invalid/v2/").read() == b"through"
+    assert http.send("http://reg.invalid/v2/").read() == b"through"
     monkeypatch.setenv("http_proxy", "http://ada:geheim@127.0.0.1:9")
     with pytest.raises(SystemFault) as error:
-        web.send("http://reg.invalid/v2/")
+        http.send("http://reg.invalid/v2/")
     assert "through the proxy of http_proxy" in str(error.value)
     assert "geheim" not in str(error.value)
 
@@ -164,7 +164,7 @@ def test_what_a_registry_may_say(
 def test_a_cut_answer_is_no_image(site: Site, tmp_path: Path) -> None:
     site.answers["/cut"] = (200, {"Content-Length": "1000"}, b"only this")
     with (
-        web.send(f"http://{site.host}/cut") as answer,
+        http.send(f"http://{site.host}/cut") as answer,
         pytest.raises(SystemFault, match="stopped in the middle"),
     ):
         download.save(answer, site.host, tmp_path / "part", 1000, Silent())
@@ -221,4 +221,4 @@ def test_a_broken_file_of_credentials_is_named_and_not_shown(site: Site, tmp_pat
 
 def test_http_errors_reach_who_understands_them(site: Site) -> None:
     with pytest.raises(HTTPError):
-        web.send(f"http://{site.host}/nothing")
+        http.send(f"http://{site.host}/nothing")

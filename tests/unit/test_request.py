@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from runners import config, request
-from runners.errors import UsageError
-from runners.model import BindMount, JobSpec, Trainer
+from runners.core.errors import UsageError
+from runners.core.model import BindMount, JobSpec, Trainer
+from runners.settings import config, request
 
 TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None)
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from runners import plan, script
-from runners.errors import UsageError
-from runners.jobs import JobPaths
-from runners.model import Plan, Resources
+from runners import plan
+from runners.core.errors import UsageError
+from runners.core.job_record import JobPaths
+from runners.core.model import Plan, Resources
+from runners.script import render
 
 from .test_request import spec as request_spec
 from .test_script import IMAGE, SITE, SPEC
@@ -56,11 +57,11 @@ def test_the_warning_leaves_half_of_a_short_time_limit(limit: str | None, second
 
 
 def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:
-    text = script.render(made(requeue_limit=3), JobPaths(Path("/r")), "/w")
+    text = render.render(made(requeue_limit=3), JobPaths(Path("/r")), "/w")
     assert '"${SLURM_RESTART_COUNT:-0}" -ge 3 ' in text
     assert "RESUME:-auto" in text
     for asked in (None, False):  # Slurm's own default is to begin it anew when a node is lost
-        plain = script.render(made(requeue=asked), JobPaths(Path("/r")), "/w")
+        plain = render.render(made(requeue=asked), JobPaths(Path("/r")), "/w")
         assert plain.count("requeue") == plain.count("#SBATCH --no-requeue\n") == 1
         assert "RESUME" not in plain
 
@@ -114,7 +115,7 @@ def interrupted(
         (folder / "bin" / name).write_text(text)
         (folder / "bin" / name).chmod(0o755)
     (folder / "job").write_text(f"JobId=42 {job}\n")
-    text = script.render(made(slurm, requeue_limit=2), JobPaths(folder), "/")
+    text = render.render(made(slurm, requeue_limit=2), JobPaths(folder), "/")
     environment = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "SLURM_JOB_ID": "42"}
     # Names that the script uses too: what the user has exported must not matter.
     environment.update(ranks="1", warned="x", told_to_end="x")

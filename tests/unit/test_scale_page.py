@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from runners.errors import UsageError
+from runners.core.errors import UsageError
 from runners.scale import page, plot, references, tables
 from runners.scale.measure import Measured
 from runners.scale.report import Failed, build

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from runners.errors import UsageError
-from runners.scale.question import Point, Size, as_json, from_json, sizes, variants
+from runners.core.errors import UsageError
+from runners.scale.study_request import Point, Size, as_json, from_json, sizes, variants
 
 from .scaled import question
 

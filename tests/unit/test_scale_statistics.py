@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runners.scale import student
+from runners.scale import confidence
 from runners.scale.fits import fits
 from runners.scale.least_squares import non_negative
 from runners.scale.summary import comparisons, serial_fraction, summaries
@@ -17,11 +17,11 @@ from .scaled import run
     [(1, 12.7062), (2, 4.3027), (20, 2.0860), (21, 2.0796), (60, 2.0003), (1000, 1.9623)],
 )
 def test_students_quantile(freedom: float, expected: float) -> None:
-    assert student.quantile(freedom) == pytest.approx(expected, abs=1e-4)
+    assert confidence.quantile(freedom) == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_mean_has_the_interval_of_its_logarithms() -> None:
-    found = student.mean([100, 104, 98])
+    found = confidence.mean([100, 104, 98])
     assert (found.value, found.low, found.high) == pytest.approx(
         (100.636, 93.359, 108.480), rel=1e-5
     )
@@ -29,30 +29,30 @@ def test_a_mean_has_the_interval_of_its_logarithms() -> None:
 
 
 def test_a_ratio_has_welchs_interval() -> None:
-    found = student.ratio([100, 104, 98], [50, 53, 51, 52])
+    found = confidence.ratio([100, 104, 98], [50, 53, 51, 52])
     assert (found.value, found.low, found.high) == pytest.approx(
         (1.95456, 1.84033, 2.07588), rel=1e-5
     )
 
 
 def test_one_run_has_no_interval() -> None:
-    alone = student.mean([5.0])
+    alone = confidence.mean([5.0])
     assert (alone.low, alone.high, alone.n) == (None, None, 1)
     assert alone.value == pytest.approx(5)
-    assert student.ratio([5.0], [4.0, 4.1]).low is None
+    assert confidence.ratio([5.0], [4.0, 4.1]).low is None
 
 
 def test_equal_runs_have_an_interval_of_nothing() -> None:
-    found = student.ratio([2.0, 2.0], [1.0, 1.0])
+    found = confidence.ratio([2.0, 2.0], [1.0, 1.0])
     assert (found.value, found.low, found.high) == pytest.approx((2, 2, 2))
 
 
 def test_a_fall_is_told_where_it_is_sure() -> None:
-    assert student.fall([100, 99, 98, 99, 97, 96, 95, 94, 95, 93]) == pytest.approx(
+    assert confidence.fall([100, 99, 98, 99, 97, 96, 95, 94, 95, 93]) == pytest.approx(
         0.0745, abs=1e-4
     )
-    assert student.fall([100, 98, 101, 99, 100, 101, 99, 100]) is None
-    assert student.fall([100, 90, 80]) is None
+    assert confidence.fall([100, 98, 101, 99, 100, 101, 99, 100]) is None
+    assert confidence.fall([100, 90, 80]) is None
 
 
 def test_weights_are_those_of_least_squares_and_never_negative() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from runners.errors import NotFound, Refused, SystemFault, UsageError
-from runners.jobs import Job, JobPaths
+from runners.core.errors import NotFound, Refused, SystemFault, UsageError
+from runners.core.job_record import Job, JobPaths
 from runners.scale import measure, study, timeline
-from runners.scale.question import Question, Size
-from runners.scale.running import Work
+from runners.scale.run_study import Work
 from runners.scale.study import Asked, Stand, Standing, StudyPaths
+from runners.scale.study_request import Question, Size
 
 from .scaled import GLOO, leave, question
 

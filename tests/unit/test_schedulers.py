@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan, watch
-from runners.errors import Refused, SystemFault
-from runners.jobs import Job, JobPaths, JobState, Told
-from runners.model import ImageInfo, Refusal, Resources, Site
-from runners.schedulers import SCHEDULERS, allocation, cobalt, pbs, pbs_options, times
-from runners.shell import Result
-from runners.watch import status
+from runners import plan
+from runners.core.errors import Refused, SystemFault
+from runners.core.job_record import Job, JobPaths, JobState, Told
+from runners.core.model import ImageInfo, Refusal, Resources, Site
+from runners.core.shell import Result
+from runners.jobs import job_status
+from runners.jobs.job_status import status
+from runners.schedulers import SCHEDULERS, allocation, cobalt, pbs, pbs_options, time_limits
 
 from . import scripts
 
@@ -41,11 +42,11 @@ def refused(module: str, **asked: object) -> tuple[Refusal, ...]:
     ],
 )
 def test_slurms_times(text: str, seconds: int | None) -> None:
-    assert times.seconds(text) == seconds
+    assert time_limits.seconds(text) == seconds
 
 
 def test_clock() -> None:
-    assert times.clock(217805) == "60:30:05"
+    assert time_limits.clock(217805) == "60:30:05"
 
 
 @pytest.mark.parametrize("scheduler", ["pbs", "cobalt"])
@@ -230,7 +231,7 @@ def test_an_answer_that_is_not_understood_is_waited_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(watch, "SECONDS_BETWEEN_QUESTIONS", 0)
+    monkeypatch.setattr(job_status, "SECONDS_BETWEEN_QUESTIONS", 0)
     answers = [
         json.dumps({"Jobs": {"7.s": {"job_state": "R"}}}),
         "Segmentation fault",
@@ -243,7 +244,7 @@ def test_an_answer_that_is_not_understood_is_waited_over(
     paths = JobPaths(tmp_path / "run")
     paths.root.mkdir()
     job = Job("7.s", "name", "pbs", str(tmp_path / "log"), 1.0)
-    seen = list(watch.until_end(paths, job))
+    seen = list(job_status.until_end(paths, job))
     assert [now.state.name for now in seen] == ["RUNNING", "RUNNING", "COMPLETED"]
     assert seen[1].reason == "PBS's answer was not understood; still waiting"
 

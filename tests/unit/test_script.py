@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan, script
-from runners.jobs import JobPaths
-from runners.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
-from runners.runtimes import apptainer
+from runners import plan
+from runners.core.job_record import JobPaths
+from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
 from runners.schedulers import slurm
+from runners.script import render
+from runners.script.runtimes import apptainer
 
 from . import scripts
 
@@ -52,7 +53,7 @@ def test_each_expected_script_is_of_a_job_and_bash_reads_it() -> None:
 
 def test_rendering_twice_gives_the_same() -> None:
     one = made()
-    assert script.render(one, PATHS, "/w") == script.render(one, PATHS, "/w")
+    assert render.render(one, PATHS, "/w") == render.render(one, PATHS, "/w")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path) -> None:
     folder.mkdir()
     trainer = Trainer("t", None, folder / "it's.py", tuple(HOSTILE))
     env = tuple((f"V{number}", text) for number, text in enumerate(HOSTILE))
-    text = script.render(made(trainer=trainer, env=env), JobPaths(folder), str(folder))
+    text = render.render(made(trainer=trainer, env=env), JobPaths(folder), str(folder))
     argv, seen = run_script(tmp_path, text)
     assert argv[argv.index("--") + 1 :] == [str(folder / "it's.py"), *HOSTILE]
     assert [seen[f"APPTAINERENV_V{number}"] for number in range(len(HOSTILE))] == HOSTILE
@@ -136,7 +137,7 @@ def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path) -> None:
 
 
 def test_the_hosts_python_does_not_leak_in_and_slurms_variables_stay(tmp_path: Path) -> None:
-    text = script.render(made(), JobPaths(tmp_path), str(tmp_path))
+    text = render.render(made(), JobPaths(tmp_path), str(tmp_path))
     # LD_PRELOAD is unset by the same line; setting it here would disturb bash itself.
     leaking = {"PYTHONPATH": "/host", "PYTHONHOME": "/host", "OMP_NUM_THREADS": "7"}
     kept = {"SLURM_PROCID": "0", "PMIX_RANK": "0", "NCCL_DEBUG": "INFO"}
@@ -149,7 +150,7 @@ def test_the_hosts_python_does_not_leak_in_and_slurms_variables_stay(tmp_path: P
 
 
 def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
-    text = script.render(made(), JobPaths(tmp_path), str(tmp_path))
+    text = render.render(made(), JobPaths(tmp_path), str(tmp_path))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "srun").write_text("#!/bin/sh\nexit 82\n")
     (tmp_path / "bin" / "srun").chmod(0o755)
@@ -161,7 +162,7 @@ def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
 def test_mpi_and_gpu_show_in_the_command() -> None:
     image = ImageInfo(IMAGE.path, {"horovod.controllers": "mpi", "pmix.version": "4.2.2"})
     spec = replace(SPEC, resources=Resources(nodes=2, gpus_per_node="4", ntasks_per_node=4))
-    text = script.render(plan.solve(spec, SITE, image), PATHS, "/w")
+    text = render.render(plan.solve(spec, SITE, image), PATHS, "/w")
     assert "srun --mpi=pmix " in text
     assert "apptainer exec --nv " in text
     assert "#SBATCH --gpus-per-node=4" in text
@@ -169,7 +170,7 @@ def test_mpi_and_gpu_show_in_the_command() -> None:
 
 
 def test_valves_land_where_they_belong() -> None:
-    text = script.render(
+    text = render.render(
         made(sbatch_args=("--hold",), srun_args=("--label",), apptainer_args=("--no-home",)),
         PATHS,
         "/w",

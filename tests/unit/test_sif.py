@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from containers import sif
-from runners.errors import NotFound, Refused, UsageError
+from runners.core.errors import NotFound, Refused, UsageError
 from runners.images import local
 
 

@@ -7,10 +7,11 @@ import time
 
 import pytest
 
-from runners import shell, site
-from runners.model import Partition
+from runners.core import shell
+from runners.core.model import Partition
+from runners.core.shell import Result
 from runners.schedulers import slurm_facts
-from runners.shell import Result
+from runners.settings.sites import probe
 
 SINFO = """\
 cpu*|2|32|128000|(null)|x86_64|1-00:00:00|0
@@ -65,7 +66,7 @@ def test_settings() -> None:
     ],
 )
 def test_mpirun(text: str, expected: str) -> None:
-    assert site.parse_mpirun(Result(0, text, "")) == expected
+    assert probe.parse_mpirun(Result(0, text, "")) == expected
 
 
 def test_what_hangs_is_left_out_and_the_rest_is_there() -> None:
@@ -81,4 +82,4 @@ def test_what_hangs_is_left_out_and_the_rest_is_there() -> None:
 
 def test_only_variables_that_matter_are_kept() -> None:
     env = {"NCCL_DEBUG": "INFO", "USER": "ada", "USERNAME": "ada", "SECRET": "x", "OMP_X": "1"}
-    assert site.that_matters(env) == {"NCCL_DEBUG": "INFO", "USER": "ada", "OMP_X": "1"}
+    assert probe.that_matters(env) == {"NCCL_DEBUG": "INFO", "USER": "ada", "OMP_X": "1"}

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from runners import config
-from runners.errors import NotFound, UsageError
-from runners.sites import files, find, lint, load
-from runners.sites.profile import Detect
+from runners.core.errors import NotFound, UsageError
+from runners.core.site_profile import Detect
+from runners.settings import config
+from runners.settings.sites import find, lint, load, profile_files
 
 from .sites import SHIPPED, environment, shipped, write
 
 
-@pytest.mark.parametrize("path", sorted(files.SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(profile_files.SHIPPED.glob("*.toml")), ids=lambda path: path.stem
+)
 def test_shipped_profiles_are_without_fault(path: Path, tmp_path: Path) -> None:
     assert lint.faults(path, environment(tmp_path)) == []
 
@@ -88,7 +90,7 @@ def test_a_users_file_of_the_same_name_wins_and_builds_on_the_shipped_one(tmp_pa
     profile = load.profile("neuron", environment(tmp_path))
     assert profile.launch == {"partition": "amd_a100nv_8", "module": []}
     assert profile.files["launch.module"] == str(path)
-    assert profile.files["launch.partition"] == "runners/sites/neuron.toml"
+    assert profile.files["launch.partition"] == "runners/settings/sites/neuron.toml"
     kinds = {kind.name: kind for kind in profile.nodes}
     assert (kinds["gh200_1"].cpus, kinds["gh200_1"].gpus) == (71, 1)
     assert "launch.module" not in profile.sources

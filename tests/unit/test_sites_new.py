@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from runners import config
 from runners.cli.sites import sites_command
-from runners.errors import Refused, UsageError
-from runners.model import Partition, Site
-from runners.sites import lint, load, new, write
-from runners.sites.write import Fact
+from runners.core.errors import Refused, UsageError
+from runners.core.model import Partition, Site
+from runners.settings import config
+from runners.settings.sites import lint, load, profile_facts, write_profile
+from runners.settings.sites.write_profile import Fact
 
 from .sites import SHIPPED, environment
 from .sites import write as write_file
@@ -33,26 +33,34 @@ SLURM = Site(
     has_slurm=True, runtimes=("apptainer",), cluster_name="kit", partitions=(*KINDS[:3], KINDS[4])
 )
 MACHINES = {
-    "slurm": new.Machine(SLURM, {"SelectType": "select/cons_tres"}, "login1", "/s", KINDS),
-    "linear": new.Machine(SLURM, {"SelectType": "select/linear"}, "login1", ""),
-    "silent slurm": new.Machine(Site(has_slurm=True), {}, "login1", ""),
-    "pbs": new.Machine(Site(has_slurm=False, schedulers=("pbs",)), {}, "Login1.Site", "/s"),
-    "slingshot": new.Machine(SLURM, {}, "login1", "", KINDS, ("slingshot",)),
-    "nothing": new.Machine(Site(has_slurm=False), {}, "laptop", "/home/ada/.cache"),
+    "slurm": profile_facts.Machine(
+        SLURM, {"SelectType": "select/cons_tres"}, "login1", "/s", KINDS
+    ),
+    "linear": profile_facts.Machine(SLURM, {"SelectType": "select/linear"}, "login1", ""),
+    "silent slurm": profile_facts.Machine(Site(has_slurm=True), {}, "login1", ""),
+    "pbs": profile_facts.Machine(
+        Site(has_slurm=False, schedulers=("pbs",)), {}, "Login1.Site", "/s"
+    ),
+    "slingshot": profile_facts.Machine(SLURM, {}, "login1", "", KINDS, ("slingshot",)),
+    "nothing": profile_facts.Machine(Site(has_slurm=False), {}, "laptop", "/home/ada/.cache"),
 }
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_what_a_machine_tells_passes_lint(tmp_path: Path, name: str) -> None:
     machine = MACHINES[name]
-    text = write.profile("a title", new.base(machine), new.facts(machine), TODAY)
+    text = write_profile.profile(
+        "a title", profile_facts.base(machine), profile_facts.facts(machine), TODAY
+    )
     path = write_file(tmp_path, "new", text)
     assert lint.faults(path, environment(tmp_path)) == []
 
 
 def test_what_is_in_it(tmp_path: Path) -> None:
     machine = MACHINES["slurm"]
-    text = write.profile("a title", new.base(machine), new.facts(machine), TODAY)
+    text = write_profile.profile(
+        "a title", profile_facts.base(machine), profile_facts.facts(machine), TODAY
+    )
     write_file(tmp_path, "new", text)
     made = load.profile("new", environment(tmp_path))
     assert made.scheduler == "slurm"
@@ -75,8 +83,8 @@ def test_what_is_in_it(tmp_path: Path) -> None:
 
 def test_without_a_default_partition_one_is_required() -> None:
     partition = Partition("a", 1, 8, 1, (), (), "infinite")
-    machine = new.Machine(Site(has_slurm=True, partitions=(partition,)), {}, "h", "")
-    required = [fact.path for fact in new.facts(machine) if fact.path[0] == "rules"]
+    machine = profile_facts.Machine(Site(has_slurm=True, partitions=(partition,)), {}, "h", "")
+    required = [fact.path for fact in profile_facts.facts(machine) if fact.path[0] == "rules"]
     assert ("rules", "require", "partition", "remedy") in required
 
 
@@ -85,7 +93,7 @@ def test_without_a_default_partition_one_is_required() -> None:
     ["plain", 'quote " and \\', "tab\tline\n", "한글 é", "\x7f", ["a", "b'"], ("t",), 3, True],
 )
 def test_values_come_back_from_the_file(tmp_path: Path, value: Any) -> None:
-    text = write.profile("t", "", [Fact(("env", "a key"), value, "s")], TODAY)
+    text = write_profile.profile("t", "", [Fact(("env", "a key"), value, "s")], TODAY)
     table = config.read_toml(write_file(tmp_path, "p", text))
     assert table["env"]["a key"] == (list(value) if isinstance(value, tuple) else value)
 
@@ -121,7 +129,7 @@ def test_list_where_no_site_is_known(runner: Path) -> None:
 def test_show(runner: Path) -> None:
     shown = json.loads(run("show", "neuron", "--json").stdout)
     values = {row["key"]: row for row in shown["values"]}
-    assert values["scheduler"]["file"] == "runners/sites/slurm.toml"
+    assert values["scheduler"]["file"] == "runners/settings/sites/slurm.toml"
     assert values["launch.partition"]["value"] == "amd_a100nv_8"
     assert all(row["source"] and row["date"] for row in values.values())
     assert "amd_a100nv_8" in run("show", "neuron").stdout
@@ -182,7 +190,7 @@ def test_what_slurm_does_not_tell_is_left_out_and_said(
     runner: Path, monkeypatch: pytest.MonkeyPatch, sinfo: str, told: str
 ) -> None:
     commands(runner, monkeypatch, scontrol=CONFIG, sinfo=sinfo)
-    monkeypatch.setattr("runners.site.SECONDS_TO_ANSWER", 1)
+    monkeypatch.setattr("runners.settings.sites.probe.SECONDS_TO_ANSWER", 1)
     done = run("new")
     assert f"left out: {told}" in done.output
     path = runner / "runner" / "sites" / "kit.toml"
@@ -193,7 +201,7 @@ def test_what_slurm_does_not_tell_is_left_out_and_said(
 
 def test_a_controller_that_hangs_is_said(runner: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands(runner, monkeypatch, scontrol="exec sleep 9")
-    monkeypatch.setattr("runners.sites.here.SECONDS", 0.5)
+    monkeypatch.setattr("runners.settings.sites.detect.SECONDS", 0.5)
     done = run()
     assert done.exit_code == 0
     assert "scontrol did not tell the cluster's name: no answer within" in done.output

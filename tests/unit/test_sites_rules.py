@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runners.model import Trainer
-from runners.sites import adapt, requests, rules
+from runners.core.model import Trainer
+from runners.settings.sites import adapt, node_kinds, rules
 
 from .sites import job, shipped
 
@@ -245,7 +245,7 @@ def test_the_sites_variables() -> None:
 def test_kinds_of_nodes_that_a_job_can_get(
     name: str, asked: dict[str, Any], kinds: list[str]
 ) -> None:
-    assert [kind.name for kind in requests.kinds(job(**asked), shipped(name))] == kinds
+    assert [kind.name for kind in node_kinds.kinds(job(**asked), shipped(name))] == kinds
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_an_image_for_other_machines(
 
 
 def test_a_rule_without_a_source_says_whose_it_is() -> None:
-    from runners.sites import limits
-    from runners.sites.profile import Profile
+    from runners.core.site_profile import Profile
+    from runners.settings.sites import limits
 
     assert limits.because(Profile("x"), "rules.gpu_type") == "the profile of x"

@@ -10,13 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan, script
-from runners.data import script as staging
-from runners.data.stage import copying, image, place
-from runners.data.stage.failure import NotStaged
-from runners.images import lies, mounting
-from runners.jobs import JobPaths
-from runners.model import (
+from runners import plan
+from runners.core.job_record import JobPaths
+from runners.core.model import (
     Dataset,
     ImageInfo,
     JobSpec,
@@ -26,6 +22,11 @@ from runners.model import (
     Site,
     Trainer,
 )
+from runners.images import image_storage, mounting
+from runners.injob import STAGE
+from runners.injob.stage import copying, image, place
+from runners.injob.stage.failure import NotStaged
+from runners.script import render
 
 FACTS = {"horovod.controllers": "gloo", "recipes": "torch_mnist"}
 FILE = ImageInfo(Path("/i/a.sif"), FACTS, size=10**9, offset=49152, filesystem="nfs4")
@@ -97,7 +98,7 @@ def test_without_a_word_nothing_is_staged_and_where_it_would_pay_that_is_said() 
 
 def text(made: Plan) -> str:
     assert made.refusals == ()
-    return script.render(made, JobPaths(Path("/runs/t-1")), "/w")
+    return render.render(made, JobPaths(Path("/runs/t-1")), "/w")
 
 
 def lines(made: Plan) -> list[str]:
@@ -146,7 +147,7 @@ half a line"""
         ("/homesick/a.sif", "ext4"),
         ("/twice/a.sif", "beegfs"),
     ):
-        assert lies.filesystem(Path(path), table) == kind
+        assert image_storage.filesystem(Path(path), table) == kind
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_whether_the_runtime_mounts(
 
 def helper(*words: str) -> tuple[int, str]:
     """Run the helper as a node does; return its exit code and what it said."""
-    command = [sys.executable, str(staging.HELPER), *words]
+    command = [sys.executable, str(STAGE), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     return done.returncode, done.stderr
 

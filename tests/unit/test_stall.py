@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import runners.rank
-from runners import stall
-from runners.readings import Reading
-from runners.stall import Peek
+import runners.injob.rank
+from runners.jobs import stalls
+from runners.jobs.metrics_tail import Reading
+from runners.jobs.stalls import Peek
 
 READING = Reading(step=120, time=1000.0)
 WAITS = Peek(0, "n1", "S", 0.05, 900)
@@ -28,11 +28,11 @@ INSPECTOR = """\
 
 
 def test_a_run_has_stalled_when_its_last_step_is_long_ago() -> None:
-    assert stall.look(READING, 1299.0, 300) is None
-    assert stall.look(None, 9999.0, 300) is None  # it has not begun to make steps
-    found = stall.look(READING, 1303.0, 300)
+    assert stalls.look(READING, 1299.0, 300) is None
+    assert stalls.look(None, 9999.0, 300) is None  # it has not begun to make steps
+    found = stalls.look(READING, 1303.0, 300)
     assert found is not None
-    assert stall.in_words(found).startswith("no step for 5 min 3 s (the last one: 120); no rank")
+    assert stalls.in_words(found).startswith("no step for 5 min 3 s (the last one: 120); no rank")
 
 
 @pytest.mark.parametrize(
@@ -45,27 +45,27 @@ def test_a_run_has_stalled_when_its_last_step_is_long_ago() -> None:
     ],
 )
 def test_the_rank_that_does_something_else_lags(peek: Peek, why: str) -> None:
-    found = stall.look(READING, 1400.0, 300, peeks=[WAITS, peek])
+    found = stalls.look(READING, 1400.0, 300, peeks=[WAITS, peek])
     assert found is not None
     (line,) = found.lags
     assert line.startswith(f"rank 1@n2: {why}")
 
 
 def test_ranks_that_all_wait_alike_are_not_blamed() -> None:
-    assert stall.laggards([WAITS, Peek(1, "n2", "S", 0.05, 880)]) == []
+    assert stalls.laggards([WAITS, Peek(1, "n2", "S", 0.05, 880)]) == []
 
 
 def test_what_horovod_says_of_missing_ranks_is_read() -> None:
     lines = INSPECTOR.splitlines()
-    assert stall.missing(lines) == [1, 3]
-    assert stall.missing(lines[:1]) == []
-    found = stall.look(READING, 1400.0, 300, lines, [WAITS, Peek(1, "n2", "S", 0.0, 900)])
+    assert stalls.missing(lines) == [1, 3]
+    assert stalls.missing(lines[:1]) == []
+    found = stalls.look(READING, 1400.0, 300, lines, [WAITS, Peek(1, "n2", "S", 0.0, 900)])
     assert found is not None
     assert found.lags == ("rank 1@n2: Horovod misses it", "rank 3: Horovod misses it")
 
 
 def test_lines_of_the_nodes_are_read_and_others_passed_over() -> None:
-    assert stall.parse("srun: lua: hello\n1 n2 T 0.00 3\n") == [Peek(1, "n2", "T", 0.0, 3)]
+    assert stalls.parse("srun: lua: hello\n1 n2 T 0.00 3\n") == [Peek(1, "n2", "T", 0.0, 3)]
 
 
 def test_a_node_tells_what_its_ranks_do(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_node_tells_what_its_ranks_do(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import time\nopen('started', 'w').close()\ntime.sleep(60)\n"
     )
-    rank = Path(runners.rank.__file__).parent
+    rank = Path(runners.injob.rank.__file__).parent
     environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
     environment["RUNNER_TASK_JOB"] = "job"
     options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(tmp_path)]
@@ -86,8 +86,8 @@ def test_a_node_tells_what_its_ranks_do(tmp_path: Path) -> None:
             time.sleep(0.02)
         trainer = int(Path(f"/proc/{shim.pid}/task/{shim.pid}/children").read_text())
         os.kill(trainer, signal.SIGSTOP)
-        peek = [sys.executable, str(rank / "peek.py"), str(tmp_path)]
-        (seen,) = stall.parse(subprocess.run(peek, capture_output=True, text=True).stdout)
+        peek = [sys.executable, str(rank / "sample_ranks.py"), str(tmp_path)]
+        (seen,) = stalls.parse(subprocess.run(peek, capture_output=True, text=True).stdout)
         assert (seen.rank, seen.state, seen.wakes) == (0, "T", 0)
     finally:
         shim.kill()

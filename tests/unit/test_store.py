@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from runners.errors import Refused, SystemFault
-from runners.images import lock, prune, roots, store, works
+from runners.core.errors import Refused, SystemFault
+from runners.core.locks import together
+from runners.images import download_dir, gc_roots, images_lock, prune, store
 from runners.images.store import Stored
-from runners.transfer.alone import together
 
 from .test_sif import make_sif
 
@@ -94,9 +94,11 @@ def test_prune_keeps_what_a_name_or_a_lock_needs(images: Path, tmp_path: Path) -
     (images / "built.sif").write_text("mine")
     (images / "sha256-short.sif").write_text("not one of ours")
     store.point("a.sif", named.digest)
-    file = tmp_path / lock.FILE
-    lock.record(file, lock.Entry("b.sif", locked.source, locked.digest, 1, store.now()))
-    roots.hold_lock(file)
+    file = tmp_path / images_lock.FILE
+    images_lock.record(
+        file, images_lock.Entry("b.sif", locked.source, locked.digest, 1, store.now())
+    )
+    gc_roots.hold_lock(file)
     assert prune.prune(dry_run=True).digests == (unused.digest,)
     assert unused.path.exists()
     done = prune.prune(dry_run=False)
@@ -106,14 +108,14 @@ def test_prune_keeps_what_a_name_or_a_lock_needs(images: Path, tmp_path: Path) -
     assert there == sorted(kept)
     file.unlink()
     assert prune.prune(dry_run=False).digests == (locked.digest,)
-    assert list(roots.root().iterdir()) == []
+    assert list(gc_roots.root().iterdir()) == []
 
 
 def test_prune_keeps_what_a_run_needs_until_it_has_ended(images: Path, tmp_path: Path) -> None:
     kept = keep(images, "a")
     run = tmp_path / "runs" / "x-1"
     run.mkdir(parents=True)
-    roots.hold_run(run, kept.digest)
+    gc_roots.hold_run(run, kept.digest)
     assert prune.prune(dry_run=False).digests == ()
     record = '{"id": "1", "name": "x", "scheduler": "local", "log": "", "submitted": 0, '
     (run / "job.json").write_text(record + '"state": "COMPLETED"}')
@@ -123,7 +125,7 @@ def test_prune_keeps_what_a_run_needs_until_it_has_ended(images: Path, tmp_path:
 def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
     keep(images, "a")
     with (
-        together(works.everybody(), Silent()),
+        together(download_dir.everybody(), Silent()),
         pytest.raises(Refused, match="a pull is going on"),
     ):
         prune.prune(dry_run=False)
@@ -131,24 +133,24 @@ def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
 
 def test_an_abandoned_folder_is_swept(images: Path) -> None:
     host = socket.gethostname()
-    gone = works.root() / f"k.{host}.4194304"  # above Linux's largest process number
-    alive = works.root() / f"k.{host}.{os.getppid()}"
-    elsewhere = works.root() / "k.other.host.1"
-    old = works.root() / "k.old.host.1"
+    gone = download_dir.root() / f"k.{host}.4194304"  # above Linux's largest process number
+    alive = download_dir.root() / f"k.{host}.{os.getppid()}"
+    elsewhere = download_dir.root() / "k.other.host.1"
+    old = download_dir.root() / "k.old.host.1"
     for folder in (gone, alive, elsewhere, old):
         (folder / "tree" / "closed").mkdir(parents=True)
     (gone / "tree" / "closed" / "file").touch()
     (gone / "tree" / "closed").chmod(0o500)
-    long_ago = time.time() - 2 * works.SECONDS_TO_BE_OLD
+    long_ago = time.time() - 2 * download_dir.SECONDS_TO_BE_OLD
     os.utime(old, (long_ago, long_ago))
-    assert sorted(works.sweep()) == sorted([gone, old])
+    assert sorted(download_dir.sweep()) == sorted([gone, old])
     assert alive.exists()
     assert elsewhere.exists()
 
 
 def _work(number: int) -> tuple[int, int]:
-    with works.workplace("the same", Silent()) as folder:
-        before = len([path for path in works.root().iterdir() if path.is_dir()])
+    with download_dir.workplace("the same", Silent()) as folder:
+        before = len([path for path in download_dir.root().iterdir() if path.is_dir()])
         (folder / "part").touch()
         time.sleep(0.01)
         return number, before
@@ -158,7 +160,7 @@ def _work(number: int) -> tuple[int, int]:
 def test_only_one_works_on_an_image() -> None:
     with multiprocessing.get_context("fork").Pool(8) as pool:
         assert {before for _, before in pool.imap_unordered(_work, range(24))} == {1}
-    assert [path for path in works.root().iterdir() if path.is_dir()] == []
+    assert [path for path in download_dir.root().iterdir() if path.is_dir()] == []
 
 
 @pytest.mark.usefixtures("images")
@@ -171,7 +173,9 @@ def test_a_file_system_without_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with multiprocessing.get_context("fork").Pool(4) as pool:
         assert len(pool.map(_work, range(16))) == 16, "each has a folder of its own"
-    lock.record(tmp_path / lock.FILE, lock.Entry("a.sif", "x", "sha256:" + "0" * 64, 1, ""))
+    images_lock.record(
+        tmp_path / images_lock.FILE, images_lock.Entry("a.sif", "x", "sha256:" + "0" * 64, 1, "")
+    )
 
 
 def test_a_folder_that_cannot_be_written(images: Path, tmp_path: Path) -> None:
@@ -179,6 +183,6 @@ def test_a_folder_that_cannot_be_written(images: Path, tmp_path: Path) -> None:
     images.write_text("a file")
     with (
         pytest.raises(SystemFault, match="cannot write"),
-        together(works.everybody(), Silent()),
+        together(download_dir.everybody(), Silent()),
     ):
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runners.cli import cli
-from runners.errors import UsageError
+from runners.core.errors import UsageError
 
 
 def remedy(*words: str) -> list[str]:

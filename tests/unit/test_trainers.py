@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from runners import trainers
 from runners.cli.info import recipes_command
-from runners.errors import NotFound, UsageError
+from runners.core.errors import NotFound, UsageError
+from runners.settings import trainers
 
 
 def recipes(*words: str) -> Result:

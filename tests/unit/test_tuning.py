@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from runners import config, plan, tuning
-from runners.errors import NotFound, UsageError
-from runners.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
-from runners.tokens import Expanded
-from runners.tuning import Tuning
-from runners.variables import exports
+from runners import plan
+from runners.core import tuning
+from runners.core.errors import NotFound, UsageError
+from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.core.tokens import Expanded
+from runners.core.tuning import Tuning
+from runners.script.environment import exports
+from runners.settings import config
 
 from .scripts import OURS
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ...errors import Refused, UsageError
-from ...transfer import space
+from ...core import disk_space
+from ...core.errors import Refused, UsageError
 from . import cifar, imagenet, mnist, tokens
-from .asked import Asked
+from .request import Asked
 
 __all__ = ["KINDS", "Asked", "write"]
 KINDS = {"mnist": mnist, "cifar10": cifar, "imagenet": imagenet, "tokens": tokens}
@@ -36,7 +36,7 @@ def write(kind: str, folder: Path, asked: Asked) -> None:
             folder.rmdir()
         part.rename(folder)
     except OSError as error:
-        raise space.fault(folder, error) from None
+        raise disk_space.fault(folder, error) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..check.cifar import INNER, PARTS, RECORD
-from .asked import Asked
 from .patterns import Images
+from .request import Asked
 
 
 def write(folder: Path, asked: Asked) -> None:

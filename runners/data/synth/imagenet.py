@@ -11,8 +11,8 @@ import zlib
 from pathlib import Path
 
 from ..check.images import PARTS, PNG
-from .asked import Asked
 from .patterns import Images
+from .request import Asked
 
 
 def write(folder: Path, asked: Asked) -> None:

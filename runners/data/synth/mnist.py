@@ -6,8 +6,8 @@ import struct
 from pathlib import Path
 
 from ..check.mnist import PARTS
-from .asked import Asked
 from .patterns import Images
+from .request import Asked
 
 EDGE = 28
 MOST_CLASSES = 10

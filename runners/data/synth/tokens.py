@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ..check.tokens import FILES, META
-from .asked import Asked
+from .request import Asked
 
 SURE = 0.8  # how often the follower is the one that the token before says
 WIDEST = 2**16  # tokens that a 16-bit number can hold

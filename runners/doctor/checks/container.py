@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...model import Site
+from ...core.model import Site
 from ..facts.container import Container, Run
 from ..finding import FAILURE, OK, WARNING, Finding
 

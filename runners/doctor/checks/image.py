@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ...errors import RunnerError
+from ...core.errors import RunnerError
+from ...core.model import Plan, Refusal, Site
 from ...images.inspect import UNKNOWN, Inspection
-from ...model import Plan, Refusal, Site
-from ...rank.gpu import older
+from ...injob.rank.gpu import older
 from ..finding import FAILURE, OK, WARNING, Finding
 
 SUBJECT = "image"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.job_record import JobState
 from ...explain import culprit, explain
-from ...jobs import JobState
 from .. import job as trial
 from ..facts import transport as words
 from ..finding import FAILURE, OK, WARNING, Finding

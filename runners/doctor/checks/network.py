@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...injob.trial.interfaces import Interface, Port
 from ..facts.network import SECONDS_FOR_A_NAME, Network, fabrics
 from ..finding import OK, WARNING, Finding
-from ..trial.interfaces import Interface, Port
 
 SUBJECT = "network"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...model import Partition, Site
+from ...core.model import Partition, Site
 from ..facts.slurm import Slurm
 from ..finding import FAILURE, OK, WARNING, Finding
 from ..question import Answer

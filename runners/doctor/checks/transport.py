@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from ...injob.trial.interfaces import Interface, Port
 from ..facts.network import Network, fabrics
 from ..facts.transport import RDMA, TCP, Words
 from ..finding import FAILURE, OK, WARNING, Finding
-from ..trial.interfaces import Interface, Port
 from .network import rate, shown, shown_port
 
 SUBJECT = "network of the job"

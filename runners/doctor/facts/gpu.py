@@ -6,7 +6,7 @@ import os
 import shutil
 from dataclasses import dataclass
 
-from ...rank.gpu import driver_version
+from ...injob.rank.gpu import driver_version
 from ..question import Answer, ask
 
 AMD = ("/sys/module/amdgpu/version", "/opt/rocm/.info/version")

@@ -6,9 +6,9 @@ import os
 import socket
 from dataclasses import dataclass
 
+from ...injob.trial import interfaces
+from ...injob.trial.interfaces import Interface, Port
 from ..question import in_time
-from ..trial import interfaces
-from ..trial.interfaces import Interface, Port
 
 SECONDS_FOR_A_NAME = 5.0
 CXI = "/sys/class/cxi"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from containers.space import Volume
 
-from ... import places
+from ...core import places
 from ..question import in_time
 
 SECONDS = 10.0

@@ -18,10 +18,10 @@ import sys
 import time
 from typing import Any
 
-from runners.rank import task
-from runners.rank.rendezvous.session import Session, Setting
-from runners.rank.rendezvous.slots import SIZE
-from runners.rank.task import Task
+from runners.injob.rank import task
+from runners.injob.rank.rendezvous.peer_address import SIZE
+from runners.injob.rank.rendezvous.session import Session, Setting
+from runners.injob.rank.task import Task
 
 PATIENCE = 120.0  # seconds
 LAST_WORDS = 0.5  # seconds for the hub to let everybody go

@@ -1,0 +1,134 @@
+"""Runs that were submitted together: how they stand, waiting for them all, cancelling them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ..core import files, job_record, signals
+from ..core.errors import NotFound
+from ..core.job_record import Job, JobPaths, JobState
+from ..jobs import job_status
+from ..jobs.job_status import Status
+from ..submit import job_array
+from ..submit.job_array import Runs
+from . import exit_codes, printer, status_view
+
+TOLD = 3  # of the runs that failed, so many are told of at length
+REACHED = ("accuracy", "loss", "samples_per_s", "images_per_s", "tokens_per_s")
+
+
+def facts(paths: JobPaths, job: Job) -> dict[str, Any]:
+    """Return what a run is, for programs."""
+    return {"id": job.id, "folder": str(paths.root), "log": job.log, "varied": dict(job.varied)}
+
+
+def wait(runs: Runs, as_json: bool = False, quiet: bool = False) -> int:
+    """Wait for the end of all runs, telling of each; return the first code that is not 0."""
+    last: list[Status] = []
+    try:
+        for now in job_array.until_end(runs):
+            if not (as_json or quiet):
+                _tell(runs, last, now)
+            last = now
+    except KeyboardInterrupt as told:
+        name = runs[0][1].array
+        click.echo(f"\nrunner: left {name}; come back: runner wait {name}; ", err=True, nl=False)
+        click.echo(f"end it: runner cancel {name}", err=True)
+        return signals.code(told)
+    return _ended(runs, last, as_json, quiet)
+
+
+def _tell(runs: Runs, last: Sequence[Status], now: Sequence[Status]) -> None:
+    """Say which runs have ended since the last look, and in which states all of them are."""
+    for place, ((_, job), status) in enumerate(zip(runs, now)):
+        if status.state.ended and not (last and last[place].state.ended):
+            what = f"{job.id} {status_view.varied(job.varied)}".rstrip()
+            click.echo(f"runner: {what}: {printer.describe(status, job.restarts)}", err=True)
+    if not last or summary(last) != summary(now):
+        click.echo(f"runner: {runs[0][1].array}: {summary(now)}", err=True)
+
+
+def summary(statuses: Sequence[Status]) -> str:
+    """Return how many runs are in which state."""
+    counts = Counter(status.state for status in statuses)
+    return ", ".join(f"{counts[state]} {state.value}" for state in JobState if counts[state])
+
+
+def _ended(runs: Runs, statuses: Sequence[Status], as_json: bool, quiet: bool) -> int:
+    codes = [
+        exit_codes.of_job(status, job_record.first_failure(paths))
+        for (paths, _), status in zip(runs, statuses)
+    ]
+    bad = [
+        (run, status)
+        for run, status, code in zip(runs, statuses, codes)
+        if code and status.state != JobState.CANCELLED
+    ]
+    for (paths, job), status in bad[:TOLD]:
+        printer.ending(paths, job, status)
+    if len(bad) > TOLD:
+        name = runs[0][1].array
+        click.echo(f"runner: {len(bad)} runs did not end well; see: runner status {name}", err=True)
+    if as_json:
+        printer.print_json(_results(runs, statuses))
+    elif not quiet:
+        table(runs, statuses)
+    return next((code for code in codes if code), 0)
+
+
+def results(runs: Runs, as_json: bool) -> None:
+    """Print what all runs have reached."""
+    found = status_view.ask(list(runs))
+    if as_json:
+        printer.print_json(_results(runs, found))
+    else:
+        table(runs, found)
+
+
+def _results(runs: Runs, statuses: Sequence[Status]) -> list[dict[str, Any]]:
+    return [
+        {
+            **facts(paths, job),
+            "state": status.state.name,
+            "reason": status.reason,
+            "restarts": status.restart,
+            "exit_code": status.exit_code,
+            "result": files.read_json(paths.result),
+        }
+        for (paths, job), status in zip(runs, statuses)
+    ]
+
+
+def table(runs: Runs, statuses: Sequence[Status]) -> None:
+    """Print a line for each run: what it was asked, how it stands, what it reached."""
+    names = list(dict.fromkeys(name for _, job in runs for name in job.varied))
+    results = [files.read_json(paths.result) or {} for paths, _ in runs]
+    reached = [name for name in REACHED if any(result.get(name) is not None for result in results)]
+    rows = []
+    for (_, job), now, result in zip(runs, statuses, results):
+        own = [status_view.visible(job.varied.get(name, "")) for name in names]
+        ends = [_text(result.get(name)) for name in reached]
+        rows.append([job.id, *own, printer.describe(now, job.restarts), _code(now), *ends])
+    printer.table(rows, ["id", *names, "state", "exit code", *reached])
+
+
+def _code(status: Status) -> str:
+    return "" if status.exit_code is None else str(status.exit_code)
+
+
+def cancel(runs: Runs) -> None:
+    """Cancel what has not ended; a run that has keeps its state. Raises NotFound if all have."""
+    name = runs[0][1].array
+    left = [run for run, now in zip(runs, job_status.statuses(runs)) if not now.state.ended]
+    if not left:
+        raise NotFound(f"all runs of {name} have ended already", remedy=f"runner status {name}")
+    job_array.cancel(left)
+    click.echo(f"{name}: {len(left)} of {len(runs)} runs cancelled", err=True)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)

@@ -1,0 +1,57 @@
+"""Exit codes, and the only place where errors become them.
+
+0 success, 2 wrong usage, 130 interrupted; a job's own code is passed through when waiting.
+Ours start at 80, which the shell, `timeout` and signals leave free; 82 is the shim's, when
+Horovod's world is not the launcher's (rank/gate.py), and so is 89, when a node's NVIDIA driver
+does not fit the image (rank/gpu.py); 90 is the check of the host's MPI in the image
+(hostmpi/mpicheck). 91 is the trainers': stopped early on a signal, with a checkpoint to go on from.
+92 is a node's that could not have data or image on its own disk (data/stage), 93 a node's that
+could not load a module (script). 94 is a session's that has no server to show (inside/serve).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import NotVerified, Refused, RunnerError, UsageError
+from ..core.job_record import JobState
+from ..injob.rank.early_stop import EXIT_STOPPED
+from ..jobs.job_status import Status
+from ..script.render import EXIT_NOT_VERIFIED
+
+FAULT = 1
+USAGE = 2
+REFUSED = 80
+NOT_VERIFIED = EXIT_NOT_VERIFIED
+BY_STATE = {
+    JobState.TIMEOUT: 83,
+    JobState.PREEMPTED: 84,
+    JobState.NODE_FAIL: 85,
+    JobState.CANCELLED: 86,
+    JobState.OUT_OF_MEMORY: 87,
+    JobState.UNKNOWN: 88,
+    JobState.STOPPED: EXIT_STOPPED,
+}
+
+
+def of_error(error: RunnerError) -> int:
+    """Return the exit code of an error."""
+    if isinstance(error, UsageError):
+        return USAGE
+    if isinstance(error, NotVerified):
+        return NOT_VERIFIED
+    return REFUSED if isinstance(error, Refused) else FAULT
+
+
+def of_job(status: Status, failure: dict[str, Any] | None) -> int:
+    """Return the exit code for a job that has ended; `failure` is the record of its first rank.
+
+    That rank's own code comes before the job's: srun reports how it ended the others.
+    """
+    if status.state in BY_STATE:
+        return BY_STATE[status.state]
+    if status.state == JobState.COMPLETED:
+        return 0
+    if failure is not None:
+        return int(failure["exit_code"])
+    return status.exit_code or FAULT

@@ -1,0 +1,127 @@
+"""`runner launch --array` and `--sweep`: many runs by one command."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from ..core import signals
+from ..core.job_record import Job
+from ..core.model import Plan
+from ..images import gc_roots
+from ..schedulers import arrays
+from ..settings import sweep
+from ..settings.sweep import Asked, Variant
+from ..submit import job_array
+from ..submit.job_array import Runs
+from ..submit.launch import Draft, anew
+from . import array_status, printer, status_view
+
+OURS = re.compile(r"--(array|sweep)(=|$)|-a")
+LISTED = 10
+
+
+def launch(made: Plan, asked: Asked, values: dict[str, Any]) -> None:
+    """Submit all runs that were asked for, or print what would be submitted; wait if so asked.
+
+    Of `values`, the command's, `waits` is whether to wait.
+    """
+    if values["dry_run"]:
+        _print(drafts_of(made, asked.variants, sys.argv[1:]), asked.at_once, values["as_json"])
+        return
+    with signals.held():
+        drafts, submitted = anew(lambda: _submit(made, asked))
+        if made.image_digest:
+            for draft in drafts:
+                gc_roots.hold_run(draft.paths.root, made.image_digest)
+        runs = [(draft.paths, job) for draft, job in zip(drafts, submitted)]
+        _announce(made, runs, values)
+    if values["waits"]:
+        sys.exit(array_status.wait(runs, values["as_json"], values["parsable"]))
+
+
+def _submit(made: Plan, asked: Asked) -> tuple[list[Draft], list[Job]]:
+    drafts = drafts_of(made, asked.variants, sys.argv[1:])
+    return drafts, job_array.submit_all(drafts, asked.at_once)
+
+
+def drafts_of(made: Plan, variants: Sequence[Variant], typed: Sequence[str]) -> list[Draft]:
+    """Return a draft for each variant; its words are those that would launch it alone."""
+    plans = [_plan(made, variant) for variant in variants]
+    tasks = [variant.task for variant in variants if variant.task is not None]
+    drafts = job_array.drafts(plans, tasks or None)
+    return [
+        replace(draft, varied=variant.varied, words=_words(typed, variant))
+        for draft, variant in zip(drafts, variants)
+    ]
+
+
+def _plan(made: Plan, variant: Variant) -> Plan:
+    """A task's number is told to the trainer, also where its script is run by hand."""
+    spec = made.spec
+    trainer = replace(spec.trainer, args=(*spec.trainer.args, *variant.args))
+    env = () if variant.task is None else ((sweep.TASK, str(variant.task)),)
+    return replace(made, spec=replace(spec, trainer=trainer, env=(*spec.env, *env)))
+
+
+def _words(typed: Sequence[str], variant: Variant) -> tuple[str, ...]:
+    """Return the words of a launch of this run alone."""
+    split = typed.index("--") if "--" in typed else len(typed)
+    kept: list[str] = []
+    skip = False
+    for word in typed[:split]:
+        ours = OURS.match(word) if not skip else None
+        if not skip and not ours:
+            kept.append(word)
+        skip = bool(ours) and word in ("--array", "--sweep", "-a")
+    if variant.task is not None:
+        kept.insert(1, f"--env={sweep.TASK}={variant.task}")
+    args = (*typed[split + 1 :], *variant.args)
+    return (*kept, "--", *args) if args else tuple(kept)
+
+
+def _print(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:
+    """Print what would be submitted, and the script of the first run; the others have their own."""
+    found = job_array.batches(drafts, at_once)
+    if as_json:
+        listed = [{"folder": str(d.paths.root), "script": d.text} for d in drafts]
+        scripts = [batch.text for batch in found if batch.array]
+        decisions = [vars(decision) for decision in drafts[0].plan.decisions]
+        printer.print_json({"submitted": scripts, "runs": listed, "plan": decisions})
+        return
+    for batch in found:
+        if batch.array:
+            click.echo(f"# ==> {batch.array.script} <==\n{batch.text}")
+    click.echo(f"# ==> {drafts[0].paths.script} <==\n{drafts[0].text}")
+    for draft in drafts[1:]:
+        varied = Variant(None, draft.varied).text or f"{sweep.TASK}={draft.task}"
+        click.echo(f"# ==> {draft.paths.script}: the same with {status_view.visible(varied)} <==")
+
+
+def _announce(made: Plan, runs: Runs, values: dict[str, Any]) -> None:
+    wholes = list(dict.fromkeys(arrays.whole_id(job.scheduler, job.id) for _, job in runs))
+    name = runs[0][1].array or runs[0][0].root.name
+    if values["parsable"]:
+        click.echo("\n".join(wholes))
+    elif values["as_json"]:
+        if not values["waits"]:
+            printer.print_json(
+                {"name": name, "ids": wholes, "runs": [array_status.facts(*run) for run in runs]}
+            )
+    else:
+        click.echo(f"job {', '.join(wholes)} submitted: {len(runs)} runs, {name}", err=True)
+        for paths, job in runs[:LISTED]:
+            click.echo(
+                f"  {job.id}  {paths.root}  {status_view.varied(job.varied)}".rstrip(), err=True
+            )
+        if len(runs) > LISTED:
+            click.echo(f"  ... and {len(runs) - LISTED} more", err=True)
+        for decision in made.decisions:
+            click.echo(f"  {decision.what}: {decision.value} ({decision.reason})", err=True)
+        if not values["waits"]:
+            click.echo(f"next: runner status {name}", err=True)

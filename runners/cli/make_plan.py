@@ -1,0 +1,118 @@
+"""From what was typed to a plan: settings, site and image are brought together and solved."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from .. import plan
+from ..core.model import Dataset, Decision, ImageInfo, Plan, Site, Trainer
+from ..core.site_profile import Profile
+from ..images import image_storage, policy, reference, resolve_local
+from ..plan import execution
+from ..settings import config, request, trainers
+from ..settings.sites import find, probe
+from ..settings.sites import host_mpi as hostmpi
+
+
+def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
+    """Return the plan for what the command line, files and environment ask."""
+    found, preset = trainers.find(trainer, args)
+    return plan_for(found, preset, flags, look_around(flags, preset), dry_run)
+
+
+def plan_for(
+    found: Trainer, preset: config.Layer | None, flags: dict[str, Any], here: Site, dry_run: bool
+) -> Plan:
+    """The same for a trainer that was found, with its preset, on a site that was asked."""
+    settings = config.load(flags, os.environ, preset, here.profile)
+    policies = policy.load(os.environ)
+    runtime = execution.expected(settings.get("runtime"), here)
+    image = _image(settings.get("image"), runtime, dry_run, policies)
+    spec = request.job_spec(settings, image.path, found, _data(settings, here.profile))
+    verdict = policy.decide(policies, image.path)
+    if spec.launcher == "mpirun" or spec.host_mpi:
+        here = replace(here, host_mpi=probe.mpirun())
+    if spec.host_mpi and not (here.profile and here.profile.host_mpi):
+        here = replace(here, host_libraries=hostmpi.libraries())
+    made = plan.solve(
+        spec, _mounts(settings, here, runtime), image_storage.found(_looked_into(image))
+    )
+    decisions = (*made.decisions, *verdict.decisions)
+    made = replace(made, decisions=decisions, verified_digest=verdict.digest)
+    return _waiting(made) if spec.resources.dependency and not made.refusals else made
+
+
+def _waiting(made: Plan) -> Plan:
+    """Put the numbers of jobs where the dependency names runs of ours."""
+    from ..jobs import job_status
+    from ..submit import dependency
+
+    spec = made.spec
+    asked = spec.resources.dependency or ""
+    found = dependency.resolve(asked, made.scheduler, spec.runs_dir, job_status.statuses)
+    told = Decision("dependency", found.text or "none", found.reason)
+    resources = replace(spec.resources, dependency=found.text)
+    decisions = (*made.decisions, told)
+    return replace(made, spec=replace(spec, resources=resources), decisions=decisions)
+
+
+def look_around(flags: dict[str, Any], preset: config.Layer | None) -> Site:
+    """Return what this machine offers, with the profile of the site that it belongs to."""
+    here = probe.probe()
+    name = config.load(flags, os.environ, preset).get("site")
+    host = socket.gethostname()
+    return replace(here, profile=find.find(name, here.cluster_name, host, os.environ))
+
+
+def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:
+    """Ask the runtime whether it mounts images, where the plan depends on it."""
+    if settings.get("stage-image") != "auto" or runtime not in (*here.runtimes, here.runtime):
+        return here
+    from ..images import mounting
+
+    return replace(here, unpacks=mounting.why_not(runtime))
+
+
+def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ...]:
+    """Find the datasets; they are measured only where the plan depends on it."""
+    texts = settings.get("data")
+    if not texts:
+        return ()
+    from ..data import find as datasets
+    from ..data import folder_size
+
+    found = datasets.all_of(texts, profile, os.environ)
+    auto = settings.get("stage-data") == "auto"
+    return tuple(map(folder_size.measured, found)) if auto else found
+
+
+def _looked_into(image: ImageInfo) -> ImageInfo:
+    """Look into an image that is not ours, and say so, since it takes seconds the first time."""
+    if image.ours or not image.path.exists():
+        return image
+    from ..images import facts  # 20 ms that a launch of an image of ours need not pay
+
+    return facts.found(image, lambda text: click.echo(f"runner: {text}", err=True))
+
+
+def _image(
+    name: str | None, runtime: str, dry_run: bool, policies: tuple[policy.Policy, ...]
+) -> ImageInfo:
+    """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
+    if runtime not in execution.CONTAINERS:
+        from ..images import runtime_store  # 20 ms that other launches need not pay
+
+        return runtime_store.image(name, runtime, policies)
+    if not name or not reference.is_remote(name):
+        return resolve_local.on_disk(name)
+    from ..images import resolve_uri
+    from . import progress_bar
+
+    known_only = any(rules.known_digests_only for rules in policies)
+    with progress_bar.display() as display:
+        return resolve_uri.image(name, dry_run, known_only, display)

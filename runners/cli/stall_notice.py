@@ -1,0 +1,90 @@
+"""Notices that a job makes no step, and asks its nodes which rank the others wait for."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ..core import shell
+from ..core.errors import RunnerError
+from ..core.job_record import Job, JobPaths, JobState
+from ..jobs import metrics_tail, stalls
+from ..jobs.job_status import Status
+from ..jobs.stalls import Peek, Stall
+from ..schedulers import slurm
+from ..script import launchers
+from ..settings import config
+from ..submit.sessions import steps
+
+SECONDS_BETWEEN_LOOKS = 5.0
+SECONDS_FOR_THE_STEP = 20.0
+TAIL = 2**16  # bytes of the log, in which Horovod may have named the missing ranks
+
+
+class Stalls:
+    """Looks now and then at a job that is followed; says each stall once, and that it is over."""
+
+    def __init__(self, paths: JobPaths, job: Job, after: int | None) -> None:
+        self.paths, self.job = paths, job
+        self.limit = limit(after)
+        self.looked = 0.0
+        self.told: int | None = None  # the step at which it stalled
+
+    def news(self, now: Status) -> str:
+        """Return what there is to say, "" mostly."""
+        due = time.monotonic() - self.looked >= SECONDS_BETWEEN_LOOKS
+        if now.state != JobState.RUNNING or not due:
+            return ""
+        self.looked = time.monotonic()
+        reading = metrics_tail.last(self.paths)
+        if reading and self.told is not None and reading.step > self.told:
+            self.told = None
+            return f"it goes on: step {reading.step}"
+        found = stalls.look(reading, time.time(), self.limit)
+        if found is None or found.step == self.told:
+            return ""
+        self.told = found.step
+        return stalls.in_words(of_job(self.paths, self.job, self.limit) or found)
+
+
+def limit(after: int | None = None) -> float:
+    """Return after how many seconds without a step a job has stalled: a flag's, or a setting."""
+    return float(after or config.load({}, os.environ).get("stall-after") or stalls.SECONDS)
+
+
+def of_job(paths: JobPaths, job: Job, after: float | None = None) -> Stall | None:
+    """Return the stall of a job that runs, with who lags; None if it has none."""
+    reading, seconds = metrics_tail.last(paths), after or limit()
+    if stalls.look(reading, time.time(), seconds) is None:
+        return None
+    return stalls.look(reading, time.time(), seconds, _tail(job.log), _peeks(paths, job))
+
+
+def _peeks(paths: JobPaths, job: Job) -> list[Peek]:
+    """Ask each node in a step beside the ranks; nothing where that cannot be had in time.
+
+    By the host's Python: to start a container may be what does not work any more.
+    """
+    script = str(paths.code / "rank/sample_ranks.py")
+    command = ["python3", script, str(paths.root)]
+    try:
+        if job.scheduler == "local":
+            return stalls.parse(shell.run(command, timeout=SECONDS_FOR_THE_STEP).out)
+        if job.scheduler != "slurm":
+            return []
+        there = steps.of_slurm(job.id)
+        where = [f"--jobid={there.number}", f"--nodelist={','.join(there.nodes)}"]
+        step = [*launchers.step(len(there.nodes)), *where, *command]
+        answer = shell.run(step, slurm.scrubbed(os.environ), timeout=SECONDS_FOR_THE_STEP)
+        return stalls.parse(answer.out)
+    except RunnerError:  # what is known without it is said
+        return []
+
+
+def _tail(log: str) -> list[str]:
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            return file.read().decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,55 @@
+"""`runner status` and `runner list`: how runs stand, once or as it changes."""
+
+from __future__ import annotations
+
+import click
+
+from ..core import job_record
+from ..jobs import find
+from . import live_table, printer, run_arguments, status_view
+
+
+@click.command(
+    "status", context_settings=run_arguments.HELP, epilog="Example: runner status --watch 42"
+)
+@run_arguments.of_a_job
+@click.option("--watch", "goes_on", is_flag=True, help="go on until it has ended")
+@run_arguments.as_json
+def status_command(job: str | None, runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
+    """Show how JOB stands: a number, a run's name or folder; the last run by default."""
+    meant = find.find_all(job, run_arguments.folder(runs_dir))
+    if goes_on:
+        _not_json(as_json)
+        live_table.until_all_ended(lambda: [(paths, job_record.load(paths)) for paths, _ in meant])
+    elif len(meant) > 1:
+        _print(meant, as_json)
+    else:
+        facts = status_view.of_one(*meant[0])
+        printer.print_json(facts) if as_json else printer.result_table(status_view.in_words(facts))
+
+
+@click.command("list", context_settings=run_arguments.HELP, epilog="Example: runner list --watch")
+@run_arguments.of_runs
+@click.option("--watch", "goes_on", is_flag=True, help="go on until all have ended")
+@run_arguments.as_json
+def list_command(runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
+    """List the runs, oldest first."""
+    folder = run_arguments.folder(runs_dir)
+    if goes_on:
+        _not_json(as_json)
+        live_table.until_all_ended(lambda: find.all_runs(folder))
+    else:
+        _print(find.all_runs(folder), as_json)
+
+
+def _not_json(as_json: bool) -> None:
+    if as_json:
+        raise click.UsageError("--watch is for eyes; for a program ask again: --json")
+
+
+def _print(meant: list[status_view.Run], as_json: bool) -> None:
+    rows = status_view.of_all(meant)
+    if as_json:
+        printer.print_json(rows)
+    else:
+        printer.table(*status_view.table(rows))

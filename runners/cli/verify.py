@@ -1,0 +1,128 @@
+"""Commands that show, prove and sign an image."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..core.errors import Refused, UsageError
+from ..images import images_lock, local
+from . import exit_codes, printer
+
+if TYPE_CHECKING:
+    from ..images import verify
+
+HELP = {"help_option_names": ["-h", "--help"]}
+
+
+@click.command(
+    "inspect", context_settings=HELP, epilog="Example: runner inspect horovod_cpu.sif --json"
+)
+@click.argument("image")
+@click.option("--sbom", is_flag=True, help="print its bill of materials (CycloneDX) instead")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
+    """Show the facts of IMAGE, a file, a sandbox folder or a name, ours or not.
+
+    Each fact comes from a label, from the file, or from a look inside; or it is unknown.
+    """
+    path = _path(image)
+    if sbom:
+        from ..images import read_sbom
+
+        click.echo(read_sbom.read(path), nl=False)
+        return
+    _show_facts(path, as_json)
+
+
+def _show_facts(path: Path, as_json: bool) -> None:
+    from ..images import inspect
+
+    found = inspect.inspect(path)
+    if as_json:
+        facts = {name: asdict(fact) for name, fact in found.facts.items()}
+        printer.print_json({"image": str(path), "facts": facts})
+    else:
+        rows = [[name, fact.value, fact.source] for name, fact in found.facts.items()]
+        printer.table(rows, ["fact", "value", "from"])
+    if found.problem:
+        click.echo(f"runner: cannot look into it: {found.problem}", err=True)
+
+
+@click.command(
+    "verify", context_settings=HELP, epilog="Example: runner verify horovod_cpu.sif --quick"
+)
+@click.argument("image")
+@click.option("--digest", default="", metavar="sha256:...", help="digest that the file must have")
+@click.option("--quick", is_flag=True, help="leave out what runs in the image")
+@click.option("--online", is_flag=True, help="ask the key server for keys that are not here")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def verify_command(image: str, digest: str, quick: bool, online: bool, as_json: bool) -> None:
+    """Prove IMAGE: signature, digest, labels, check-build, two ranks; exit code 81 if not.
+
+    The digest is compared with --digest and with images.lock of this folder. An image without a
+    signature is "not signed", which fails only where the policy in runner.toml wants one.
+    """
+    from ..images import policy, verify
+
+    if digest and not images_lock.DIGEST.fullmatch(digest):
+        raise UsageError(f"--digest {digest!r} is not sha256: and 64 hexadecimal digits")
+    path, policies = _path(image), policy.load(os.environ)
+    request = verify.Request(path, images_lock.here(), digest, quick, online, policies, _tell)
+    checks = []
+    for check in verify.verify(request):
+        checks.append(check)
+        if not as_json:
+            _show_check(check)
+    failed = any(check.state == verify.FAIL for check in checks)
+    if as_json:
+        lines = [asdict(check) for check in checks]
+        printer.print_json({"image": str(path), "verified": not failed, "checks": lines})
+    sys.exit(exit_codes.NOT_VERIFIED if failed else 0)
+
+
+def _tell(words: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"runner: {words}", err=True)
+
+
+def _show_check(check: verify.Check) -> None:
+    first, *more = check.evidence.splitlines() or [""]
+    click.echo(f"{check.state:<12} {check.name:<13} {first}".rstrip())
+    for line in more:
+        click.echo(f"{'':<26} {line}")
+    if check.remedy:
+        click.echo(f"{'':<26} try: {check.remedy}")
+
+
+@click.command(
+    "sign", context_settings=HELP, epilog="Example: runner sign my.sif --key 1BE313B9AE772BB5"
+)
+@click.argument("image")
+@click.option("--key", default="", metavar="FINGERPRINT", help="key, if you have more than one")
+def sign_command(image: str, key: str) -> None:
+    """Sign IMAGE with a PGP key of yours; Apptainer asks for the passphrase.
+
+    The key is made once: apptainer key newpair. Others need its public part: apptainer key export.
+    """
+    from ..images import digest_cache, sign, signature
+
+    path = _path(image)
+    found = sign.sign(path, key)
+    click.echo(f"{path} is signed by {', '.join(map(signature.named, found.signers))}")
+    click.echo(f"digest: {digest_cache.digest(path)}")
+
+
+def _path(name: str) -> Path:
+    """Return the file that a launch would take; a file that is no whole image as it is."""
+    from ..images import resolve_local
+
+    try:
+        return resolve_local.on_disk(name).path
+    except Refused:
+        return local.find(name)

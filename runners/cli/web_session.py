@@ -1,0 +1,176 @@
+"""A session in the browser: submits it, says where it answers, stays until it ends."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Callable
+
+import click
+
+from ..core import places
+from ..core.errors import UsageError
+from ..core.job_record import Job, JobPaths, JobState
+from ..core.model import Site
+from ..images import gc_roots
+from ..injob.serve import EXIT_NOT_SERVED, answers
+from ..jobs import job_status
+from ..jobs.job_status import Status
+from ..schedulers.names import HERE
+from ..submit import launch
+from ..submit.launch import Draft
+from ..submit.sessions import private_folder, session, tunnel
+from ..submit.sessions.private_folder import Address
+from . import exit_codes, follow, make_plan, printer, sessions
+from .sessions import Prepared
+
+SECONDS_TO_BE_REACHED = 10.0
+TITLES = {"jupyter": "JupyterLab", "tensorboard": "TensorBoard"}
+LAST_LINES = 10
+
+
+def of_sessions(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a session in the browser."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="print JSON once it answers, and end"),
+        click.option("--dry-run", "--dryrun", is_flag=True, help="print the script and stop"),
+        click.option(
+            "--loopback",
+            is_flag=True,
+            help="answer on the node itself only; the tunnel then needs ssh to the node",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def draft(ready: Prepared, server: str, folder: str, loopback: bool) -> Draft:
+    """Return the job that serves `folder`."""
+    towards = "" if loopback or ready.plan.scheduler in HERE else socket.gethostname()
+    text = session.served(ready.plan, ready.paths, ready.cwd, server, folder, towards)
+    return ready.draft(text, private=True)
+
+
+def submitted(draft: Draft, as_json: bool) -> Job:
+    """Submit, and say so."""
+    job = launch.submit(draft)
+    if draft.plan.image_digest:
+        gc_roots.hold_run(draft.paths.root, draft.plan.image_digest)
+    if not as_json:
+        sessions.told(draft, job)
+    return job
+
+
+def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) -> int:
+    """Stay with a session until it ends, or the user leaves it; return the exit code."""
+    visit = Visit(paths, job, site, server, as_json)
+    back = f"runner {server} {sessions.own_folder(paths)}"
+    status = follow.attended(paths, job, visit.to_the_end, back)
+    if status is None:
+        return follow.INTERRUPTED
+    if not status.state.ended:
+        return 0
+    code = exit_codes.of_job(status, None)
+    if not visit.way:
+        _show_log(job)
+        if code != EXIT_NOT_SERVED:
+            return printer.ending(paths, job, status)
+    how = f"{printer.describe(status)}, exit code {code}" if code else printer.describe(status)
+    click.echo(f"runner: job {job.id} ended: {how}", err=True)
+    return code
+
+
+def back(paths: JobPaths, job: Job, flags: dict[str, Any], server: str, as_json: bool) -> int:
+    """Come back to a session; raise UsageError for a run that is none."""
+    if not paths.private.is_dir():
+        raise UsageError(
+            f"{paths.root.name} is no session of {TITLES[server]}",
+            "a command in the container of a running job has another name",
+            f"runner exec {sessions.own_folder(paths)} -- COMMAND",
+        )
+    return attend(paths, job, make_plan.look_around(flags, None), server, as_json)
+
+
+def _show_log(job: Job) -> None:
+    """Show the last lines of the log of a session that never answered."""
+    log = Path(job.log)
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    for line in text.splitlines()[-LAST_LINES:]:
+        click.echo(f"  {line}", err=True)
+
+
+class Visit:
+    """What has been told of a session so far, so that one can go on after an interruption."""
+
+    def __init__(self, paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) -> None:
+        self.paths, self.job, self.title, self.as_json = paths, job, TITLES[server], as_json
+        self.login = (site.profile.login if site.profile else "") or socket.getfqdn()
+        self.told = ""
+        self.way: tunnel.Way | None = None
+
+    def to_the_end(self) -> Status:
+        """Say how the job stands, then where it answers; return its last state.
+
+        A program that wants JSON has it, and the state, as soon as the session answers.
+        """
+        for now in job_status.until_end(self.paths, self.job):
+            self._tell(now)
+            if self.way is None and now.state == JobState.RUNNING:
+                found = private_folder.address(self.paths)
+                if found:
+                    self._arrived(found, now)
+            if self.way and self.as_json:
+                break
+        return now
+
+    def _tell(self, now: Status) -> None:
+        text = f"runner: job {self.job.id}: {printer.describe(now)}"
+        if now.state == JobState.PENDING:
+            text += f"; {follow.beside(self.job, now)}" if now.start else ""
+        if text != self.told and self.way is None:
+            click.echo(text, err=True)
+        self.told = text
+
+    def _arrived(self, found: Address, now: Status) -> None:
+        token = private_folder.token(self.paths)
+        here = self.job.scheduler in HERE
+        self.way = tunnel.way(found, token, self.login, places.user(), here)
+        reached = found.loopback or _reached(found, token)
+        if not reached:
+            self._unreachable(found)
+        kept = private_folder.keep(self.paths, self.way.told())
+        if self.as_json:
+            facts = {"id": self.job.id, "folder": str(self.paths.root), **asdict(found)}
+            printer.print_json({**facts, **asdict(self.way), "token": token, "reached": reached})
+        else:
+            self._print(found, now, kept)
+
+    def _print(self, found: Address, now: Status, kept: str) -> None:
+        assert self.way is not None  # the caller has just found it
+        left = follow.beside(self.job, now).partition(", ")[2]
+        click.echo(f"{self.title} answers on {found.host}" + (f", {left}" if left else ""))
+        if self.way.ssh:
+            click.echo(f"on your own machine: {self.way.ssh}")
+        click.echo(f"open there:          {self.way.url}")
+        click.echo(f"(also in {kept}, for your eyes only)", err=True)
+
+    def _unreachable(self, found: Address) -> None:
+        click.echo(
+            f"runner: warning: {found.host} answers itself, and not to this machine: "
+            f"{found.address}, port {found.port}, is not reached; a firewall?\n"
+            f"  try: --loopback, where ssh to {found.host} is allowed",
+            err=True,
+        )
+
+
+def _reached(found: Address, token: str) -> bool:
+    """Whether the session answers to this machine, from where the tunnel will come."""
+    deadline = time.monotonic() + SECONDS_TO_BE_REACHED
+    while True:
+        if answers.status(found.address, found.port, found.page, token) == 200:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)

@@ -1,0 +1,102 @@
+"""HTTP with the standard library: proxies and SSL_CERT_FILE as the environment has them.
+
+The standard library reads http_proxy, https_proxy and no_proxy, and OpenSSL reads SSL_CERT_FILE and
+SSL_CERT_DIR, so there is nothing to set here. It follows redirects, to another server without the
+credentials (they are added as an unredirected header), and here never from https to http.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from email.message import Message
+from http.client import HTTPException, HTTPResponse
+from typing import IO, cast
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import (
+    HTTPRedirectHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
+
+from .errors import NotVerified, Refused, RunnerError, SystemFault
+from .hosts import is_loopback
+
+SECONDS = 30.0  # without a byte
+AGENT = "horovod-runner"
+
+
+class _Redirects(HTTPRedirectHandler):
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> Request | None:
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            host = urlsplit(newurl).netloc
+            raise Refused(f"{req.host} sends us to {host} without encryption; not followed")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
+
+
+def send(url: str, headers: dict[str, str] | None = None, secret: str = "") -> HTTPResponse:
+    """Return the open answer; `secret` is an Authorization header, for this server alone.
+
+    Raises HTTPError for the server to be understood by the caller, and a RunnerError with the next
+    command when no server answers at all.
+    """
+    request = Request(url, headers={"User-Agent": AGENT, **(headers or {})})
+    if secret:
+        request.add_unredirected_header("Authorization", secret)
+    try:
+        return cast(HTTPResponse, _opener(url).open(request, timeout=SECONDS))
+    except HTTPError:
+        raise
+    except URLError as error:
+        raise unreachable(url, error.reason) from None
+    except (OSError, HTTPException) as error:
+        raise unreachable(url, error) from None
+
+
+def _opener(url: str) -> OpenerDirector:
+    """Never a proxy for this machine itself: the runtime, in Go, has none for it either."""
+    direct = [ProxyHandler({})] if is_loopback(urlsplit(url).netloc) else []
+    return build_opener(_Redirects, *direct)
+
+
+def unreachable(url: str, why: object) -> RunnerError:
+    """Return the error for a server that cannot be talked to."""
+    scheme, host = urlsplit(url)[:2]
+    if isinstance(why, ssl.SSLCertVerificationError):
+        return NotVerified(
+            f"{host} cannot prove who it is",
+            why.verify_message,
+            "SSL_CERT_FILE=/path/of/the/site's/ca.pem runner ...",
+        )
+    if isinstance(why, ssl.SSLError) and _is_plain(why):
+        return Refused(f"{host} does not speak https", _words(why), "--no-https, if you trust it")
+    if isinstance(why, socket.gaierror):
+        return SystemFault(f"there is no server {host}", f"{_words(why)}\n{_proxies()}")
+    if isinstance(why, (TimeoutError, socket.timeout)):
+        return SystemFault(f"{host} did not answer within {SECONDS:.0f} s", _proxies())
+    return SystemFault(
+        f"{host} does not answer",
+        f"{_words(why)}\n{_proxies()}",
+        f"curl -I {scheme}://{host}/, to see the same without runner",
+    )
+
+
+def _is_plain(error: ssl.SSLError) -> bool:
+    """OpenSSL 1.1 and 3 name a server that answers in clear text differently."""
+    return error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+
+
+def _words(error: object) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _proxies() -> str:
+    """Name the proxies' variables that are set; their values may hold a password."""
+    there = [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy")]
+    return f"through the proxy of {', '.join(sorted(there))}" if there else "without a proxy"

@@ -1,0 +1,89 @@
+"""One process at a time, on all machines that share the file system.
+
+flock(2) reaches across machines on NFS (Linux 2.6.12 and newer, as a byte-range lock), GPFS, and on
+Lustre and BeeGFS when they are mounted for it. Mounted with node-local locks only, two login nodes
+may download the same image twice; the files stay right, since each download has a folder of its own
+and gets its name by one rename.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from .errors import Refused, SystemFault
+from .progress import Progress
+
+NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+
+
+@contextmanager
+def alone(path: Path, progress: Progress, busy: str) -> Iterator[None]:
+    """Hold the lock file `path`, waiting for whoever has it; without locks, go on.
+
+    `busy` says of another process what it does meanwhile, such as "pulls the same image".
+    """
+    with _opened(path) as file:
+        if not _taken(file, fcntl.LOCK_EX):
+            progress.say(f"waiting for {_holder(file)}, which {busy}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
+
+
+@contextmanager
+def together(path: Path, progress: Progress) -> Iterator[None]:
+    """Hold `path` beside others who do the same, and against one who wants to be `undisturbed`."""
+    with _opened(path) as file:
+        if not _taken(file, fcntl.LOCK_SH):
+            progress.say("waiting for `runner images prune`")
+            fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
+def undisturbed(path: Path) -> Iterator[None]:
+    """Hold `path` against all who hold it `together`; raise Refused when there are any."""
+    with _opened(path) as file:
+        if not _taken(file, fcntl.LOCK_EX):
+            raise Refused("a pull is going on here", str(path.parent), "again when it has ended")
+        yield
+
+
+def exclusive(file: IO[str]) -> None:
+    """Wait for an open file's lock; do without where the file system has none."""
+    if not _taken(file, fcntl.LOCK_EX):
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise SystemFault(f"cannot write {path}", str(error.strerror)) from None
+
+
+def _taken(file: IO[str], kind: int) -> bool:
+    """Try to take the lock; True too where the file system has none to give."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise SystemFault(f"cannot lock {file.name}", str(error.strerror)) from None
+    return True
+
+
+def _holder(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read(200) or "another process"

@@ -1,0 +1,328 @@
+"""The values that flow through a launch. Frozen; made once; changed with dataclasses.replace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .site_profile import HostMpi, Profile
+from .tuning import Tuning
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What is asked of the scheduler, spelled as Slurm's long options; None is "not asked"."""
+
+    nodes: int = 1
+    ntasks: int | None = None
+    ntasks_per_node: int | None = None
+    cpus_per_task: int | None = None
+    gpus: str | None = None
+    gpus_per_node: str | None = None
+    gpus_per_task: str | None = None
+    gres: str | None = None
+    time: str | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    mem: str | None = None
+    nodelist: str | None = None
+    exclude: str | None = None
+    exclusive: bool = False
+    overcommit: bool = False
+    distribution: str | None = None
+    reservation: str | None = None
+    dependency: str | None = None
+    comment: str | None = None
+
+    @property
+    def tasks(self) -> int:
+        """The number of ranks in all."""
+        if self.ntasks is not None:
+            return self.ntasks
+        return self.nodes * (self.ntasks_per_node or 1)
+
+    @property
+    def wants_gpus(self) -> bool:
+        """Whether any of Slurm's ways to ask for GPUs is used."""
+        asked = self.gpus or self.gpus_per_node or self.gpus_per_task
+        return bool(asked or "gpu" in (self.gres or ""))
+
+
+@dataclass(frozen=True)
+class BindMount:
+    """A host path that appears in the container at `target`, read-only or not.
+
+    With `image_src` the source is a squashfs file, of which that folder appears, such as "/".
+    """
+
+    source: str
+    target: str
+    read_only: bool = False
+    image_src: str = ""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A folder, or a squashfs file, of data for the job. `name` is "" for the only one, at /data.
+
+    `found` says what its name was, "" where the path was given. `size` in bytes and `files` are
+    known where the plan needs them; `at_least` when counting was given up.
+    """
+
+    name: str
+    path: Path
+    squashfs: bool = False
+    found: str = ""
+    size: int = 0
+    files: int = 0
+    at_least: bool = False
+
+    @property
+    def entry(self) -> str:
+        """Its name among the staged ones."""
+        return (self.name or "data") + (".sqsh" if self.squashfs else "")
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """What Python runs: a recipe's module, or a file of the user's, and its arguments.
+
+    `name` is for people and the default job name. `uses_recipes` is about a file that imports what
+    recipes share, as a copy of one does.
+    """
+
+    name: str
+    module: str | None
+    file: Path | None
+    args: tuple[str, ...] = ()
+    requires: str | None = None
+    uses_recipes: bool = False
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What the user asks for, after all sources of settings were merged.
+
+    `signal` is the seconds before the time limit in which the ranks are warned.
+    """
+
+    name: str
+    image: Path
+    trainer: Trainer
+    resources: Resources
+    runs_dir: Path
+    scheduler: str = "auto"
+    runtime: str = "auto"
+    launcher: str = "auto"
+    controller: str = "auto"
+    mpi: str | None = None
+    host_mpi: bool = False
+    cpu_bind: str | None = None
+    interface: str | None = None
+    tuning: Tuning = field(default_factory=Tuning)
+    nv: bool | None = None
+    rocm: bool | None = None
+    data: tuple[Dataset, ...] = ()
+    stage_data: str = "none"
+    stage_image: str = "none"
+    output: str | None = None
+    requeue: bool | None = None
+    requeue_limit: int | None = None
+    signal: int | None = None
+    binds: tuple[BindMount, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    modules: tuple[str, ...] = ()
+    sbatch_args: tuple[str, ...] = ()
+    srun_args: tuple[str, ...] = ()
+    apptainer_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A part of the cluster, as sinfo tells; the counts are those of its smallest node.
+
+    `gpus` has the type ("" where the site gives none) and the number of each kind; `time_limit` is
+    Slurm's text, such as 1-00:00:00; `default` is the one that a job without --partition gets;
+    `disk_mb` is a node's own disk for temporary files, 0 where the site does not say.
+    """
+
+    name: str
+    nodes: int = 0
+    cpus: int = 0
+    memory_mb: int = 0
+    gpus: tuple[tuple[str, int], ...] = ()
+    features: tuple[str, ...] = ()
+    time_limit: str = ""
+    default: bool = False
+    disk_mb: int = 0
+
+
+@dataclass(frozen=True)
+class Site:
+    """What this machine offers, asked once; what could not be found out is empty.
+
+    `mpi_types` are srun's and `mpi_default` the one it takes by itself; `schedulers` are those
+    whose commands are here; `runtimes` likewise, the preferred one first. `driver` is the version
+    of the NVIDIA driver, `glibc` that of the C library, `architecture` is in Go's words, such as
+    amd64. `host_mpi` is flavour and version of the mpirun on the PATH, such as "openmpi 5.0.7".
+    `allocation` is the number of the Slurm job in which this process runs, and `allocated_nodes`
+    its nodes. `cwd` is the current folder; `environment` has the user's variables that matter to
+    a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or were not understood, in
+    words for the user. `profile` is the site's own, None where none is known.
+    `host_libraries` are those of its mpirun, looked for when the job wants them in the image, and
+    `unpacks` why the runtime cannot mount an image but unpacks it at each start, when that matters.
+    """
+
+    has_slurm: bool
+    mpi_types: tuple[str, ...] = ()
+    runtime: str | None = None
+    driver: str = ""
+    glibc: str = ""
+    architecture: str = ""
+    schedulers: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    slurm_version: str = ""
+    mpi_default: str = ""
+    task_plugin: str = ""
+    proctrack: str = ""
+    cluster_name: str = ""
+    partitions: tuple[Partition, ...] = ()
+    host_mpi: str = ""
+    amd: bool = False
+    allocation: str = ""
+    allocated_nodes: int = 0
+    cwd: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    profile: Profile | None = None
+    host_libraries: HostMpi | None = None
+    unpacks: str = ""
+
+
+@dataclass(frozen=True)
+class ImageInfo:
+    """What is known of an image: its labels, and for one that is not ours what was found inside.
+
+    `found` holds facts under the names of our labels; `fact` reads both. A pulled image has the
+    `source` that it came from and the `digest` of its file. The `architecture` is in Go's words,
+    such as amd64; empty if unknown. `problem` says why the image could not be looked into.
+    Of a file, `size` is in bytes, `offset` is where in it the squashfs begins, 0 when there is none
+    to unpack, and `filesystem` is the kind that it lies on, in the kernel's words, such as nfs4.
+    """
+
+    path: Path
+    labels: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    digest: str = ""
+    architecture: str = ""
+    found: dict[str, str] = field(default_factory=dict)
+    problem: str = ""
+    size: int = 0
+    offset: int = 0
+    filesystem: str = ""
+
+    @property
+    def ours(self) -> bool:
+        """Whether its labels tell what is in it."""
+        return "horovod.version" in self.labels
+
+    def fact(self, name: str) -> str:
+        """Return a fact such as "mpi.version", "" when unknown and "none" when not in the image."""
+        return self.labels.get(name) or self.found.get(name, "")
+
+    def how(self, name: str) -> str:
+        """Return what a fact rests on, in words, such as `its label mpi.version is 4.1.4`."""
+        if self.labels.get(name):
+            return f"its label {name} is {self.labels[name]}"
+        if self.found.get(name):
+            return f"looking into it, {name} is {self.found[name]}"
+        return f"{name} is unknown" + (f": {self.problem}" if self.problem else "")
+
+    def listed(self, name: str) -> tuple[str, ...]:
+        """Return a comma-separated fact as a tuple, empty when absent or "none"."""
+        return tuple(part for part in self.fact(name).split(",") if part not in ("", "none"))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One choice of the plan, why, and what that rests on."""
+
+    what: str
+    value: str
+    reason: str
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a plan cannot work. `remedies` are ranked, each an option, or a command to type."""
+
+    what: str
+    evidence: str = ""
+    remedies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the job. What the user has exported wins, unless `forced`.
+
+    `where` is "job" for the batch script, srun and mpirun, "image" for inside the container only.
+    """
+
+    name: str
+    value: str
+    reason: str
+    where: str = "job"
+    forced: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every choice made; `script` turns it into text and nothing else.
+
+    `driver` is the oldest NVIDIA driver for the image, None when it does not say. With `refusals`
+    it cannot work, and is submitted by force only. `data_plane` is nccl, mpi or gloo.
+    `runtime_args` are the site's options for the runtime, `module_use` its folders of modules.
+    `host_mpi` is set where the host's MPI libraries go into the image. With `staged` the data is
+    copied to `stage_root` of each node first, to the job's own scratch where that is empty; with
+    `image_form` the image is too, as a "file", or as a "folder" unpacked from `image_offset` on.
+    The ranks are warned `warning` seconds before the time limit, None is not at all; `restarts`
+    are those that the job may have, beside which Slurm may restart preempted ones itself.
+    """
+
+    spec: JobSpec
+    scheduler: str
+    runtime: str
+    launcher: str
+    controller: str
+    mpi: str | None
+    nv: bool
+    brings_recipe: bool
+    binds: tuple[BindMount, ...]
+    decisions: tuple[Decision, ...]
+    image_digest: str = ""
+    verified_digest: str = ""
+    driver: str | None = None
+    rocm: bool = False
+    data_plane: str = ""
+    cpu_bind: str | None = None
+    variables: tuple[Variable, ...] = ()
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    runtime_args: tuple[str, ...] = ()
+    module_use: tuple[str, ...] = ()
+    host_mpi: HostMpi | None = None
+    staged: bool = False
+    image_form: str = ""
+    image_offset: int = 0
+    stage_root: str = ""
+    warning: int | None = None
+    restarts: int = 0
+    slurm_restarts_preempted: bool = False
+
+    @property
+    def stages(self) -> bool:
+        """Whether anything goes to the nodes' own disks first."""
+        return self.staged or bool(self.image_form)

@@ -1,0 +1,244 @@
+"""The one door to other programs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Callable
+
+from .errors import SystemFault
+from .signals import Interrupted
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+SECONDS_TO_END = 10.0
+
+
+class NoAnswer(SystemFault):
+    """A program was ended because it took too long; what it did before is not known.
+
+    What it had said is the evidence.
+    """
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a program answered: exit code and its two outputs as text."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    timeout: float = 60,
+    stdin: str | None = None,
+    apart: bool = False,
+) -> Result:
+    """Run `argv`, for `timeout` seconds at most; raise SystemFault if it is absent or hangs.
+
+    What must not be seen in a process list, such as a password, goes through `stdin`. What runs
+    `apart` the terminal's Ctrl-C does not reach.
+    """
+    try:
+        done = subprocess.run(
+            argv,
+            env=env,
+            timeout=timeout,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            start_new_session=apart,
+        )
+    except FileNotFoundError:
+        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+    except subprocess.TimeoutExpired as late:
+        said = (late.stderr or b"").decode(errors="replace")  # bytes, whatever was asked for
+        raise NoAnswer(f"{argv[0]} did not answer within {timeout:.0f} s", said.strip()) from None
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def together(commands: Sequence[Sequence[str]], timeout: float) -> list[Result]:
+    """Run all commands at once, for `timeout` seconds in all; return their results in order.
+
+    For questions whose answers one can do without: a command that is absent has the code 127, one
+    that hangs is ended and has 124, and `err` says so.
+    """
+    began = time.monotonic()
+    running = [_start_quietly(argv) for argv in commands]
+    return [_result(each, began + timeout, timeout) for each in running]
+
+
+def _start_quietly(argv: Sequence[str]) -> subprocess.Popen[str] | str:
+    pipe, none = subprocess.PIPE, subprocess.DEVNULL
+    try:
+        return subprocess.Popen(
+            argv, stdin=none, stdout=pipe, stderr=pipe, text=True, errors="replace"
+        )
+    except OSError as error:
+        return f"{argv[0]}: {error.strerror}"
+
+
+def _result(process: subprocess.Popen[str] | str, deadline: float, timeout: float) -> Result:
+    if isinstance(process, str):
+        return Result(127, "", process)
+    try:
+        # Even after the deadline there is time to read what a quick command said meanwhile.
+        out, err = process.communicate(timeout=max(0.2, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.kill()  # not waited for: a child of its own may keep the pipes open
+        return Result(124, "", f"no answer within {timeout:.0f} s")
+    return Result(process.returncode, out, err)
+
+
+def ask(argv: Sequence[str]) -> Result:
+    """Run `argv` with our own terminal, so that it can ask; only its stderr is in the result."""
+    try:
+        done = subprocess.run(argv, stderr=subprocess.PIPE, text=True, errors="replace")
+    except FileNotFoundError:
+        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+    return Result(done.returncode, "", done.stderr)
+
+
+def hand_over(argv: Sequence[str], env: Mapping[str, str] | None = None) -> int:
+    """Run `argv` with our own terminal until it ends; return its exit code, as a shell would.
+
+    Raises SystemFault if it is absent.
+    """
+    try:
+        process = subprocess.Popen(argv, env=env)
+    except FileNotFoundError:
+        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+    return _outlived(process, lambda: False)
+
+
+def attend(
+    argv: Sequence[str],
+    inner: int,
+    env: Mapping[str, str],
+    heard: Callable[[str], None],
+    tick: Callable[[], None],
+) -> int:
+    """Run `argv`, of which the last `inner` words are what it starts, with our own terminal.
+
+    What `argv` itself says on stderr goes line by line to `heard`; what it starts has our stderr.
+    `tick` is called about once a second. Returns the exit code; raises SystemFault if it is absent.
+    """
+    ours = os.dup(2)
+    words = ["bash", "-c", f'exec 2>&{ours} {ours}>&-; exec "$0" "$@"', *argv[-inner:]]
+    try:
+        process = subprocess.Popen(
+            [*argv[:-inner], *words], env=env, stderr=subprocess.PIPE, pass_fds=(ours,)
+        )
+    except FileNotFoundError:
+        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+    finally:
+        os.close(ours)
+    assert process.stderr is not None  # it was asked for
+    return _outlived(process, _Words(process.stderr.fileno(), heard, tick).some)
+
+
+def _outlived(process: subprocess.Popen[bytes], step: Callable[[], bool]) -> int:
+    """Call `step` until it returns False, and wait for the end; return the exit code.
+
+    A Ctrl-C reaches the process too, and is its own affair; other signals are passed on to it, and
+    end this command after it.
+    """
+    told: Interrupted | None = None
+    while True:
+        try:
+            if not step():
+                code = process.wait()
+                break
+        except Interrupted as other:
+            told = other
+            process.send_signal(other.code - 128)
+        except KeyboardInterrupt:
+            continue
+    if told:
+        raise told
+    return 128 - code if code < 0 else code
+
+
+class _Words:
+    """What is said in a pipe, line by line."""
+
+    def __init__(self, pipe: int, heard: Callable[[str], None], tick: Callable[[], None]) -> None:
+        self.pipe, self.heard, self.tick, self.rest = pipe, heard, tick, b""
+
+    def some(self) -> bool:
+        """Pass on what comes within a second; False once nothing more will come."""
+        import select
+
+        if not select.select([self.pipe], [], [], 1.0)[0]:
+            self.tick()
+            return True
+        chunk = os.read(self.pipe, 1 << 16)
+        *lines, self.rest = (self.rest + chunk).split(b"\n")
+        for line in lines:
+            self.heard(line.decode("utf-8", "replace"))
+        return bool(chunk)
+
+
+def start(argv: Sequence[str], log: str) -> int:
+    """Start `argv` in a session of its own, output appended to `log`; return its pid."""
+    with open(log, "ab") as output:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return process.pid
+
+
+def watch(
+    argv: Sequence[str], tick: Callable[[], None], env: Mapping[str, str] | None = None
+) -> Result:
+    """Run `argv` for as long as it takes, calling `tick` several times a second.
+
+    Its output, both kinds together, is the result's `out`. It ends when we do, be it by an
+    exception or by SIGKILL. Raises SystemFault if it is absent.
+    """
+    import ctypes
+    import tempfile  # both cost what a dry run need not pay
+
+    libc = ctypes.CDLL(None)
+    with tempfile.TemporaryFile() as log:
+        try:
+            process = subprocess.Popen(
+                argv,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+            )
+        except FileNotFoundError:
+            raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+        code = _until_end(process, tick)
+        log.seek(0)
+        return Result(code, log.read().decode("utf-8", "replace"), "")
+
+
+def _until_end(process: subprocess.Popen[bytes], tick: Callable[[], None]) -> int:
+    try:
+        while True:
+            try:
+                return process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                tick()
+    except BaseException:
+        process.terminate()
+        try:
+            process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise

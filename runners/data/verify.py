@@ -1,0 +1,71 @@
+"""`runner data check`: a dataset against its own headers, and against known checksums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..core import download
+from ..core.errors import NotFound, Refused
+from ..core.progress import Progress
+from . import catalogue, check, manifest, mount, squashfs
+from .check import Report
+
+
+def examine(path: Path, say: Progress) -> Report:
+    """Return what there is to say of a folder or a squashfs file.
+
+    Raises NotFound for a path that is not there, Refused for a file that is no squashfs file or
+    that cannot be mounted here.
+    """
+    report = Report()
+    if path.is_dir():
+        _checksums(path, report, say)
+        check.folder(path, report)
+    elif path.exists():
+        _squashfs(path, report, say)
+    else:
+        raise NotFound(f"there is no {path}")
+    return report
+
+
+def _squashfs(path: Path, report: Report, say: Progress) -> None:
+    try:
+        facts = squashfs.read(path)
+    except Refused as error:
+        report.fault(path.name, error.message + (f": {error.evidence}" if error.evidence else ""))
+        return
+    report.fact("squashfs", f"{facts.inodes} inodes, {facts.size} bytes, {facts.compression}")
+    known = manifest.read(path)
+    if known:
+        _compare(path.parent, known.files, report, say)
+        report.fact("checksums", f"of {manifest.path_of(path).name}")
+    if report.faults:
+        return  # a damaged file system is not to be mounted
+    with mount.mounted(path) as folder:
+        check.folder(folder, report)
+
+
+def _checksums(folder: Path, report: Report, say: Progress) -> None:
+    known = manifest.read(folder)
+    if known:
+        report.fact("checksums", f"of {manifest.FILE}")
+        _compare(folder, known.files, report, say)
+        for name in set(manifest.names(folder)) - set(known.files):
+            report.fault(name, f"not in {manifest.FILE}")
+        return
+    for entry in catalogue.shipped().values():
+        files = {s.name: manifest.File(s.size or 0, s.sha256) for s in entry.files}
+        if all((folder / name).is_file() for name in files):
+            report.fact("checksums", f"of {entry.name}, as published")
+            _compare(folder, files, report, say)
+
+
+def _compare(folder: Path, files: dict[str, manifest.File], report: Report, say: Progress) -> None:
+    for name, known in files.items():
+        path = folder / name
+        if not path.is_file():
+            report.fault(name, "missing")
+        elif path.stat().st_size != known.size:
+            report.fault(name, f"{path.stat().st_size} bytes instead of {known.size}")
+        elif download.digest_of(path, name, say) != f"sha256:{known.sha256}":
+            report.fault(name, f"its SHA-256 is not {known.sha256}")

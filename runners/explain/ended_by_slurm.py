@@ -1,0 +1,192 @@
+"""Jobs that Slurm ended, or could not start: nodes, limits, preemption, cancelling."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from ..core.job_record import JobState
+from ..core.remedy import LEAVE_OUT
+from .model import Certainty, Facts, Finding, Line, Mark, Signature
+from .words import AGAIN, argument
+
+# slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
+CANCELLED = Mark(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")
+NODE = Mark("ode failure on ", r"^srun: error: Node failure on (\S+)")
+NO_LAUNCH = Mark("ask launch for ", r"^srun: error: Task launch for \S+ failed on node (\S+): (.+)")
+# srun gives up at once, or waits and tries again for as long as the job has time
+NO_STEP = Mark("Unable to create step", r"^srun: error: (?!.*already completing)")
+NEVER = Mark("Job step may never run", r"^srun: ")
+WAITS = Mark("step creation temporarily disabled", r"^srun: ")
+STEP = Mark("tep created for ", r"^srun: ")
+# What Slurm says on a node whose clock is off by more than munge's five minutes
+CLOCK = re.compile(r"authentication|credential|Rewound|Expired|Zero Bytes", re.IGNORECASE)
+BY_SIGNAL = re.compile(r"RaisedSignal:(\d+)")
+LAUNCH = re.compile(NO_LAUNCH.pattern)
+EXIT_NOT_STAGED = 92
+
+
+def _ended(
+    facts: Facts, cause: str, fix: str, *evidence: object, because: str = "", host: str = ""
+) -> Finding:
+    """Return what Slurm itself says of the job's end; `host` is the node that it blames."""
+    lines = [*evidence, *[line for line in facts.lines(CANCELLED)[:2] if line not in evidence]]
+    state = f"the scheduler calls the job: {facts.state.value}"
+    because = because or "that is the state in which the scheduler ended it"
+    shown = (state, *lines)
+    return Finding(
+        cause, shown, fix, Certainty.CERTAIN, because, rank=None, host=host or _node(facts)
+    )
+
+
+def _node(facts: Facts) -> str:
+    """Return the node that was lost, where srun names it."""
+    line = next(iter(facts.lines(NODE)), None)
+    found = re.search(NODE.pattern, line.text) if line else None
+    return found[1].rstrip(".,") if found else ""
+
+
+def go_on(facts: Facts) -> str:
+    """Return how to launch it again: from its newest checkpoint, if there is one."""
+    return AGAIN if facts.saved is None else f"-- --resume {facts.paths.root}"
+
+
+def _since(facts: Facts) -> str:
+    return "" if facts.saved is None else f"; the checkpoint of step {facts.saved} is whole"
+
+
+def node_lost(facts: Facts) -> Finding | None:
+    """A node does not answer any more, or was taken out."""
+    if facts.state != JobState.NODE_FAIL and not facts.lines(NODE):
+        return None
+    node = _node(facts) or "a node of the job"
+    cause = f"{node} was lost: it, its network or its slurmd does not answer{_since(facts)}"
+    fix = f"--exclude {node}" if _node(facts) and facts.saved is None else go_on(facts)
+    return _ended(facts, cause, fix, *facts.lines(NODE)[:2])
+
+
+def cannot_launch(facts: Facts) -> Finding | None:
+    """Slurm gave the job a node on which no rank could be started."""
+    lines = facts.lines(NO_LAUNCH)
+    found = LAUNCH.search(lines[0].text) if lines else None
+    if not found:
+        return None
+    node, why = found[1], found[2]
+    cause = f"Slurm could not start the ranks on {node}: {why}"
+    if CLOCK.search(why):
+        cause += "; its clock may differ from the others' by minutes, or its munge key"
+    because = "srun names the node and the reason"
+    return _ended(facts, cause, f"--exclude {node}", *lines[:2], because=because, host=node)
+
+
+def no_step(facts: Facts) -> Finding | None:
+    """The job has its nodes, and srun cannot make a step on them, or waits for what never comes."""
+    lines = [line for mark in (NEVER, NO_STEP, WAITS) for line in facts.lines(mark)[:1]]
+    made = [line.number for line in facts.lines(STEP)]
+    if not lines or any(number > lines[-1].number for number in made):
+        return None
+    why = re.sub(r"^srun: (?:error: )?", "", lines[0].text)
+    cause = f"srun could not start the ranks within the job: {why}"
+    fix = f"scontrol show job {facts.job.id}"
+    if argument(facts, "--sbatch-arg"):
+        fix = f"{LEAVE_OUT}--sbatch-arg"
+    if not facts.state.ended:
+        fix = f"runner cancel {facts.job.id} && {fix}"
+    return _ended(facts, cause, fix, *lines, because="srun says so")
+
+
+def time_limit(facts: Facts) -> Finding | None:
+    """The time limit was reached."""
+    if facts.state != JobState.TIMEOUT:
+        return None
+    asked = argument(facts, "--time") or argument(facts, "-t")
+    limit = f" of {asked}" if asked else ", the partition's,"
+    cause = f"the job reached its time limit{limit} and was ended{_since(facts)}"
+    if facts.saved is not None:
+        return _ended(facts, cause, go_on(facts))
+    return _ended(facts, cause, "--requeue --signal USR1@120 --time HOURS:00:00")
+
+
+def preempted(facts: Facts) -> Finding | None:
+    """A job of a better partition or QOS took its nodes."""
+    if facts.state != JobState.PREEMPTED:
+        return None
+    cause = f"a job with a higher priority took its nodes{_since(facts)}"
+    return _ended(facts, cause, "--requeue")
+
+
+def cancelled(facts: Facts) -> Finding | None:
+    """Somebody cancelled it."""
+    if facts.state != JobState.CANCELLED:
+        return None
+    by = f" by {facts.reason}" if facts.reason.isdigit() else ""
+    return _ended(facts, f"the job was cancelled{by}{_since(facts)}", go_on(facts))
+
+
+def stopped(facts: Facts) -> Finding | None:
+    """The ranks were asked to stop, and saved."""
+    if facts.state != JobState.STOPPED:
+        return None
+    why = f" ({facts.reason})" if facts.reason else ""
+    cause = f"the ranks were asked to stop{why}, saved and ended: no failure{_since(facts)}"
+    return _ended(facts, cause, go_on(facts), because="the ranks left word of it")
+
+
+def not_staged(facts: Facts) -> Finding | None:
+    """A node could not have the data, or the image, on its own disk."""
+    first = facts.first
+    if first is None or first.rank is not None or not first.record:
+        return None
+    if first.record.exit_code != EXIT_NOT_STAGED:
+        return None
+    what = "image" if "image" in first.record.file else "data"
+    return Finding(
+        f"{first.host} could not have the {what} on its own disk: {first.how}",
+        first.evidence,
+        f"--stage-{what} none",
+        Certainty.CERTAIN,
+        "the node recorded it before any rank was started",
+    )
+
+
+def script_killed(facts: Facts) -> Finding | None:
+    """A signal ended the job's script, and its ranks with it."""
+    found = BY_SIGNAL.match(facts.reason)
+    if facts.state != JobState.FAILED or not found:
+        return None
+    number = int(found[1])
+    name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
+    cause = f"the job's script was ended by {name}, and the ranks with it{_since(facts)}"
+    if number != signal.SIGUSR1:
+        return _ended(facts, cause, go_on(facts))
+    because = "it passes SIGUSR1 on to the ranks, which save then, only if the launch asked for it"
+    return _ended(facts, cause, "--signal USR1@120", because=because)
+
+
+def no_word(facts: Facts) -> Finding | None:
+    """The scheduler has forgotten the job, and it left no record."""
+    if facts.state != JobState.UNKNOWN:
+        return None
+    lines: tuple[Line, ...] = facts.log.last[-3:]
+    return Finding(
+        "the scheduler has forgotten the job, and its script could not record its end: it was "
+        "killed, its node was lost, or the run's folder was not to be written",
+        (facts.reason, *lines),
+        f"sacct -j {facts.job.id}",
+        Certainty.UNSURE,
+        "only what the ranks logged is left",
+    )
+
+
+SIGNATURES = (
+    Signature("staging-failed", not_staged),
+    Signature("ranks-not-started", cannot_launch, (NO_LAUNCH,)),
+    Signature("node-lost", node_lost, (NODE, CANCELLED)),
+    Signature("no-step", no_step, (NO_STEP, NEVER, WAITS, STEP), early=True),
+    Signature("time-limit", time_limit),
+    Signature("preempted", preempted),
+    Signature("cancelled", cancelled),
+    Signature("stopped-early", stopped),
+    Signature("script-killed", script_killed),
+    Signature("no-record", no_word),
+)

@@ -1,0 +1,35 @@
+"""The image was written over while its ranks ran: what they had not read yet is another file's."""
+
+from __future__ import annotations
+
+import re
+
+from ..core.job_record import JobState
+from .model import Facts, Finding, Signature
+from .words import AGAIN, likely, who
+
+# What reading from it leads to: a fault of the memory it is mapped to, or files that are not there
+SIGNS = re.compile(
+    r"signal 7 |Bus error|No module named|ImportError|Input/output error|bad marshal data|"
+    r"shared object|invalid ELF|No such file"
+)
+
+
+def overwritten(facts: Facts) -> Finding | None:
+    """The image is newer than the job, and the first rank could not read from it."""
+    first = facts.first
+    if not facts.image_newer or facts.state != JobState.FAILED or first is None:
+        return None
+    if not SIGNS.search(facts.message or first.how):
+        return None
+    return likely(
+        facts,
+        f"the image {facts.image} was written over after the job was submitted, and {who(facts)} "
+        f"could not read what it was before: {first.how}",
+        AGAIN,
+        because="the image is newer than the job; `mv new.sif old.sif` instead of `cp` would have "
+        "left the running ranks the old one",
+    )
+
+
+SIGNATURES = (Signature("image-overwritten", overwritten),)

@@ -1,0 +1,136 @@
+"""What was found out about an image, remembered for as long as the file stays as it is.
+
+Reading a whole image takes seconds, a launch shall not. A file counts as unchanged when its device,
+inode, size, modification and change time are the same: the last cannot be set back by who may
+write the file, as `touch` sets back the modification time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import SystemFault
+
+CHUNK = 4 * 2**20
+# Seconds that a file must have been at rest before its facts are kept. A second change within one
+# tick of the file system's clock leaves no trace, nor does one through memory that a program has
+# mapped, until the kernel writes it back: within 35 s (dirty_expire_centisecs, Linux).
+REST = 60
+
+READS = 3  # of a file that changes meanwhile: a link, or chmod, touches it and not what is in it
+
+Stamp = list[int]
+
+
+def stamp(path: Path) -> Stamp:
+    """Return what changes when the file does."""
+    found = path.stat()
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def at_rest(seen: Stamp, now: float) -> bool:
+    """Tell whether a file with this stamp had been left alone for long enough, `now` in seconds."""
+    return seen[4] / 1e9 + REST < now
+
+
+def digest(path: Path) -> str:
+    """Return the file's digest, "sha256:...", remembered or computed."""
+    known = recall(path, "digest")
+    return str(known) if known else compute_digest(path)
+
+
+def compute_digest(path: Path) -> str:
+    """Read the whole file; remember and return its digest.
+
+    Raises SystemFault when the file cannot be read or changes each of READS times.
+    """
+    try:
+        for _ in range(READS):
+            seen, now = stamp(path), time.time()
+            found = "sha256:" + _sum(path)
+            if stamp(path) == seen:
+                remember(path, seen, now, "digest", found)
+                return found
+    except OSError as error:
+        raise SystemFault(f"cannot read {path}", str(error)) from None
+    what = f"{path} changed while it was read, {READS} times"
+    raise SystemFault(what, remedy=f"ls -l --time-style=full-iso {shlex.quote(str(path))}")
+
+
+def _sum(path: Path) -> str:
+    total, buffer = hashlib.sha256(), memoryview(bytearray(CHUNK))
+    with path.open("rb", buffering=0) as file:
+        while count := file.readinto(buffer):
+            total.update(buffer[:count])
+    return total.hexdigest()
+
+
+def recall(path: Path, name: str) -> Any:
+    """Return a fact that was remembered of the file as it is now, or None."""
+    entry = _read(_place(path))
+    return entry.get(name) if entry.get("stamp") == stamp(path) else None
+
+
+def remember(path: Path, seen: Stamp, began: float, name: str, value: Any) -> None:
+    """Remember a fact of the file that had the stamp `seen` at the time `began`, if at rest."""
+    if not at_rest(seen, began):
+        return
+    place = _place(path)
+    entry = _read(place)
+    if entry.get("stamp") != seen:
+        entry = {"path": str(path), "stamp": seen}
+    _write(place, {**entry, name: value})
+
+
+def recall_content(digest: str) -> dict[str, Any]:
+    """Return what was found inside an image with this digest; empty when nothing was."""
+    return _read(folder() / f"{digest.replace(':', '-')}.json")
+
+
+def remember_content(digest: str, facts: dict[str, Any]) -> None:
+    """Remember what is inside an image with this digest."""
+    _write(folder() / f"{digest.replace(':', '-')}.json", facts)
+
+
+def folder() -> Path:
+    """Return the folder of these small files: the user's own, since the policy trusts them.
+
+    Not on scratch, which may be a group's.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base, "horovod-runner", "images")
+
+
+def _place(path: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
+    return folder() / f"path-{name}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the content; nothing where another user could have written it, or half of it is."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                return {}
+            content = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    # A full or read-only home costs time at the next launch, and nothing else.
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(content, file)
+        new.replace(path)

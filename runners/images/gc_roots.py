@@ -1,0 +1,82 @@
+"""What points to stored images from outside the images folder, so that a prune keeps them.
+
+Each images.lock that a pull wrote, and each run that was launched with a stored image, has a link
+here; one that leads nowhere any more counts for nothing and is removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..core import job_record, places
+from ..core.errors import SystemFault
+from ..core.job_record import JobPaths
+from ..jobs import job_status
+from . import images_lock
+
+LOCK, RUN = "lock", "run"
+
+
+def root() -> Path:
+    """Return the folder of the links."""
+    return places.images() / ".roots"
+
+
+def hold_lock(path: Path) -> None:
+    """Keep the images of an images.lock for as long as it names them."""
+    _hold(LOCK, path)
+
+
+def hold_run(folder: Path, digest: str) -> None:
+    """Keep an image until the run in `folder` has ended.
+
+    In a folder of images that is not ours to write, nor to prune, its owner has to take care.
+    """
+    if os.access(places.images(), os.W_OK):
+        _hold(f"{RUN}-{digest.partition(':')[2]}", folder)
+
+
+def _hold(kind: str, path: Path) -> None:
+    link = root() / f"{kind}.{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
+    try:
+        root().mkdir(parents=True, exist_ok=True)
+        if not link.is_symlink():
+            link.symlink_to(path)
+    except FileExistsError:
+        return  # another process just made the same link
+    except OSError as error:
+        raise SystemFault(f"cannot write {link}", str(error.strerror)) from None
+
+
+def holders(ask: bool) -> Iterator[tuple[str, Path]]:
+    """Yield each held digest with what holds it: an images.lock or a run that has not ended.
+
+    With `ask` the scheduler is asked about runs without a known end; raises SystemFault when it
+    does not answer.
+    """
+    for link in sorted(root().glob("*.*")):
+        target = Path(os.readlink(link))
+        if link.name.startswith(f"{LOCK}."):
+            yield from ((entry.digest, target) for entry in images_lock.read(target))
+        elif _goes_on(target, ask):
+            yield f"sha256:{link.name[len(RUN) + 1 :].partition('.')[0]}", target
+
+
+def _goes_on(folder: Path, ask: bool) -> bool:
+    paths = JobPaths(folder)
+    if not paths.job.is_file():
+        return folder.is_dir()
+    job = job_record.load(paths)
+    if ask:
+        return not job_status.status(paths, job).state.ended
+    return not job.state and job_record.exit_code(paths) is None
+
+
+def sweep() -> None:
+    """Remove the links that lead nowhere."""
+    for link in root().glob("*.*"):
+        if not link.exists():
+            link.unlink()

@@ -1,0 +1,56 @@
+"""How an image's file lies: its size, its squashfs, and the kind of file system that holds it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from containers import sif
+
+from ..core.model import ImageInfo
+
+MOUNTS = Path("/proc/self/mountinfo")
+ESCAPED = re.compile(r"\\([0-7]{3})")
+SQUASHFS = 1  # pkg/sif/descriptor.go: the kind of a partition's file system; 5 is encrypted
+
+
+def found(image: ImageInfo) -> ImageInfo:
+    """Return the image with that; a folder, or what is not here yet, has none of it."""
+    if not image.path.is_file():
+        return image
+    size, mounts = image.path.stat().st_size, MOUNTS.read_text(errors="surrogateescape")
+    kind = filesystem(image.path.resolve(), mounts)
+    return replace(image, size=size, offset=_offset(image.path), filesystem=kind)
+
+
+def _offset(path: Path) -> int:
+    """Return where the squashfs of the image's own system begins, 0 where there is none."""
+    for item in sif.objects(path):
+        if item.type == sif.PARTITION:
+            system, kind, _ = sif.PARTITION_EXTRA.unpack_from(item.extra)
+            if (system, kind) == (SQUASHFS, sif.PRIMARY_SYSTEM):
+                return item.offset
+    return 0
+
+
+def filesystem(path: Path, mountinfo: str) -> str:
+    """Return the kind of file system of a path, such as nfs4; of mounts on one place the last.
+
+    `mountinfo` is what proc(5) describes: the fifth field is the place, and the kind follows " - ".
+    """
+    best, kind = "", ""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        place = ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4])
+        if _within(str(path), place) and len(place) >= len(best):
+            best, kind = place, after.split(" ")[0]
+    return kind
+
+
+def _within(path: str, place: str) -> bool:
+    return path == place or path.startswith(place.rstrip(os.sep) + os.sep)

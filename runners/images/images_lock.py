@@ -1,0 +1,143 @@
+"""`images.lock`: which image was pulled from where, and the digest that it had.
+
+A TOML file of `[[image]]` tables in the project's folder, beside runner.toml, to be committed with
+the project. Pulls write it; `verify` and the policy read it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import SystemFault, UsageError
+from ..core.locks import exclusive
+from ..settings import config
+
+FILE = "images.lock"
+OPTIONAL = "manifest"
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+HEADING = "# Written by `runner pull`: each image, where it came from, and what it was.\n"
+# TOML 1.0, basic strings: the quote, the backslash and control characters need an escape.
+ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One image.
+
+    `source` is the URI as asked, `digest` "sha256:..." of the SIF file, `size` in bytes, `pulled`
+    a UTC time such as 2026-11-21T10:00:00Z. `manifest` is the registry's own digest, not written
+    where there is none: an image made from docker:// comes out different each time it is made.
+    """
+
+    name: str
+    source: str
+    digest: str
+    size: int
+    pulled: str
+    manifest: str = ""
+
+
+def here() -> Path:
+    """Return the path of this folder's images.lock, be it there or not."""
+    return Path.cwd() / FILE
+
+
+def read(path: Path) -> tuple[Entry, ...]:
+    """Return the entries, none where there is no file; raise UsageError for a malformed one."""
+    if not path.exists():
+        return ()
+    content = config.read_toml(path)
+    tables = content.get("image", [])
+    if set(content) - {"image"} or not isinstance(tables, list):
+        raise UsageError(f"{path} may only have tables [[image]]")
+    return tuple(_entry(path, table) for table in tables)
+
+
+def _entry(path: Path, table: Any) -> Entry:
+    names = [field.name for field in fields(Entry)]
+    if not isinstance(table, dict) or {*table, OPTIONAL} != set(names):
+        raise UsageError(f"{path}: each [[image]] has the keys {', '.join(names)}", str(table))
+    for name, value in table.items():
+        wanted = int if name == "size" else str
+        if type(value) is not wanted:
+            raise UsageError(f"{path}: {name} = {value!r} must be of type {wanted.__name__}")
+    if not DIGEST.fullmatch(table["digest"]):
+        raise UsageError(f"{path}: {table['digest']!r} is not sha256: and 64 hexadecimal digits")
+    return Entry(**table)
+
+
+def find(path: Path, name: str) -> Entry | None:
+    """Return the entry of this name, or None."""
+    return next((entry for entry in read(path) if entry.name == name), None)
+
+
+def record(path: Path, entry: Entry) -> None:
+    """Add `entry`, or put it in the place of the one with its name; safe in parallel.
+
+    Raises UsageError for a malformed file, which stays as it is, and SystemFault when the file
+    cannot be written.
+    """
+    try:
+        with _alone(path):
+            others = [other for other in read(path) if other.name != entry.name]
+            _replace(path, text([*others, entry]))
+    except OSError as error:
+        raise SystemFault(f"cannot write {path}", str(error)) from None
+
+
+def text(entries: Iterable[Entry]) -> str:
+    """Return the file's content, ordered by name."""
+    ordered = sorted(entries, key=lambda entry: entry.name)
+    return HEADING + "".join(f"\n[[image]]\n{_table(entry)}" for entry in ordered)
+
+
+def _table(entry: Entry) -> str:
+    values = {key: value for key, value in asdict(entry).items() if value or key != OPTIONAL}
+    return "".join(f"{key} = {_value(value)}\n" for key, value in values.items())
+
+
+def _value(value: int | str) -> str:
+    return str(value) if isinstance(value, int) else f'"{ESCAPED.sub(_escape, value)}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
+
+
+def _replace(path: Path, content: str) -> None:
+    """Write beside it and rename, so that nobody reads half a file. The lock must be held."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        new.write_text(content, encoding="utf-8")
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold a lock on the file while it is rewritten.
+
+    The one before us replaced the file by renaming, so the lock counts only if it is on the file
+    that still has the name.
+    """
+    while True:
+        with path.open("a") as file:
+            exclusive(file)
+            if _same(file.fileno(), path):
+                yield
+                return
+
+
+def _same(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

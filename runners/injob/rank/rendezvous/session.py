@@ -1,0 +1,184 @@
+"""One rank's part in the rendezvous: opened before the fork, served by the parent, joined in the
+child when its trainer calls hvd.init().
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import hostname, interfaces, network
+from ..task import Task
+from . import http_messages, listeners, protocol, secret
+from .connect import Link, connect, endpoints
+from .errors import RendezvousError
+from .membership import Roll
+from .protocol import Frame
+from .server import Hub, Terms
+from .store import MEETING, Store
+
+LONGEST_PAUSE = 1.0  # seconds between two looks for the hub
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How this job's ranks meet: at most for `seconds`, through one of the `wanted` interfaces.
+
+    No interface wanted means the one that leads to rank 0.
+    """
+
+    run_dir: str
+    seconds: float
+    wanted: Sequence[str] = ()
+
+
+class Session:
+    """A task's store, and on rank 0 the hub. Raises RendezvousError and OSError."""
+
+    def __init__(self, task: Task, setting: Setting) -> None:
+        self.task, self.setting = task, setting
+        self.job = f"{task.job} {setting.run_dir}"
+        self.own = interfaces.interfaces()
+        self.named = network.name_leads_to(self.own, socket.gethostname())
+        self.can_rename = False
+        self._see_wanted()
+        self.secret = secret.of_run(setting.run_dir)
+        self.store = Store()
+        self.terms = self._listen() if task.rank == 0 else None
+        self.hub: Hub | None = None  # rank 0's, once it serves
+
+    def _see_wanted(self) -> None:
+        wanted = self.setting.wanted
+        if not wanted or network.chosen(self.own, wanted, ""):
+            return
+        usable = [one for one in self.own if not one.link_only and not one.loopback]
+        there = ", ".join(map(str, usable)) or "none but loopback"
+        raise RendezvousError(
+            f"{self.task.host} has no interface {' or '.join(wanted)} with an address; it has: "
+            f"{there}"
+        )
+
+    def _listen(self) -> Terms:
+        task = self.task
+        first: list[str] = [network.LOOPBACK]
+        more: list[str] = []
+        if not task.one_host:
+            names = [task.host, task.first_host or task.host]
+            others = [host for host in task.hosts if host != task.host][-1:]
+            first, more = network.listening(self.own, names, others, self.setting.wanted)
+        listening = listeners.bind(first, self.job)
+        port = listening[0].getsockname()[1]
+        listeners.publish(self.setting.run_dir, self.job, first + more, port)
+        own = {one.address for one in self.own}
+        return Terms(listening, more, own, self.setting.seconds)
+
+    @property
+    def problem(self) -> str:
+        """Why the ranks did not meet, as the parent knows it; empty when they did."""
+        return self.store.problem
+
+    def serve(self) -> None:
+        """Start to serve, in the parent."""
+        if self.terms is not None:
+            roll = Roll(self.task.size, self.task.hosts)
+            self.hub = Hub(self.terms, self.secret, self.job, roll, _say)
+            self.hub.start()
+        self.store.start(self._find, self._gloo)
+
+    def leave(self) -> None:
+        """Close what only the parent serves, in the child, and prepare for a misleading name."""
+        wanted, one_host = self.setting.wanted, self.task.one_host
+        sure = network.surely_misleading(self.own, self.named, wanted, one_host)
+        # With GPUs not on mere suspicion: nobody has tried what shares memory between them there.
+        doubt = len(network.usable(self.own)) > 1 and not one_host and not _has_gpus()
+        if sure or doubt:
+            self.can_rename = hostname.separate()
+        self.store.sock.close()
+        for door in self.terms.listening if self.terms else ():
+            door.close()
+
+    def join(self) -> dict[str, str]:
+        """Wait in the child until all ranks are here; return Horovod's variables.
+
+        Raises RendezvousError that names the missing ranks.
+        """
+        heard = json.loads(http_messages.get(self.store.port, self.store.prefix + MEETING))
+        if heard["problem"]:
+            raise RendezvousError(heard["problem"])
+        go, interface = heard["go"], heard["gloo"]["interface"]
+        place = {f"HOROVOD_{name.upper()}": str(value) for name, value in go["place"].items()}
+        interface = interface or network.with_address(self.own, go["reached"])
+        self._lead_gloo_to(interface)
+        # Without an interface Gloo takes the address that the host's own name leads to.
+        gloo = {"HOROVOD_GLOO_IFACE": interface} if interface else {}
+        return {**self.store.variables, **place, **gloo}
+
+    def _lead_gloo_to(self, interface: str) -> None:
+        """See to it that this host's name leads to the interface. Raises RendezvousError."""
+        address = network.first_address(self.own, interface)
+        if not network.misleading(self.own, interface, self.named, self.task.one_host):
+            return
+        if self.can_rename:
+            socket.sethostname(address or network.LOOPBACK)
+            return
+        problem = (
+            f"the name of {self.task.host} leads to {self.named or 'no address of it'}, where "
+            f"Horovod's Gloo goes, and not to {interface} ({address})"
+        )
+        if not self.named or self.named.startswith("127."):
+            raise RendezvousError(f"{problem}: correct it in /etc/hosts, or use MPI")
+        _say(f"runner: warning: {problem}")
+
+    def _find(self, asked: socket.socket) -> Link:
+        """Look for the hub until `seconds` after Horovod has asked for it."""
+        task, deadline, pause = self.task, None, 0.05
+        while True:
+            places = endpoints(task.first_host, task.one_host, self.job, self.setting.run_dir)
+            link = connect(places, self.secret, self.job)
+            if link is not None and link.greet(self._hello()):
+                return link
+            if deadline is None and select.select([asked], [], [], 0)[0]:
+                deadline = time.monotonic() + self.setting.seconds
+            if deadline is not None and time.monotonic() > deadline:
+                raise RendezvousError(self._nobody(places))
+            time.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+
+    def _hello(self) -> Frame:
+        task = self.task
+        who = {"rank": task.rank, "size": task.size, "host": task.host}
+        value = json.dumps({**who, "local_rank": task.local_rank})
+        return Frame(protocol.HELLO, value=value.encode())
+
+    def _nobody(self, places: Sequence[tuple[str, int]]) -> str:
+        where = f" on {self.task.first_host}" if self.task.first_host else ""
+        tried = ", ".join(dict.fromkeys(address for address, _ in places))
+        return (
+            f"rank 0{where} did not answer within {self.setting.seconds:.0f} s: it has not "
+            f"started, or no way leads there (tried: {tried or 'no address is known'})"
+        )
+
+    def _gloo(self, link: Link) -> dict[str, str]:
+        """Return Gloo's interface and address; empty where rank 0's host shall decide.
+
+        A link from another host has proven that its interface leads to rank 0. A link within rank
+        0's own host proves nothing: its ranks take the interface that the other hosts reach.
+        """
+        here = link.peer in {one.address for one in self.own}
+        name = "" if here else network.with_address(self.own, link.own)
+        if self.setting.wanted:
+            name = network.chosen(self.own, self.setting.wanted, name)
+        return {"interface": name, "address": network.first_address(self.own, name)}
+
+
+def _has_gpus() -> bool:
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,193 @@
+"""Who am I: the task's place in the job, read from the environment that the launcher made."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from .slurm_nodes import expand_counts, expand_nodes, hosts_of_ranks
+
+
+class TaskError(Exception):
+    """The environment does not say which task this is."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of the job.
+
+    `rank` and `size` are global (0-based, count), `local_*` count tasks of this node, `cross_*`
+    count the nodes that have a task with this local rank. `first_host` runs rank 0, empty when the
+    launcher does not tell; `job` names the job step, alike on all its tasks. `hosts` is the node
+    of each rank as far as the launcher's rules tell, else empty. `launcher` is a key of READERS.
+    """
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    cross_rank: int
+    cross_size: int
+    host: str
+    first_host: str
+    job: str
+    hosts: tuple[str, ...] = ()
+    launcher: str = "srun"
+
+    @property
+    def name(self) -> str:
+        """`rank@host`, as it stands in logs and messages."""
+        return f"{self.rank}@{self.host}"
+
+    @property
+    def one_host(self) -> bool:
+        """Whether all tasks are on this host."""
+        return self.local_size == self.size
+
+
+def read(launcher: str, env: Mapping[str, str]) -> Task:
+    """Return this process's task as `launcher`, a key of READERS, describes it.
+
+    Raises TaskError when a variable that the launcher always sets is absent or not understood.
+    """
+    try:
+        return replace(READERS[launcher](env), launcher=launcher)
+    except KeyError as missing:
+        raise TaskError(
+            f"{missing.args[0]} is not in the environment: {launcher} did not start this process"
+        ) from missing
+    except ValueError as error:
+        raise TaskError(f"what {launcher} set is not understood: {error}") from error
+
+
+def from_srun(env: Mapping[str, str]) -> Task:
+    """Read Slurm's step variables (srun(1), OUTPUT ENVIRONMENT VARIABLES).
+
+    Those of the step come first: it may run on a part of the allocation.
+    """
+    counts = expand_counts(env.get("SLURM_STEP_TASKS_PER_NODE") or env["SLURM_TASKS_PER_NODE"])
+    nodes = expand_nodes(env.get("SLURM_STEP_NODELIST") or env["SLURM_JOB_NODELIST"])
+    rank, node, local_rank = (int(env[f"SLURM_{name}"]) for name in ("PROCID", "NODEID", "LOCALID"))
+    hosts = hosts_of_ranks(env, counts)
+    if hosts and hosts[rank] != nodes[node]:
+        hosts = ()  # a distribution that we do not know
+    return Task(
+        rank=rank,
+        size=int(env.get("SLURM_STEP_NUM_TASKS") or env["SLURM_NTASKS"]),
+        local_rank=local_rank,
+        local_size=counts[node],
+        cross_rank=sum(count > local_rank for count in counts[:node]),
+        cross_size=sum(count > local_rank for count in counts),
+        host=env.get("SLURMD_NODENAME") or socket.gethostname(),
+        first_host=hosts[0] if hosts else nodes[0],
+        job=f"{env['SLURM_JOB_ID']}.{env.get('SLURM_STEP_ID', '0')}",
+        hosts=hosts,
+    )
+
+
+def from_mpirun(env: Mapping[str, str]) -> Task:
+    """Read what Open MPI's mpirun (4 and 5) sets for each process.
+
+    It tells nothing about other nodes than this one: who runs rank 0, and the cross ranks, come
+    from the rendezvous, where all ranks say where they are.
+    """
+    return _from_counts(
+        env,
+        rank=int(env["OMPI_COMM_WORLD_RANK"]),
+        size=int(env["OMPI_COMM_WORLD_SIZE"]),
+        local_rank=int(env["OMPI_COMM_WORLD_LOCAL_RANK"]),
+        local_size=int(env["OMPI_COMM_WORLD_LOCAL_SIZE"]),
+        job=env.get("PMIX_NAMESPACE", "mpirun"),
+    )
+
+
+def from_mpiexec(env: Mapping[str, str]) -> Task:
+    """Read what the mpiexec of HPE's PALS or of MPICH (Hydra, also Intel's) sets.
+
+    PALS: PALS_RANKID, PALS_LOCAL_RANKID, PALS_LOCAL_SIZE, PALS_APID, and PMI_SIZE, as on ALCF's
+    Polaris. Hydra 4.0: PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS. An mpiexec that is
+    Open MPI's is read like its mpirun.
+    """
+    if "OMPI_COMM_WORLD_RANK" in env:
+        return from_mpirun(env)
+    return _from_counts(
+        env,
+        rank=int(_first(env, "PALS_RANKID", "PMI_RANK")),
+        size=int(_first(env, "PALS_SIZE", "PMI_SIZE")),
+        local_rank=int(_first(env, "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "MPI_LOCALRANKID")),
+        local_size=int(_first(env, "PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE", "MPI_LOCALNRANKS")),
+        job=env.get("PALS_APID", "mpiexec"),
+    )
+
+
+def _first(env: Mapping[str, str], *names: str) -> str:
+    """Return the first of these variables that is there; KeyError names the last."""
+    for name in names[:-1]:
+        if name in env:
+            return env[name]
+    return env[names[-1]]
+
+
+def _from_counts(
+    env: Mapping[str, str], *, rank: int, size: int, local_rank: int, local_size: int, job: str
+) -> Task:
+    """Complete a place whose other nodes are not known: as if all had as many tasks as this one."""
+    host = env.get("SLURMD_NODENAME") or socket.gethostname()
+    return Task(
+        rank=rank,
+        size=size,
+        local_rank=local_rank,
+        local_size=local_size,
+        cross_rank=rank // local_size,
+        cross_size=-(-size // local_size),
+        host=host,
+        first_host=host if rank == 0 or local_size == size else _first_of_allocation(env),
+        job=job,
+    )
+
+
+def _first_of_allocation(env: Mapping[str, str]) -> str:
+    """Return where rank 0 usually is, and the rendezvous looks first; empty when nothing tells."""
+    if "SLURM_JOB_NODELIST" in env:
+        return expand_nodes(env["SLURM_JOB_NODELIST"])[0]
+    file = env.get("PBS_NODEFILE", "")
+    if not os.path.exists(file):  # PBS keeps it on the first node, and containers may not show it
+        return ""
+    with open(file, encoding="utf-8") as lines:
+        return lines.readline().strip()
+
+
+def from_horovodrun(env: Mapping[str, str]) -> Task:
+    """Read what horovodrun sets with Gloo; with MPI it is the MPI's own launcher that starts us."""
+    if "HOROVOD_RANK" not in env and {"OMPI_COMM_WORLD_RANK", "PMI_RANK"} & set(env):
+        return from_mpiexec(env)
+    host = socket.gethostname()
+    return Task(
+        rank=int(env["HOROVOD_RANK"]),
+        size=int(env["HOROVOD_SIZE"]),
+        local_rank=int(env["HOROVOD_LOCAL_RANK"]),
+        local_size=int(env["HOROVOD_LOCAL_SIZE"]),
+        cross_rank=int(env["HOROVOD_CROSS_RANK"]),
+        cross_size=int(env["HOROVOD_CROSS_SIZE"]),
+        host=host,
+        first_host=host,
+        job="horovodrun",
+    )
+
+
+def from_local(env: Mapping[str, str]) -> Task:
+    """Read what `local.py` sets: all tasks on this host."""
+    rank, size = int(env["RUNNER_TASK_RANK"]), int(env["RUNNER_TASK_COUNT"])
+    host = socket.gethostname()
+    return Task(rank, size, rank, size, 0, 1, host, host, env["RUNNER_TASK_JOB"], (host,) * size)
+
+
+READERS = {
+    "srun": from_srun,
+    "mpirun": from_mpirun,
+    "mpiexec": from_mpiexec,
+    "horovodrun": from_horovodrun,
+    "local": from_local,
+}

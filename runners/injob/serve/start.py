@@ -1,0 +1,138 @@
+"""Starts the server, sees that it answers those with the token and nobody else, and tells where."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from types import FrameType, ModuleType
+
+from . import EXIT_NOT_SERVED, address, answers, jupyter, private, tensorboard
+
+SERVERS = {"jupyter": jupyter, "tensorboard": tensorboard}
+PORTS = range(20000, 60000)
+SECONDS_TO_ANSWER = 180.0  # a cold image on a busy file system
+SECONDS_TO_SETTLE = 5.0  # from the first answer to a right one
+SECONDS_BETWEEN_LOOKS = 0.25
+SECONDS_TO_END = 3.0
+
+
+class NotServed(Exception):
+    """There is no server, or it would let in everybody."""
+
+
+def main(argv: list[str]) -> int:
+    """Run until the server ends, or this process is told to end; return its exit code."""
+    if argv[0] == "board":
+        from . import tensorboard_app
+
+        tensorboard_app.main(*argv[1:])
+        return 0
+    asked = _parser().parse_args(argv)
+    private.withdraw(asked.private)  # that of a start before this one
+    # Not in the run's folder: sockets need a disk of the node, and a short path. That of the job's
+    # script is not seen in every container.
+    own = asked.own if os.path.isdir(asked.own) else tempfile.mkdtemp("", "runner-", "/tmp")
+    try:
+        return _serve(asked, own)
+    except NotServed as error:
+        print(f"runner: {error}", file=sys.stderr, flush=True)
+        return EXIT_NOT_SERVED
+    finally:
+        private.withdraw(asked.private)
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("server", choices=SERVERS)
+    parser.add_argument("private", help="the folder with the token")
+    parser.add_argument("folder", help="what to show")
+    parser.add_argument("--own", default="", help="an empty folder of this node, for us alone")
+    parser.add_argument("--towards", default="", help="the host from which it is to be reached")
+    return parser
+
+
+def _serve(asked: argparse.Namespace, own: str) -> int:
+    server = SERVERS[asked.server]
+    if not server.there():
+        advice = f"runner build --from IMAGE --requirements FILE, with {server.NEEDS} in the file"
+        raise NotServed(f"the image has no {server.NEEDS}\n  try: {advice}")
+    bound = address.towards(asked.towards) if asked.towards else address.LOOPBACK
+    argv = server.command(own, asked.folder, bound, random.SystemRandom().choice(PORTS))
+    token_file = os.path.join(asked.private, private.TOKEN)
+    process = _start(argv, {**os.environ, **server.environment(own, token_file)})
+    try:
+        port = _wait(process, server, own, bound, private.token(asked.private))
+        private.publish(asked.private, _facts(server, bound, port))
+        return _code(process.wait())
+    finally:
+        _end(process)
+
+
+def _facts(server: ModuleType, bound: str, port: int) -> dict[str, object]:
+    return {
+        "host": socket.gethostname(),
+        "address": bound,
+        "port": port,
+        "page": server.OPEN,
+        "loopback": address.is_loopback(bound),
+    }
+
+
+def _start(argv: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start the server, and pass on to it what ends this process."""
+    process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL)
+
+    def ended(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, ended)
+    # The warning before the time limit: there is nothing to save that the user would not.
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    return process
+
+
+def _wait(
+    process: subprocess.Popen[bytes], server: ModuleType, own: str, bound: str, token: str
+) -> int:
+    """Return the port, once the server answers there as it should; raise NotServed otherwise."""
+    deadline = time.monotonic() + SECONDS_TO_ANSWER
+    patience = SECONDS_TO_SETTLE
+    while time.monotonic() < deadline and patience > 0:
+        if process.poll() is not None:
+            raise NotServed(f"{server.NEEDS} ended with exit code {_code(process.returncode)}")
+        port: int | None = server.port(own)
+        status = answers.status(bound, port, server.PAGE, token) if port else None
+        if port and status == 200:
+            if not answers.keeps_out(bound, port, server.PAGE):
+                raise NotServed(f"{server.NEEDS} would let in everybody: it is ended")
+            return port
+        patience -= SECONDS_BETWEEN_LOOKS if status else 0
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    if patience <= 0:
+        raise NotServed(f"{server.NEEDS} answers with HTTP status {status} to the right token")
+    raise NotServed(f"{server.NEEDS} has not answered for {SECONDS_TO_ANSWER:.0f} s")
+
+
+def _code(code: int) -> int:
+    return 128 - code if code < 0 else code
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the server, and with it its kernels; gently first."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

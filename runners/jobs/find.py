@@ -1,0 +1,71 @@
+"""Finds runs: all of them, or those that a word means."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..core.errors import NotFound, UsageError
+from ..core.files import entries
+from ..core.job_record import ArrayPaths, Job, JobPaths, load
+
+
+def all_runs(runs_dir: Path) -> list[tuple[JobPaths, Job]]:
+    """Return the submitted runs below `runs_dir`, oldest first."""
+    runs = [JobPaths(path) for path in entries(runs_dir) if (path / "job.json").is_file()]
+    return sorted(((paths, load(paths)) for paths in runs), key=lambda run: run[1].submitted)
+
+
+def find(word: str | None, runs_dir: Path) -> tuple[JobPaths, Job]:
+    """Return the one run that `word` means (see find_all); the last by default.
+
+    Raises NotFound, and UsageError when these are several.
+    """
+    found = find_all(word, runs_dir)
+    if len(found) > 1:
+        first, last = found[0][1], found[-1][1]
+        raise UsageError(
+            f"{word or first.array} is {len(found)} runs, {first.id} to {last.id}",
+            "say which one you mean",
+            f"runner status {word or first.array}",
+        )
+    return found[0]
+
+
+def find_all(word: str | None, runs_dir: Path) -> list[tuple[JobPaths, Job]]:
+    """Return the runs that `word` means: a job number, a run's name or folder; the last by default.
+
+    Runs that were submitted together have a number and a name in common, which mean all of them.
+    Raises NotFound.
+    """
+    folder = Path(word).absolute() if word else None
+    if folder and (folder / "job.json").is_file():
+        paths = JobPaths(folder)
+        return [(paths, load(paths))]
+    if folder and ArrayPaths(folder).tasks.is_dir():
+        word, runs_dir = folder.name, folder.parent
+    runs = all_runs(runs_dir)
+    meant = (_one(word, runs) or _together(word, runs)) if word else _last(runs)
+    if not meant:
+        what = f"no run or job {word!r}" if word else "no runs"
+        raise NotFound(f"there is {what} in {runs_dir}", remedy="runner list, or --runs-dir DIR")
+    return meant
+
+
+def _one(word: str, runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:
+    return [run for run in runs if word in (run[1].id, run[0].root.name)][-1:]
+
+
+def _together(word: str, runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:
+    """Return the runs of the last array of that name or number."""
+    found = [run for run in runs if run[1].array and word in (run[1].array, number(run[1].id))]
+    return [run for run in found if run[1].array == found[-1][1].array]
+
+
+def _last(runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:
+    return _together(runs[-1][1].array, runs) or runs[-1:] if runs else []
+
+
+def number(id: str) -> str:
+    """Return the number of a job's array, 123 of 123_4 and of 123[4].server; another's own id."""
+    return re.sub(r"(_\d+|\[\d*\].*)$", "", id)

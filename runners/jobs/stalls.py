@@ -1,0 +1,114 @@
+"""A job that runs and makes no step: whether it is so, and whom the others wait for. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .metrics_tail import Reading
+
+SECONDS = 300  # without a step, by default
+BUSY, WAKES = 0.5, 50  # of a CPU; per second
+# Horovod's stall inspector (0.28, stall_inspector.cc), after HOROVOD_STALL_CHECK_TIME_SECONDS, 60:
+# `Missing ranks:`, then a line for each, `1: [gradient.weight, ...]`
+TITLE = "Missing ranks:"
+MISSING = re.compile(r"^(?:\d+@\S+ \| )?\s*(\d+): \[(.*)\]\s*$")
+
+
+@dataclass(frozen=True)
+class Peek:
+    """What one rank's main thread did for a second: `busy` of a CPU, `wakes` from sleep.
+
+    `state` is a letter of proc(5): R runs, S sleeps, D waits for a disk, T is stopped.
+    """
+
+    rank: int
+    host: str
+    state: str
+    busy: float
+    wakes: int
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A stall: seconds since the last step, and who `lags`, as `rank 1@n2: why`.
+
+    `lags` is empty where nobody differs from the others.
+    """
+
+    seconds: float
+    step: int
+    lags: tuple[str, ...] = ()
+
+
+def look(
+    reading: Reading | None,
+    now: float,
+    limit: float,
+    tail: Sequence[str] = (),
+    peeks: Sequence[Peek] = (),
+) -> Stall | None:
+    """Return the stall of a job that runs; None if it made a step within `limit` seconds.
+
+    `now` is Unix time. `tail` are the log's last lines, `peeks` what was seen of each rank. A run
+    that has not begun to make steps has no stall: ranks that do not meet are told elsewhere.
+    """
+    if reading is None or now - reading.time < limit:
+        return None
+    hosts = {peek.rank: peek.host for peek in peeks}
+    return Stall(now - reading.time, reading.step, tuple(_lags(tail, peeks, hosts)))
+
+
+def _lags(tail: Sequence[str], peeks: Sequence[Peek], hosts: dict[int, str]) -> list[str]:
+    seen = laggards(peeks)
+    told = [rank for rank in missing(tail) if rank not in {peek.rank for peek, _ in seen}]
+    lines = [f"rank {peek.rank}@{peek.host}: {why}" for peek, why in seen]
+    for rank in told:
+        name = f"{rank}@{hosts[rank]}" if rank in hosts else str(rank)
+        lines.append(f"rank {name}: Horovod misses it")
+    return lines
+
+
+def missing(tail: Sequence[str]) -> list[int]:
+    """Return the ranks that Horovod's stall inspector named last, as far as these lines tell."""
+    titles = [at for at, line in enumerate(tail) if TITLE in line]
+    found: list[int] = []
+    for line in tail[titles[-1] + 1 :] if titles else ():
+        match = MISSING.match(line)
+        if not match:
+            break
+        found.append(int(match.group(1)))
+    return found
+
+
+def laggards(peeks: Sequence[Peek]) -> list[tuple[Peek, str]]:
+    """Return the ranks that are not waiting as the others are, and what they do instead."""
+    for why, differs in (
+        ("it is stopped (state T), by a signal or a debugger", lambda one: one.state in "Tt"),
+        ("it waits for a disk or a file server (state D)", lambda one: one.state == "D"),
+        ("it computes, and the others wait", lambda one: one.busy >= BUSY),
+        ("it sleeps, and the others look for it", lambda one: one.wakes < WAKES),
+    ):
+        found = [one for one in peeks if differs(one)]
+        if found and len(found) < len(peeks):
+            return [(one, why) for one in found]
+    return []
+
+
+def parse(text: str) -> list[Peek]:
+    """Parse the lines of `rank/sample_ranks.py`, one for each rank; other lines are passed over."""
+    rows = [line.split() for line in text.splitlines()]
+    return [
+        Peek(int(row[0]), row[1], row[2], float(row[3]), int(row[4]))
+        for row in rows
+        if len(row) == 5 and row[0].isdigit()
+    ]
+
+
+def in_words(stall: Stall) -> str:
+    """Return a stall in words, for people."""
+    minutes, seconds = divmod(round(stall.seconds), 60)
+    since = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    who = "; ".join(stall.lags) or "no rank differs from the others: they wait for each other"
+    return f"no step for {since} (the last one: {stall.step}); {who}"

@@ -1,0 +1,33 @@
+"""A node's own disk: whether a job can bring something there, and how much it is taken to hold."""
+
+from __future__ import annotations
+
+from ..core.model import JobSpec, Site
+from . import partition
+
+UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
+STAGES = ("slurm", "allocation", "local")
+OF_SITE = "node_local"  # the key of a profile's `paths`
+
+
+def root(site: Site) -> str:
+    """Return the site's folder on a node's own disk, "" to find one in the job."""
+    return site.profile.paths.get(OF_SITE, "") if site.profile else ""
+
+
+def cannot(scheduler: str, runtime: str) -> str:
+    """Return why nothing can be brought there, "" when it can."""
+    if scheduler not in STAGES:
+        return f"{scheduler} has no way to run something once on each node that is known here"
+    if runtime in ("shifter", "podman-hpc"):
+        return f"{runtime} is not known to see a node's own disk"
+    return ""
+
+
+def too_small(size: int, spec: JobSpec, site: Site) -> str:
+    """Return what so many bytes are more than, "" when they fit as far as is known."""
+    there = partition.of(spec.resources, site)
+    disk = there.disk_mb * 2**20 if there else 0
+    if size <= (disk or UNKNOWN_DISK):
+        return ""
+    return f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"

@@ -1,0 +1,175 @@
+"""Gets a study done: submits what is to do, and looks until all of it has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Callable
+
+from ..core import job_record, signals
+from ..core.errors import Refused, SystemFault
+from ..core.job_record import Job, JobPaths
+from ..core.model import Plan
+from ..images import gc_roots
+from ..jobs import find, job_status
+from ..submit import job_array
+from ..submit.launch import Draft
+from . import allocation, study
+from .study import Stand, Standing, StudyPaths
+from .study_request import Point, Question
+
+SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_FOR_EACH = 0.02  # hundreds of folders on a shared disk are not looked into each second
+SECONDS_BETWEEN_QUESTIONS = 10.0  # to the scheduler; a run's end is seen in its folder before
+ENDED = (Stand.MEASURED, Stand.FAILED)
+
+
+@dataclass
+class Work:
+    """A study at work.
+
+    `drafts` makes the drafts of points, `largest` the plan of a job that has room for any of them.
+    `at_once` bounds the runs that are in the queue, 0 does not. `tell` gets what is to be read
+    meanwhile.
+    """
+
+    paths: StudyPaths
+    question: Question
+    drafts: Callable[[Sequence[Point]], list[Draft]]
+    largest: Callable[[], Plan]
+    at_once: int
+    tell: Callable[[str], None]
+    known: dict[str, Standing] = field(default_factory=dict)
+    retried: set[str] = field(default_factory=set)
+    lost: set[Path] = field(default_factory=set)
+    asked: float = 0.0
+    bound: int | None = None
+
+    def to_the_end(self) -> Iterator[list[Standing]]:
+        """Submit and look; yield how all points stand, each time, the last time when all is done.
+
+        Runs that had failed before are tried once more. Raises Refused when nothing can be
+        submitted, SystemFault when the scheduler does not answer the first question.
+        """
+        self.retried = {s.point.key for s in self.look() if s.stand is Stand.FAILED}
+        while True:
+            standing = self.look()
+            left = [s for s in standing if s.stand not in ENDED]
+            if not left and not self.retried:
+                yield standing
+                return
+            self._submit(standing)
+            standing = self.look()
+            yield standing
+            busy = sum(each.stand is Stand.OPEN for each in standing)
+            time.sleep(SECONDS_BETWEEN_LOOKS + busy * SECONDS_FOR_EACH)
+
+    def submit(self) -> list[Standing]:
+        """Submit all that is to do and do not wait; return how the points stand."""
+        self.retried = {s.point.key for s in self.look() if s.stand is Stand.FAILED}
+        self._submit(self.look())
+        return self.look()
+
+    def look(self) -> list[Standing]:
+        """Return how all points stand, from their folders and now and then from the scheduler."""
+        if time.monotonic() - self.asked > SECONDS_BETWEEN_QUESTIONS or not self.asked:
+            self._ask(study.look(self.paths, self.question, self.known))
+        # Before its runs are: the last of them may end, and it with them, while they are read.
+        newest = self._allocations()[-1:]
+        goes_on = any(self._goes_on(*each) for each in newest)
+        standing = study.look(self.paths, self.question, self.known)
+        for each in standing:
+            for _, job in newest:
+                allocation.record(each, job)
+        if goes_on:
+            standing = [_waits(each) for each in standing]
+        standing = [self._still(each) for each in standing]
+        self.known = {each.point.key: each for each in standing}
+        return standing
+
+    def _ask(self, standing: Sequence[Standing]) -> None:
+        """Ask the scheduler for the open ones, all at once; it writes down those that have ended.
+
+        Later on its silence is borne: jobs go on without it.
+        """
+        runs = [
+            (s.paths, job_record.load(s.paths))
+            for s in standing
+            if s.paths and s.stand is Stand.OPEN
+        ]
+        runs += [(paths, job) for paths, job in self._allocations() if not job.state]
+        first = not self.asked
+        self.asked = time.monotonic()
+        try:
+            told = job_status.statuses(runs)
+            ended = [run[0].root for run, status in zip(runs, told) if status.state.ended]
+            self.lost |= set(ended)
+        except SystemFault:
+            if first:
+                raise
+
+    def _still(self, each: Standing) -> Standing:
+        """A run that the scheduler has forgotten, and that left no record, will not come back."""
+        if each.stand is Stand.OPEN and each.paths and each.paths.root in self.lost:
+            return replace(each, stand=Stand.FAILED, reason=job_status.FORGOTTEN)
+        return each
+
+    def _allocations(self) -> list[tuple[JobPaths, Job]]:
+        return [(paths, job_record.load(paths)) for paths in allocation.all_of(self.paths)]
+
+    def _goes_on(self, paths: JobPaths, job: Job) -> bool:
+        """Whether an allocation has not ended yet."""
+        return not (job.state or paths.exit.exists() or paths.root in self.lost)
+
+    def _submit(self, standing: Sequence[Standing]) -> None:
+        """Submit what is to do, as much of it as there is room for."""
+        todo = [s.point for s in standing if s.stand is Stand.TO_DO or s.point.key in self.retried]
+        busy = sum(s.stand is Stand.OPEN for s in standing)
+        room = max(0, self.at_once - busy) if self.at_once else len(todo)
+        full = self.bound is not None and busy >= self.bound
+        if not todo or not room or full or (self.question.together and busy):
+            return
+        try:
+            self._hand_over(todo if self.question.together else todo[:room])
+            self.bound = None
+        except Refused as error:
+            if not busy:
+                remedy = error.remedy or "--at-once N, where there may be so many jobs only"
+                raise Refused(error.message, error.evidence, remedy) from None
+            # Sites bound how many jobs a user may have: the rest goes when others have ended.
+            self.bound = busy
+            self.tell(f"the rest is submitted when others have ended: {error.message}")
+
+    def _hand_over(self, points: Sequence[Point]) -> None:
+        drafts = self.drafts(points)
+        with signals.held():
+            told = self._in_one(drafts) if self.question.together else self._apart(drafts)
+            for draft in drafts:
+                if draft.plan.image_digest:
+                    gc_roots.hold_run(draft.paths.root, draft.plan.image_digest)
+        self.tell(told)
+        self.retried -= {point.key for point in points}
+
+    def _in_one(self, drafts: Sequence[Draft]) -> str:
+        largest = self.largest()
+        job = allocation.submit(self.paths, drafts, largest)
+        limit = largest.spec.resources.time
+        return f"job {job.id}: {len(drafts)} runs" + (f" within --time {limit}" if limit else "")
+
+    def _apart(self, drafts: Sequence[Draft]) -> str:
+        ids = {find.number(job.id): None for job in job_array.submit_all(drafts)}
+        runs = f"{len(drafts)} runs" if len(drafts) > 1 else drafts[0].paths.root.name
+        return f"{runs} submitted: {_jobs(list(ids))}"
+
+
+def _waits(each: Standing) -> Standing:
+    """A run with a folder and without a job is open as long as its allocation goes on."""
+    known = each.stand is Stand.TO_DO and each.paths is not None
+    return replace(each, stand=Stand.OPEN) if known else each
+
+
+def _jobs(ids: Sequence[str]) -> str:
+    shown = ", ".join(ids[:4]) + (f" and {len(ids) - 4} more" if len(ids) > 4 else "")
+    return f"job {shown}" if len(ids) == 1 else f"jobs {shown}"

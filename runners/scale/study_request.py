@@ -1,0 +1,233 @@
+"""What a study asks: sizes, variants and repeats of one training; its runs in order. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..core.errors import UsageError, nearest
+from ..settings.config import check_table
+from ..settings.table import SETTINGS
+
+# What the study itself decides, for every run.
+OWN = frozenset(("nodes", "ntasks", "runs-dir", "output"))
+TRAINER = "trainer"
+TIMELINE = "timeline-filename"
+SIZE = re.compile(r"([1-9]\d{0,5})(?:x([1-9]\d{0,3}))?")
+BATCH = "--batch-size"
+
+
+@dataclass(frozen=True, order=True)
+class Size:
+    """So many nodes with so many ranks on each; None leaves that to --ntasks-per-node."""
+
+    nodes: int
+    per_node: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.nodes}" if self.per_node is None else f"{self.nodes}x{self.per_node}"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run it: settings that differ from the other ways', `trainer` among them."""
+
+    label: str = ""
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of the study: a size, a variant, and which repeat it is."""
+
+    size: Size
+    variant: Variant
+    repeat: int
+
+    @property
+    def key(self) -> str:
+        """Its name, which is that of its folder too."""
+        way = re.sub(r"[^A-Za-z0-9.]+", "_", self.variant.label).strip("_")
+        return "-".join(part for part in (f"{self.size}n", way, f"r{self.repeat}") if part)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A whole study. `flags` are the settings given, as lists, numbers, texts and switches.
+
+    With `strong` the samples of a step stay the same in all; else those of each rank. `drop` is the
+    number of epochs that warm up; `together` runs all in one allocation.
+    """
+
+    trainer: str
+    args: tuple[str, ...]
+    sizes: tuple[Size, ...]
+    variants: tuple[Variant, ...] = (Variant(),)
+    repeats: int = 3
+    strong: bool = False
+    drop: int = 1
+    together: bool = False
+    flags: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def trace(self) -> str:
+        """The name of Horovod's timeline in each run's folder, "" for none."""
+        return str(dict(self.flags).get(TIMELINE, ""))
+
+    def points(self) -> list[Point]:
+        """Return all runs, repeat by repeat, each repeat in an order of its own.
+
+        A machine that grows warm or busy must not meet the sizes in their order: a randomised
+        complete block design (Fisher 1935, The Design of Experiments).
+        """
+        found = []
+        for repeat in range(1, self.repeats + 1):
+            block = [Point(s, v, repeat) for s in self.sizes for v in self.variants]
+            random.Random(repeat).shuffle(block)
+            found += block
+        return found
+
+    def settings(self, point: Point) -> dict[str, Any]:
+        """Return the settings of one run, `trainer` left out."""
+        values = {**dict(self.flags), **dict(point.variant.settings), "nodes": point.size.nodes}
+        values.pop(TRAINER, None)
+        if point.size.per_node is not None:
+            values.update(_on_each_node(values, point.size.per_node))
+        return values
+
+    def trainer_of(self, point: Point) -> str:
+        """Return what trains in one run."""
+        return str(dict(point.variant.settings).get(TRAINER, self.trainer))
+
+    def args_of(self, ranks: int) -> tuple[str, ...]:
+        """Return the trainer's arguments on so many ranks; raise UsageError if they do not divide.
+
+        Only a strong study changes them: --batch-size is then that of all ranks together.
+        """
+        if not self.strong:
+            return self.args
+        place, batch = _batch(self.args)
+        if batch % ranks:
+            raise UsageError(
+                f"--strong: {BATCH} {batch} cannot be shared by {ranks} ranks",
+                "it is the number of samples in a step of all ranks together",
+                f"{BATCH} {-(-batch // ranks) * ranks}",
+            )
+        share = str(batch // ranks)
+        words = list(self.args)
+        words[place] = share if words[place].isdigit() else f"{BATCH}={share}"
+        return tuple(words)
+
+
+def _on_each_node(values: Mapping[str, Any], ranks: int) -> dict[str, Any]:
+    """Return the ranks of a node, each with a GPU of its own where GPUs are asked for."""
+    gpus = values.get("gpus-per-node")
+    found: dict[str, Any] = {"ntasks-per-node": ranks}
+    if gpus:
+        kind, colon, _ = str(gpus).rpartition(":")
+        found["gpus-per-node"] = f"{kind}{colon}{ranks}"
+    return found
+
+
+def _batch(args: Sequence[str]) -> tuple[int, int]:
+    """Return where the number of --batch-size stands among the words, and the number."""
+    for place, word in enumerate(args):
+        if word.startswith(f"{BATCH}=") and word.partition("=")[2].isdigit():
+            return place, int(word.partition("=")[2])
+        if word == BATCH and place + 1 < len(args) and args[place + 1].isdigit():
+            return place + 1, int(args[place + 1])
+    raise UsageError(
+        f"--strong needs the trainer's {BATCH}",
+        "which is then the number of samples in a step of all ranks together, shared by them",
+        f"runner scale --strong ... TRAINER -- {BATCH} 256",
+    )
+
+
+def sizes(text: str) -> tuple[Size, ...]:
+    """Read `1,2,4,8` nodes, each perhaps with its ranks as in `1x1,1x4,2x4`."""
+    found = []
+    for word in text.split(","):
+        match = SIZE.fullmatch(word.strip())
+        if not match:
+            raise UsageError(
+                f"--nodes {text!r} is not a list of numbers of nodes",
+                f"{word!r} is none",
+                "--nodes 1,2,4 or, with the ranks on each node, --nodes 1x1,1x4,2x4",
+            )
+        found.append(Size(int(match.group(1)), int(match.group(2)) if match.group(2) else None))
+    if len(set(found)) != len(found):
+        raise UsageError(f"--nodes {text} names a size twice")
+    return tuple(sorted(found))
+
+
+def variants(texts: Sequence[str]) -> tuple[Variant, ...]:
+    """Read `NAME=VALUE,VALUE` texts; return each combination of their values.
+
+    A value may bring other settings along: `runtime=apptainer,none+image=/path`.
+    """
+    axes = [_axis(text) for text in texts]
+    ways = [
+        Variant(" ".join(way.label for way in row), tuple(s for way in row for s in way.settings))
+        for row in itertools.product(*axes)
+    ]
+    labels = [Point(Size(1), way, 1).key for way in ways]
+    if len(set(labels)) != len(labels):
+        raise UsageError("--vary names a value twice", " ".join(texts))
+    return tuple(ways)
+
+
+def _axis(text: str) -> list[Variant]:
+    name, equals, values = text.partition("=")
+    if not equals or not all(values.split(",")):
+        raise UsageError(
+            f"--vary {text!r} is not NAME=VALUE,VALUE",
+            remedy="--vary controller=gloo,mpi or --vary trainer=torch_mnist,torch_ddp_mnist",
+        )
+    return [_way(name, value) for value in values.split(",")]
+
+
+def _way(name: str, text: str) -> Variant:
+    """Return one value of an axis, with what it brings along after each `+NAME=`."""
+    first, *others = re.split(r"\+(?=[a-z-]+=)", text)
+    pairs = [(name, first)] + [tuple(other.split("=", 1)) for other in others]
+    label = first.rstrip("/").rpartition("/")[2]
+    return Variant(label, tuple((key, _value(key, value)) for key, value in pairs))
+
+
+def _value(name: str, text: str) -> Any:
+    """Return a setting's value as its kind; raise UsageError for an unknown name or a bad value."""
+    if name == TRAINER:
+        return text
+    setting = SETTINGS.get(name)
+    if setting is None or name in OWN or setting.kind == "list":
+        free = [n for n, s in SETTINGS.items() if n not in OWN and s.kind != "list"]
+        raise UsageError(f"--vary {name}: it cannot vary", nearest(name, [*free, TRAINER]))
+    value: Any = text
+    if setting.kind == "int" and text.isdigit():
+        value = int(text)
+    elif setting.kind == "number" and re.fullmatch(r"\d+(\.\d*)?", text):
+        value = float(text)
+    elif setting.kind == "switch" and text in ("true", "false"):
+        value = text == "true"
+    return check_table("--vary", {name: value}).values[name]
+
+
+def as_json(question: Question) -> dict[str, Any]:
+    """Return the question as it goes into study.json."""
+    return {
+        **asdict(question),
+        "sizes": [str(size) for size in question.sizes],
+        "variants": [{"label": v.label, "settings": dict(v.settings)} for v in question.variants],
+        "flags": dict(question.flags),
+    }
+
+
+def from_json(value: Mapping[str, Any]) -> Question:
+    """Read it again; raises KeyError, TypeError or UsageError for what is none."""
+    ways = tuple(Variant(v["label"], tuple(v["settings"].items())) for v in value["variants"])
+    read = {"args": tuple(value["args"]), "sizes": sizes(",".join(value["sizes"]))}
+    return Question(**{**value, **read, "variants": ways, "flags": tuple(value["flags"].items())})

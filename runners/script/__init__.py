@@ -1,0 +1,1 @@
+"""Plan -> the text of the batch script, and the tokens that start ranks and containers."""

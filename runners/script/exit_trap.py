@@ -1,0 +1,101 @@
+"""How a job's script ends: what it leaves behind, and how it goes on when it was stopped early.
+
+Facts, tried with proctrack/cgroup. At the time limit and for `scancel`, SIGTERM goes to the script
+and to each rank, SIGKILL KillWait seconds later. A preempted job's ranks get SIGTERM GraceTime
+seconds before SIGKILL, and its script does not. When the script then ends, Slurm 24.11 and 26.05
+queue the job again; 22.05 does not. srun passes SIGUSR1 on to the ranks, while SIGTERM to srun
+itself makes it kill them at once.
+
+NOTE: Slurm up to 26.05 (its ticket 25682) may queue a job once more when it ends well after it was
+preempted: at the end of GraceTime, or with `scontrol requeue` during it. Such a start ends at once.
+"""
+
+from __future__ import annotations
+
+from ..core.model import Plan
+from ..injob.rank.early_stop import EXIT_STOPPED
+
+RECORD = """\
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {{
+  code=$?
+  # A signal that ends this script itself, while the ranks run, leaves 0.
+  if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
+  # Ranks that saved and stopped early end with 0 and leave word of it.
+  if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code={stopped}; fi
+{again}\
+  printf '{{"exit_code": %d, "time": %d, "began": %s}}\\n' "$code" "$(date +%s)" "$began" \\
+    > "$run/exit.json.part" && mv "$run/exit.json.part" "$run/exit.json"
+  # A full disk leaves half of it, and so does a rank that was killed while it saved.
+  rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
+  exit "$code"
+}}
+"""
+AGAIN = """\
+  if [ "$code" = {stopped} ] && again; then exit "$code"; fi
+"""
+REQUEUE = """\
+# The last task of an array has the array's own number, by which all of its tasks are meant.
+job=${{SLURM_ARRAY_JOB_ID:+${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID}}
+job=${{job:-$SLURM_JOB_ID}}
+# Queue the job again, unless it was cancelled.
+again() {{
+  [ -z "$told_to_end" ] || return 1
+{preempted}\
+  if [ "${{SLURM_RESTART_COUNT:-0}}" -ge {limit} ]; then
+    echo "runner: stopped early, and all {limit} restarts are used; go on: sbatch $run/job.sbatch"
+    return 1
+  fi
+  scontrol requeue "$job"
+}}
+"""
+PREEMPTED = """\
+  # Slurm itself does so when a preempted job's script has ended.
+  case $(scontrol show job "$job") in *PreemptTime=[0-9]*) return ;; esac
+"""
+ENDED_WELL = """\
+# Slurm may start a job again that has ended well, when it was preempted before (its ticket 25682).
+if [ -n "$SLURM_RESTART_COUNT" ] && grep -qs '"exit_code": 0,' "$run/exit.json"; then exit; fi
+"""
+START = """\
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+began=$(date +%s.%3N)  # what is lost before the first step is counted from here
+trap finish EXIT
+# Slurm may go on in the same log: what follows is of this start.
+[ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))\""""
+SLURM_TELLS_THE_RANKS = "trap : TERM  # Slurm sends it to the ranks too; their end is the job's"
+# NOTE: without a trap for it, bash ends by a signal with $? of the command before: 0.
+TOLD_TO_END = "trap 'exit 143' TERM"
+WARNED = """\
+ranks= warned= told_to_end=
+# Slurm's warning goes on to the ranks, which save and stop; without ranks there is nothing to save.
+warn() {{ warned=yes; if [ -n "$ranks" ]; then kill -USR1 "$ranks"; else exit {stopped}; fi; }}
+trap warn USR1
+trap 'warned=yes told_to_end=yes' TERM  # Slurm sends it to the ranks too"""
+RELAYED = """\
+ranks=$!
+until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
+ranks= ranks_run=
+exit "$code\""""
+
+
+def opening(plan: Plan) -> list[str]:
+    """Return the lines before all work: the record of the end, and the answers to signals."""
+    requeues = plan.scheduler == "slurm" and plan.restarts > 0
+    preempted = PREEMPTED if plan.slurm_restarts_preempted else ""
+    text = REQUEUE.format(limit=plan.restarts, preempted=preempted) if requeues else ""
+    again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
+    text += RECORD.format(stopped=EXIT_STOPPED, again=again)
+    text += (ENDED_WELL if requeues else "") + START
+    if plan.warning is not None:
+        text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
+    else:
+        text += "\n" + (SLURM_TELLS_THE_RANKS if plan.scheduler == "slurm" else TOLD_TO_END)
+    return text.splitlines()
+
+
+def around(plan: Plan, command: str) -> list[str]:
+    """Return the lines that start the ranks and wait for them."""
+    if plan.warning is None:
+        return ["ranks_run=yes", command, "code=$? ranks_run=", 'exit "$code"']
+    return ["ranks_run=yes", f"{command} &", *RELAYED.splitlines()]

@@ -1,0 +1,129 @@
+"""Launchers: Plan -> the tokens that start the ranks, around the container's and within it."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from ..core.model import Plan
+from ..core.tokens import Expanded
+from . import environment
+
+# A task that fails ends the job at once; one that merely returns early gives the others this long.
+SECONDS_FOR_THE_OTHERS = 600
+# Files with the names of a job's nodes, by scheduler.
+NODES = {"pbs": Expanded("$PBS_NODEFILE"), "cobalt": Expanded("$COBALT_NODEFILE")}
+
+
+def srun(plan: Plan) -> list[str]:
+    """Return srun and its options; within an allocation also how much of it to take."""
+    argv = ["srun", f"--mpi={plan.mpi}", "--kill-on-bad-exit=1"]
+    argv.append(f"--wait={SECONDS_FOR_THE_OTHERS}")
+    if plan.stages:
+        # A step that holds what is staged runs beside this one, whose
+        # --cpus-per-task implies --exact.
+        argv.append("--overlap")
+    if plan.scheduler == "allocation":
+        argv += _part(plan)
+    if plan.spec.resources.cpus_per_task:
+        # Since Slurm 22.05 srun does not take it over from the batch job.
+        argv.append(f"--cpus-per-task={plan.spec.resources.cpus_per_task}")
+    if plan.cpu_bind:
+        argv.append(f"--cpu-bind={plan.cpu_bind}")
+    return [*argv, *plan.spec.srun_args]
+
+
+def _part(plan: Plan) -> list[str]:
+    asked = plan.spec.resources
+    options = [f"--nodes={asked.nodes}", f"--ntasks={asked.tasks}"]
+    if asked.ntasks_per_node:
+        options.append(f"--ntasks-per-node={asked.ntasks_per_node}")
+    for name in ("nodelist", "exclude", "distribution", "gpus", "gpus_per_node", "gres"):
+        value = getattr(asked, name)
+        if value:
+            options.append(f"--{name.replace('_', '-')}={value}")
+    return [*options, *(["--overcommit"] if asked.overcommit else [])]
+
+
+def step(nodes: int, pty: bool = False) -> list[str]:
+    """Return srun and its options for a step beside all others: one task on each of `nodes` nodes.
+
+    Without PMI, which would make it a world; with all CPUs and the memory of the job there.
+    """
+    argv = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    return [*argv, "--mpi=none", "--cpu-bind=none", "--mem=0", *(["--pty"] if pty else [])]
+
+
+def mpirun(plan: Plan) -> list[str]:
+    """Return the mpirun of an Open MPI on the host, which reads Slurm's allocation by itself."""
+    if plan.scheduler in NODES:
+        return mpirun_hostfile(plan)
+    asked = plan.spec.resources
+    argv = ["mpirun", "-np", str(asked.tasks), "--bind-to", "none"]
+    if asked.ntasks_per_node:
+        argv += ["--map-by", f"ppr:{asked.ntasks_per_node}:node"]
+    return [*argv, *(["--oversubscribe"] if asked.overcommit else [])]
+
+
+def mpirun_hostfile(plan: Plan) -> list[str]:
+    """Return Open MPI's mpirun for a scheduler that it does not know: with the list of the nodes.
+
+    It may reach them by ssh, so the job's variables have to be named.
+    """
+    asked = plan.spec.resources
+    argv = ["mpirun", "-hostfile", NODES[plan.scheduler], "-n", str(asked.tasks)]
+    argv += ["-npernode", str(per_node(plan)), "--bind-to", "none"]
+    for name in ("PATH", *(n for n in environment.names(plan) if n != "PATH")):
+        argv += ["-x", name]
+    return [*argv, *(["--oversubscribe"] if asked.overcommit else []), *plan.spec.srun_args]
+
+
+def mpiexec(plan: Plan) -> list[str]:
+    """Return PALS' mpiexec, as on Cray systems with PBS. Rendered, not run here.
+
+    It asks PBS for the nodes, takes the environment along, and ends all ranks when one fails.
+    """
+    asked = plan.spec.resources
+    argv = ["mpiexec", "-n", str(asked.tasks), "-ppn", str(per_node(plan))]
+    if asked.cpus_per_task:
+        argv += ["--depth", str(asked.cpus_per_task), "--cpu-bind", plan.cpu_bind or "depth"]
+    return [*argv, *plan.spec.srun_args]
+
+
+def per_node(plan: Plan) -> int:
+    """Return the ranks on each node, the last one may have fewer."""
+    asked = plan.spec.resources
+    return asked.ntasks_per_node or -(-asked.tasks // asked.nodes)
+
+
+def horovodrun(plan: Plan) -> list[str]:
+    """Return the image's own horovodrun, for ranks on one node.
+
+    Its mpirun counts the slots of Slurm's step, of which there is one.
+    """
+    argv = ["horovodrun", "-np", str(plan.spec.resources.tasks), f"--{plan.controller}"]
+    return [*argv, *(["--mpi-args=--oversubscribe"] if plan.controller == "mpi" else [])]
+
+
+OUTSIDE: dict[str, Callable[[Plan], list[str]]] = {
+    "srun": srun,
+    "mpirun": mpirun,
+    "mpiexec": mpiexec,
+}
+INSIDE: dict[str, Callable[[Plan], list[str]]] = {"horovodrun": horovodrun}
+
+
+def outside(plan: Plan) -> list[str]:
+    """Return the tokens before `apptainer exec`."""
+    return OUTSIDE[plan.launcher](plan) if plan.launcher in OUTSIDE else []
+
+
+def inside(plan: Plan) -> list[str]:
+    """Return the tokens between the container's and the shim's."""
+    return INSIDE[plan.launcher](plan) if plan.launcher in INSIDE else []
+
+
+def shim_options(plan: Plan) -> list[str]:
+    """Return the options that tell the shim who started it, or to start the ranks itself."""
+    if plan.launcher == "local":
+        return ["--tasks", str(plan.spec.resources.tasks)]
+    return [] if plan.launcher == "srun" else ["--launcher", plan.launcher]

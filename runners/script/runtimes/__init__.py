@@ -1,0 +1,81 @@
+"""What runs the image: Plan -> the tokens before a command, and the variables around it.
+
+One module each, with `argv` and `exports`; apptainer and singularity share theirs.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from ...core.model import BindMount, Dataset, Plan
+from ...core.tokens import Expanded
+from ..stage_lines import source
+from . import apptainer, none, podman_hpc, shifter
+from .limits import refusals
+
+__all__ = ["DATA_TARGET", "RUNTIMES", "argv", "data_target", "exports", "python", "refusals"]
+RUNTIMES: dict[str, ModuleType] = {
+    "apptainer": apptainer,
+    "singularity": apptainer,
+    "shifter": shifter,
+    "podman-hpc": podman_hpc,
+    "none": none,
+}
+DATA_TARGET = "/data"
+
+
+def argv(plan: Plan, run_dir: str) -> list[str]:
+    """Return the tokens that put a command into the image; none without a container."""
+    binds = (*plan.binds, *_of_host_mpi(plan), BindMount(run_dir, run_dir))
+    found: list[str] = RUNTIMES[plan.runtime].argv(plan, binds, _fixed(plan, run_dir))
+    return found
+
+
+def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
+    """Return what the job exports for the container, each with its value as bash reads it.
+
+    Where the runtime takes values as options (`argv`) those are not among them.
+    """
+    defaults = tuple(v for v in plan.variables if v.where == "image" and not v.forced)
+    found: list[tuple[str, str]] = RUNTIMES[plan.runtime].exports(
+        plan, defaults, _fixed(plan, run_dir)
+    )
+    return found
+
+
+def python(plan: Plan) -> str:
+    """Return the Python of the image, or of the environment by its full path."""
+    return f"{plan.spec.image}/bin/python" if plan.runtime == "none" else "python3"
+
+
+def _of_host_mpi(plan: Plan) -> list[BindMount]:
+    """Return the mounts of the host's MPI, given as SOURCE or SOURCE:TARGET."""
+    found = []
+    for text in plan.host_mpi.binds if plan.host_mpi else ():
+        source, _, target = text.partition(":")
+        found.append(BindMount(source, target or source, read_only=True))
+    return found
+
+
+def data_target(dataset: Dataset) -> str:
+    """Return where the ranks see a dataset in a container."""
+    return f"{DATA_TARGET}/{dataset.name}" if dataset.name else DATA_TARGET
+
+
+def _data_dir(plan: Plan) -> str:
+    """Return where trainers look: the only dataset, or the folder of several."""
+    first, *others = plan.spec.data
+    if plan.runtime == "none":
+        return source(first, plan.staged)
+    return DATA_TARGET if others else data_target(first)
+
+
+def _fixed(plan: Plan, run_dir: str) -> dict[str, str]:
+    """Return the variables that win within; of two with one name the user's own is the last."""
+    found = {"PYTHONNOUSERSITE": "1", "OUTPUT_DIR": run_dir}
+    if plan.spec.data:
+        found["DATA_DIR"] = _data_dir(plan)
+    if plan.host_mpi and plan.host_mpi.library_path:
+        found["LD_LIBRARY_PATH"] = Expanded(plan.host_mpi.library_path)
+    found.update({v.name: v.value for v in plan.variables if v.where == "image" and v.forced})
+    return {**found, **dict(plan.spec.env)}

@@ -1,0 +1,68 @@
+"""What a runtime does not have, though the request asks for it. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ...core.model import JobSpec, Refusal
+
+OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
+
+
+def refusals(spec: JobSpec, runtime: str) -> tuple[Refusal, ...]:
+    """Return what cannot be had with this runtime, each with what to do instead."""
+    if runtime == "none":
+        return (*_of_none(spec), *_of_data(spec, runtime))
+    if runtime in ("shifter", "podman-hpc"):
+        return (*_of_stores(spec, runtime), *_of_data(spec, runtime))
+    return ()
+
+
+def _of_none(spec: JobSpec) -> Iterator[Refusal]:
+    where = "the trainer sees this machine's folders and libraries as they are"
+    for option, given in (
+        ("--bind", spec.binds),
+        ("--apptainer-arg", spec.apptainer_args),
+        ("--host-mpi", spec.host_mpi),
+    ):
+        if given:
+            what = f"{option} needs a container, and --runtime none has none"
+            yield Refusal(what, where, (f"leave out {option}",))
+
+
+def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
+    if spec.host_mpi:
+        evidence = f"--apptainer-arg={OWN_MPI[runtime]}, or what the site calls it"
+        what = f"{runtime} brings the host's MPI by a module of its own, not by --host-mpi"
+        yield Refusal(
+            what, evidence, (f"--apptainer-arg={OWN_MPI[runtime]}, leave out --host-mpi",)
+        )
+    if spec.rocm:
+        evidence = "--apptainer-arg takes what the site has for it"
+        yield Refusal(f"{runtime} has no --rocm", evidence, ("--no-rocm",))
+    for bind in spec.binds if runtime == "shifter" else ():
+        yield from _odd(bind.source, bind.target, "leave out --bind")
+
+
+def _odd(source: str, target: str, *remedies: str) -> Iterator[Refusal]:
+    """Refuse paths that shifter's --volume=SOURCE:TARGET;SOURCE:TARGET cannot hold."""
+    odd = sorted(set(source + target) & set(":;"))
+    if odd:
+        what = f"shifter cannot mount {source} at {target}"
+        yield Refusal(what, f"in --volume {' and '.join(odd)} stand between paths", remedies)
+
+
+def _of_data(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
+    """Only Apptainer and Singularity mount a file system out of a file (`image-src`)."""
+    for each in spec.data:
+        if each.squashfs:
+            what = f"{runtime} cannot mount the squashfs file {each.path}"
+            remedy = f"unsquashfs -d DIR {shlex.quote(str(each.path))}, then --data DIR"
+            yield Refusal(what, "apptainer can", (remedy,))
+    if runtime == "none" and len(spec.data) > 1:
+        names = ", ".join(each.name for each in spec.data)
+        what = f"--runtime none takes one dataset, not {names}"
+        yield Refusal(what, "DATA_DIR is the dataset's own folder there", ("leave out --data",))
+    for each in spec.data if runtime == "shifter" else ():
+        yield from _odd(str(each.path), each.name)

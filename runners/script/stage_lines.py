@@ -1,0 +1,127 @@
+"""The part of a job's script that stages its data and its image. Pure: plan in, lines out.
+
+`hold` runs beside the training on each node and removes what was staged when the script, at its
+end, closes the pipe that it reads. A step of its own for that could not be: Slurm starts none in a
+job that is being cancelled, and kills what runs after KillWait seconds. What then stays the next
+job of the same user removes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core.model import Dataset, Plan
+from ..core.tokens import Expanded, join, quote
+
+# Slurm's plugins and sites set these in a job; a profile's own folder comes before them.
+SCRATCH = "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}"
+# The image's names among what is staged; no dataset can be named so.
+IMAGE, UNPACKED = ".image.sif", ".image"
+# The script's own end follows, and gets the exit code that it would have had.
+AT_THE_END = "trap 'code=$?; exec {release}>&-; wait $holder; (exit $code); finish' EXIT"
+
+
+def source(dataset: Dataset, staged: bool) -> str:
+    """Return where a dataset is for the ranks; the folder on the node's disk the script knows."""
+    return Expanded(f"$stage/{dataset.entry}") if staged else str(dataset.path)
+
+
+def image(plan: Plan) -> str:
+    """Return where the image is for the ranks."""
+    if not plan.image_form:
+        return str(plan.spec.image)
+    return Expanded(f"$stage/{IMAGE if plan.image_form == 'file' else UNPACKED}")
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image to stage: unpacked from `offset` on unless that is 0, after a check of its digest.
+
+    `digest` is the SHA-256 that a policy allowed, in hex; "" without one.
+    """
+
+    path: Path
+    offset: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Staging:
+    """What is staged, and on which nodes of whose: `root` is "" for the job's own scratch."""
+
+    data: tuple[Dataset, ...]
+    scheduler: str
+    nodes: int
+    root: str = ""
+    image: Image | None = None
+
+
+def of(plan: Plan, helper: str) -> list[str]:
+    """Return the lines of a job; none for one that stages nothing."""
+    data = plan.spec.data if plan.staged else ()
+    nodes, root, image = plan.spec.resources.nodes, plan.stage_root, _image(plan)
+    staging = Staging(data, plan.scheduler, nodes, root, image)
+    return lines(staging, helper) if plan.stages else []
+
+
+def _image(plan: Plan) -> Image | None:
+    if not plan.image_form:
+        return None
+    offset = plan.image_offset if plan.image_form == "folder" else 0
+    return Image(plan.spec.image, offset, plan.verified_digest.partition(":")[2])
+
+
+def lines(staging: Staging, helper: str) -> list[str]:
+    """Return the lines that bring all of it to each node; `helper` is the folder of `stage`."""
+    root = quote(Expanded(staging.root)) if staging.root else SCRATCH
+    text = [
+        f"# {_what(staging)} on each node's own disk; `hold` removes it once its input ends.",
+        f"stage={root}",
+        'stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$$"',
+        f'on_each_node() {{ {_once_per_node(staging)}python3 {quote(helper)} "$@"; }}',
+        'exec {release}> >(on_each_node hold "$stage")',
+        "holder=$!",
+        AT_THE_END,
+    ]
+    if staging.image:
+        text += _bring_image(staging.image, staging)
+    for each in staging.data:
+        text += _bring(each.entry, each.path, each.squashfs, staging)
+    return [*text, ""]
+
+
+def _what(staging: Staging) -> str:
+    if not staging.image:
+        return "The data"
+    return "The image and the data" if staging.data else "The image"
+
+
+def _once_per_node(staging: Staging) -> str:
+    """Return what starts a command once on each node of the job, beside other steps."""
+    if staging.scheduler == "local":
+        return ""
+    nodes = staging.nodes
+    argv = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    return join([*argv, "--mpi=none", "--cpu-bind=none"]) + " "
+
+
+def _bring(entry: str, source: Path, one_file: bool, staging: Staging) -> list[str]:
+    """One file goes to several nodes by sbcast, read once; what that did not do each node does."""
+    path, name = quote(str(source)), quote(entry)
+    copy = f'on_each_node copy "$stage" {name} {path} < /dev/null || exit'
+    if not (one_file and staging.scheduler == "slurm" and staging.nodes > 1):
+        return [copy]
+    room = f'on_each_node room "$stage" {name} {path} < /dev/null || exit'
+    return [room, f'sbcast --force {path} "$stage"/{name}', copy]
+
+
+def _bring_image(image: Image, staging: Staging) -> list[str]:
+    """Each node checks its own copy, which nobody else can change, and unpacks it."""
+    text = _bring(IMAGE, image.path, True, staging)
+    if image.digest:
+        text.append(f'on_each_node verify "$stage" {IMAGE} {image.digest} < /dev/null || exit')
+    if image.offset:
+        words = f"{IMAGE} {image.offset} {UNPACKED}"
+        text.append(f'on_each_node unpack "$stage" {words} < /dev/null || exit')
+    return text

@@ -1,0 +1,221 @@
+"""Merges the sources of settings and remembers where each value came from.
+
+defaults < the recipe's preset < the site's profile < user file < project runner.toml < RUNNER_* <
+SBATCH_* < flags
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import UsageError, nearest
+from ..core.site_profile import Profile
+from .table import SETTINGS, Setting
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULTS: dict[str, Any] = {
+    "nodes": 1,
+    "controller": "auto",
+    "launcher": "auto",
+    "runtime": "auto",
+    "scheduler": "auto",
+    "runs-dir": "runs",
+    "stage-data": "none",
+    "stage-image": "none",
+}
+PROJECT_FILE = "runner.toml"
+TABLES = ("launch", "policy", "datasets")
+# Several ways to say one thing: a site's way gives way when the user takes another one.
+SAME = (("gpus", "gpus-per-node", "gpus-per-task", "gres"), ("ntasks", "ntasks-per-node"))
+TYPES: dict[str, Any] = {"int": int, "number": (int, float), "text": str, "switch": bool}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Settings from one source; `origin` names it as a user would find it."""
+
+    origin: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Config:
+    """The merged settings, and for each the origin of its value."""
+
+    values: dict[str, Any]
+    origins: dict[str, str]
+
+    def get(self, name: str) -> Any:
+        """Return the value of a setting, None when no source gave one."""
+        return self.values.get(name)
+
+
+def merge(layers: list[Layer]) -> Config:
+    """Merge layers, the later ones winning; lists add up."""
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for layer in layers:
+        for name, value in layer.values.items():
+            if SETTINGS[name].kind == "list" and name in values:
+                values[name] = [*values[name], *value]
+                origins[name] += f", {layer.origin}"
+            else:
+                values[name], origins[name] = value, layer.origin
+    return Config(values, origins)
+
+
+def load(
+    flags: Mapping[str, Any],
+    env: Mapping[str, str],
+    preset: Layer | None = None,
+    profile: Profile | None = None,
+) -> Config:
+    """Return the settings in force here; raise UsageError for a file with unknown keys."""
+    own = [check_table(*found) for found in tables(env, "launch")]
+    own += from_environment(env)
+    own.append(Layer("command line", {k: v for k, v in flags.items() if v not in (None, ())}))
+    below = [Layer("default", DEFAULTS), *([preset] if preset else [])]
+    return merge([*below, *site_layers(profile, own), *own])
+
+
+def site_layers(profile: Profile | None, own: list[Layer]) -> list[Layer]:
+    """Return a layer for each setting of the site that the user's `own` layers leave in force."""
+    if profile is None:
+        return []
+    given = {name for layer in own for name in layer.values}
+    others = {name for names in SAME if given & set(names) for name in names}
+    return [
+        Layer(f"site {profile.name} ({profile.files.get(f'launch.{name}', '')})", {name: value})
+        for name, value in profile.launch.items()
+        if name not in others
+    ]
+
+
+def user_file(env: Mapping[str, str]) -> Path:
+    """Return the user's own file, whether it exists or not."""
+    base = env.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return Path(base, "runner", PROJECT_FILE)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Parse a TOML file; raise UsageError with the parser's words, or when it cannot be read."""
+    try:
+        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        return table
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML", str(error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}", str(error)) from None
+
+
+def tables(env: Mapping[str, str], name: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return a table of the user's file and of the project's, each with the file's name.
+
+    Raises UsageError for a file with anything beside TABLES.
+    """
+    files = [path for path in (user_file(env), Path(PROJECT_FILE)) if path.is_file()]
+    found = [(str(path), _tables_of(path).get(name)) for path in files]
+    return [(path, table) for path, table in found if table is not None]
+
+
+def _tables_of(path: Path) -> dict[str, dict[str, Any]]:
+    content = read_toml(path)
+    for key, table in content.items():
+        if key not in TABLES or not isinstance(table, dict):
+            raise UsageError(
+                f"{path} has the unknown key {key!r}",
+                "settings stand in the table [launch], rules for images in [policy], datasets in "
+                "[datasets.NAME]",
+            )
+    return content
+
+
+def check_table(origin: str, table: Mapping[str, Any]) -> Layer:
+    """Return a table of settings as a layer; raise UsageError for unknown keys and wrong types."""
+    return Layer(origin, {key: _checked(origin, key, value) for key, value in table.items()})
+
+
+def _checked(origin: str, key: str, value: Any) -> Any:
+    setting = SETTINGS.get(key)
+    if setting is None:
+        raise UsageError(f"{origin} has the unknown key {key!r}", nearest(key, SETTINGS))
+    if setting.kind == "list":
+        return _checked_list(origin, setting, value)
+    # In Python, and not in TOML, true is an int.
+    if not isinstance(value, TYPES[setting.kind]) or (
+        setting.kind in ("int", "number") and isinstance(value, bool)
+    ):
+        raise _wrong_type(origin, setting, value)
+    if setting.choices and value not in setting.choices:
+        raise UsageError(f"{origin}: {key} = {value!r} is not one of {', '.join(setting.choices)}")
+    return value
+
+
+def _checked_list(origin: str, setting: Setting, value: Any) -> list[str]:
+    """A list of strings; `env` may also be a table of names and values."""
+    if setting.name == "env" and isinstance(value, dict):
+        return [f"{name}={text}" for name, text in value.items()]
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _wrong_type(origin, setting, value)
+    return value
+
+
+def _wrong_type(origin: str, setting: Setting, value: Any) -> UsageError:
+    kinds = {
+        "int": "a whole number",
+        "number": "a number",
+        "text": "a string",
+        "switch": "true or false",
+    }
+    wanted = kinds.get(setting.kind, "a list of strings")
+    return UsageError(f"{origin}: {setting.name} must be {wanted}, not {value!r}")
+
+
+def from_environment(env: Mapping[str, str]) -> list[Layer]:
+    """Return one layer for each RUNNER_* variable that names a setting, then each SBATCH_* one.
+
+    sbatch would read SBATCH_* itself and let them win over the script's own lines; taken here
+    they appear in the script, and `submit` removes them.
+    """
+    found = []
+    for prefix in ("RUNNER_", "SBATCH_"):
+        for setting in SETTINGS.values():
+            name = variable(setting) if prefix == "RUNNER_" else setting.sbatch
+            if name and env.get(name):
+                found.append(Layer(name, {setting.name: _from_text(name, setting, env[name])}))
+    return found
+
+
+def variable(setting: Setting) -> str:
+    """Return the environment variable of a setting: `cpus-per-task` is RUNNER_CPUS_PER_TASK."""
+    return "RUNNER_" + setting.name.upper().replace("-", "_")
+
+
+def _from_text(origin: str, setting: Setting, text: str) -> Any:
+    value: Any = text
+    if setting.kind == "int":
+        value = int(text) if text.lstrip("-").isdigit() else text
+    elif setting.kind == "number":
+        value = _number(text)
+    elif setting.kind == "switch":
+        # SBATCH_EXCLUSIVE may be set to a mode such as "user": any of them asks for it.
+        value = text.lower() not in ("0", "false", "no")
+    elif setting.kind == "list":
+        value = text.splitlines()
+    return _checked(origin, setting.name, value)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,184 @@
+"""Turns merged settings into a JobSpec, refusing what cannot be meant."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from ..core import gpus, tuning
+from ..core.errors import NotFound, UsageError
+from ..core.model import BindMount, Dataset, JobSpec, Resources, Trainer
+from .config import Config
+
+# sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
+# days-hours[:minutes[:seconds]]
+TIME = re.compile(r"\d+|\d+:\d+|\d+:\d+:\d+|\d+-\d+(:\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)
+SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+
+
+def job_spec(
+    config: Config, image: Path, trainer: Trainer, data: tuple[Dataset, ...] = ()
+) -> JobSpec:
+    """Return the request as one value; raise UsageError for what contradicts itself.
+
+    `image` and `data` are what was found for the settings of the same names.
+    """
+    get = config.get
+    return JobSpec(
+        name=_line("job-name", get("job-name") or trainer.name),
+        image=image,
+        trainer=trainer,
+        resources=_resources(config),
+        runs_dir=Path(get("runs-dir")).absolute(),
+        scheduler=get("scheduler"),
+        runtime=get("runtime"),
+        launcher=get("launcher"),
+        controller=get("controller"),
+        mpi=get("mpi"),
+        host_mpi=bool(get("host-mpi")),
+        cpu_bind=get("cpu-bind"),
+        interface=get("network-interfaces"),
+        tuning=tuning.read(get),
+        nv=get("nv"),
+        rocm=get("rocm"),
+        data=data,
+        stage_data=get("stage-data"),
+        stage_image=get("stage-image"),
+        output=get("output"),
+        requeue=get("requeue"),
+        requeue_limit=_requeue_limit(config),
+        signal=_signal(get("signal")),
+        binds=tuple(parse_bind(text) for text in get("bind") or ()),
+        env=tuple(parse_env(text) for text in get("env") or ()),
+        modules=tuple(get("module") or ()),
+        sbatch_args=tuple(get("sbatch-arg") or ()),
+        srun_args=tuple(get("srun-arg") or ()),
+        apptainer_args=tuple(get("apptainer-arg") or ()),
+    )
+
+
+def _resources(config: Config) -> Resources:
+    values = {f.name: config.get(f.name.replace("_", "-")) for f in fields(Resources)}
+    for name in COUNTS:
+        _positive(name, config.get(name))
+    for name, value in values.items():
+        if isinstance(value, str):
+            _line(name.replace("_", "-"), value)
+    if values["time"] is not None and not TIME.fullmatch(values["time"]):
+        raise UsageError(
+            f"--time {values['time']!r} is not a time that Slurm reads",
+            remedy="--time 30 (minutes), --time 01:30:00 or --time 2-12:00:00 (days-hours)",
+        )
+    for switch in ("exclusive", "overcommit"):
+        values[switch] = bool(values[switch])
+    asked = Resources(**values)
+    if asked.wants_gpus and config.origins.get("cpus-per-task", "").startswith("recipe "):
+        asked = replace(asked, cpus_per_task=None)  # a GPU's part of its node fits better
+    return _consistent(asked)
+
+
+def _consistent(asked: Resources) -> Resources:
+    """Check the counts against each other; without any, each GPU of a node gets a task."""
+    _check_gpus(asked)
+    per_node, total = asked.ntasks_per_node, asked.ntasks
+    if per_node is None and total is None:
+        found = gpus.on_a_node(asked)
+        return replace(asked, ntasks_per_node=found[1]) if found and found[1] else asked
+    if total is not None and total < asked.nodes:
+        raise UsageError(
+            f"--ntasks {total} leaves some of --nodes {asked.nodes} without a task",
+            remedy=f"--ntasks {asked.nodes} or --nodes {total}",
+        )
+    if total is not None and per_node is not None and total != asked.nodes * per_node:
+        raise UsageError(
+            f"--ntasks {total} is not --nodes {asked.nodes} times --ntasks-per-node {per_node}",
+            remedy=f"leave out --ntasks, or --ntasks {asked.nodes * per_node}",
+        )
+    return asked
+
+
+def _check_gpus(asked: Resources) -> None:
+    """Refuse requests that are not Slurm's, or that say two things."""
+    for name in ("gpus", "gpus_per_node", "gpus_per_task"):
+        text = getattr(asked, name)
+        if text is not None and not gpus.TYPED.fullmatch(text):
+            raise UsageError(
+                f"--{name.replace('_', '-')} {text!r} is not [TYPE:]N",
+                remedy=f"--{name.replace('_', '-')} A100:4",
+            )
+    ways = {
+        "--gpus-per-node": asked.gpus_per_node,
+        "--gres": asked.gres if gpus.in_gres(asked.gres) else None,
+    }
+    said = {name: text for name, text in ways.items() if text}
+    if len(said) == 2 and gpus.in_gres(asked.gres) != gpus.typed(asked.gpus_per_node or ""):
+        both = " and ".join(f"{name} {text}" for name, text in said.items())
+        raise UsageError(f"{both} ask for different GPUs", remedy="leave out one of them")
+    if asked.gpus and gpus.typed(asked.gpus)[1] % asked.nodes:
+        raise UsageError(
+            f"--gpus {asked.gpus} cannot be shared evenly by --nodes {asked.nodes}",
+            remedy="--gpus-per-node N",
+        )
+
+
+def _positive(name: str, value: Any) -> None:
+    if value is not None and value < 1:
+        raise UsageError(f"--{name} {value} must be 1 or more")
+
+
+def _line(name: str, text: str) -> str:
+    """Refuse control characters, which cannot stand in a line that starts with #SBATCH."""
+    if not text or any(ord(char) < 32 or ord(char) == 127 for char in text):
+        raise UsageError(f"--{name} {text!r} must be one line of visible characters")
+    return text
+
+
+def _requeue_limit(config: Config) -> int | None:
+    limit: int | None = config.get("requeue-limit")
+    _positive("requeue-limit", limit)
+    if limit is not None and not config.get("requeue"):
+        raise UsageError("--requeue-limit goes with --requeue", remedy="--requeue")
+    return limit
+
+
+def _signal(text: str | None) -> int | None:
+    """Return the seconds of a --signal in sbatch's form, where 60 is the default."""
+    if text is None:
+        return None
+    found = SIGNAL.fullmatch(text)
+    if not found:
+        raise UsageError(
+            f"--signal {text!r} is not [B:]USR1[@SECONDS]",
+            "trainers save and stop on SIGUSR1, which the job's script passes on to them",
+            "--signal USR1@120, or --sbatch-arg=--signal=... for what only your own trainer knows",
+        )
+    return int(found.group(1) or 60)
+
+
+def parse_bind(text: str) -> BindMount:
+    """Parse `SRC[:DST[:ro|rw]]`; raise UsageError when malformed or when SRC does not exist."""
+    parts = text.split(":")
+    mode = parts[2] if len(parts) == 3 else "rw"
+    if not 1 <= len(parts) <= 3 or not all(parts) or mode not in ("ro", "rw"):
+        raise UsageError(
+            f"--bind {text!r} is malformed", remedy="--bind SRC, SRC:DST, SRC:DST:ro or SRC:DST:rw"
+        )
+    source = Path(parts[0]).expanduser().absolute()
+    target = parts[1] if len(parts) > 1 else str(source)
+    if not target.startswith("/"):
+        raise UsageError(f"--bind {text!r}: {target} must be an absolute path in the image")
+    if not source.exists():
+        raise NotFound(f"--bind {text}: {source} does not exist on this machine")
+    return BindMount(str(source), target, mode == "ro")
+
+
+def parse_env(text: str) -> tuple[str, str]:
+    """Parse `NAME=VALUE`; raise UsageError when the name is not one."""
+    name, equals, value = text.partition("=")
+    if not equals or not VARIABLE.fullmatch(name):
+        raise UsageError(f"--env {text!r} is not NAME=VALUE")
+    return name, value

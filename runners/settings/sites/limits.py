@@ -1,0 +1,148 @@
+"""What a site's nodes, network and queues allow, against what a job asks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...core import gpus
+from ...core.model import JobSpec, Refusal, Resources
+from ...core.site_profile import NodeKind, Profile
+from ...schedulers import time_limits
+from . import node_kinds
+
+
+def because(profile: Profile, key: str, reason: str = "") -> str:
+    """Return a rule's reason and where it comes from, with the date of reading."""
+    below = (source for name, source in profile.sources.items() if f"{name}.".startswith(f"{key}."))
+    source = next(below, None)
+    origin = f"{source.text}, {source.date}" if source else f"the profile of {profile.name}"
+    return f"{reason} ({origin})" if reason else origin
+
+
+def refusals(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
+    """Yield what the nodes or queues of the site cannot give."""
+    kinds = node_kinds.kinds(spec, profile)
+    yield from _form(spec, profile)
+    yield from _gpus(spec, profile, kinds)
+    yield from _cpus(spec, profile, kinds)
+    yield from _time(spec, profile)
+
+
+def shares(resources: Resources) -> bool:
+    """Whether --gpus N is no whole number of GPUs for each node."""
+    return bool(resources.gpus) and gpus.typed(resources.gpus or "1")[1] % resources.nodes != 0
+
+
+def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
+    asked, rules = gpus.on_a_node(spec.resources), profile.rules
+    if rules.gpu_request and shares(spec.resources):
+        what = f"{profile.name} gives GPUs by the node: {spec.resources.gpus} for "
+        what += f"{spec.resources.nodes} nodes is no whole number"
+        yield Refusal(what, because(profile, "rules.gpu_request"), (request(profile, "N"),))
+    elif asked and not asked[0] and rules.gpu_type:
+        counts = {kind.gpu_type: kind.gpus for kind in profile.nodes if kind.gpu_type}
+        remedies = [f"{kind}:{min(asked[1], count)}" for kind, count in counts.items()]
+        yield Refusal(
+            f"{profile.name} wants the type of the GPUs",
+            because(profile, "rules.gpu_type"),
+            tuple(request(profile, text) for text in remedies),
+        )
+
+
+def request(profile: Profile, count: str) -> str:
+    """Return the option by which the site is asked for `count`, [TYPE:]N, GPUs on each node."""
+    gres = profile.rules.gpu_request == "gres"
+    return f"--gres gpu:{count}" if gres else f"--gpus-per-node {count}"
+
+
+def _gpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Iterator[Refusal]:
+    """GPUs that no node has, and parts of nodes where only whole ones are given."""
+    asked = gpus.on_a_node(spec.resources)
+    if not asked or not kinds:
+        return
+    counts = sorted({kind.gpus for kind in kinds})
+    evidence = because(profile, f"nodes.{kinds[0].name}.gpus")
+    named = f"{asked[0]}:" if asked[0] else ""
+    whole = tuple(request(profile, f"{named}{count}") for count in counts if count)
+    if asked[1] > counts[-1] and not _slurm_knows(profile):
+        what = f"{asked[1]} GPUs on each node, and {_name(kinds)} have {_or(counts)}"
+        yield Refusal(what, evidence, whole)
+    elif _whole(spec, profile) and asked[1] not in counts:
+        what = f"a job over several nodes of {profile.name} takes all GPUs of each: {_or(counts)}"
+        remedies = (*whole, "--nodes 1")
+        yield Refusal(f"{what}, not {asked[1]}", because(profile, "rules.whole_nodes"), remedies)
+
+
+def _slurm_knows(profile: Profile) -> bool:
+    """Slurm says itself what its nodes have, and the solver asks it."""
+    return profile.scheduler == "slurm"
+
+
+def _whole(spec: JobSpec, profile: Profile) -> bool:
+    names = profile.rules.whole_nodes
+    return spec.resources.nodes > 1 and ("*" in names or spec.resources.partition in names)
+
+
+def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Iterator[Refusal]:
+    asked, most = spec.resources, max((kind.cpus for kind in kinds), default=0)
+    tasks, each = -(-asked.tasks // asked.nodes), asked.cpus_per_task or 1
+    if not most or tasks * each <= most or asked.overcommit or _slurm_knows(profile):
+        return
+    what = f"{tasks} ranks on a node with {each} CPUs each, and {_name(kinds)} have {most} CPUs"
+    fitting = most // tasks
+    remedy = f"--cpus-per-task {fitting}" if fitting else f"--ntasks-per-node {most}"
+    yield Refusal(what, because(profile, f"nodes.{kinds[0].name}.cpus"), (remedy,))
+
+
+def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusal]:
+    """Yield that an image for machines of the kind `image` cannot run on the job's nodes."""
+    kinds = node_kinds.kinds(spec, profile)
+    there = {kind.architecture for kind in kinds}
+    if not image or not there or there & {image, ""}:
+        return
+    others = [kind.name for kind in profile.nodes if kind.architecture == image and kind.gpus]
+    by_partition = spec.resources.partition == kinds[0].name
+    remedies = tuple(f"--partition {name}" for name in others[:1] if by_partition)
+    what = f"the image is for {image}, and {_name(kinds)} are {' and '.join(sorted(there))}"
+    evidence = because(profile, f"nodes.{kinds[0].name}.architecture")
+    yield Refusal(what, evidence, (*remedies, f"runner pull --arch {min(there)} IMAGE"))
+
+
+def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
+    asked, limits = spec.resources, profile.rules.max_time
+    names = (asked.qos, asked.partition, "*")
+    name = next((name for name in names if name and name in limits), "")
+    if not asked.time or not name or _fits(asked.time, limits[name]):
+        return
+    where = "" if name == "*" else f" in {name}"
+    what = f"--time {asked.time} is more than {profile.name} gives{where}: {limits[name]}"
+    yield Refusal(what, because(profile, f"rules.max_time.{name}"), (f"--time {limits[name]}",))
+
+
+def _fits(time: str, limit: str) -> bool:
+    most, wanted = time_limits.seconds(limit), time_limits.seconds(time)
+    return most is None or (wanted is not None and wanted <= most)
+
+
+def warnings(spec: JobSpec, profile: Profile) -> Iterator[str]:
+    """Yield what works, and not as the user may expect."""
+    asked, kinds = gpus.on_a_node(spec.resources), node_kinds.kinds(spec, profile)
+    known = sorted({kind.gpu_type for kind in profile.nodes if kind.gpu_type})
+    if asked and asked[0] and known and asked[0].lower() not in {one.lower() for one in known}:
+        yield f"{profile.name} is not known to have {asked[0]}, but {', '.join(known)}"
+    slow = {one.lower() for one in profile.rules.no_fast_network}
+    without = next((kind.gpu_type for kind in kinds if kind.gpu_type.lower() in slow), "")
+    if without and spec.resources.nodes > 1:
+        reason = because(profile, "rules.no_fast_network")
+        yield f"nodes with {without} have no InfiniBand: gradients go over Ethernet ({reason})"
+    if not asked and kinds and all(kind.gpus for kind in kinds):
+        option = request(profile, str(kinds[0].gpus))
+        yield f"{_name(kinds)} have GPUs, and the job asks for none: {option}"
+
+
+def _name(kinds: tuple[NodeKind, ...]) -> str:
+    return f"the nodes of {kinds[0].name}"
+
+
+def _or(counts: list[int]) -> str:
+    return " or ".join(str(count) for count in counts)

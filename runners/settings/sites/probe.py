@@ -1,0 +1,135 @@
+"""Asks this machine, once, what it offers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Callable, TypeVar
+
+from ...core import architecture, shell
+from ...core.model import Partition, Site
+from ...injob.rank.gpu import driver_version
+from ...schedulers import slurm_facts
+from ...schedulers.names import COMMANDS
+
+SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
+RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc")
+# What a user may have set that changes a job, or what a site's rules may name.
+MATTERS = re.compile(
+    r"(NCCL|HOROVOD|UCX|FI|OMPI_MCA|PMIX_MCA|OMP|SLURM_CPU_BIND)_|"
+    r"(CUDA_VISIBLE_DEVICES|SLURM_CPU_BIND|USER|HOME|SCRATCH|PSCRATCH|RUNNER_SCRATCH)$"
+)
+MPIRUN = ["mpirun", "--version"]
+Parsed = TypeVar("Parsed")
+
+
+def probe() -> Site:
+    """Return what is here; a command that hangs or cannot be read is left out, and told.
+
+    `srun --mpi=list` only lists plugin files; the other two questions go to Slurm's controller.
+    """
+    env = os.environ
+    runtimes = tuple(name for name in RUNTIMES if shutil.which(name))
+    slurm = shutil.which("sbatch") is not None
+    problems: list[str] = []
+    types, settings, partitions = _slurm(problems) if slurm else ((), {}, ())
+    return Site(
+        has_slurm=slurm,
+        mpi_types=types,
+        runtime=next(iter(runtimes), None),
+        runtimes=runtimes,
+        schedulers=tuple(name for name, command in COMMANDS.items() if shutil.which(command)),
+        driver=driver_version(),
+        glibc=_glibc(),
+        architecture=architecture.architecture(),
+        slurm_version=settings.get("SLURM_VERSION", ""),
+        mpi_default=settings.get("MpiDefault", ""),
+        task_plugin=settings.get("TaskPlugin", ""),
+        proctrack=settings.get("ProctrackType", ""),
+        cluster_name=settings.get("ClusterName", ""),
+        partitions=partitions,
+        amd=Path("/dev/kfd").exists(),
+        allocation=env.get("SLURM_JOB_ID", ""),
+        allocated_nodes=_number(env.get("SLURM_JOB_NUM_NODES", "")),
+        cwd=os.getcwd(),
+        environment=that_matters(env),
+        problems=tuple(problems),
+    )
+
+
+def _slurm(
+    problems: list[str],
+) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
+    commands = [slurm_facts.MPI_LIST, slurm_facts.CONFIG, slurm_facts.PARTITIONS]
+    types, config, sinfo = shell.together(commands, SECONDS_TO_ANSWER)
+    # srun prints its list on stderr (22.05) or stdout (newer).
+    types = shell.Result(types.code, types.out + types.err, types.err)
+    return (
+        _read(slurm_facts.MPI_LIST, types, slurm_facts.parse_mpi_list, (), problems),
+        _read(slurm_facts.CONFIG, config, slurm_facts.parse_config, {}, problems),
+        _read(slurm_facts.PARTITIONS, sinfo, slurm_facts.parse_partitions, (), problems),
+    )
+
+
+def _read(
+    command: list[str],
+    answer: shell.Result,
+    parse: Callable[[str], Parsed],
+    otherwise: Parsed,
+    problems: list[str],
+) -> Parsed:
+    """Return what a command said; when that fails note why, with its words, and go on."""
+    if answer.code:
+        problems.append(f"{command[0]}: {_first(answer.err or answer.out)}")
+        return otherwise
+    try:
+        found = parse(answer.out)
+    except ValueError:
+        problems.append(f"{command[0]} printed what runner does not read: {_first(answer.out)}")
+        return otherwise
+    if not found and command is not slurm_facts.PARTITIONS:
+        problems.append(f"{command[0]} printed what runner does not read: {_first(answer.out)}")
+    return found
+
+
+def _first(text: str) -> str:
+    return text.strip().partition("\n")[0][:200] or "it said nothing"
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+def that_matters(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a plan looks at."""
+    return {name: value for name, value in env.items() if MATTERS.match(name)}
+
+
+def mpirun() -> str:
+    """Return flavour and version of the mpirun on the PATH, empty without one.
+
+    It is this machine's; the nodes of the job are taken to have the same.
+    """
+    return parse_mpirun(shell.together([MPIRUN], SECONDS_TO_ANSWER)[0])
+
+
+def parse_mpirun(answer: shell.Result) -> str:
+    """Return "openmpi 5.0.7" or "mpich 4.0.2" from `mpirun --version`."""
+    for flavour, pattern in (
+        ("openmpi", r"\(Open MPI\) (\d[\w.]*)"),
+        ("intelmpi", r"Intel\(R\) MPI Library .*?Version (\d[\w.]*)"),
+        ("mpich", r"HYDRA[\s\S]*?Version:\s+(\d[\w.]*)"),
+    ):
+        found = re.search(pattern, answer.out)
+        if found:
+            return f"{flavour} {found.group(1)}"
+    return ""
+
+
+def _glibc() -> str:
+    """Return 2.36 of "glibc 2.36"; empty with another C library."""
+    name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    return version if name == "glibc" else ""

@@ -1,0 +1,106 @@
+"""What a site refuses, said before submission, each with its reason and what to type. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from ...core.model import JobSpec, Refusal
+from ...core.site_profile import Profile, Requirement
+from ...schedulers.names import HERE
+from . import limits, node_kinds
+
+# What runs without being submitted is none of the site's scheduler's business.
+# One rule against --mem is meant against all of its kind.
+KIN = {"mem": ("mem", "mem-per-cpu", "mem-per-gpu")}
+VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
+
+
+def check(
+    spec: JobSpec, profile: Profile, cwd: str, env: Mapping[str, str], architecture: str = ""
+) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
+    """Return what this site refuses in a job submitted from `cwd`, and what the user should know.
+
+    `env` fills in the $NAMEs in the site's folders; `architecture` is the image's, in Go's words.
+    """
+    if spec.scheduler in HERE:
+        return (), ()
+    refusals = [*_required(spec, profile), *_forbidden(spec, profile)]
+    refusals += [*_folders(spec, profile, cwd, env), *limits.refusals(spec, profile)]
+    refusals += limits.architecture(spec, profile, architecture)
+    return tuple(refusals), tuple(limits.warnings(spec, profile))
+
+
+def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
+    for setting, rule in profile.rules.require.items():
+        if rule.gpus_only and not _on_gpu_nodes(spec, profile):
+            continue
+        value = given(spec, setting)
+        evidence = limits.because(profile, f"rules.require.{setting}", rule.reason)
+        if not value and rule.optional:
+            continue
+        if not value:
+            what = f"{profile.name} takes no job without --{setting}"
+        elif rule.pattern and not re.fullmatch(rule.pattern, value):
+            what = f"{profile.name} does not take --{setting} {value}"
+        else:
+            continue
+        yield Refusal(what, evidence, (_remedy(setting, rule, value, spec),))
+
+
+def _on_gpu_nodes(spec: JobSpec, profile: Profile) -> bool:
+    kinds = node_kinds.kinds(spec, profile)
+    return spec.resources.wants_gpus or (bool(kinds) and all(kind.gpus for kind in kinds))
+
+
+def _remedy(setting: str, rule: Requirement, value: str, spec: JobSpec) -> str:
+    remedy = rule.remedy or f"--{setting} {setting.upper()}"
+    framework = spec.trainer.requires or "pytorch"
+    return remedy.replace("{framework}", framework).replace("{value}", value)
+
+
+def given(spec: JobSpec, setting: str) -> str:
+    """Return the value of a setting of sbatch's, also when it came through --sbatch-arg."""
+    value = getattr(spec.resources, setting.replace("-", "_"), None)
+    if value not in (None, False):
+        return str(value)
+    for position, argument in enumerate(spec.sbatch_args):
+        name, equals, text = argument.partition("=")
+        if name == f"--{setting}":
+            return text if equals else " ".join(spec.sbatch_args[position + 1 : position + 2])
+    return ""
+
+
+def _forbidden(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
+    for setting, reason in profile.rules.forbid.items():
+        for name in KIN.get(setting, (setting,)):
+            if given(spec, name):
+                evidence = limits.because(profile, f"rules.forbid.{setting}", reason)
+                what = f"{profile.name} takes no job with --{name}"
+                yield Refusal(what, evidence, (f"leave out --{name}",))
+
+
+def _folders(
+    spec: JobSpec, profile: Profile, cwd: str, env: Mapping[str, str]
+) -> Iterator[Refusal]:
+    allowed = [_filled(folder, env) for folder in profile.rules.submit_below]
+    if not allowed:
+        return
+    evidence = limits.because(profile, "rules.submit_below", f"only below {', '.join(allowed)}")
+    # A shell keeps in PWD the name by which a folder was entered, links and all.
+    if not any(_below(folder, allowed) for folder in (cwd, env.get("PWD", cwd))):
+        what = f"{profile.name} takes no job submitted from {cwd}"
+        yield Refusal(what, evidence, (f"cd {allowed[0]}",))
+    elif not _below(str(spec.runs_dir), [*allowed, cwd]):
+        what = f"the run's folder would lie outside, in {spec.runs_dir}"
+        yield Refusal(what, evidence, (f"--runs-dir {allowed[0]}/runs",))
+
+
+def _filled(folder: str, env: Mapping[str, str]) -> str:
+    return VARIABLE.sub(lambda match: env.get(match[1] or match[2], match[0]), folder)
+
+
+def _below(folder: str, tops: list[str]) -> bool:
+    path = os.path.normpath(folder)
+    return any(path == top or path.startswith(top.rstrip("/") + "/") for top in tops)

@@ -1,0 +1,117 @@
+"""`--dependency` in Slurm's form, in which runs of ours may stand for the numbers of their jobs.
+
+afterok:first-1 waits for that run, afterok:first-2 for all runs of an array. What a run has reached
+already is left out, since Slurm forgets jobs: MinJobAge seconds after its end it takes no number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+from ..core.errors import NotFound, Refused, UsageError
+from ..core.job_record import Job, JobPaths, JobState
+from ..jobs import find
+from ..jobs.job_status import Status
+
+Runs = Sequence["tuple[JobPaths, Job]"]
+Ask = Callable[[Runs], Sequence[Status]]
+NUMBER = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # after:123+5 waits five minutes more
+KINDS = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")
+ALONE = ("singleton", "expand")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What the scheduler is told, None for nothing, and what it rests on, for people."""
+
+    text: str | None
+    reason: str
+
+
+def resolve(text: str, scheduler: str, runs_dir: Path, ask: Ask) -> Resolved:
+    """Return the dependency with numbers of jobs alone.
+
+    `ask` tells how runs stand. Raises UsageError for what is not in sbatch's form, NotFound for a
+    run that does not exist, Refused for what cannot happen any more.
+    """
+    separator = "?" if "?" in text else ","
+    reasons: list[str] = []
+    left = []
+    for part in text.split(separator):
+        waits = _part(part, scheduler, runs_dir, ask, reasons)
+        if waits:
+            left.append(waits)
+        elif separator == "?":
+            return Resolved(None, "; ".join(reasons))
+    return Resolved(separator.join(left) or None, "; ".join(reasons) or "as asked")
+
+
+def _part(part: str, scheduler: str, runs_dir: Path, ask: Ask, reasons: list[str]) -> str:
+    """Return one condition, empty when it is met."""
+    kind, colon, names = part.partition(":")
+    if kind in ALONE:
+        return part
+    if kind not in KINDS or not colon or not all(names.split(":")):
+        first = next((name for name in part.split(":") if name not in KINDS), "")
+        raise UsageError(
+            f"--dependency {part!r} is not a condition and jobs",
+            f"the conditions are {', '.join(KINDS)} and singleton",
+            f"--dependency afterok:{first or 'RUN'}",
+        )
+    found = [_ids(kind, name, scheduler, runs_dir, ask, reasons) for name in names.split(":")]
+    ids = [id for some in found for id in some]
+    return ":".join([kind, *ids]) if ids else ""
+
+
+def _ids(
+    kind: str, name: str, scheduler: str, runs_dir: Path, ask: Ask, reasons: list[str]
+) -> list[str]:
+    """Return the numbers to wait for: of a run of ours, or the number that was given."""
+    word, plus, minutes = name.partition("+")
+    try:
+        runs = find.find_all(word, runs_dir)
+    except NotFound:
+        if NUMBER.fullmatch(name) or scheduler != "slurm":
+            return [name]  # a job of which we know nothing; the scheduler does
+        raise
+    states = [status.state for status in ask(runs)]
+    _check_possible(kind, word, runs, states)
+    how = ", ".join(sorted({state.value for state in states}))
+    if all(state.ended for state in states):
+        reasons.append(f"{word} has ended already ({how})")
+        return []
+    _check_scheduler(word, runs, scheduler)
+    reasons.append(f"{word} is {how}")
+    ids = [find.number(job.id) if len(runs) > 1 else job.id for _, job in runs]
+    return [id + plus + minutes for id in dict.fromkeys(ids)]
+
+
+def _check_scheduler(name: str, runs: Runs, scheduler: str) -> None:
+    other = next((job.scheduler for _, job in runs if job.scheduler != scheduler), None)
+    if other:
+        raise Refused(
+            f"--dependency: {name} was started by {other}, and {scheduler} cannot wait for it",
+            remedy=f"runner wait {name}",
+        )
+
+
+def _check_possible(kind: str, name: str, runs: Runs, states: Sequence[JobState]) -> None:
+    """Refuse to wait for what has ended otherwise; Slurm would let such a job wait for ever."""
+    ended = [(job, state) for (_, job), state in zip(runs, states) if state.ended]
+    well = [one for one in ended if one[1] == JobState.COMPLETED]
+    against: list[tuple[Job, JobState]] = []
+    if kind in ("afterok", "aftercorr"):
+        against = [one for one in ended if one not in well]
+    elif kind == "afternotok" and len(well) == len(runs):
+        against = well
+    if against:
+        job, state = against[0]
+        raise Refused(
+            f"--dependency {kind}:{name} can never be met: job {job.id} has ended",
+            f"its state: {state.value}",
+            "leave out --dependency",
+        )

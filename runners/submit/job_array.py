@@ -1,0 +1,260 @@
+"""Many runs at once: one folder each, and one job of the scheduler for all that ask it the same.
+
+With Slurm that is a job array, so 500 runs are one call of sbatch; without a scheduler they run one
+after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..core import signals
+from ..core.errors import Refused, SystemFault, UsageError
+from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, next_folder
+from ..core.model import Plan
+from ..jobs import job_status
+from ..jobs.job_status import Status
+from ..schedulers import SCHEDULERS, arrays, slurm
+from ..script import render
+from . import launch
+from .launch import Draft
+
+ANYWHERE = ArrayPaths(Path("/"))
+Runs = Sequence["tuple[JobPaths, Job]"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Runs that are submitted by one call; `array` is None for a single one, a job as any other.
+
+    `at_once` is how many of them may run at a time, None for all.
+    """
+
+    drafts: Sequence[Draft]
+    array: ArrayPaths | None
+    tasks: Sequence[int]
+    at_once: int | None
+    text: str
+
+
+def drafts(plans: Sequence[Plan], tasks: Sequence[int] | None = None) -> list[Draft]:
+    """Return scripts and folders, such as runs/NAME-3_0 and runs/NAME-3_1; nothing is written.
+
+    `tasks` are the numbers to have, 0, 1, 2 ... by default.
+    """
+    stem = next_folder(plans[0].spec.runs_dir, plans[0].spec.name)
+    found = []
+    for place, plan in enumerate(plans):
+        number = place if tasks is None else tasks[place]
+        paths = JobPaths(stem.with_name(f"{stem.name}_{number}"))
+        text = render.render(plan, paths, os.getcwd())
+        found.append(Draft(plan, paths, text, task=None if tasks is None else number))
+    return found
+
+
+def batches(drafts: Sequence[Draft], at_once: int | None = None) -> list[Batch]:
+    """Return what to submit: one batch for each kind of job, more where it would be too large.
+
+    Raises Refused for more than the scheduler takes, UsageError for one output file for all.
+    """
+    _check_output(drafts)
+    most = _most(drafts, at_once)
+    groups = [part for group in _alike(drafts) for part in _parts(group, most)]
+    each = max(1, at_once // len(groups)) if at_once else None
+    root = together(drafts)
+    return [_batch(group, root, place, each) for place, group in enumerate(groups)]
+
+
+def together(drafts: Sequence[Draft]) -> Path:
+    """Return the folder that the runs have in common: runs/NAME-3 of the run runs/NAME-3_0."""
+    first = drafts[0]
+    own = re.fullmatch(r"(.+-\d+)_\d+", first.paths.root.name)
+    spec = first.plan.spec
+    return first.paths.root.with_name(own[1]) if own else next_folder(spec.runs_dir, spec.name)
+
+
+def submit_all(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]:
+    """Write the folders of all runs and submit them; return their jobs, in the same order.
+
+    Drafts whose schedulers' lines agree become one job array, of which each run is a task. When
+    anything fails nothing stays: neither jobs nor folders. Raises Refused and SystemFault.
+    """
+    for plan in {id(draft.plan): draft.plan for draft in drafts}.values():
+        launch.check(plan)
+    found, root = batches(drafts, at_once), together(drafts)
+    several = _several(drafts)
+    folders = (*(draft.paths.root for draft in drafts), *[root] * several)
+    with signals.held(), launch.claimed(*folders):
+        _write(drafts)
+        for batch in found:
+            _write_array(batch)
+        jobs = _hand_over(found, root.name if several else "")
+    return [jobs[draft.paths.root] for draft in drafts]
+
+
+def _several(drafts: Sequence[Draft]) -> bool:
+    """A single run is an array only if its number in it was chosen."""
+    return len(drafts) > 1 or drafts[0].task is not None
+
+
+def _check_output(drafts: Sequence[Draft]) -> None:
+    outputs = [draft.plan.spec.output for draft in drafts if draft.plan.spec.output]
+    shared = [text for text in outputs if "%a" not in text or "%j" in text]
+    if shared and _several(drafts):
+        raise UsageError(
+            f"--output {shared[0]} is not the name of one file for each of {len(drafts)} runs",
+            "%A stands for the array's number and %a for the task's; the number %j of a task is "
+            "known only when it starts",
+            "leave out --output (each run has its log in its folder), or --output NAME-%A_%a.log",
+        )
+
+
+def _most(drafts: Sequence[Draft], at_once: int | None) -> int:
+    """Return how many tasks an array may have; 1 where there are no arrays."""
+    scheduler = drafts[0].plan.scheduler
+    if scheduler not in arrays.SCRIPTS and at_once:
+        raise Refused(f"{scheduler} has no job arrays: it cannot run {at_once} at a time")
+    if scheduler not in arrays.SCRIPTS or not _several(drafts):
+        return 1
+    if scheduler != "slurm":
+        return len(drafts)
+    size, jobs = slurm.array_limits()
+    if len(drafts) >= jobs:
+        raise Refused(
+            f"{len(drafts)} runs are more than Slurm takes here",
+            f"scontrol show config: MaxJobCount = {jobs}, for all users together",
+        )
+    highest = max((draft.task for draft in drafts if draft.task is not None), default=0)
+    if highest >= size:
+        raise Refused(
+            f"Slurm takes no task with the number {highest} here",
+            f"scontrol show config: MaxArraySize = {size}, one more than the highest number",
+            f"--array 0-{size - 1}" if size > 1 else "--sweep, which needs no arrays",
+        )
+    return max(1, size)
+
+
+def _alike(drafts: Sequence[Draft]) -> list[list[Draft]]:
+    """Group by what the scheduler is asked."""
+    groups: dict[str, list[Draft]] = {}
+    for draft in drafts:
+        groups.setdefault(_asked(draft.plan), []).append(draft)
+    return list(groups.values())
+
+
+def _asked(plan: Plan) -> str:
+    """Return what an array of such runs asks of the scheduler."""
+    if plan.scheduler not in arrays.SCRIPTS:
+        return plan.scheduler
+    return plan.scheduler + arrays.script(plan, ANYWHERE, [0], None, os.getcwd())
+
+
+def _parts(group: Sequence[Draft], most: int) -> list[Sequence[Draft]]:
+    return [group[start : start + most] for start in range(0, len(group), most)]
+
+
+def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) -> Batch:
+    first = group[0]
+    single = len(group) == 1 and first.task is None
+    if single or first.plan.scheduler not in arrays.SCRIPTS:
+        return Batch(group, None, (), None, first.text)
+    array = ArrayPaths(root / str(place + 1) if place else root)
+    own = [draft.task for draft in group if draft.task is not None]
+    tasks = own if len(own) == len(group) and first.plan.scheduler != "pbs" else range(len(group))
+    text = arrays.script(first.plan, array, tasks, at_once, os.getcwd())
+    return Batch(group, array, tasks, at_once, text)
+
+
+def _write(drafts: Sequence[Draft]) -> None:
+    """Fill the runs' folders; runs with the same code share its files."""
+    written: dict[tuple[Path, ...], JobPaths] = {}
+    for draft in drafts:
+        like = written.setdefault(launch.packages(draft), draft.paths)
+        launch.write(draft, None if like == draft.paths else like)
+
+
+def _write_array(batch: Batch) -> None:
+    if batch.array is None:
+        return
+    batch.array.tasks.mkdir(parents=True)
+    for task, draft in zip(batch.tasks, batch.drafts):
+        target = os.path.relpath(draft.paths.root, batch.array.tasks)
+        (batch.array.tasks / str(task)).symlink_to(target)
+    batch.array.script.write_text(batch.text, encoding="utf-8")
+
+
+def _hand_over(found: Sequence[Batch], name: str) -> dict[Path, Job]:
+    """Submit all batches, or none; return the jobs by the folders of the runs."""
+    done: list[tuple[str, str]] = []
+    jobs: dict[Path, Job] = {}
+    try:
+        for batch in found:
+            plan = batch.drafts[0].plan
+            done.append((plan.scheduler, _submit(batch)))
+            jobs.update(_recorded(batch, done[-1][1], name))
+    except BaseException:
+        for scheduler, id in done:
+            SCHEDULERS[scheduler].cancel(id)
+        raise
+    return jobs
+
+
+def _submit(batch: Batch) -> str:
+    first = batch.drafts[0]
+    scheduler, spec = SCHEDULERS[first.plan.scheduler], first.plan.spec
+    paths = batch.array or first.paths
+    id: str = scheduler.submit(paths, spec.name, paths.log)
+    return id
+
+
+def _recorded(batch: Batch, id: str, name: str) -> dict[Path, Job]:
+    if batch.array is None:
+        return {batch.drafts[0].paths.root: launch.record(batch.drafts[0], id, name)}
+    scheduler = batch.drafts[0].plan.scheduler
+    return {
+        draft.paths.root: launch.record(draft, arrays.task_id(scheduler, id, task), name)
+        for task, draft in zip(batch.tasks, batch.drafts)
+    }
+
+
+def until_end(runs: Runs) -> Iterator[list[Status]]:
+    """Yield how all runs stand, every two seconds, the last time when all have ended.
+
+    However many they are, the scheduler is asked once each time, for those that have not ended.
+    """
+    known: dict[Path, Status] = {}
+    while True:
+        left = [run for run in runs if not _has_ended(known.get(run[0].root))]
+        try:
+            found = job_status.statuses(left)
+        except SystemFault:
+            if not known:
+                raise
+            found = []  # jobs that run for days must not be given up for a restarted scheduler
+        known.update(zip((paths.root for paths, _ in left), found))
+        yield [known[paths.root] for paths, _ in runs]
+        if all(status.state.ended for status in known.values()):
+            return
+        time.sleep(job_status.SECONDS_BETWEEN_QUESTIONS)
+
+
+def _has_ended(status: Status | None) -> bool:
+    return status is not None and status.state.ended
+
+
+def cancel(runs: Runs) -> None:
+    """Cancel runs and what was submitted with them, each array by one call.
+
+    Raises SystemFault with the scheduler's words.
+    """
+    wholes = [(job.scheduler, arrays.whole_id(job.scheduler, job.id)) for _, job in runs]
+    for scheduler, id in dict.fromkeys(wholes):
+        SCHEDULERS[scheduler].cancel(id)
+    for paths, job in runs:
+        if not paths.exit.exists():  # else it has ended meanwhile, by itself
+            replace(job, state=JobState.CANCELLED.name).save(paths)

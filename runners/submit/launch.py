@@ -1,0 +1,215 @@
+"""From the plan to a job in the queue: writes the run's folder, then submits its script."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Callable, TypeVar
+
+from ..core import signals
+from ..core.errors import NotFound, Refused, SystemFault, UsageError
+from ..core.files import write_json
+from ..core.job_record import Job, JobPaths, next_folder
+from ..core.model import Plan
+from ..injob import MPICHECK, RANK, STAGE
+from ..schedulers import SCHEDULERS
+from ..schedulers.names import HERE
+from ..script import render
+from ..settings.trainers import recipes_folder
+from .sessions import private_folder
+
+# A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
+BYTES_NEEDED = 64 * 2**20
+
+
+TRIES = 50
+Submitted = TypeVar("Submitted")
+
+
+class Taken(SystemFault):
+    """Another launch was quicker to make a folder; drafted anew, the run gets the next one."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a launch is going to do, before it touches anything.
+
+    `packages` are folders of Python modules that go into the run's folder, beside the shim;
+    `words` is what was typed for it. Among several that are submitted together `task` is its
+    number, and `varied` are the arguments in which it differs from the others. A `private` one
+    gets a folder that only its owner can read, with a token in it.
+    """
+
+    plan: Plan
+    paths: JobPaths
+    text: str
+    packages: tuple[Path, ...] = ()
+    words: tuple[str, ...] = ()
+    task: int | None = None
+    varied: Mapping[str, str] = field(default_factory=dict)
+    private: bool = False
+
+
+def draft(plan: Plan, packages: tuple[Path, ...] = (), words: tuple[str, ...] = ()) -> Draft:
+    """Return the script and the folder for it; nothing is written."""
+    paths = JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name))
+    return Draft(plan, paths, render.render(plan, paths, os.getcwd()), packages, words)
+
+
+def anew(attempt: Callable[[], Submitted]) -> Submitted:
+    """Return what `attempt` returns, which drafts and submits; it is repeated where it is Taken."""
+    for _ in range(TRIES):
+        try:
+            return attempt()
+        except Taken:
+            continue
+    return attempt()
+
+
+def submit(draft: Draft) -> Job:
+    """Write the run's folder and submit; when that fails, remove the folder and raise.
+
+    Signals wait until Slurm has answered and the job's number is written down.
+    """
+    check(draft.plan)
+    with signals.held(), claimed(draft.paths.root):
+        write(draft)
+        return _hand_over(draft)
+
+
+def check(plan: Plan) -> None:
+    """Raise Refused, or NotFound, when there is no place for the run or for its output."""
+    _check_output(plan)
+    _check_space(plan.spec.runs_dir)
+
+
+@contextmanager
+def claimed(*folders: Path) -> Iterator[None]:
+    """Make the folders, and remove them all again when what follows fails.
+
+    Raises SystemFault for what the disk refuses, and Taken.
+    """
+    made: list[Path] = []
+    try:
+        for folder in folders:
+            folder.mkdir(parents=True)
+            made.append(folder)
+        yield
+    except FileExistsError as error:
+        _remove(made)
+        raise Taken(
+            f"another launch has just taken {error.filename}; nothing was submitted",
+            remedy="the same command once more",
+        ) from None
+    except OSError as error:
+        _remove(made)
+        raise SystemFault(f"cannot write the run's folder {folders[0]}", str(error)) from None
+    except BaseException:
+        _remove(made)
+        raise
+
+
+def _remove(folders: list[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write(draft: Draft, like: JobPaths | None = None) -> None:
+    """Fill the run's folder; the code of a run that is `like` it is linked, not copied again."""
+    paths = draft.paths
+    paths.log.parent.mkdir()
+    for package in packages(draft):
+        if like:
+            _link_package(like.code / package.name, paths.code / package.name)
+        else:
+            _copy_package(package, paths.code / package.name)
+    paths.script.write_text(draft.text, encoding="utf-8")
+    enter = render.enter(draft.plan, paths, os.getcwd())
+    paths.enter.write_text(enter, encoding="utf-8")
+    if draft.private:
+        private_folder.make(paths)
+    write_json(paths.plan, [asdict(decision) for decision in draft.plan.decisions])
+
+
+def packages(draft: Draft) -> tuple[Path, ...]:
+    """Return the folders of Python modules that the job runs from its own folder."""
+    made = draft.plan
+    own = [RANK, *[MPICHECK] * bool(made.host_mpi), *[STAGE] * made.stages]
+    return (*own, *draft.packages, *[recipes_folder()] * made.brings_recipe)
+
+
+def _copy_package(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def _link_package(source: Path, target: Path) -> None:
+    """A link costs a shared file system less than a copy; where it has none, it is copied."""
+    try:
+        shutil.copytree(source, target, copy_function=os.link)
+    except OSError:
+        shutil.copytree(source, target, dirs_exist_ok=True)
+
+
+def _hand_over(draft: Draft) -> Job:
+    plan, paths = draft.plan, draft.paths
+    log = Path(plan.spec.output) if plan.spec.output else paths.log
+    return record(draft, SCHEDULERS[plan.scheduler].submit(paths, plan.spec.name, log))
+
+
+def record(draft: Draft, id: str, array: str = "") -> Job:
+    """Write down, in the run's folder, the job that it has become; `array` is as in Job."""
+    plan, output = draft.plan, draft.plan.spec.output
+    job = Job(
+        id=id,
+        name=plan.spec.name,
+        scheduler=plan.scheduler,
+        log=os.path.abspath(expand(output, id, plan.spec.name) if output else draft.paths.log),
+        submitted=time.time(),
+        restarts=plan.restarts,
+        words=draft.words,
+        host=os.uname().nodename if plan.scheduler in HERE else "",
+        array=array,
+        varied=draft.varied,
+        image=str(plan.spec.image),
+        digest=plan.image_digest,
+        cwd=os.getcwd(),
+    )
+    job.save(draft.paths)
+    return job
+
+
+def expand(pattern: str, id: str, name: str) -> str:
+    """Fill in the parts of sbatch's file name patterns that are known here (sbatch(1))."""
+    number, _, task = id.partition("_")
+    for mark, value in (("%j", id), ("%A", number), ("%a", task), ("%x", name), ("%%", "%")):
+        pattern = pattern.replace(mark, value)
+    return pattern
+
+
+def _check_output(plan: Plan) -> None:
+    """Slurm drops a job's output without a word when the folder does not exist."""
+    output = plan.spec.output or ""
+    if plan.scheduler != "slurm" and "%" in output:
+        raise UsageError(f"--output {output}: patterns with % need Slurm, which fills them in")
+    folder = os.path.dirname(output)
+    if folder and "%" not in folder and not os.path.isdir(folder):
+        raise NotFound(f"--output {output}: the folder {folder} does not exist")
+
+
+def _check_space(runs_dir: Path) -> None:
+    there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
+    if not os.access(there, os.W_OK):
+        raise Refused(f"cannot write in {there}", remedy="--runs-dir DIR, on scratch")
+    disk = os.statvfs(there)
+    free = disk.f_bavail * disk.f_frsize
+    if free < BYTES_NEEDED:
+        raise Refused(
+            f"no space for the run: {free / 2**20:.0f} MiB free on {there}",
+            f"a run needs at least {BYTES_NEEDED // 2**20} MiB",
+            "--runs-dir DIR, on another file system",
+        )

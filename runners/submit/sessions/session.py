@@ -1,0 +1,92 @@
+"""A job that starts no ranks: what a plan is for it, and the script. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...core import tokens
+from ...core.job_record import JobPaths
+from ...core.model import BindMount, Plan, Trainer
+from ...core.tokens import Expanded
+from ...injob import SERVE
+from ...schedulers import slurm
+from ...script import launchers, render, runtimes
+from ...settings import config
+
+# A session that was forgotten holds its nodes no longer than this, unless one asks for more.
+TIME = "1:00:00"
+# Choices about ranks, of which a session has none.
+ABOUT_RANKS = (
+    "controller",
+    "launcher",
+    "srun --mpi",
+    "data",
+    "interface",
+    "CPU binding",
+    "waiting in MPI",
+    "recipe",
+)
+# In /tmp: the paths of sockets are short, and few shared file systems have any. It goes at once
+# when the job is ended, not after the server, which Slurm may kill, and with it this script.
+SERVED = """\
+ulimit -c 0  # a core file would have the token in it
+own=$(mktemp -d /tmp/runner-XXXXXX) || exit
+tidy() {{ rm -rf "$own" "$run/private/address.json"; }}
+trap tidy TERM
+{command} &
+server=$!
+until wait "$server"; code=$?; ! kill -0 "$server" 2> /dev/null; do :; done
+tidy
+(exit "$code")"""
+NO_HOROVOD = "there is no Horovod in "
+
+
+def trainer(name: str) -> Trainer:
+    """Return what stands in place of a trainer; `name` is also the default job name."""
+    return Trainer(name, None, None)
+
+
+def preset(name: str) -> config.Layer:
+    """Return the settings of a session, which the site, files, variables and flags may change."""
+    return config.Layer(f"runner {name}", {"time": TIME})
+
+
+def of(made: Plan, cwd: str) -> Plan:
+    """Return the plan for a session: the current folder is seen, and nothing is about ranks.
+
+    It is neither warned before its end nor queued again: its user would not be there.
+    """
+    seen = () if made.runtime == "none" else (BindMount(cwd, cwd),)
+    return replace(
+        made,
+        binds=(*made.binds, *seen),
+        decisions=tuple(d for d in made.decisions if d.what not in ABOUT_RANKS),
+        warnings=tuple(text for text in made.warnings if not text.startswith(NO_HOROVOD)),
+        warning=None,
+        restarts=0,
+    )
+
+
+def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towards: str) -> str:
+    """Return the script of a job that serves pages; `towards` is "" for those of its own node."""
+    argv = ["bash", str(paths.enter), runtimes.python(plan), str(paths.code / SERVE.name)]
+    argv += [server, str(paths.private), folder, Expanded("--own=$own")]
+    argv += [f"--towards={towards}"] if towards else []
+    return render.session(plan, paths, cwd, SERVED.format(command=tokens.join(argv)))
+
+
+def interactive(plan: Plan, paths: JobPaths, cwd: str, command: list[str], pty: bool) -> str:
+    """Return the script of an allocation in which one command runs, on its first node."""
+    inside = ["bash", str(paths.enter), *command]
+    alone = launchers.step(1, pty) if plan.scheduler in ("slurm", "allocation") else []
+    line, again = tokens.join([*alone, *inside]), tokens.join(allocation(plan, paths))
+    return render.session(plan, paths, cwd, line, again)
+
+
+def allocation(plan: Plan, paths: JobPaths) -> list[str]:
+    """Return the command that waits for nodes, where that is possible, and runs the script."""
+    script_itself = ["bash", str(paths.script)]
+    if plan.scheduler != "slurm":
+        return script_itself
+    options = [f"--job-name={plan.spec.name}", *slurm.resource_options(plan.spec.resources)]
+    return ["salloc", *options, *plan.spec.sbatch_args, *script_itself]

@@ -1,0 +1,51 @@
+"""Signals to the command: each ends it with its own code, and waits while a job is handed over."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import os, signal, sys, time
+from runners.core import signals
+signals.listen()
+try:
+    with signals.held():
+        os.kill(os.getpid(), {number})
+        time.sleep(0.1)
+        print("written down")
+    print("not reached")
+except KeyboardInterrupt as told:
+    sys.exit(signals.code(told))
+"""
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1], ids=str
+)
+def test_a_signal_waits_and_then_ends_with_its_code(number: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(number=int(number))],
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert done.returncode == 128 + number, done.stderr
+    assert done.stdout == "written down\n"
+    assert "ends when Slurm has answered" in done.stderr
+
+
+def test_nohup_stays_in_force() -> None:
+    text = PROGRAM.format(number=int(signal.SIGHUP))
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN) and None,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not reached" in done.stdout
