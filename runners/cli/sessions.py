@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from .. import injob
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import Plan, Site
+from ..injob import folders
 from ..submit.launch import Draft
 from ..submit.sessions import session
 from . import make_plan, options, suggest
@@ -33,7 +33,7 @@ class Prepared:
 
     def draft(self, text: str, private: bool = False) -> Draft:
         """Return what is going to be submitted; `text` is its script."""
-        packages = (injob.SERVE,) if private else ()
+        packages = (folders.SERVE,) if private else ()
         words = tuple(sys.argv[1:])
         return Draft(self.plan, self.paths, text, packages, words, private=private)
 

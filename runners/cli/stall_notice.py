@@ -65,7 +65,7 @@ def _peeks(paths: JobPaths, job: Job) -> list[Peek]:
 
     By the host's Python: to start a container may be what does not work any more.
     """
-    script = str(paths.code / "rank/sample_ranks.py")
+    script = str(paths.code / "injob/rank/sample_ranks.py")
     command = ["python3", script, str(paths.root)]
     try:
         if job.scheduler == "local":

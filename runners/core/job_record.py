@@ -102,6 +102,11 @@ class JobPaths:
         return self.root / "code"
 
     @property
+    def injob(self) -> Path:
+        """What of it is ours: the shim and its kind (runners/injob)."""
+        return self.code / "injob"
+
+    @property
     def enter(self) -> Path:
         """The script that runs a command in the run's container."""
         return self.code / "enter"

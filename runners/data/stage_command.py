@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ..core.errors import Refused
 from ..core.model import Dataset
 from ..core.tokens import join
-from ..injob import STAGE
+from ..injob.folders import STAGE
 from ..script import stage_lines
 
 

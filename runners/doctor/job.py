@@ -11,7 +11,7 @@ from ..core import files
 from ..core.job_record import Job, JobPaths, JobState
 from ..core.model import BindMount, Plan, Trainer
 from ..images import gc_roots
-from ..injob import TRIAL
+from ..injob.folders import TRIAL
 from ..jobs import job_status
 from ..jobs.job_status import Status
 from ..plan import execution
@@ -43,7 +43,7 @@ class Outcome:
 
 def trainer() -> Trainer:
     """Return the trial, whose arguments `submit` adds."""
-    return Trainer("doctor", TRIAL.name, None)
+    return Trainer("doctor", "injob." + TRIAL.name, None)
 
 
 def preset() -> config.Layer:

@@ -11,7 +11,7 @@ from .model import Certainty, Facts, Finding, Line
 AGAIN = LEAVE_OUT  # as a fix: the same command once more
 PLACE = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 # Files that the user did not write: those of packages, of Python, and of the shim
-OTHERS = re.compile(r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|/code/(?:rank|recipes)/|^<")
+OTHERS = re.compile(r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|/code/(?:injob|recipes)/|^<")
 # What Python prints between an error and the one that came of it
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b")

@@ -97,7 +97,7 @@ def laggards(peeks: Sequence[Peek]) -> list[tuple[Peek, str]]:
 
 
 def parse(text: str) -> list[Peek]:
-    """Parse the lines of `rank/sample_ranks.py`, one for each rank; other lines are passed over."""
+    """Parse the lines of `sample_ranks.py`, one for each rank; other lines are passed over."""
     rows = [line.split() for line in text.splitlines()]
     return [
         Peek(int(row[0]), row[1], row[2], float(row[3]), int(row[4]))

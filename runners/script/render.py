@@ -8,7 +8,7 @@ from .. import __version__
 from ..core import tokens
 from ..core.job_record import JobPaths
 from ..core.model import Plan
-from ..injob import MPICHECK, STAGE
+from ..injob.folders import MPICHECK, STAGE
 from ..injob.mpicheck import EXIT_HOST_MPI
 from ..schedulers import SCHEDULERS
 from . import exit_trap, launchers, runtimes
@@ -70,7 +70,7 @@ def _staging(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the lines that stage data and image, and leave for `enter` what only they know."""
     if not plan.stages:
         return []
-    lines = staging.of(plan, str(paths.code / STAGE.name))
+    lines = staging.of(plan, str(paths.injob / STAGE.name))
     return [*lines, f'printf "stage=%q\\n" "$stage" > "$run/{WHERE}"', ""]
 
 
@@ -124,7 +124,7 @@ def _exports(plan: Plan, paths: JobPaths) -> list[str]:
 
 def command(plan: Plan, paths: JobPaths) -> str:
     """Return the line that starts the ranks, one group of tokens to a line for the reader."""
-    shim = [runtimes.python(plan), str(paths.code / "rank"), *launchers.shim_options(plan)]
+    shim = [runtimes.python(plan), str(paths.injob / "rank"), *launchers.shim_options(plan)]
     shim += ["--controller", plan.controller]
     if plan.spec.interface:
         shim += ["--interface", plan.spec.interface]
@@ -148,7 +148,7 @@ def _check_of_host_mpi(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the check that the ranks find the host's MPI in the image, and each other by it."""
     if plan.host_mpi is None:
         return []
-    check = [runtimes.python(plan), str(paths.code / MPICHECK.name), "--launcher", plan.launcher]
+    check = [runtimes.python(plan), str(paths.injob / MPICHECK.name), "--launcher", plan.launcher]
     line = _ranks(plan, paths, [*check, "--run-dir", str(paths.root)])
     return [
         "# The host's MPI in the image, before the job proper: found, complete, and one world.",

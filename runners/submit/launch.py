@@ -16,7 +16,7 @@ from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.files import write_json
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import Plan
-from ..injob import MPICHECK, RANK, STAGE
+from ..injob import folders
 from ..schedulers import SCHEDULERS
 from ..schedulers.names import HERE
 from ..script import render
@@ -123,11 +123,9 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     """Fill the run's folder; the code of a run that is `like` it is linked, not copied again."""
     paths = draft.paths
     paths.log.parent.mkdir()
-    for package in packages(draft):
-        if like:
-            _link_package(like.code / package.name, paths.code / package.name)
-        else:
-            _copy_package(package, paths.code / package.name)
+    for source in packages(draft):
+        target = _place(source)
+        _copy(like.code / target if like else source, paths.code / target, link=like is not None)
     paths.script.write_text(draft.text, encoding="utf-8")
     enter = render.enter(draft.plan, paths, os.getcwd())
     paths.enter.write_text(enter, encoding="utf-8")
@@ -137,22 +135,35 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
 
 
 def packages(draft: Draft) -> tuple[Path, ...]:
-    """Return the folders of Python modules that the job runs from its own folder."""
+    """Return the packages and modules that the job runs from its own folder."""
     made = draft.plan
-    own = [RANK, *[MPICHECK] * bool(made.host_mpi), *[STAGE] * made.stages]
+    parts = [folders.RANK, *[folders.MPICHECK] * bool(made.host_mpi)]
+    own = folders.of_a_job(*parts, *[folders.STAGE] * made.stages)
     return (*own, *draft.packages, *[recipes_folder()] * made.brings_recipe)
 
 
-def _copy_package(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+def _place(source: Path) -> Path:
+    """Return where a part goes within the run's folder of code: ours stay one package."""
+    inside = folders.HERE in source.parents
+    return Path("injob", source.name) if inside else Path(source.name)
 
 
-def _link_package(source: Path, target: Path) -> None:
-    """A link costs a shared file system less than a copy; where it has none, it is copied."""
+def _copy(source: Path, target: Path, link: bool) -> None:
+    """Copy a file or a package; a link costs a shared file system less, where it has any."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    copy = _link if link else shutil.copy2
+    if source.is_file():
+        copy(source, target)
+    else:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, target, ignore=ignored, copy_function=copy)
+
+
+def _link(source: str | Path, target: str | Path) -> None:
     try:
-        shutil.copytree(source, target, copy_function=os.link)
+        os.link(source, target)
     except OSError:
-        shutil.copytree(source, target, dirs_exist_ok=True)
+        shutil.copy2(source, target)
 
 
 def _hand_over(draft: Draft) -> Job:

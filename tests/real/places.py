@@ -44,7 +44,7 @@ hvd.shutdown()
 
 def prepare(login: Login) -> None:
     """Put the shim and the trainers into the folder."""
-    login.sh("cp -r /opt/kit/runners/injob/rank rank")
+    login.sh("cp -r /opt/kit/runners/injob injob")
     login.write("place.py", TRAINER)
     login.write("bare.py", BARE_TRAINER)
 
@@ -52,7 +52,7 @@ def prepare(login: Login) -> None:
 def shim(controller: str, *options: str, run_dir: str = "run", trainer: str = "place.py") -> str:
     """Return the words of one rank, as text for a shell in the folder."""
     container = ["apptainer", "exec", "--bind", "/scratch", IMAGE]
-    rank = ["python3", "rank", "--controller", controller, "--run-dir", run_dir, *options]
+    rank = ["python3", "injob/rank", "--controller", controller, "--run-dir", run_dir, *options]
     return shlex.join([*container, *rank, "--", trainer])
 
 

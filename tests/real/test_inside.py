@@ -229,7 +229,7 @@ def nobody_else_gets_in(login: Login, server: str, token: str) -> None:
     for node in ("n1", "login"):
         argv = [*OTHER, "bash", "-c", PEEP.format(folder=folder)]
         seen = on_cluster(argv, "--node", node, "--as", "root").stdout
-        assert "code/serve" in seen
+        assert "code/injob/serve" in seen
         assert "scheduler: slurm" in seen, "it has not read the run's script"
         assert seen.count("Permission denied") >= 1
         assert token not in seen

@@ -14,7 +14,7 @@ import pytest
 from runners.core.errors import Refused, UsageError
 from runners.core.model import Dataset
 from runners.data import pack
-from runners.injob import STAGE
+from runners.injob.folders import STAGE
 from runners.injob.stage import copying, place
 from runners.injob.stage.failure import NotStaged
 from runners.script import stage_lines
@@ -142,7 +142,9 @@ def test_the_helper_is_python_of_2016() -> None:
 
 
 def staging(*data: Dataset, scheduler: str = "slurm", nodes: int = 2, root: str = "") -> list[str]:
-    return stage_lines.lines(stage_lines.Staging(data, scheduler, nodes, root), "/run/code/stage")
+    return stage_lines.lines(
+        stage_lines.Staging(data, scheduler, nodes, root), "/run/code/injob/stage"
+    )
 
 
 FOLDER = Dataset("a", Path("/d/it's a"))

@@ -6,15 +6,17 @@ import os
 import sys
 import time
 from pathlib import Path
+from socket import AF_INET6
 
 import pytest
 
 from runners.doctor import question
-from runners.doctor.facts import container, network, scratch, transport
+from runners.doctor.facts import container, scratch, transport
 from runners.doctor.facts.network import Network
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.question import Subject
 from runners.images import mounting
+from runners.injob.addresses import Address
 from runners.injob.trial import image, interfaces, sockets
 from runners.injob.trial.interfaces import Interface, Port
 
@@ -99,10 +101,9 @@ def test_interfaces_are_read(tmp_path: Path) -> None:
     files = {f"ens1/{name}": text for name, text in ETHERNET.items()}
     files["ens1/device/driver"] = "-> ../../../drivers/mlx5_core"
     down = {"ib0/type": "32", "ib0/flags": "0x1002", "ib0/speed": "-1"}
-    six = "fd000000000000000000000000000002 02 40 00 80     ens1\n"
-    six += "fe80000000000000a8bbccfffe001122 02 40 20 80     ens1\n"
-    (tmp_path / "six").write_text(six)
-    found = interfaces.interfaces(tree(tmp_path / "net", {**files, **down}), str(tmp_path / "six"))
+    six = [Address("ens1", "fd00::2", AF_INET6, False, False)]
+    six += [Address("ens1", "fe80::1122", AF_INET6, False, True)]
+    found = interfaces.interfaces(tree(tmp_path / "net", {**files, **down}), six)
     assert found == [
         Interface("ens1", "ethernet", True, True, 25000, ("fd00::2",), "mlx5_core"),
         Interface("ib0", "ipoib", False, False),
@@ -113,7 +114,7 @@ def test_interfaces_are_read(tmp_path: Path) -> None:
 
 def test_a_machine_without_such_files_has_none(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere")
-    assert interfaces.interfaces(nowhere, nowhere) == []
+    assert interfaces.interfaces(nowhere, []) == []
     assert interfaces.ports(nowhere) == []
     assert interfaces.sent(nowhere, nowhere) == {}
 
@@ -169,7 +170,7 @@ def test_the_fastest_fabric_comes_first() -> None:
             Port("mlx5_1", "1", "roce", "DOWN", speed=800.0),
         ),
     )
-    assert network.fabrics(there) == ("infiniband", "slingshot")
+    assert there.fabrics == ("infiniband", "slingshot")
 
 
 def test_own_connections() -> None:

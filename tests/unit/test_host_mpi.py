@@ -10,7 +10,7 @@ import pytest
 from runners import plan
 from runners.core.model import ImageInfo, JobSpec, Resources, Site, Trainer
 from runners.core.site_profile import HostMpi, Profile
-from runners.injob import MPICHECK
+from runners.injob.folders import MPICHECK
 from runners.injob.mpicheck import EXIT_HOST_MPI, libraries
 from runners.settings.sites import host_mpi
 

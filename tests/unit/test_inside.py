@@ -19,7 +19,8 @@ import pytest
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Dataset, Plan
-from runners.injob.serve import address, answers, jupyter, tensorboard_app
+from runners.injob import addresses
+from runners.injob.serve import answers, jupyter, tensorboard_app
 from runners.injob.serve.token_auth import Door
 from runners.script import render
 from runners.submit.sessions import private_folder, session, steps, tunnel
@@ -254,12 +255,12 @@ class TestDoor:
 
 class TestAddress:
     def test_loopback(self) -> None:
-        assert address.is_loopback("127.0.1.1")
-        assert address.is_loopback("::1")
-        assert not address.is_loopback("10.77.0.2")
+        assert addresses.is_loopback("127.0.1.1")
+        assert addresses.is_loopback("::1")
+        assert not addresses.is_loopback("10.77.0.2")
 
     def test_a_name_that_leads_nowhere(self) -> None:
-        assert address.towards("no-such-host.invalid")
+        assert addresses.towards("no-such-host.invalid")
 
 
 class TestJupyter:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from runners.injob import addresses
+from runners.injob.addresses import Address
 from runners.injob.rank import network
-from runners.injob.rank.interfaces import Interface, interfaces
 from runners.injob.rank.rendezvous import (
     connect,
     http_messages,
@@ -332,10 +333,10 @@ def test_many_missing_ranks_are_counted() -> None:
     assert text == "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more have not started"
 
 
-def has(name: str, address: str) -> Interface:
+def has(name: str, address: str) -> Address:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     loopback = address.startswith("127.")
-    return Interface(name, address, family, loopback, address.startswith("fe80"))
+    return Address(name, address, family, loopback, address.startswith("fe80"))
 
 
 OWN = [
@@ -347,7 +348,7 @@ OWN = [
 
 
 def test_interfaces_of_this_host() -> None:
-    found = interfaces()
+    found = addresses.own()
     assert ("lo", "127.0.0.1") in [(one.name, one.address) for one in found]
     assert all(one.loopback == (one.name == "lo") for one in found)
 

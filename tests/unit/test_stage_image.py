@@ -23,7 +23,7 @@ from runners.core.model import (
     Trainer,
 )
 from runners.images import image_storage, mounting
-from runners.injob import STAGE
+from runners.injob.folders import STAGE
 from runners.injob.stage import copying, image, place
 from runners.injob.stage.failure import NotStaged
 from runners.script import render

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...injob.trial.interfaces import Interface, Port
-from ..facts.network import SECONDS_FOR_A_NAME, Network, fabrics
+from ..facts.network import SECONDS_FOR_A_NAME, Network
 from ..finding import OK, WARNING, Finding
 
 SUBJECT = "network"
@@ -23,7 +23,7 @@ def check(network: Network) -> list[Finding]:
 
 
 def _fabric(network: Network) -> Finding:
-    found = fabrics(network)
+    found = network.fabrics
     lines = [shown_port(port) for port in network.ports]
     lines += [shown(item) for item in network.interfaces if item.kind == "slingshot"]
     lines += [f"{name}: a Slingshot device" for name in network.cxi]

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from ...injob.trial.interfaces import Interface, Port
-from ..facts.network import Network, fabrics
+from ..facts.network import Network
 from ..facts.transport import RDMA, TCP, Words
 from ..finding import FAILURE, OK, WARNING, Finding
 from .network import rate, shown, shown_port
@@ -91,7 +91,7 @@ def carried(ranks: list[Record]) -> dict[str, int]:
 
 def _transport(ranks: list[Record], words: Words, moved: int) -> Finding:
     """Compare what was used with the best that every node has; `moved` bytes each node sent."""
-    there = [set(fabrics(network)) for network in networks(ranks).values()]
+    there = [set(network.fabrics) for network in networks(ranks).values()]
     fast = sorted(set.intersection(*there)) if there else []
     names = list(carried(ranks))
     kind = words.kind or _kind(names, ranks, moved)

@@ -28,6 +28,11 @@ class Network:
     ports: tuple[Port, ...] = ()
     cxi: tuple[str, ...] = ()
 
+    @property
+    def fabrics(self) -> tuple[str, ...]:
+        """The fast fabrics that work here, fastest first."""
+        return interfaces.fabrics(self.interfaces, self.ports)
+
 
 def look() -> Network:
     """Ask this machine."""
@@ -46,13 +51,3 @@ def _resolve(host: str) -> str:
         return str(socket.getaddrinfo(host, None)[0][4][0])
     except OSError:
         return ""
-
-
-def fabrics(network: Network) -> tuple[str, ...]:
-    """Return the fast fabrics that work here: infiniband, roce, efa, slingshot; fastest first."""
-    ports = [port for port in network.ports if port.works]
-    found = {port.kind: port.speed for port in sorted(ports, key=lambda port: port.speed)}
-    for item in network.interfaces:
-        if item.kind == "slingshot" and item.works:
-            found["slingshot"] = item.speed / 1000
-    return tuple(sorted(found, key=lambda kind: -found[kind]))

@@ -1,12 +1,12 @@
-"""Entry point: `python3 RUN/code/mpicheck --launcher LAUNCHER --run-dir RUN`."""
+"""Entry point: `python3 RUN/code/injob/mpicheck --launcher LAUNCHER --run-dir RUN`."""
 
 import importlib
 import os
 import sys
 
 if __name__ == "__main__":
-    folder = os.path.dirname(os.path.abspath(__file__))
-    # Python put this folder first on the path; the shim's package `rank` is beside it.
-    sys.path[0] = os.path.dirname(folder)
-    main = importlib.import_module(os.path.basename(folder) + ".start").main
-    sys.exit(main(sys.argv[1:]))
+    parent, name = os.path.split(os.path.dirname(os.path.abspath(__file__)))
+    # Python put this folder first on the path; its modules know each other as a package.
+    sys.path[0], package = os.path.split(parent)
+    start = importlib.import_module(f"{package}.{name}.start")
+    sys.exit(start.main(sys.argv[1:]))

@@ -5,34 +5,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 
-from .interfaces import Interface
-
-LOOPBACK = "127.0.0.1"
-
-
-def resolve(host: str) -> list[str]:
-    """Return the addresses of a name, loopback left out; none when it has none."""
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
-    addresses = dict.fromkeys(str(entry[4][0]) for entry in found)
-    return [one for one in addresses if one != "::1" and not one.startswith("127.")]
-
-
-def source_towards(address: str) -> str:
-    """Return the address from which this host would talk to `address`; empty without a route."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as sock:
-        try:
-            sock.connect((address, 9))  # sends nothing: the kernel only chooses the route
-        except OSError:
-            return ""
-        return str(sock.getsockname()[0])
+from ..addresses import Address, resolve, source_towards
 
 
 def listening(
-    own: Sequence[Interface], names: Sequence[str], others: Sequence[str], wanted: Sequence[str]
+    own: Sequence[Address], names: Sequence[str], others: Sequence[str], wanted: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return the addresses that others should use to reach this host, and its other ones.
 
@@ -48,17 +25,17 @@ def listening(
     return (first, rest) if first else (rest, [])
 
 
-def with_address(own: Sequence[Interface], address: str) -> str:
+def with_address(own: Sequence[Address], address: str) -> str:
     """Return the interface that has this address; empty when none has."""
     return next((one.name for one in own if one.address == address), "")
 
 
-def first_address(own: Sequence[Interface], name: str) -> str:
+def first_address(own: Sequence[Address], name: str) -> str:
     """Return the address that Gloo takes of an interface: the first that the kernel lists."""
     return next((one.address for one in own if one.name == name), "")
 
 
-def chosen(own: Sequence[Interface], wanted: Sequence[str], better: str) -> str:
+def chosen(own: Sequence[Address], wanted: Sequence[str], better: str) -> str:
     """Return the wanted interface that this host has; `better` if it is among them, else the first.
 
     Empty when the host has none of them, or none with an address.
@@ -67,7 +44,7 @@ def chosen(own: Sequence[Interface], wanted: Sequence[str], better: str) -> str:
     return better if better in there else next(iter(there), "")
 
 
-def name_leads_to(own: Sequence[Interface], name: str) -> str:
+def name_leads_to(own: Sequence[Address], name: str) -> str:
     """Return the address of this host that Gloo takes for `name`, loopback included; or none.
 
     It is the first that it can bind (0.28.1, gloo/transport/tcp/device.cc).
@@ -81,7 +58,7 @@ def name_leads_to(own: Sequence[Interface], name: str) -> str:
     return next((one for one in addresses if one in mine or one.startswith("127.")), "")
 
 
-def misleading(own: Sequence[Interface], interface: str, address: str, one_host: bool) -> bool:
+def misleading(own: Sequence[Address], interface: str, address: str, one_host: bool) -> bool:
     """Whether `address`, to which the host's name leads, is not where Gloo shall talk."""
     if one_host or not address:
         return not address
@@ -89,7 +66,7 @@ def misleading(own: Sequence[Interface], interface: str, address: str, one_host:
 
 
 def surely_misleading(
-    own: Sequence[Interface], address: str, wanted: Sequence[str], one_host: bool
+    own: Sequence[Address], address: str, wanted: Sequence[str], one_host: bool
 ) -> bool:
     """Whether the name's address is wrong whichever (wanted) interface turns out to be right."""
     if one_host:
@@ -98,6 +75,6 @@ def surely_misleading(
     return all(misleading(own, name, address, one_host) for name in names)
 
 
-def usable(own: Sequence[Interface]) -> set[str]:
+def usable(own: Sequence[Address]) -> set[str]:
     """Return the names of the interfaces through which other hosts may be reached."""
     return {one.name for one in own if not one.loopback and not one.link_only}

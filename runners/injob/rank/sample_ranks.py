@@ -1,4 +1,4 @@
-"""What this node's ranks do now: `python3 RUN/code/rank/sample_ranks.py RUN`, in a step of the job.
+"""What the ranks of this node do now: `python3 RUN/code/injob/rank/sample_ranks.py RUN`.
 
 One line for each: rank, host, state and what the trainer's main thread did within SECONDS: its
 share of a CPU, and how often it went to sleep by itself. One that waits in hvd.synchronize() looks

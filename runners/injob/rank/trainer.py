@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .rendezvous.session import Session
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+CODE = os.path.dirname(os.path.dirname(HERE))  # RUN/code, where packages of the job lie
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _run_python(command: list[str]) -> None:
         sys.argv = command[1:]
         # Not the current folder, as Python would: a `recipes` there is not the one that was asked
         # for. A recipe that the image lacks lies beside this package.
-        sys.path.insert(0, os.path.dirname(HERE))
+        sys.path.insert(0, CODE)
         runpy.run_module(command[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = command

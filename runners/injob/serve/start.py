@@ -14,7 +14,8 @@ import tempfile
 import time
 from types import FrameType, ModuleType
 
-from . import EXIT_NOT_SERVED, address, answers, jupyter, private, tensorboard
+from .. import addresses
+from . import EXIT_NOT_SERVED, answers, jupyter, private, tensorboard
 
 SERVERS = {"jupyter": jupyter, "tensorboard": tensorboard}
 PORTS = range(20000, 60000)
@@ -65,7 +66,7 @@ def _serve(asked: argparse.Namespace, own: str) -> int:
     if not server.there():
         advice = f"runner build --from IMAGE --requirements FILE, with {server.NEEDS} in the file"
         raise NotServed(f"the image has no {server.NEEDS}\n  try: {advice}")
-    bound = address.towards(asked.towards) if asked.towards else address.LOOPBACK
+    bound = addresses.towards(asked.towards) if asked.towards else addresses.LOOPBACK
     argv = server.command(own, asked.folder, bound, random.SystemRandom().choice(PORTS))
     token_file = os.path.join(asked.private, private.TOKEN)
     process = _start(argv, {**os.environ, **server.environment(own, token_file)})
@@ -83,7 +84,7 @@ def _facts(server: ModuleType, bound: str, port: int) -> dict[str, object]:
         "address": bound,
         "port": port,
         "page": server.OPEN,
-        "loopback": address.is_loopback(bound),
+        "loopback": addresses.is_loopback(bound),
     }
 
 

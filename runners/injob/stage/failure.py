@@ -43,10 +43,10 @@ def say(what: "str", text: "str") -> None:
 def record(what: "str", message: "str", code: "int") -> None:
     """Say it, and in a job write a record beside those of failed ranks; by rename, as they do."""
     say(what, message)
-    runs = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    if os.path.basename(runs) != "code":
+    above = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+    if os.path.basename(above) != "code":
         return  # by hand, from where runner is installed: there is no run
-    folder = os.path.join(os.path.dirname(runs), "failures")
+    folder = os.path.join(os.path.dirname(above), "failures")
     path = os.path.join(folder, f"rank-{what}-{host()}.json")
     facts = {
         "rank": None,

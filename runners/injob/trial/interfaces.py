@@ -1,23 +1,22 @@
-"""Network interfaces and fabric ports of this node, from /sys and two other places of the kernel.
+"""Network interfaces and fabric ports of this node, from /sys and the kernel's list of addresses.
 
 Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband in the Linux sources.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import socket
-import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-SIOCGIFADDR = 0x8915  # linux/sockios.h: an interface's IPv4 address
+from .. import addresses
+from ..addresses import Address
+
 UP = 0x1  # linux/if.h, IFF_UP
 ARPHRD = {"1": "ethernet", "32": "ipoib", "772": "loopback"}  # linux/if_arp.h
 # Those that no other node is behind, by the driver's or the kernel's name for them.
 VIRTUAL = ("docker", "virbr", "br-", "cni", "flannel", "tun", "tap", "wg", "dummy")
-LINK_LOCAL = "20"  # scope in /proc/net/if_inet6
-NET, INFINIBAND, INET6 = "/sys/class/net", "/sys/class/infiniband", "/proc/net/if_inet6"
+NET, INFINIBAND = "/sys/class/net", "/sys/class/infiniband"
 
 
 @dataclass(frozen=True)
@@ -73,13 +72,13 @@ class Port:
         return self.state == "ACTIVE"
 
 
-def interfaces(net: str = NET, inet6: str = INET6) -> list[Interface]:
-    """Return the interfaces of this node, by name."""
-    six = parse_inet6(text_of(inet6))
-    return [_interface(net, name, six.get(name, [])) for name in _names(net)]
+def interfaces(net: str = NET, own: Sequence[Address] | None = None) -> list[Interface]:
+    """Return the interfaces of this node, by name; `own` are its addresses. Raises OSError."""
+    own = addresses.own() if own is None else own
+    return [_interface(net, name, own) for name in _names(net)]
 
 
-def _interface(net: str, name: str, six: list[str]) -> Interface:
+def _interface(net: str, name: str, own: Sequence[Address]) -> Interface:
     folder = os.path.join(net, name)
     flags, speed = text_of(folder, "flags") or "0", text_of(folder, "speed")
     driver = os.path.basename(os.path.realpath(os.path.join(folder, "device", "driver")))
@@ -89,7 +88,7 @@ def _interface(net: str, name: str, six: list[str]) -> Interface:
         up=bool(int(flags, 16) & UP),
         carrier=text_of(folder, "carrier") == "1",
         speed=int(speed) if speed.isdigit() else 0,
-        addresses=tuple(ipv4(name) + six),
+        addresses=tuple(one.address for one in own if one.name == name and not one.link_only),
         driver="" if driver == "driver" else driver,
     )
 
@@ -101,32 +100,6 @@ def kind_of(name: str, hardware: str) -> str:
     if name.startswith(VIRTUAL):
         return "virtual"
     return ARPHRD.get(hardware, "other")
-
-
-def ipv4(name: str) -> list[str]:
-    """Return the IPv4 address of an interface, an empty list when it has none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        try:
-            answer = fcntl.ioctl(
-                sock.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15])
-            )
-        except OSError:
-            return []
-    return [socket.inet_ntoa(answer[20:24])]
-
-
-def parse_inet6(text: str) -> dict[str, list[str]]:
-    """Return IPv6 addresses by interface from /proc/net/if_inet6, without link-local ones.
-
-    Each line: address in 32 digits, index, length of the prefix, scope, flags, name.
-    """
-    found: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) == 6 and words[3] != LINK_LOCAL:
-            address = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0]))
-            found.setdefault(words[5], []).append(address)
-    return found
 
 
 def ports(root: str = INFINIBAND) -> list[Port]:
@@ -153,6 +126,16 @@ def parse_rate(text: str) -> float:
     """Return Gbit/s of the kernel's "200 Gb/sec (4X HDR)"."""
     first = text.split(" ")[0]
     return float(first) if first.replace(".", "", 1).isdigit() else 0.0
+
+
+def fabrics(interfaces: Sequence[Interface], ports: Sequence[Port]) -> tuple[str, ...]:
+    """Return the fast fabrics that work here: infiniband, roce, efa, slingshot; fastest first."""
+    works = sorted((port for port in ports if port.works), key=lambda port: port.speed)
+    found = {port.kind: port.speed for port in works}
+    for item in interfaces:
+        if item.kind == "slingshot" and item.works:
+            found["slingshot"] = item.speed / 1000
+    return tuple(sorted(found, key=lambda kind: -found[kind]))
 
 
 def sent(net: str = NET, root: str = INFINIBAND) -> dict[str, int]:

@@ -6,12 +6,13 @@ import datetime
 import getpass
 import os
 import re
+import socket
 from pathlib import Path
 
 from ...core import places, shell
 from ...core.errors import Refused, SystemFault, UsageError
 from ...core.model import Partition, Site
-from ...doctor.facts import network
+from ...injob.trial import interfaces
 from ...schedulers import slurm_facts
 from . import detect, probe, profile_facts, profile_files, write_profile
 
@@ -46,11 +47,9 @@ def ask() -> profile_facts.Machine:
     """Return what this machine tells; what hangs or cannot be read is in the site's problems."""
     found = probe.probe()
     settings, kinds = _slurm(found) if found.has_slurm else ({}, ())
-    there = network.look()
+    fabrics = interfaces.fabrics(interfaces.interfaces(), interfaces.ports())
     scratch = _anyones(places.scratch())
-    return profile_facts.Machine(
-        found, settings, there.host, scratch, kinds, network.fabrics(there)
-    )
+    return profile_facts.Machine(found, settings, socket.gethostname(), scratch, kinds, fabrics)
 
 
 def _slurm(found: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:

@@ -8,7 +8,7 @@ from ...core import tokens
 from ...core.job_record import JobPaths
 from ...core.model import BindMount, Plan, Trainer
 from ...core.tokens import Expanded
-from ...injob import SERVE
+from ...injob.folders import SERVE
 from ...schedulers import slurm
 from ...script import launchers, render, runtimes
 from ...settings import config
@@ -69,7 +69,7 @@ def of(made: Plan, cwd: str) -> Plan:
 
 def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towards: str) -> str:
     """Return the script of a job that serves pages; `towards` is "" for those of its own node."""
-    argv = ["bash", str(paths.enter), runtimes.python(plan), str(paths.code / SERVE.name)]
+    argv = ["bash", str(paths.enter), runtimes.python(plan), str(paths.injob / SERVE.name)]
     argv += [server, str(paths.private), folder, Expanded("--own=$own")]
     argv += [f"--towards={towards}"] if towards else []
     return render.session(plan, paths, cwd, SERVED.format(command=tokens.join(argv)))

@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 
-from ..network import LOOPBACK, resolve
+from ...addresses import LOOPBACK, resolve
 from .listeners import candidate_ports, published
 from .protocol import OPENING, Frame, Opening, unpack
 

@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .. import hostname, interfaces, network
+from ... import addresses
+from .. import hostname, network
 from ..task import Task
 from . import http_messages, listeners, protocol, secret
 from .connect import Link, connect, endpoints
@@ -43,7 +44,7 @@ class Session:
     def __init__(self, task: Task, setting: Setting) -> None:
         self.task, self.setting = task, setting
         self.job = f"{task.job} {setting.run_dir}"
-        self.own = interfaces.interfaces()
+        self.own = addresses.own()
         self.named = network.name_leads_to(self.own, socket.gethostname())
         self.can_rename = False
         self._see_wanted()
@@ -65,7 +66,7 @@ class Session:
 
     def _listen(self) -> Terms:
         task = self.task
-        first: list[str] = [network.LOOPBACK]
+        first: list[str] = [addresses.LOOPBACK]
         more: list[str] = []
         if not task.one_host:
             names = [task.host, task.first_host or task.host]
@@ -124,7 +125,7 @@ class Session:
         if not network.misleading(self.own, interface, self.named, self.task.one_host):
             return
         if self.can_rename:
-            socket.sethostname(address or network.LOOPBACK)
+            socket.sethostname(address or addresses.LOOPBACK)
             return
         problem = (
             f"the name of {self.task.host} leads to {self.named or 'no address of it'}, where "

@@ -1,4 +1,4 @@
-"""The network interfaces of this host and their addresses, in the order in which Gloo sees them.
+"""The addresses of this host, by interface, in the order in which Gloo sees them; and names' own.
 
 Asked of the kernel through netlink (rtnetlink(7)), which getifaddrs(3) asks too: the standard
 library has no such call, and ctypes is not in every image.
@@ -14,6 +14,7 @@ RTM_GETADDR, RTM_NEWADDR = 22, 20  # linux/rtnetlink.h
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300  # linux/netlink.h
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 IFA_ADDRESS, IFA_LOCAL = 1, 2  # linux/if_addr.h
+LOOPBACK = "127.0.0.1"
 HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 ADDRESS = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, interface's index
 ATTRIBUTE = struct.Struct("=HH")  # length, type
@@ -21,7 +22,7 @@ RT_SCOPE_LINK = 253
 
 
 @dataclass(frozen=True)
-class Interface:
+class Address:
     """One address of one interface; `link_only` means an IPv6 address that needs a zone (fe80::).
 
     The same `name` comes once for each of its addresses.
@@ -37,7 +38,7 @@ class Interface:
         return f"{self.name} ({self.address})"
 
 
-def interfaces() -> list[Interface]:
+def own() -> list[Address]:
     """Return all addresses of this host, IPv4 before IPv6. Raises OSError."""
     names = dict(socket.if_nameindex())
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as sock:
@@ -68,7 +69,7 @@ def _aligned(length: int) -> int:
     return (length + 3) & ~3
 
 
-def _parse(body: bytes, names: dict[int, str]) -> list[Interface]:
+def _parse(body: bytes, names: dict[int, str]) -> list[Address]:
     """Return the address in a message, if it is one of IPv4 or IPv6."""
     number, _, _, scope, index = ADDRESS.unpack_from(body)
     found = _attributes(body[ADDRESS.size :])
@@ -78,9 +79,8 @@ def _parse(body: bytes, names: dict[int, str]) -> list[Interface]:
         return []
     family = socket.AddressFamily(number)
     address = socket.inet_ntop(family, raw)
-    loopback = address == "::1" or address.startswith("127.")
     link_only = family == socket.AF_INET6 and scope == RT_SCOPE_LINK
-    return [Interface(names[index], address, family, loopback, link_only)]
+    return [Address(names[index], address, family, is_loopback(address), link_only)]
 
 
 def _attributes(data: bytes) -> dict[int, bytes]:
@@ -90,3 +90,40 @@ def _attributes(data: bytes) -> dict[int, bytes]:
         found[kind] = data[ATTRIBUTE.size : length]
         data = data[_aligned(length) :]
     return found
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only processes of this host reach it; so too where there is none."""
+    return not address or address == "::1" or address.startswith("127.")
+
+
+def resolve(name: str) -> list[str]:
+    """Return the addresses of a name, loopback left out; none when it has none."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    addresses = dict.fromkeys(str(entry[4][0]) for entry in found)
+    return [one for one in addresses if not is_loopback(one)]
+
+
+def source_towards(address: str) -> str:
+    """Return the address from which this host would talk to `address`; empty without a route."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect((address, 9))  # sends nothing: the kernel only chooses the route
+        except OSError:
+            return ""
+        return str(sock.getsockname()[0])
+
+
+def towards(host: str) -> str:
+    """Return this host's address on the way to `host`, the machine where the job was submitted.
+
+    Where that name leads nowhere, the one to which the own name leads; else loopback. Link-local
+    ones need a zone, which no URL has.
+    """
+    found = [source_towards(address) for address in resolve(host)] + resolve(socket.gethostname())
+    usable = (one for one in found if not is_loopback(one) and not one.lower().startswith("fe80:"))
+    return next(usable, LOOPBACK)
