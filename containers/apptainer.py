@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import process
+from .build_modes import Mode
 from .errors import Refused
-from .modes import Mode
 from .places import Places
 
 # Settings of the building machine that must not decide what is in an image.
@@ -97,7 +97,7 @@ class Apptainer:
         """Build in `folder`, else in a folder of links to the inputs.
 
         An image keeps its definition with all arguments: links have names, not this machine's
-        paths. The test is not run. Raises BuildError.
+        paths. The test is not run. Raises RunnerError.
         """
         inputs = folder or self._inputs(asked)
         environ = {**self.environ, "PATH": f"{self._packer()}:{self.environ.get('PATH', '')}"}
@@ -116,11 +116,11 @@ class Apptainer:
         ]
 
     def run(self, command: Sequence[str], log: Path) -> None:
-        """Run any command in the same environment. Raises BuildError."""
+        """Run any command in the same environment. Raises RunnerError."""
         process.run(command, log, self.environ)
 
     def test(self, image: Path, log: Path, instead: Path | None = None) -> None:
-        """Run the image's own %test as its users would, or a script. Raises BuildError."""
+        """Run the image's own %test as its users would, or a script. Raises RunnerError."""
         bind = ["--bind", f"{instead}:/.singularity.d/test:ro"] if instead else []
         self.run(["apptainer", "test", "--cleanenv", *bind, str(image)], log)
 

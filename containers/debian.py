@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .digest import sha256
-from .errors import BuildError, Refused
+from .errors import Refused, SystemFault
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # Lines of sources.list(5) and URIs of DEB822-STYLE; options in [brackets] are not the address.
 ARCHIVE = re.compile(r"^(?:deb\s+(?:\[[^\]]*\]\s+)?|URIs:\s*)((?:https?|file):\S+)", re.MULTILINE)
 NO_ARCHIVE = """\
 no Debian archive in this machine's apt sources (/etc/apt), to make the base image from.
-Name one:          RUNNER_DEBIAN_MIRROR=<archive address> make build-cpu
+Name one:          RUNNER_DEBIAN_MIRROR=<archive address> runner build cpu
 or use a registry: runner build cpu --base debian:12-slim"""
 NO_TOOL = """\
 a base image from Debian packages needs mmdebstrap and debian-archive-keyring, which are not here.
@@ -101,7 +101,7 @@ def installed(layer: Path) -> dict[str, str]:
             if entry.name.lstrip("./") == "var/lib/dpkg/status" and entry.isfile():
                 stream = archive.extractfile(entry)
                 return parse_status(stream.read().decode() if stream else "")
-    raise BuildError(f"{layer} has no list of Debian packages")
+    raise SystemFault(f"{layer} has no list of Debian packages")
 
 
 def parse_status(text: str) -> dict[str, str]:

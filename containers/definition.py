@@ -5,12 +5,11 @@ Section and header names: Apptainer's user guide, "Definition Files".
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from .errors import UsageError
+from .errors import UsageError, nearest
 
 SECTIONS = frozenset(
     {
@@ -112,7 +111,8 @@ def _check_arguments(text: str, name: str, given: Mapping[str, str]) -> None:
     for word in given:
         if word not in used:
             raise UsageError(
-                f"--build-arg {word}=...: {name} has no '{{{{ {word} }}}}'\n{nearest(word, used)}"
+                f"--build-arg {word}=...: {name} has no '{{{{ {word} }}}}'\n"
+                f"{nearest(word, used) or 'It takes none.'}"
             )
     for number, line in enumerate(text.splitlines(), start=1):
         for word in PLACEHOLDER.findall(line):
@@ -121,15 +121,6 @@ def _check_arguments(text: str, name: str, given: Mapping[str, str]) -> None:
                     f"{name}, line {number}: '{word}' has no value\n  | {line}\n"
                     f"Give one: --build-arg {word}=...; or a default below %arguments."
                 )
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The names most like a wrong one, or all of them."""
-    close = difflib.get_close_matches(word, sorted(known), n=3, cutoff=0.5)
-    names = ", ".join(close or sorted(known))
-    if not names:
-        return "It takes none."
-    return f"Did you mean: {names}?" if close else f"There is: {names}"
 
 
 def with_base(text: str, bootstrap: str, reference: str) -> str:

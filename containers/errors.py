@@ -1,19 +1,53 @@
-"""What the build programs raise; only command lines turn it into an exit code."""
+"""Errors that a user reads: what happened, the evidence, the next command.
+
+The kinds tell whose fault it is; only command lines turn them into exit codes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
-class BuildError(Exception):
-    """A step failed. The text says what happened, shows the evidence and gives the next command."""
+class RunnerError(Exception):
+    """Base of all: `message` says what happened, `evidence` shows it, `remedy` is what to type.
+
+    Several remedies stand on lines of their own, the best first.
+    """
 
     exit_code = 1
 
+    def __init__(self, message: str, evidence: str = "", remedy: str = "") -> None:
+        super().__init__(message)
+        self.message, self.evidence, self.remedy = message, evidence, remedy
 
-class UsageError(BuildError):
-    """What was asked for is wrong: a name, an option, a file's content."""
+    def __str__(self) -> str:
+        lines = [self.message]
+        lines += [f"  {line}" for line in self.evidence.strip().splitlines()]
+        lines += [f"  try: {line}" for line in self.remedy.splitlines()]
+        return "\n".join(lines)
+
+
+class UsageError(RunnerError):
+    """The user's request cannot be understood or contradicts itself."""
 
     exit_code = 2
 
 
-class Refused(BuildError):
-    """This machine does not allow the build; nothing was started."""
+class Refused(RunnerError):
+    """The request is clear, but it cannot work here; nothing was started."""
 
     exit_code = 80
+
+
+class SystemFault(RunnerError):
+    """Something outside failed: a step of a build, the scheduler, a disk, a missing program."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return "did you mean ...", or the list of what there is."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(close) + "?"
+    return "one of: " + ", ".join(names) if names else ""

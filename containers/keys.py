@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from . import digest
+
 
 def key(**inputs: str) -> str:
     """16 hexadecimal digits that change when any input changes, its name included."""
@@ -16,5 +18,5 @@ def key(**inputs: str) -> str:
 
 def of_files(files: Iterable[Path], base: Path) -> str:
     """One key over names (relative to `base`) and contents."""
-    digests = {str(f.relative_to(base)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
+    digests = {str(f.relative_to(base)): digest.sha256(f) for f in files}
     return key(**digests)

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import catalogue, debian, definition, drift, lockfile, pip, process
-from .errors import BuildError, Refused
+from . import atomic, catalogue, debian, debian_versions, definition, lockfile, pip, process
+from .errors import Refused, RunnerError, SystemFault
 from .lockfile import Pin
 
 HEADER = """\
@@ -92,15 +92,8 @@ def interpreter(python: str, pyenv: Path) -> str:
     )
 
 
-def write(path: Path, text: str) -> None:
-    """Replace a file in one step."""
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
-
-
 def renew_python(image: catalogue.Image, source: pip.Source) -> None:
-    """Write the wheels of an image's lock. Raises BuildError."""
+    """Write the wheels of an image's lock. Raises RunnerError."""
     require_same_python(image.python)
     here, target = catalogue.HERE, pip.target(image.python, image.glibc_minor)
     lock, wheels = here / image.lock, [*target, *source.options()]
@@ -116,35 +109,37 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
     build = [pin for pin in tools if pin.name not in present]
     debian = lockfile.render_debian(_debian(lock))
     header = HEADER.format(image=image.name, python=image.python)
-    write(lock, lockfile.render(against, others, header) + lockfile.render_build(build) + debian)
+    atomic.write_text(
+        lock, lockfile.render(against, others, header) + lockfile.render_build(build) + debian
+    )
     print(f"{image.lock}: packages of Python: {len(runtime)}, to compile: {len(build)}")
 
 
 def _debian(lock: Path) -> dict[str, dict[str, str]]:
     if not lock.exists():
         return {}
-    return {section: lockfile.debian(lock, section) for section in drift.SECTIONS}
+    return {section: lockfile.debian(lock, section) for section in debian_versions.SECTIONS}
 
 
 def renew_debian(image: catalogue.Image) -> None:
     """Write the versions of the Debian packages, as the archive has them now, into the lock."""
     lock = catalogue.HERE / image.lock
     sections = {
-        "debian": debian_versions(image, catalogue.HERE / image.definition),
-        "debian-build": debian_versions(image, catalogue.HERE / image.wheel_definition),
+        "debian": installed_versions(image, catalogue.HERE / image.definition),
+        "debian-build": installed_versions(image, catalogue.HERE / image.wheel_definition),
     }
     text = "".join(
         line
         for line in lock.read_text(encoding="utf-8").splitlines(keepends=True)
         if not lockfile.DEBIAN.match(line)
     )
-    write(lock, text + lockfile.render_debian(sections))
+    atomic.write_text(lock, text + lockfile.render_debian(sections))
     counts = ", ".join(f"{len(packages)} ({name})" for name, packages in sections.items())
     print(f"{image.lock}: packages of Debian: {counts}")
 
 
-def debian_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
-    """What a definition's packages come to today: by making its base. Raises BuildError."""
+def installed_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
+    """What a definition's packages come to today: by making its base. Raises RunnerError."""
     archive = debian.find_archive(os.environ, debian.apt_sources())
     mode = "root" if os.geteuid() == 0 else "unshare"
     with tempfile.TemporaryDirectory() as folder:
@@ -156,7 +151,7 @@ def debian_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
 
 
 def renew(image: catalogue.Image, options: argparse.Namespace) -> None:
-    """Renew what is asked for of one image's locks. Raises BuildError."""
+    """Renew what is asked for of one image's locks. Raises RunnerError."""
     if options.only != "debian":
         renew_python(image, pip.Source.of(options))
     if options.only != "python":
@@ -164,11 +159,11 @@ def renew(image: catalogue.Image, options: argparse.Namespace) -> None:
 
 
 def renew_elsewhere(image: catalogue.Image, words: Sequence[str]) -> None:
-    """The same by a Python of the image's version. Raises BuildError."""
+    """The same by a Python of the image's version. Raises RunnerError."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     command = [interpreter(image.python, pyenv), "-m", "containers.lock", image.short, *words]
     if subprocess.run(command, cwd=catalogue.CHECKOUT).returncode:
-        raise BuildError(f"{image.lock} was not renewed; the reason is above")
+        raise SystemFault(f"{image.lock} was not renewed; the reason is above")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -186,7 +181,7 @@ def main(argv: Sequence[str]) -> int:
                 renew(image, options)
             else:
                 renew_elsewhere(image, words)
-    except BuildError as error:
+    except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     return 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import BuildError, Refused, UsageError
+from .errors import Refused, SystemFault, UsageError
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,18 @@ def target(python: str, glibc_minor: int, architecture: str = "x86_64") -> list[
     return [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", *platforms]
 
 
-def run(arguments: Sequence[str]) -> str:
-    """Run pip and return what it printed; BuildError with its last lines when it fails."""
+def run(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+    """Run pip and return what it printed; SystemFault with its last lines when it fails."""
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode:
         raise Refused(
             f"{sys.executable} has no pip, which fetches the wheels of the image.\n"
             "Install it (Debian: python3-pip) or try: python3 -m ensurepip --user"
         )
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
+    environ = {**os.environ, **(variables or {})}
+    done = subprocess.run(command, capture_output=True, text=True, env=environ)
     if done.returncode:
-        raise BuildError(f"pip {arguments[0]} failed:\n{_last_errors(done.stderr)}")
+        raise SystemFault(f"pip {arguments[0]} failed:\n{_last_errors(done.stderr)}")
     return done.stdout
 
 

@@ -1,19 +1,36 @@
-"""What a build will make, and from what: pure, apart from reading the inputs."""
+"""What a build will make, and from what: the key of each result is made of all its inputs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from . import debian, definition, drift, keys, lockfile
+from . import (
+    catalogue,
+    debian,
+    debian_versions,
+    definition,
+    git_revision,
+    keys,
+    lockfile,
+    pip,
+    toolbox,
+    trainers,
+)
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
+from .errors import Refused
+from .git_revision import Revision
 from .places import Places
 
 # The table behind this choice: docs in README, "How the images are packed"; `make bench-images`.
 COMPRESSION = "-comp zstd -Xcompression-level 9 -b 1M"
 # The time of everything in an image that has none of its own: the release of Horovod 0.28.1.
 EPOCH = 1686528000  # 2023-06-12, seconds since 1970
+
+
+ASSEMBLY = ("trainers.py", "sif_write.py")  # what puts environment and trainers together
 
 
 @dataclass(frozen=True)
@@ -25,17 +42,15 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where the project's files come from: for the labels of the image."""
+class Options:
+    """What a user may ask of a build; `revision` is root's, whose repository it is."""
 
-    version: str
-    revision: str
-    date: int  # of the revision, seconds since 1970
-
-    @property
-    def dirty(self) -> bool:
-        """Whether the files differ from the revision."""
-        return self.revision.endswith("-dirty")
+    base: str = "auto"  # auto, debian, or an image of a registry
+    source: pip.Source = field(default_factory=pip.Source)  # of the wheels
+    output: Path | None = None
+    frozen: bool = False  # no Debian packages but the locked ones
+    ca: Path | None = None
+    revision: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,7 +61,7 @@ class Plan:
     base: Base
     places: Places
     output: Path
-    source: Source
+    revision: Revision
 
     @property
     def definition(self) -> Path:
@@ -76,7 +91,7 @@ class Plan:
         """Content key of the base that a definition starts from."""
         if self.base.kind == "docker":
             return f"docker:{self.base.reference}"
-        section = drift.section(path, self.definition)
+        section = debian_versions.section(path, self.definition)
         image, packages = self.image, definition.packages(path)
         command = debian.argv("", image.codename, image.components, packages, Path())
         return keys.key(
@@ -123,17 +138,11 @@ class Plan:
         """Key of the whole image. Of the revision it holds only whether it is dirty."""
         return keys.key(
             environment=self.environment.name,
-            recipes=keys.of_files(recipes(CHECKOUT), CHECKOUT),
-            assembly=keys.of_files([HERE / "assemble.py"], HERE),
-            version=self.source.version,
-            dirty=str(self.source.dirty),
+            recipes=keys.of_files(trainers.files(CHECKOUT), CHECKOUT),
+            assembly=keys.of_files([HERE / name for name in ASSEMBLY], HERE),
+            version=self.revision.version,
+            dirty=str(self.revision.dirty),
         )
-
-
-def recipes(checkout: Path) -> list[Path]:
-    """The files of the package `recipes` that enter the image."""
-    folder = checkout / "recipes"
-    return sorted([*folder.rglob("*.py"), *folder.glob("*.toml")])
 
 
 def tracked_inputs(image: Image) -> list[str]:
@@ -141,3 +150,27 @@ def tracked_inputs(image: Image) -> list[str]:
     names = [image.definition, image.wheel_definition, image.lock, image.slim]
     names += [INSIDE, "slim.py"]
     return ["recipes", "containers/horovod", *(f"containers/{name}" for name in names)]
+
+
+def make(name: str, options: Options) -> Plan:
+    """What is to be made. Raises UsageError, Refused."""
+    image = catalogue.image(name)
+    root = toolbox.needed()
+    places = toolbox.places(os.environ) if root else Places.locate(os.environ)
+    output = places.images / f"{image.name}.sif"
+    if options.output:
+        asked = options.output
+        output = toolbox.on_host(asked, os.environ) if root else asked.absolute()
+    paths = tracked_inputs(image)
+    revision = git_revision.find(CHECKOUT, paths, EPOCH, options.revision)
+    return Plan(image, choose_base(options.base, image), places, output, revision)
+
+
+def choose_base(asked: str, image: Image) -> Base:
+    """`auto` resolved. Refused when the tools for the base asked for are not there."""
+    there = toolbox.needed() or debian.available()  # the toolbox has the tools
+    if asked == "debian" and not there:
+        raise Refused(debian.NO_TOOL)
+    if asked == "debian" or (asked == "auto" and there):
+        return Base("debian")
+    return Base("docker", image.registry_base if asked == "auto" else asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -10,8 +11,9 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from . import failure
-from .errors import BuildError
+from . import log_causes
+from .errors import SystemFault
+from .progress import Progress
 
 SECONDS_TO_STOP = 30
 
@@ -19,7 +21,7 @@ SECONDS_TO_STOP = 30
 def run(
     command: Sequence[str], log: Path, environ: Mapping[str, str], folder: Path | None = None
 ) -> None:
-    """Run `command` in `folder`, appending to `log`. BuildError with the reason if it fails."""
+    """Run `command` in `folder`, appending to `log`. SystemFault with the reason if it fails."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         # A session of its own: Ctrl-C reaches it once, from us, not twice.
@@ -39,7 +41,7 @@ def run(
             _stop(process)
             raise
     if code:
-        raise BuildError(_report(command, code, log))
+        raise SystemFault(_report(command, code, log))
 
 
 def _hear_interrupts() -> None:
@@ -50,10 +52,10 @@ def _hear_interrupts() -> None:
 def _report(command: Sequence[str], code: int, log: Path) -> str:
     text = log.read_text(encoding="utf-8", errors="replace")
     said = f"{command[0]} {command[1]} failed (exit code {code})"
-    cause = failure.explain(text)
+    cause = log_causes.explain(text)
     if cause:
         said += f":\n{cause}" if cause.startswith("  |") else f": {cause}"
-    return f"{said}\n\nThe end of its log:\n{failure.last_lines(text)}\nThe whole log: {log}"
+    return f"{said}\n\nThe end of its log:\n{log_causes.last_lines(text)}\nThe whole log: {log}"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -90,3 +92,26 @@ def empty(folder: Path) -> None:
     """Remove what an interrupted build left."""
     remove(folder)
     folder.mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def emptied(folder: Path) -> Iterator[Path]:
+    """An empty folder, which is left empty."""
+    empty(folder)
+    try:
+        yield folder
+    finally:
+        empty(folder)
+
+
+@contextlib.contextmanager
+def only_build(folder: Path, shown: Progress) -> Iterator[None]:
+    """Wait until no other build uses the same scratch."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            shown.say(f"waiting for another build in {folder}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

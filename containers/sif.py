@@ -1,4 +1,4 @@
-"""Reads a Singularity image file's own table: is it whole, and what labels does it carry?
+"""Decodes SIF files (Singularity image format): header, table of objects, labels.
 
 Layout from the SIF specification 1.0 (github.com/apptainer/sif, pkg/sif): a global header of 128
 bytes, then descriptors of 585 bytes each, then the data objects. `apptainer inspect` reads the same
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 MAGIC = b"SIF_MAGIC\x00"
 # launch, magic, version, arch, id, created, modified, free and total descriptors,
@@ -42,40 +41,91 @@ class SifError(Exception):
     """The file is not a SIF, or not a whole one."""
 
 
-@dataclass(frozen=True)
-class DataObject:
-    """One object of the file: SIF's type number, name, and place in bytes.
+class Header(NamedTuple):
+    """The global header; offsets and sizes in bytes, times in seconds since 1970."""
 
-    `group` is 0 for none; the `link` of a signature is what it signs: an object's id, or a group's
-    with GROUP_LINK set. `extra` depends on the type.
+    launch: bytes
+    magic: bytes
+    version: bytes
+    arch: bytes
+    id: bytes
+    created: int
+    modified: int
+    free: int
+    total: int
+    table_offset: int
+    table_size: int
+    data_offset: int
+    data_size: int
+
+    def pack(self) -> bytes:
+        """As it stands in the file."""
+        return HEADER.pack(*self)
+
+
+class Descriptor(NamedTuple):
+    """One data object's entry: SIF's type number, its place in bytes, and its name.
+
+    The `link` of a signature is what it signs: an object's id, or a group's number with GROUP_LINK
+    set. `extra` depends on the type.
     """
 
     type: int
-    name: str
+    used: bool
+    id: int
+    group_field: int
+    link: int
     offset: int
     size: int
-    id: int = 0
-    group: int = 0
-    link: int = 0
-    extra: bytes = b""
+    padded: int
+    created: int
+    modified: int
+    uid: int
+    gid: int
+    name_field: bytes
+    extra: bytes
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return self.name_field.split(b"\x00")[0].decode("utf-8", "replace")
+
+    @property
+    def group(self) -> int:
+        """The number of its group, 0 for none."""
+        return self.group_field & ~GROUP_LINK
+
+    def pack(self) -> bytes:
+        """As it stands in the file."""
+        return DESCRIPTOR.pack(*self)
 
 
-def objects(path: Path) -> list[DataObject]:
-    """Return the objects in the file; raise SifError when it is no SIF or is cut short."""
+def header(path: Path) -> Header:
+    """The global header. Raises SifError for what is no SIF or is cut short."""
+    return read(path)[0]
+
+
+def read(path: Path) -> tuple[Header, list[Descriptor]]:
+    """Header and used entries. Raises SifError for what is no SIF or is cut short."""
     with path.open("rb") as file:
-        return objects_in(file)
+        return _read(file)
 
 
-def objects_in(file: BinaryIO) -> list[DataObject]:
-    """The same of an open file, which may lie elsewhere: only its table is read."""
-    found = _read_table(file)
+def objects(path: Path) -> list[Descriptor]:
+    """The objects in the file. Raises SifError when it is no SIF or is cut short."""
+    return read(path)[1]
+
+
+def _read(file: BinaryIO) -> tuple[Header, list[Descriptor]]:
+    """Of an open file, which may be remote: only its table is read."""
+    head, found = _read_table(file)
     length = file.seek(0, 2)
     if not any(item.type == PARTITION for item in found):
         raise SifError("it holds no file system")
     end = max(item.offset + item.size for item in found)
     if end > length:
         raise SifError(f"it is cut short: {length} bytes of at least {end}")
-    return found
+    return head, found
 
 
 def labels(path: Path) -> dict[str, str] | None:
@@ -89,7 +139,7 @@ def labels(path: Path) -> dict[str, str] | None:
 
 def labels_in(file: BinaryIO) -> dict[str, str] | None:
     """The same of an open file, of which the table and the labels are read."""
-    for item in objects_in(file):
+    for item in _read(file)[1]:
         if item.type == GENERIC_JSON and item.name == METADATA:
             file.seek(item.offset)
             return _labels_of(json.loads(file.read(item.size)))
@@ -99,14 +149,12 @@ def labels_in(file: BinaryIO) -> dict[str, str] | None:
 def table_of_contents(path: Path) -> dict[int, bytes]:
     """Return the header and the descriptors, used or not, by their offset in the file."""
     with path.open("rb") as file:
-        total, offset = _read_header(file)[8:10]
-        file.seek(0)
-        header = file.read(HEADER.size)
-        file.seek(offset)
-        return {0: header, offset: file.read(DESCRIPTOR.size * total)}
+        head = _read_header(file)
+        file.seek(head.table_offset)
+        return {0: head.pack(), head.table_offset: file.read(DESCRIPTOR.size * head.total)}
 
 
-def architecture(found: list[DataObject]) -> str | None:
+def architecture(found: list[Descriptor]) -> str | None:
     """Return the machine that the image's file system is for, in Go's words, such as amd64."""
     for item in found:
         if item.type == PARTITION:
@@ -116,7 +164,7 @@ def architecture(found: list[DataObject]) -> str | None:
     return None
 
 
-def signed_by(item: DataObject) -> str:
+def signed_by(item: Descriptor) -> str:
     """Return the fingerprint that a signature object names, in capital hexadecimal digits.
 
     It is a claim: only the check of the signature proves it. Empty for signatures without PGP.
@@ -125,28 +173,24 @@ def signed_by(item: DataObject) -> str:
     return "" if not any(entity) else str(entity.hex().upper())
 
 
-def _read_header(file: BinaryIO) -> tuple[Any, ...]:
+def _read_header(file: BinaryIO) -> Header:
     raw = file.read(HEADER.size)
     if len(raw) < HEADER.size or HEADER.unpack(raw)[1] != MAGIC:
         raise SifError("it does not start like a SIF")
-    return HEADER.unpack(raw)
+    return Header(*HEADER.unpack(raw))
 
 
-def _read_table(file: BinaryIO) -> list[DataObject]:
-    total, offset = _read_header(file)[8:10]
-    if not 0 <= total * DESCRIPTOR.size <= file.seek(0, 2) or offset < 0:
+def _read_table(file: BinaryIO) -> tuple[Header, list[Descriptor]]:
+    head = _read_header(file)
+    size = head.total * DESCRIPTOR.size
+    if not 0 <= size <= file.seek(0, 2) or head.table_offset < 0:
         raise SifError("it is cut short within its table of contents, or altered there")
-    file.seek(offset)
-    table = file.read(DESCRIPTOR.size * total)
-    if len(table) < DESCRIPTOR.size * total:
+    file.seek(head.table_offset)
+    table = file.read(size)
+    if len(table) < size:
         raise SifError("it is cut short within its table of contents")
-    return [_object(values) for values in DESCRIPTOR.iter_unpack(table) if values[1]]
-
-
-def _object(values: tuple[Any, ...]) -> DataObject:
-    name = values[12].split(b"\x00")[0].decode("utf-8", "replace")
-    kind, _, id, group, link, offset, size = values[:7]
-    return DataObject(kind, name, offset, size, id, group & ~GROUP_LINK, link, values[13])
+    entries = (Descriptor(*values) for values in DESCRIPTOR.iter_unpack(table))
+    return head, [entry for entry in entries if entry.used]
 
 
 def _labels_of(metadata: Any) -> dict[str, str]:

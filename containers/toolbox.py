@@ -1,4 +1,4 @@
-"""When root builds: Apptainer runs as the test cluster's user, in the cluster's toolbox.
+"""When root builds from a checkout: Apptainer runs as the test cluster's user, in its toolbox.
 
 Root of a restricted machine may lack capabilities that Apptainer wants of root, and an ordinary
 user is what builds images elsewhere.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import catalogue
+from . import atomic, catalogue, pip, pip_config
 from .errors import UsageError
 from .places import Places, user_cache
 
@@ -19,13 +20,22 @@ USER, UID = "ada", 1000
 SCRATCH = Path("/scratch", USER)
 CACHE = Path("/var/cache/horovod-runner")
 KIT = Path("/opt/kit")  # the checkout
+INPUTS = CACHE / "inputs"  # folders of this machine that a build reads
+
+
+def needed() -> bool:
+    """Whether the steps with Apptainer have to be done in the toolbox, by another user."""
+    return os.geteuid() == 0 and (catalogue.CHECKOUT / "tests" / "cluster").is_dir()
 
 
 def places(environ: Mapping[str, str]) -> Places:
     """The build's places as the host sees them."""
-    cache = user_cache(environ)
-    scratch = cache / "cluster" / "scratch" / USER
-    return Places(cache, scratch / "horovod-runner", scratch / "images")
+    scratch = _scratch(environ) / USER
+    return Places(user_cache(environ), scratch / "horovod-runner", scratch / "images")
+
+
+def _scratch(environ: Mapping[str, str]) -> Path:
+    return user_cache(environ) / "cluster" / "scratch"
 
 
 def on_host(path: Path, environ: Mapping[str, str]) -> Path:
@@ -37,26 +47,44 @@ def on_host(path: Path, environ: Mapping[str, str]) -> Path:
             f"--output {path}: root builds in the test cluster's toolbox, which shares only"
             f" /scratch.\nUse {SCRATCH}/images/{path.name}, or build as an ordinary user."
         ) from None
-    return user_cache(environ) / "cluster" / "scratch" / below
+    return _scratch(environ) / below
 
 
 def inside(path: Path, environ: Mapping[str, str]) -> Path:
     """The reverse of `on_host`: what a file on scratch is called in the cluster."""
-    return Path("/scratch", path.relative_to(user_cache(environ) / "cluster" / "scratch"))
+    return Path("/scratch", path.relative_to(_scratch(environ)))
 
 
-def prepare(host: Places) -> None:
-    """Make the folders that the toolbox's user fills."""
-    host.wheels.mkdir(parents=True, exist_ok=True)
-    host.builds.mkdir(parents=True, exist_ok=True)
-    os.chown(host.builds, UID, UID)
+@dataclass
+class Inputs:
+    """The files that a build reads: their folders are bound into the toolbox."""
+
+    environ: Mapping[str, str]
+    folders: dict[Path, Path] = field(default_factory=dict)  # on this machine -> in the toolbox
+
+    def inside(self, path: Path) -> Path:
+        """What `path` is called in the toolbox."""
+        path = path.absolute()
+        if _scratch(self.environ) in path.parents:
+            return inside(path, self.environ)
+        folder = path if path.is_dir() else path.parent
+        if ":" in str(folder):
+            raise UsageError(f"{folder}: root cannot build from a folder with ':' in its name")
+        there = self.folders.setdefault(folder, INPUTS / str(len(self.folders)))
+        return there if path.is_dir() else there / path.name
+
+    def options(self) -> list[str]:
+        """The toolbox's options that bind them."""
+        bound = self.folders.items()
+        return [word for here, there in bound for word in ("--bind", f"{here}:{there}")]
 
 
-def argv(host: Places, arguments: Sequence[str]) -> list[str]:
+def argv(host: Places, arguments: Sequence[str], binds: Sequence[str] = ()) -> list[str]:
     """The host command that builds in the toolbox with the given options."""
     variables = {
         "RUNNER_CACHE": str(CACHE),
         "RUNNER_SCRATCH": str(SCRATCH),
+        "PIP_CONFIG_FILE": str(SCRATCH / "horovod-runner" / "pip.conf"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     settings = [f"{name}={value}" for name, value in variables.items()]
@@ -64,15 +92,31 @@ def argv(host: Places, arguments: Sequence[str]) -> list[str]:
         *(sys.executable, "-m", "tests.cluster", "toolbox"),
         *("--bind", f"{host.wheels}:{CACHE}/wheels"),
         *("--bind", f"{host.builds}:{CACHE}/builds:rw"),
+        *binds,
         *("--", "env", "-C", str(KIT), *settings),
         *("/opt/runner/bin/python", "-m", "runners", "build", *arguments),
     ]
 
 
-def become(host: Places, arguments: Sequence[str]) -> None:
+def become(arguments: Sequence[str], binds: Sequence[str] = ()) -> None:
     """Go on in the toolbox; does not return."""
+    host = places(os.environ)
     prepare(host)
     os.chdir(catalogue.CHECKOUT)
-    command = argv(host, arguments)
+    command = argv(host, arguments, binds)
     sys.stderr.flush()
     os.execv(command[0], command)
+
+
+def prepare(host: Places) -> None:
+    """Make the folders that the toolbox's user fills, and tell its pip where packages are."""
+    host.wheels.mkdir(parents=True, exist_ok=True)
+    for folder in (host.builds, host.work):
+        folder.mkdir(parents=True, exist_ok=True)
+        os.chown(folder, UID, UID)
+    settings = pip_config.parse(pip.run(["config", "list"]))
+    kept = {name: text for name, text in settings.items() if name not in pip_config.FILES}
+    with atomic.new_file(host.work / "pip.conf") as part:
+        part.touch(mode=0o600)  # indexes may be named with a password
+        part.write_text(pip_config.render(kept), encoding="utf-8")
+        os.chown(part, UID, UID)

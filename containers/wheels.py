@@ -7,16 +7,13 @@ nothing of that configuration has to enter the image.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from . import catalogue, lockfile, pip
-from .errors import BuildError
+from . import atomic, catalogue, lockfile, pip
+from .errors import RunnerError, SystemFault
 from .lockfile import Pin
 
 SOURCES = frozenset({"horovod"})  # taken as source archives; everything else as wheels
@@ -38,12 +35,12 @@ The CPU build of PyTorch (+cpu) is not on the common package index: add PyTorch'
 
 
 def fetch(image: catalogue.Image, source: pip.Source, folder: Path) -> None:
-    """Fill `folder`, which appears only when complete. Raises BuildError."""
+    """Fill `folder`, which appears only when complete. Raises RunnerError."""
     lock = catalogue.HERE / image.lock
     pins = [*lockfile.read(lock), *lockfile.build(lock)]
     wheels = [pin for pin in pins if pin.name not in SOURCES]
     archives = [pin for pin in pins if pin.name in SOURCES]
-    with appearing(folder) as part:
+    with atomic.new_folder(folder) as part:
         _download(wheels, pip.target(image.python, image.glibc_minor), source, part)
         _download(archives, [f"--no-binary={pin.name}" for pin in archives], source, part)
 
@@ -54,43 +51,31 @@ def command(image: catalogue.Image, source: pip.Source, folder: Path) -> list[st
     return [*program, *source.options()]
 
 
-@contextlib.contextmanager
-def appearing(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder` that takes its name when the block ends without an error."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        yield part
-        part.chmod(0o755)
-        os.rename(part, folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
 def _download(pins: Sequence[Pin], kind: Sequence[str], source: pip.Source, into: Path) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        lock = Path(scratch, "requirements.txt")
+    # Not in /tmp, which is small on many machines; beside `into`, where progress.fetched looks.
+    with tempfile.TemporaryDirectory(prefix=into.name, dir=into.parent) as temporary:
+        lock = Path(temporary, "requirements.txt")
         lock.write_text("".join(f"{pin.line()}\n" for pin in pins))
         fixed = ["download", "--no-deps", "--require-hashes", "--progress-bar=off"]
         where = [f"--requirement={lock}", f"--dest={into}"]
         try:
-            pip.run([*fixed, *where, *kind, *source.options()])
-        except BuildError as error:
+            pip.run([*fixed, *where, *kind, *source.options()], {"TMPDIR": temporary})
+        except RunnerError as error:
             raise _explained(error, pins, source) from error
 
 
-def _explained(error: BuildError, pins: Sequence[Pin], source: pip.Source) -> BuildError:
+def _explained(error: RunnerError, pins: Sequence[Pin], source: pip.Source) -> RunnerError:
     """Pip's failure with the remedy, when one package is missing or not the locked one."""
     evidence = str(error)
     if "DO NOT MATCH THE HASHES" in evidence:
         names = [name for name in _names(pins) if f"{name} from " in evidence]
-        return BuildError(ALTERED.format(pin=", ".join(names) or "a file", evidence=evidence))
+        return SystemFault(ALTERED.format(pin=", ".join(names) or "a file", evidence=evidence))
     missing = [name for name in _names(pins) if f"for {name}" in evidence]
     if "No matching distribution found" not in evidence or not missing:
         return error
     hint = CPU_BUILD if "+cpu" in missing[0] else ""
     text = NO_SOURCE.format(pin=missing[0], place=source.place, hint=hint, evidence=evidence)
-    return BuildError(text)
+    return SystemFault(text)
 
 
 def _names(pins: Sequence[Pin]) -> list[str]:
@@ -106,7 +91,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     try:
         fetch(catalogue.image(options.image), pip.Source.of(options), options.into.absolute())
-    except BuildError as error:
+    except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     return 0

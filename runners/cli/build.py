@@ -12,14 +12,15 @@ from typing import Any
 
 import click
 
-from containers import build, pip, process, record, single, toolbox
+from containers import build, build_record, pip, plan, process, toolbox
 from containers.catalogue import IMAGES
-from containers.errors import BuildError, UsageError
+from containers.plan import Options
 from containers.space import ELSEWHERE
 
+from ..core.errors import SystemFault, UsageError
 from ..images import read_sbom
 from . import build_from, build_options
-from .build_phases import display
+from .progress_bar import phases
 
 HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLE = """\b
@@ -64,19 +65,17 @@ def build_command(target: str | None, given: tuple[str, ...], dry_run: bool, **v
     Instead of TARGET, --from makes a new image from one that is there.
     """
     with failures():
+        values["given"] = dict(map(_argument, given))
         build_from.check(target, values)
-        arguments = dict(map(_argument, given))
-        if values["origin"]:
-            build_from.build(arguments, dry_run, values)
-        elif target is None:
+        if target is None and not values["origin"]:
             raise UsageError(NO_TARGET)
-        elif is_definition(target):
-            build_options.refuse(
-                values, (*build_options.OF_OURS, *build_options.PACKAGES), NOT_FOR_DEF
-            )
-            _definition(Path(target), arguments, dry_run, values)
-        else:
-            _ours(target, given, dry_run, values)
+        if target is not None and not is_definition(target):
+            _ours(target, dry_run, values)
+            return
+        if target is not None:
+            unheard = (*build_options.OF_OURS, *build_options.PACKAGES)
+            build_options.refuse(values, unheard, NOT_FOR_DEF)
+        build_from.build(target, dry_run, values)
 
 
 def is_definition(target: str) -> bool:
@@ -93,71 +92,53 @@ def _argument(text: str) -> tuple[str, str]:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Turn what a build raises into a message and an exit code."""
+    """Turn an interruption, and an error of the system, into a message and an exit code."""
     try:
         with process.stoppable():
             yield
-    except BuildError as error:
-        click.echo(f"runner: {error}", err=True)
-        sys.exit(error.exit_code)
     except OSError as error:
         remedy = ELSEWHERE if error.errno in NO_ROOM else ""
         click.echo(f"runner: {error.strerror}: {error.filename}\n{remedy}".rstrip(), err=True)
-        sys.exit(BuildError.exit_code)
+        sys.exit(SystemFault.exit_code)
     except KeyboardInterrupt:
         click.echo("\nrunner: interrupted; what the build had begun is removed", err=True)
         sys.exit(INTERRUPTED)
 
 
-def _ours(name: str, given: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> None:
-    if given:
+def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
+    if values["given"]:
         raise UsageError("--build-arg is for a definition of your own; ours are given theirs")
-    source = pip.Source.given(values["wheelhouse"], values["index_url"], values["extra_index_url"])
-    options = build.Options(
+    asked, progress = _options(values), phases()
+    made = plan.make(name, asked)
+    if build_record.is_current(made.output, made.key) and not dry_run:
+        progress.say("nothing changed")
+    elif toolbox.needed():
+        build.delegate(made, asked, progress, dry_run)
+    elif dry_run:
+        click.echo(build.describe(made, asked, progress))
+    else:
+        build.build(made, asked, progress)
+        progress.say(f"bill of materials: {read_sbom.extract(made.output)}")
+    if not dry_run:
+        _say_digest(made.output)
+        inside = toolbox.inside(made.output, os.environ) if toolbox.needed() else made.output
+        click.echo(inside)
+
+
+def _options(values: dict[str, Any]) -> Options:
+    return Options(
         base=values["base"],
-        source=source,
+        source=pip.Source.given(
+            values["wheelhouse"], values["index_url"], values["extra_index_url"]
+        ),
         output=values["output"],
         frozen=values["frozen"],
         ca=values["ca"],
         revision=values["revision"],
     )
-    plan, progress = build.make_plan(name, options), display()
-    if build.up_to_date(plan) and not dry_run:
-        progress.say("nothing changed")
-    elif build.is_root():
-        build.delegate(plan, options, progress, dry_run)
-    elif dry_run:
-        click.echo(build.describe(plan, options, progress))
-    else:
-        build.build(plan, options, progress)
-        progress.say(f"bill of materials: {read_sbom.extract(plan.output)}")
-    if not dry_run:
-        _say_digest(plan.output)
-        click.echo(_shown(plan.output))
 
 
 def _say_digest(output: Path) -> None:
-    made = record.read(output)
+    made = build_record.read(output)
     if made:
         click.echo(made.digest, err=True)
-
-
-def _shown(output: Path) -> Path:
-    return toolbox.inside(output, os.environ) if build.is_root() else output
-
-
-def _definition(path: Path, given: dict[str, str], dry_run: bool, values: dict[str, Any]) -> None:
-    asked = single.Single(
-        text=single.read(path),
-        name=path.name,
-        folder=path.absolute().parent,
-        output=(values["output"] or Path(f"{path.stem}.sif")).absolute(),
-        given=given,
-        ca=values["ca"],
-    )
-    single.check(asked)
-    if dry_run:
-        click.echo(single.describe(asked))
-        return
-    single.build(asked, display())
-    click.echo(asked.output)

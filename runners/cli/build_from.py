@@ -1,24 +1,27 @@
-"""`runner build --from IMAGE`: an image made from another."""
+"""`runner build` with one definition: a user's own, or with --from on top of another image."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from containers import inherit, pip, single
-from containers.derive import Base
-from containers.errors import Refused, UsageError
-from containers.single import Single
+from containers import build_definition, build_from, pip, toolbox
+from containers.build_definition import OneDefinition
+from containers.derived_definition import Base
 
 from ..core import architecture
+from ..core.errors import Refused, UsageError
+from ..core.model import ImageInfo
 from ..images import local, read_sbom
 from . import build_options
-from .build_phases import display
+from .progress_bar import phases
 
 WHAT = "say what to add to it: --requirements FILE, or --def FILE"
+OURS = "horovod.version"  # the label of our images and of those made from them
 
 
 def check(target: str | None, values: Mapping[str, Any]) -> None:
@@ -33,50 +36,85 @@ def check(target: str | None, values: Mapping[str, Any]) -> None:
     if origin:
         build_options.refuse(values, build_options.OF_OURS, "is for our own images, not for --from")
     if origin and path:
-        build_options.refuse(
-            values, build_options.PACKAGES, "is for --requirements; a %post says it itself"
-        )
-
-
-def build(given: Mapping[str, str], dry_run: bool, values: Mapping[str, Any]) -> None:
-    """Build what was asked for, or print it. Raises BuildError, RunnerError."""
-    if values["requirements"] and given:
+        why = "is for --requirements; a %post says it itself"
+        build_options.refuse(values, build_options.PACKAGES, why)
+    if wanted and values["given"]:
         raise UsageError("--build-arg is for --def")
-    base = find(values["origin"])
-    asked = plan(base, given, values)
-    if asked.output.exists() and asked.output.samefile(base.path):
-        raise UsageError(f"--output {asked.output} is the image to start from; name another file")
-    single.check(asked)
+
+
+def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
+    """Build what was asked for, or print it. Raises RunnerError."""
+    found = find(values["origin"]) if values["origin"] else None
+    if toolbox.needed():
+        _in_toolbox(target, found, dry_run, values)
+    base = build_from.read_base(found.path, found.labels) if found else None
+    asked = derived(base, values) if base else plain(Path(str(target)), values)
+    build_definition.check(asked)
     if dry_run:
-        click.echo(single.describe(asked))
+        click.echo(build_definition.describe(asked))
         return
-    progress = display()
-    single.build(asked, progress)
-    if "horovod.version" in base.labels:
+    progress = phases()
+    build_definition.build(asked, progress)
+    if base and OURS in base.labels:
         progress.say(f"bill of materials: {read_sbom.extract(asked.output)}")
     click.echo(asked.output)
 
 
-def find(name: str) -> Base:
-    """The image to start from. Raises RunnerError, Refused."""
+def find(name: str) -> ImageInfo:
+    """The image to start from. Raises RunnerError."""
     found = local.read(local.find(name))
     if found.path.is_dir():
         raise UsageError(f"--from {name} is a folder; name an image file")
-    here = architecture.architecture()
-    if found.architecture not in ("", here):
+    if found.architecture not in ("", architecture.architecture()):
         raise Refused(
-            f"{name} is for {found.architecture}, and this machine is {here}.\n"
-            "Build on a machine of the image's kind."
+            f"{name} is for {found.architecture}, and this machine is"
+            f" {architecture.architecture()}.\nBuild on a machine of the image's kind."
         )
-    return inherit.read_base(found.path, found.labels)
+    return found
 
 
-def plan(base: Base, given: Mapping[str, str], values: Mapping[str, Any]) -> Single:
-    """The build. Raises BuildError."""
-    wanted, path, output = values["requirements"], values["def_file"], values["output"]
+def plain(path: Path, values: Mapping[str, Any]) -> OneDefinition:
+    """The build of a definition as it is. Raises UsageError."""
+    return OneDefinition(
+        text=build_definition.read(path),
+        name=path.name,
+        folder=path.absolute().parent,
+        output=(values["output"] or Path(f"{path.stem}.sif")).absolute(),
+        given=values["given"],
+        ca=values["ca"],
+    )
+
+
+def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
+    """The build on top of another image. Raises RunnerError."""
+    wanted, path = values["requirements"], values["def_file"]
+    output = (values["output"] or default_output(base.path, values)).absolute()
+    if output.exists() and output.samefile(base.path):
+        raise UsageError(f"--output {output} is the image to start from; name another file")
     if path:
-        output = output or Path(f"{path.stem}.sif")
-        return inherit.with_definition(base, path, given, output.absolute(), values["ca"])
-    output = output or Path(f"{base.path.stem}-{wanted.stem}.sif")
+        return build_from.with_definition(base, path, values["given"], output, values["ca"])
     source = pip.Source.given(values["wheelhouse"], values["index_url"], values["extra_index_url"])
-    return inherit.with_packages(base, wanted, source, output.absolute(), values["ca"])
+    return build_from.with_packages(base, wanted, source, output, values["ca"])
+
+
+def default_output(base: Path, values: Mapping[str, Any]) -> Path:
+    """A name in the current folder."""
+    path = values["def_file"]
+    name = path.stem if path else f"{base.stem}-{values['requirements'].stem}"
+    return Path(f"{name}.sif")
+
+
+def _in_toolbox(
+    target: str | None, base: ImageInfo | None, dry_run: bool, values: Mapping[str, Any]
+) -> None:
+    """As root: the same command, with what it reads bound into the toolbox; does not return."""
+    inputs, output = toolbox.Inputs(os.environ), values["output"]
+    name = default_output(base.path, values) if base else Path(f"{Path(str(target)).stem}.sif")
+    words = [str(inputs.inside(Path(target)))] if target else []
+    words += [f"--from={inputs.inside(base.path.resolve())}"] if base else []
+    words.append(f"--output={output or toolbox.SCRATCH / 'images' / name}")
+    if output:
+        toolbox.on_host(output, os.environ)  # refused where the toolbox could not write
+    words += build_options.passed_on(values, lambda path: str(inputs.inside(Path(path))))
+    words += ["--dry-run"] if dry_run else []
+    toolbox.become(words, inputs.options())

@@ -8,13 +8,20 @@ from typing import Any
 
 import click
 
-from containers.errors import UsageError
+from ..core.errors import UsageError
 
 Command = Callable[..., Any]
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
 OF_OURS = ("base", "frozen")
 DEFAULTS = {"base": "auto"}
+PATHS = {
+    "requirements": "--requirements",
+    "def_file": "--def",
+    "ca": "--ca-certificate",
+    "wheelhouse": "--wheelhouse",
+}
+TEXTS = {"index_url": "--index-url", "extra_index_url": "--extra-index-url"}
 
 
 def packages(function: Command) -> Command:
@@ -44,3 +51,10 @@ def refuse(values: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
     for name in names:
         if values[name] and values[name] != DEFAULTS.get(name):
             raise UsageError(f"--{name.replace('_', '-')} {why}")
+
+
+def passed_on(values: Mapping[str, Any], renamed: Callable[[str], str]) -> list[str]:
+    """The options that were given, for the same command where files have other names."""
+    words = [f"{name}={renamed(values[key])}" for key, name in PATHS.items() if values[key]]
+    words += [f"{name}={values[key]}" for key, name in TEXTS.items() if values[key]]
+    return words + [f"--build-arg={name}={text}" for name, text in values["given"].items()]

@@ -19,9 +19,9 @@ from ..injob.rank.early_stop import EXIT_STOPPED
 from ..jobs.job_status import Status
 from ..script.render import EXIT_NOT_VERIFIED
 
-FAULT = 1
-USAGE = 2
-REFUSED = 80
+FAULT = RunnerError.exit_code
+USAGE = UsageError.exit_code
+REFUSED = Refused.exit_code
 NOT_VERIFIED = EXIT_NOT_VERIFIED
 BY_STATE = {
     JobState.TIMEOUT: 83,
@@ -36,11 +36,7 @@ BY_STATE = {
 
 def of_error(error: RunnerError) -> int:
     """Return the exit code of an error."""
-    if isinstance(error, UsageError):
-        return USAGE
-    if isinstance(error, NotVerified):
-        return NOT_VERIFIED
-    return REFUSED if isinstance(error, Refused) else FAULT
+    return NOT_VERIFIED if isinstance(error, NotVerified) else error.exit_code
 
 
 def of_job(status: Status, failure: dict[str, Any] | None) -> int:

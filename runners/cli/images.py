@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ..core import places
 from ..core.disk_space import shown
 from ..images import gc_roots, store
 from . import printer
@@ -34,6 +35,7 @@ def images_command(ctx: click.Context, as_json: bool) -> None:
         return
     headers = ["name", "digest", "size", "pulled", "used by", "source"]
     printer.table([_row(facts) for facts in rows], headers)
+    click.echo(f"in {places.images()}; an image in another folder is named by its path", err=True)
 
 
 def _pulled() -> list[dict[str, Any]]:

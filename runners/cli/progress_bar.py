@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
+
+from containers.progress import Status, unknown
 
 from ..core.disk_space import shown
 from ..core.progress import Progress
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_REFRESHES = 10.0, 0.1
+SECONDS_BETWEEN_SIGNS = 30.0  # of life, in a phase that does not count bytes
 
 
 @contextmanager
@@ -39,6 +43,15 @@ def display() -> Iterator[Progress]:
     # Without its thread: programs are started meanwhile, with work to do between fork and exec.
     with progress.Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
         yield Bar(bars)
+
+
+def phases() -> Lines:
+    """What the phases of a build report to: a live line on a terminal, plain lines elsewhere."""
+    if not sys.stderr.isatty():
+        return Lines()
+    from .spinner import Live
+
+    return Live()
 
 
 class Lines:
@@ -64,6 +77,26 @@ class Lines:
             self.told = now
             of = f" of {shown(self.total)}" if self.total else ""
             self.say(f"  {shown(done)}{of}, {shown(done / (now - self.began))}/s")
+
+    @contextmanager
+    def phase(self, name: str, status: Status = unknown) -> Iterator[None]:
+        """Say that something begins, now and then what it does, and how long it took."""
+        self.say(f"{name} ...")
+        began, ended = time.monotonic(), threading.Event()
+
+        def signs_of_life() -> None:
+            while not ended.wait(SECONDS_BETWEEN_SIGNS):
+                line = status()
+                self.say(f"  {time.monotonic() - began:.0f} s so far{line and ': '}{line}")
+
+        thread = threading.Thread(target=signs_of_life, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+        self.say(f"{name}: {time.monotonic() - began:.0f} s")
 
 
 class Bar:

@@ -1,17 +1,18 @@
-"""Progress on a terminal: a spinner, the time so far, the last line of the log. Imports rich."""
+"""A long phase on a terminal: a spinner, the time so far, what it does now. Imports rich."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
 from rich.text import Text
 
-from .build_phases import Lines, last_line
+from containers.progress import Status, unknown
+
+from .progress_bar import Lines
 
 REFRESH = 4  # times a second
 
@@ -24,26 +25,26 @@ class Name(ProgressColumn):
         return Text(task.description)
 
 
-class LastLine(ProgressColumn):
-    """The last line of a log that grows."""
+class Now(ProgressColumn):
+    """What a phase does now: the last line of its log, or the bytes that it has fetched."""
 
-    def __init__(self, log: Path | None) -> None:
+    def __init__(self, status: Status) -> None:
         super().__init__()
-        self.log = log
+        self.status = status
 
     def render(self, task: Task) -> Text:
-        """Read it now."""
-        return Text(last_line(self.log), style="dim", no_wrap=True, overflow="ellipsis")
+        """Ask for it now."""
+        return Text(self.status(), style="dim", no_wrap=True, overflow="ellipsis")
 
 
 class Live(Lines):
     """Lines that stay, and below them the work at hand."""
 
     @contextmanager
-    def phase(self, name: str, log: Path | None = None) -> Iterator[None]:
+    def phase(self, name: str, status: Status = unknown) -> Iterator[None]:
         """Show the work until it ends, then leave one line."""
         began = time.monotonic()
-        columns = (SpinnerColumn(), Name(), TimeElapsedColumn(), LastLine(log))
+        columns = (SpinnerColumn(), Name(), TimeElapsedColumn(), Now(status))
         screen = Console(stderr=True)
         with Progress(*columns, console=screen, transient=True, refresh_per_second=REFRESH) as bars:
             bars.add_task(name, total=None)

@@ -39,7 +39,7 @@ def _missing(name: str) -> Path:
     raise NotFound(
         f"the image {name} does not exist",
         f"looked in {looked}\n{near}",
-        "" if near else "make build-cpu",
+        "" if near else "runner build cpu",
     )
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-from containers import record, sif
+from containers import build_record, sif
 
 from ..core import runtime_pull, shell
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
@@ -38,11 +37,11 @@ def sign(image: Path, wanted: str = "") -> Signature:
     if before.groups and all(keys[number][0] in group for group in before.groups):
         return before
     # A later `runner build` shall not take the signed image for one that somebody put there.
-    built = record.read(image)
+    built = build_record.read(image)
     with _undone_on_failure(image):
         found = _sign(image, number)
     if built:
-        record.write(image, replace(built, digest=digest_cache.digest(image)))
+        build_record.write(image, built.key, digest_cache.digest(image))
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from containers import record, sif
+from containers import build_record, sif
 
 from ..core import architecture
 from ..core.errors import RunnerError
@@ -112,7 +112,7 @@ def _digest(request: Request) -> Check:
 
 def _wanted(request: Request) -> dict[str, str]:
     """Return the digests that the file should have, by who says so."""
-    entries, built = images_lock.read(request.lockfile), record.read(request.image)
+    entries, built = images_lock.read(request.lockfile), build_record.read(request.image)
     wanted = {
         "--digest": request.digest,
         "its build": built.digest if built else "",

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from containers import build, catalogue, wheels
+from containers import atomic, catalogue
 from containers.keys import key
-from containers.plan import Plan
+from containers.plan import Options, Plan, make
 
 from .errors import BenchError, Skipped
 
@@ -43,7 +43,7 @@ def made(plan: Plan) -> Path:
 
 def image_plan() -> Plan:
     """What `make build-cpu` built."""
-    return build.make_plan("cpu", build.Options())
+    return make("cpu", Options())
 
 
 def _interpreter(version: str) -> str:
@@ -59,7 +59,7 @@ def _make(plan: Plan, python: str, folder: Path) -> None:
     if not plan.wheels.is_dir() or not plan.horovod.is_dir():
         raise Skipped(f"the image's wheels are not in {plan.places.cache}: make build-cpu")
     print("bench: making the plain environment, once ...", file=sys.stderr)
-    with wheels.appearing(folder) as part:
+    with atomic.new_folder(folder) as part:
         _run([python, "-m", "venv", "--without-pip", str(part)])
         pip = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check"]
         install = [*pip, f"--python={part}/bin/python", "install", "--quiet", "--no-deps"]

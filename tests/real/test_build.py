@@ -105,7 +105,7 @@ def test_bad_definitions_fail_before_anything_runs(yard: Yard) -> None:
     done = yard.build(f"{folder}/section.def")
     assert done.returncode == 2
     assert (
-        "section.def, line 3: there is no section '%pots'\n  | %pots\nDid you mean" in done.stderr
+        "section.def, line 3: there is no section '%pots'\n  | %pots\ndid you mean" in done.stderr
     )
     done = yard.build(f"{folder}/good.def", "--build-arg", "color=red")
     assert done.returncode == 2

@@ -20,7 +20,7 @@ build mode: fakeroot with subordinate ids (uid map: 0 1000 1, 1 100000 65536)
 [2/6] base to compile in ...
 [2/6] base to compile in: 48 s
 [3/6] base of the image: 40 s
-[4/6] Horovod wheel (3 minutes): 301 s
+[4/6] Horovod wheel: 301 s
 [5/6] environment, with its test: 170 s
 [6/6] image: environment and trainers: 9 s
 bill of materials: /scratch/ada/images/horovod_cpu.cdx.json
@@ -31,7 +31,7 @@ def test_phases_are_read_from_what_a_build_prints() -> None:
     assert builds.phases(LOG) == {
         "base to compile in": 48,
         "base of the image": 40,
-        "Horovod wheel (3 minutes)": 301,
+        "Horovod wheel": 301,
         "environment, with its test": 170,
         "image: environment and trainers": 9,
     }

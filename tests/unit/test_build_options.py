@@ -8,10 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli.build import build_command
+from runners.cli.exit_codes import of_error
+from runners.core.errors import RunnerError
 
 
 def build(words: list[str]) -> tuple[int, str]:
     done = CliRunner().invoke(build_command, words)
+    if isinstance(done.exception, RunnerError):
+        return of_error(done.exception), str(done.exception)
     return done.exit_code, done.output
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from containers import apptainer, build, debian, digest, process, revision
-from containers.errors import BuildError, Refused, UsageError
+from containers import apptainer, debian, digest, git_revision, plan, process
+from containers.build_modes import Mode
+from containers.errors import Refused, SystemFault, UsageError
 from containers.horovod_image import selftest
-from containers.modes import Mode
 from containers.places import Places
 from containers.plan import COMPRESSION
 
@@ -134,7 +134,7 @@ def test_a_base_looks_like_a_saved_image(tmp_path: Path) -> None:
 
 def test_a_failure_shows_the_end_of_its_log_and_where_it_is(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "x.log"
-    with pytest.raises(BuildError) as caught:
+    with pytest.raises(SystemFault) as caught:
         process.run(["sh", "-c", "seq 100; exit 3"], log, os.environ)
     assert "exit code 3" in str(caught.value)
     assert "| 100\n" in str(caught.value)
@@ -184,7 +184,7 @@ def test_a_build_takes_the_flags_of_the_mode_and_its_arguments() -> None:
 
 def test_an_unknown_image_is_refused() -> None:
     with pytest.raises(UsageError, match="no image named 'tpu'; there is: cpu"):
-        build.make_plan("tpu", build.Options())
+        plan.make("tpu", plan.Options())
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -193,19 +193,19 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def test_the_revision_is_the_last_change_of_the_inputs(tmp_path: Path) -> None:
-    assert revision.revision(tmp_path, ["in"]) == "unknown"
+    assert git_revision.commit(tmp_path, ["in"]) == "unknown"
     git(tmp_path, "init", "--quiet")
     for name in ("in", "out"):
         (tmp_path / name).write_text("1")
         git(tmp_path, "add", name)
         git(tmp_path, "commit", "--quiet", "-m", name)
         if name == "in":
-            commit = revision.revision(tmp_path, ["in"])
-    assert revision.revision(tmp_path, ["in"]) == commit
+            commit = git_revision.commit(tmp_path, ["in"])
+    assert git_revision.commit(tmp_path, ["in"]) == commit
     (tmp_path / "in").write_text("2")
-    assert revision.revision(tmp_path, ["in"]) == f"{commit}-dirty"
+    assert git_revision.commit(tmp_path, ["in"]) == f"{commit}-dirty"
 
 
 def test_the_version_is_read_from_the_project_file(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1.2.3"\n')
-    assert revision.version(tmp_path) == "1.2.3"
+    assert git_revision.version(tmp_path) == "1.2.3"

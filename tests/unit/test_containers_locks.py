@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from containers import catalogue, drift, lock, lockfile, pip, wheels
-from containers.errors import BuildError, Refused, UsageError
+from containers import catalogue, debian_versions, lock, lockfile, pip, wheels
+from containers.errors import Refused, SystemFault, UsageError
 from containers.lockfile import Pin
 
 SHA = "0123456789abcdef" * 4
@@ -80,21 +80,21 @@ def test_debians_versions_are_comments_to_pip() -> None:
     assert "g++" not in locked
 
 
-def test_drift_is_reported_by_name_and_refused_when_frozen(
+def test_debian_versions_is_reported_by_name_and_refused_when_frozen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "x.lock"
     path.write_text(lockfile.render_debian({"debian": {"libc6": "1", "gone": "1", "same": "1"}}))
     now = {"libc6": "2", "new": "3", "same": "1"}
-    drift.check(now, path, "debian", frozen=False)
+    debian_versions.check(now, path, "debian", frozen=False)
     said = capsys.readouterr().err
     assert "3 Debian packages differ from x.lock" in said
     assert "libc6: locked 1, now 2" in said
     assert "gone: locked 1, now absent" in said
     assert "new: locked not at all, now 3" in said
-    with pytest.raises(BuildError, match="--frozen"):
-        drift.check(now, path, "debian", frozen=True)
-    drift.check({"libc6": "1", "gone": "1", "same": "1"}, path, "debian", frozen=True)
+    with pytest.raises(SystemFault, match="--frozen"):
+        debian_versions.check(now, path, "debian", frozen=True)
+    debian_versions.check({"libc6": "1", "gone": "1", "same": "1"}, path, "debian", frozen=True)
 
 
 def test_a_lock_is_renewed_only_by_the_images_own_python() -> None:
@@ -133,8 +133,8 @@ def test_the_source_of_wheels(tmp_path: Path) -> None:
 
 
 def failing(text: str) -> Any:
-    def run(arguments: list[str]) -> str:
-        raise BuildError(text)
+    def run(arguments: list[str], variables: dict[str, str]) -> str:
+        raise SystemFault(text)
 
     return run
 
@@ -144,7 +144,7 @@ def test_a_missing_cpu_build_of_torch_is_explained(
 ) -> None:
     evidence = "ERROR: No matching distribution found for torch==2.13.0+cpu"
     monkeypatch.setattr(pip, "run", failing(evidence))
-    with pytest.raises(BuildError) as caught:
+    with pytest.raises(SystemFault) as caught:
         wheels.fetch(catalogue.image("cpu"), pip.Source(), tmp_path / "wheels")
     assert "no file for torch==2.13.0+cpu" in str(caught.value)
     assert "PyTorch's own CPU index" in str(caught.value)
@@ -157,7 +157,7 @@ def test_another_failure_of_pip_is_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pip, "run", failing("connection refused"))
-    with pytest.raises(BuildError, match=r"^connection refused$"):
+    with pytest.raises(SystemFault, match=r"^connection refused$"):
         wheels.fetch(catalogue.image("cpu"), pip.Source(), tmp_path / "wheels")
 
 
@@ -166,8 +166,9 @@ def test_wheels_and_source_archives_are_asked_for_apart(
 ) -> None:
     calls: list[list[str]] = []
 
-    def run(arguments: list[str]) -> str:
+    def run(arguments: list[str], variables: dict[str, str]) -> str:
         calls.append(arguments)
+        assert Path(variables["TMPDIR"]).parent == tmp_path  # not in a small /tmp
         return ""
 
     monkeypatch.setattr(pip, "run", run)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from containers import definition, failure, modes, space
+from containers import build_modes, definition, log_causes, space
+from containers.build_modes import Attempt, Settings
 from containers.errors import Refused, UsageError
-from containers.modes import Attempt, Settings
 from containers.space import Needs, Volume
 
 DEFINITION = """\
@@ -66,7 +66,7 @@ def test_a_good_definition_passes() -> None:
             {},
             r"'base' has no value\n.*\n.*--build-arg",
         ),
-        (DEFINITION, {"bootsrap": "x"}, r"--build-arg bootsrap=.*\nDid you mean: bootstrap"),
+        (DEFINITION, {"bootsrap": "x"}, r"--build-arg bootsrap=.*\ndid you mean bootstrap"),
     ],
 )
 def test_a_bad_definition_is_refused_with_its_line(
@@ -88,24 +88,24 @@ SUBORDINATE = "probe id 0\nprobe map          0       1000          1\nprobe map
 
 
 def test_the_mode_is_what_the_tiny_build_showed() -> None:
-    found = modes.judge(Attempt(("--fakeroot",), 0, SUBORDINATE + "probe chown yes\n"))
+    found = build_modes.judge(Attempt(("--fakeroot",), 0, SUBORDINATE + "probe chown yes\n"))
     assert found is not None
     assert found.subordinate_ids
     assert "100000 65536" in found.evidence
-    mapped = modes.judge(Attempt(("--fakeroot",), 0, "probe id 0\nprobe map 0 1000 1\n"))
+    mapped = build_modes.judge(Attempt(("--fakeroot",), 0, "probe id 0\nprobe map 0 1000 1\n"))
     assert mapped is not None
     assert mapped.name == "root-mapped namespace"
     assert "one user" in mapped.evidence
     assert not mapped.subordinate_ids
-    proot = modes.judge(Attempt((), 0, "probe id 0\nprobe map 0 0 4294967295\n"))
+    proot = build_modes.judge(Attempt((), 0, "probe id 0\nprobe map 0 0 4294967295\n"))
     assert proot is not None
     assert proot.name == "proot"
 
 
 @pytest.mark.parametrize("output", ["", "probe id 1000\n", SUBORDINATE])
 def test_a_failed_build_is_no_mode(output: str) -> None:
-    assert modes.judge(Attempt((), 1, output)) is None
-    assert modes.judge(Attempt((), 0, output.replace("id 0", "id 1000"))) is None
+    assert build_modes.judge(Attempt((), 1, output)) is None
+    assert build_modes.judge(Attempt((), 0, output.replace("id 0", "id 1000"))) is None
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_failed_build_is_no_mode(output: str) -> None:
     ],
 )
 def test_the_administrators_command_fits_the_obstacle(settings: Settings, command: str) -> None:
-    assert command in modes.remedy(settings, "ada")
+    assert command in build_modes.remedy(settings, "ada")
 
 
 MOUNTS = "d / ext4 rw 0 0\nt /tmp tmpfs rw,nodev 0 0\ns /my\\040disk xfs rw 0 0\n"
@@ -171,22 +171,24 @@ def test_what_may_do_harm_is_said() -> None:
 )
 def test_a_failure_is_put_in_plain_words_with_its_line(line: str, words: str) -> None:
     log = f"INFO: start\n{line}\nFATAL:   While performing build: exit status 1\n"
-    found = failure.explain(log)
+    found = log_causes.explain(log)
     assert words in found
     assert line[:20] in found
 
 
 def test_one_user_alone_cannot_give_files_away() -> None:
-    found = failure.explain("+ chown 5:5 /f\nchown: changing ownership of '/f': Invalid argument\n")
+    found = log_causes.explain(
+        "+ chown 5:5 /f\nchown: changing ownership of '/f': Invalid argument\n"
+    )
     assert "has only one" in found
     assert "--add-subuids" in found
 
 
 def test_an_unknown_failure_shows_the_line_before_apptainers_closing_one() -> None:
     log = "x\nE: Unable to locate package nonsense\nFATAL:   While performing build: exit 100\n"
-    assert failure.explain(log) == "  | E: Unable to locate package nonsense"
-    assert failure.explain("all well\n") == ""
+    assert log_causes.explain(log) == "  | E: Unable to locate package nonsense"
+    assert log_causes.explain("all well\n") == ""
     closing = "FATAL:   While performing build: while running %post section: exit status 1\n"
-    assert failure.explain(f"INFO: a\n+ make\nodd words\n{closing}") == "  | odd words"
+    assert log_causes.explain(f"INFO: a\n+ make\nodd words\n{closing}") == "  | odd words"
     closing = "FATAL:   While performing build: while creating SIF: open x: permission denied"
-    assert failure.explain(f"+ true\n{closing}\n") == f"  | {closing}"
+    assert log_causes.explain(f"+ true\n{closing}\n") == f"  | {closing}"

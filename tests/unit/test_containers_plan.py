@@ -11,22 +11,34 @@ from pathlib import Path
 
 import pytest
 
-from containers import assemble, catalogue, chain, keep, keys, pip, plan, record, steps, toolbox
+from containers import (
+    apptainer_builds,
+    build_record,
+    catalogue,
+    keys,
+    plan,
+    prune,
+    step,
+    toolbox,
+    trainers,
+)
 from containers.apptainer import Apptainer
+from containers.build import Builder
+from containers.build_modes import Mode
 from containers.errors import UsageError
-from containers.modes import Mode
+from containers.git_revision import Revision
 from containers.places import Places
-from containers.plan import Base, Plan, Source
+from containers.plan import Base, Plan
 
 MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
-SOURCE = Source("1", "abc", 1700000000)
+REVISION = Revision("1", "abc", 1700000000)
 
 
 def make(tmp_path: Path, **changes: object) -> Plan:
     places = Places(tmp_path / "cache", tmp_path / "work", tmp_path / "images")
     image = catalogue.image("cpu")
     output = places.images / "horovod_cpu.sif"
-    made = Plan(image, Base("debian"), places, output, SOURCE)
+    made = Plan(image, Base("debian"), places, output, REVISION)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -66,7 +78,8 @@ CHANGES = {
     "recipes/torch_mnist.toml": {"image"},
     "containers/horovod_image/selftest.py": {"environment", "image"},
     "containers/horovod_cpu.slim": {"environment", "image"},
-    "containers/assemble.py": {"image"},
+    "containers/trainers.py": {"image"},
+    "containers/sif_write.py": {"image"},
     "containers/horovod_cpu.def": {"environment", "image"},
     "containers/horovod/edits.py": {"horovod", "environment", "image"},
     "containers/horovod_wheel.def": {"horovod", "environment", "image"},
@@ -93,7 +106,7 @@ def test_what_the_trainers_share_enters_the_image_in_its_folder(
     (copied / "recipes" / "shared" / "__init__.py").touch()
     after = results(make(tmp_path))
     assert {name for name in before if before[name] != after[name]} == {"image"}
-    assemble.stage(plan.recipes(copied), copied, tmp_path / "stage")
+    trainers.stage(copied, tmp_path / "stage")
     there = tmp_path / "stage" / "trainers" / "recipes"
     assert (there / "shared" / "__init__.py").is_file()
     assert (there / "torch_mnist.toml").is_file()
@@ -121,9 +134,9 @@ def test_another_package_of_the_base_renews_what_is_built_on_it(
 
 def test_of_the_revision_only_dirty_matters(tmp_path: Path) -> None:
     key = make(tmp_path).key
-    assert make(tmp_path, source=replace(SOURCE, revision="def")).key == key
-    assert make(tmp_path, source=replace(SOURCE, revision="abc-dirty")).key != key
-    assert make(tmp_path, source=replace(SOURCE, version="2")).key != key
+    assert make(tmp_path, revision=replace(REVISION, commit="def")).key == key
+    assert make(tmp_path, revision=replace(REVISION, commit="abc-dirty")).key != key
+    assert make(tmp_path, revision=replace(REVISION, version="2")).key != key
 
 
 def test_a_registrys_base_needs_no_file_and_changes_the_keys(tmp_path: Path) -> None:
@@ -134,31 +147,30 @@ def test_a_registrys_base_needs_no_file_and_changes_the_keys(tmp_path: Path) -> 
 
 def test_a_record_holds_until_the_image_is_replaced(tmp_path: Path) -> None:
     image = tmp_path / "a.sif"
-    assert record.read(image) is None
+    assert build_record.read(image) is None
     image.write_bytes(b"1")
-    record.write(image, record.Record("key"))
-    found = record.read(image)
+    build_record.write(image, "key")
+    found = build_record.read(image)
     assert found is not None
     assert found.key == "key"
     image.write_bytes(b"22")
-    assert record.read(image) is None
+    assert build_record.read(image) is None
 
 
 def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
     image = tmp_path / "a.sif"
     image.write_bytes(b"1")
     for text in ("", "[]", '{"key": 1, "other": 2}'):
-        record.path(image).write_text(text)
-        assert record.read(image) is None
+        build_record.path(image).write_text(text)
+        assert build_record.read(image) is None
 
 
-def builder(made: Plan) -> steps.Builder:
-    return steps.Builder(made, Apptainer(MODE, {}, made.places.temporary))
+def builder(made: Plan) -> Builder:
+    return Builder(made, Apptainer(MODE, {}, made.places.temporary))
 
 
 def needed(made: Plan) -> list[str]:
-    found = chain.steps(made, builder(made), pip.Source())
-    return [step.name for step in found if step.needed]
+    return [one.name for one in builder(made).steps() if one.needed]
 
 
 def test_everything_is_made_the_first_time(tmp_path: Path) -> None:
@@ -174,7 +186,7 @@ def test_an_edited_trainer_renews_the_image_alone(tmp_path: Path) -> None:
 
 
 def test_no_path_of_the_building_machine_is_kept_in_the_image(tmp_path: Path) -> None:
-    asked = builder(make(tmp_path)).environment_build()
+    asked = apptainer_builds.environment(make(tmp_path))
     assert asked.given["from"] == "base.tar"
     assert str(tmp_path) not in " ".join(asked.given.values())
 
@@ -185,14 +197,12 @@ def test_a_dry_run_shows_each_command_that_would_be_run(
     monkeypatch.setenv("RUNNER_DEBIAN_MIRROR", "http://m.example/debian")
     made = make(tmp_path)
     runtime = Apptainer(MODE, dict(os.environ), made.places.temporary)
-    todo = chain.steps(made, steps.Builder(made, runtime), pip.Source())
-    text = chain.outline(todo)
+    text = step.outline(Builder(made, runtime).steps())
     assert text.count(" mmdebstrap --mode=root ") == 2
     assert text.count("\napptainer build --fakeroot ") == 2
     made.horovod.mkdir(parents=True)
     made.environment.write_bytes(b"packed")
-    todo = chain.steps(made, steps.Builder(made, runtime), pip.Source())
-    assert chain.outline(todo).count("nothing to do") == 5
+    assert step.outline(Builder(made, runtime).steps()).count("nothing to do") == 5
 
 
 def test_places_of_an_ordinary_user(tmp_path: Path) -> None:
@@ -227,6 +237,6 @@ def test_results_that_no_build_used_for_a_month_are_removed(tmp_path: Path) -> N
         path.mkdir()
         age = 0 if path == recent else 40 * 86400
         os.utime(path, (time.time() - age, time.time() - age))
-    assert keep.forget(tmp_path, [used, tmp_path / "environment-gone"]) == [old]
+    assert prune.forget(tmp_path, [used, tmp_path / "environment-gone"]) == [old]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base-b", "horovod-c", "x"]
-    assert keep.forget(tmp_path, []) == []
+    assert prune.forget(tmp_path, []) == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from containers import modes
+from containers import build_modes
 from runners.core.model import Partition, Site
 from runners.doctor.checks import container, slurm
 from runners.doctor.facts.container import Container, Run
@@ -96,7 +96,7 @@ def test_a_machine_without_slurm_is_no_fault() -> None:
 
 # Containers
 
-MODE = modes.Mode("fakeroot with subordinate ids", ("--fakeroot",), "uid map: 0 1000 1", True)
+MODE = build_modes.Mode("fakeroot with subordinate ids", ("--fakeroot",), "uid map: 0 1000 1", True)
 TOOLS = {"squashfuse": "/usr/bin/squashfuse_ll", "newuidmap": "/usr/bin/newuidmap"}
 HERE = Container(
     command="/usr/bin/apptainer",
@@ -105,7 +105,7 @@ HERE = Container(
     tools=TOOLS,
     fuse=True,
     namespace=Answer("unshare --user --map-root-user true"),
-    settings=modes.Settings(maximum="0"),
+    settings=build_modes.Settings(maximum="0"),
     subordinate=("/etc/subuid: ada:1:2", "/etc/subgid: ada:1:2"),
     remedy="sudo sysctl -w user.max_user_namespaces=15000",
     builds=((MODE, "--fakeroot: works"), (None, "no flag: FATAL: no")),

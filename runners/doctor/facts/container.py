@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import modes, process
+from containers import build_modes, process
 
 from ...images.mounting import SQUASHFUSE, beside, parse_config, setuid
 from ..question import Answer, ask
@@ -59,17 +59,17 @@ class Container:
     tools: dict[str, str]
     fuse: bool
     namespace: Answer
-    settings: modes.Settings
+    settings: build_modes.Settings
     subordinate: tuple[str, ...]
     remedy: str
-    builds: tuple[tuple[modes.Mode | None, str], ...] = ()
+    builds: tuple[tuple[build_modes.Mode | None, str], ...] = ()
     runs: tuple[Run, ...] = ()
 
 
 def look(command: str, user: str, folder: Path) -> Container:
     """Ask this machine; what is tried is made below `folder`, and removed."""
     config = _config(command)
-    settings = modes.Settings.read()
+    settings = build_modes.Settings.read()
     return Container(
         command=command,
         version=ask([command, "--version"]),
@@ -79,7 +79,7 @@ def look(command: str, user: str, folder: Path) -> Container:
         namespace=ask(["unshare", "--user", "--map-root-user", "true"]),
         settings=settings,
         subordinate=subordinate(user),
-        remedy=modes.remedy(settings, user),
+        remedy=build_modes.remedy(settings, user),
         builds=_builds(folder),
         runs=_runs(command, folder),
     )
@@ -112,16 +112,16 @@ def _of(line: str, user: str) -> bool:
     return line.split(":")[0] in (user, str(os.getuid()))
 
 
-def _builds(folder: Path) -> tuple[tuple[modes.Mode | None, str], ...]:
+def _builds(folder: Path) -> tuple[tuple[build_modes.Mode | None, str], ...]:
     """Build something tiny in each way. The ways are Apptainer's; Singularity's are not tried."""
     if not shutil.which("apptainer"):
         return ()
     environ = {"APPTAINER_TMPDIR": str(folder), **os.environ}
     found = []
-    for flags in modes.FLAGS:
-        attempt = modes.attempt_with(flags, environ)
-        mode = modes.judge(attempt)
-        told = f"{mode.name}: {mode.evidence}" if mode else modes.describe(attempt).strip()
+    for flags in build_modes.FLAGS:
+        attempt = build_modes.attempt_with(flags, environ)
+        mode = build_modes.judge(attempt)
+        told = f"{mode.name}: {mode.evidence}" if mode else build_modes.describe(attempt).strip()
         found.append((mode, f"{' '.join(flags) or 'no flag'}: {told}"))
     return tuple(found)
 
@@ -130,7 +130,7 @@ def _runs(command: str, folder: Path) -> tuple[Run, ...]:
     """Start a folder and, where one can be made without help, a SIF file, mounted and unpacked."""
     work = Path(tempfile.mkdtemp(prefix="doctor-", dir=folder))
     try:
-        binds = [word for bind in modes.make_tree(work / "root") for word in ("--bind", bind)]
+        binds = [word for bind in build_modes.make_tree(work / "root") for word in ("--bind", bind)]
         sif = work / "tiny.sif"
         made = ask([command, "build", str(sif), str(work / "root")], SECONDS_FOR_A_RUN)
         runs = [("a folder (sandbox)", [*binds, str(work / "root")])]

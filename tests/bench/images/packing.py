@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from containers import record, sif
+from containers import build_record, sif
 from tests.cluster.state import USER
 
 from .. import cluster
@@ -40,7 +40,7 @@ def shelf() -> Shelf:
     """The present image's, with the tree in it; made when it is not there. Raises BenchError."""
     cluster.require_image()
     image = cluster.on_host(cluster.IMAGE)
-    noted = record.read(image)
+    noted = build_record.read(image)
     name = noted.digest[-16:] if noted else str(image.stat().st_mtime_ns)
     found = Shelf(f"{ROOT}/{name}")
     if not cluster.on_host(found.tree).exists():

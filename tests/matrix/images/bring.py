@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from containers import build, catalogue, pip, toolbox, wheels
+from containers import catalogue, pip, toolbox, wheels
+from containers import plan as build_plan
 from tests.cluster.state import State
 
 from . import kinds, make
@@ -40,7 +41,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _made(state: State, names: Sequence[str]) -> dict[str, Path]:
-    plan = build.make_plan("cpu", build.Options())
+    plan = build_plan.make("cpu", build_plan.Options())
     results = plan.places.cache / "matrix"
     results.mkdir(parents=True, exist_ok=True)
     os.chown(results, toolbox.UID, toolbox.UID)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from containers import catalogue, debian, modes, process
+from containers import build_modes, catalogue, debian, process
 from containers.apptainer import Apptainer, Build
 from containers.plan import COMPRESSION, EPOCH
 
@@ -48,7 +48,7 @@ class Maker:
         cls.objects.mkdir()
         settings = {"APPTAINER_TMPDIR": str(WORK), "APPTAINER_CACHEDIR": str(WORK / "cache")}
         environ = {**os.environ, **settings, "SOURCE_DATE_EPOCH": str(EPOCH)}
-        return cls(Apptainer(modes.choose(environ), environ, WORK), RESULTS / "log")
+        return cls(Apptainer(build_modes.choose(environ), environ, WORK), RESULTS / "log")
 
     def base(self, packages: tuple[str, ...]) -> Path:
         """A base of Debian packages, made once."""

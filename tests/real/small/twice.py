@@ -9,13 +9,14 @@ import os
 import sys
 from pathlib import Path
 
-from containers import apptainer, assemble, catalogue, modes, process
+from containers import apptainer, build_modes, catalogue, process
 from containers.apptainer import Apptainer
+from containers.build import Builder
 from containers.catalogue import Image
+from containers.git_revision import Revision
 from containers.places import Places
-from containers.plan import EPOCH, Base, Plan, Source, recipes
+from containers.plan import EPOCH, Base, Plan
 from containers.space import Needs
-from containers.steps import Builder
 
 HERE = "../tests/real/small"
 SMALL = Image(
@@ -38,20 +39,16 @@ def main(folder: Path) -> Path:
     """Base, environment, image."""
     places = Places(folder / "cache", folder / "work", folder / "images")
     output = places.images / "small.sif"
-    plan = Plan(SMALL, Base("debian"), places, output, Source("1", "abc", 1700000000))
+    plan = Plan(SMALL, Base("debian"), places, output, Revision("1", "abc", 1700000000))
     for made in (plan.wheels, plan.horovod, places.images):
         made.mkdir(parents=True)
     (plan.horovod / "none.whl").touch()
     process.empty(places.temporary)
     environ = apptainer.environment(places, os.environ, EPOCH)
-    builder = Builder(plan, Apptainer(modes.choose(environ), environ, places.temporary))
+    builder = Builder(plan, Apptainer(build_modes.choose(environ), environ, places.temporary))
     builder.make_base(catalogue.HERE / SMALL.definition)
     builder.make_environment()
-    work = places.temporary / "image"
-    assemble.stage(recipes(catalogue.CHECKOUT), catalogue.CHECKOUT, work / "stage")
-    log = builder.log("image")
-    builder.compile_trainers(work / "stage", log)
-    builder.append(work, output, log)
+    builder.append_trainers(output, builder.log("image"))
     process.empty(places.temporary)
     return output
 

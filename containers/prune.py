@@ -22,7 +22,7 @@ def forget(folder: Path, used: Iterable[Path]) -> list[Path]:
     old = [
         path
         for path in folder.glob("*")
-        if path.name.startswith(KINDS) and now - path.stat().st_mtime > DAYS * 86400
+        if path.name.lstrip(".").startswith(KINDS) and now - path.stat().st_mtime > DAYS * 86400
     ]
     for path in old:
         process.remove(path) if path.is_dir() else path.unlink()

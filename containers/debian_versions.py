@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from . import lockfile
-from .errors import BuildError
+from .errors import SystemFault
 
 SECTIONS = ("debian", "debian-build")
 SHOWN = 10
+DPKG = ("dpkg-query", "--show", r"--showformat=Package: ${Package}\nVersion: ${Version}\n\n")
 
 
 def section(path: Path, image_definition: Path) -> str:
@@ -33,13 +34,13 @@ def differences(locked: Mapping[str, str], installed: Mapping[str, str]) -> list
 
 
 def check(installed: Mapping[str, str], lock: Path, section: str, frozen: bool) -> None:
-    """Say what differs, on standard error; BuildError when `frozen`."""
+    """Say what differs, on standard error; SystemFault when `frozen`."""
     differing = differences(lockfile.debian(lock, section), installed)
     if not differing:
         return
     text = report(differing, lock.name)
     if frozen:
-        raise BuildError(f"{text}\n--frozen allows none of it. To renew the lock: make lock")
+        raise SystemFault(f"{text}\n--frozen allows none of it. To renew the lock: make lock")
     print(text, file=sys.stderr)
 
 
@@ -49,3 +50,17 @@ def report(differing: Iterable[str], lock: str) -> str:
     more = [f"  and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
     shown = [f"  {line}" for line in lines[:SHOWN]]
     return "\n".join([f"{len(lines)} Debian packages differ from {lock}:", *shown, *more])
+
+
+def command(image: Path) -> list[str]:
+    """What lists the packages of an image, in the form of dpkg's own status file."""
+    return ["apptainer", "exec", "--cleanenv", str(image), *DPKG]
+
+
+def both(installed: Mapping[str, str], lock: Path) -> dict[str, str]:
+    """Of a registry's base: it has packages of its own, and our tools are gone from the image.
+
+    The locked packages, with the version that is installed where there is one.
+    """
+    locked = lockfile.debian(lock, SECTIONS[0])
+    return {name: installed.get(name, version) for name, version in locked.items()}

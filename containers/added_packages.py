@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import apptainer, derive, digest, pip, pipconf
+from . import apptainer, derived_definition, digest, pip, pip_config
 from .apptainer import Apptainer
-from .derive import STAGE, Base, Inside
-from .errors import BuildError, Refused, UsageError
+from .derived_definition import STAGE, Base, Inside
+from .errors import Refused, RunnerError, SystemFault, UsageError
 
 FIND = """\
 for program in /opt/horovod/bin/python python3 python; do
@@ -56,14 +56,14 @@ Name an index with --index-url URL or --extra-index-url URL, or a folder with --
 {evidence}"""
 
 
-def look(base: Base) -> Inside:
+def find_python(base: Base) -> Inside:
     """The Python that the base has. Refused when it has none, or no pip that can do this."""
     command = ["apptainer", "exec", "--cleanenv", str(base.path), "sh", "-c", FIND, "sh", PROBE]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == NO_PYTHON:
         raise Refused(f"{base.path.name} has no Python to install packages into.\n{BY_DEFINITION}")
     if done.returncode:
-        raise BuildError(f"the Python of {base.path.name} cannot be asked:\n{done.stderr.strip()}")
+        raise SystemFault(f"the Python of {base.path.name} cannot be asked:\n{done.stderr.strip()}")
     inside = Inside.parse(done.stdout.splitlines()[-1])
     if not inside.pip:
         raise Refused(f"{inside.python} in {base.path.name} has no pip.\n{BY_DEFINITION}")
@@ -88,27 +88,29 @@ class Request:
     def fetch(self, runtime: Apptainer, folder: Path, stage: Path, log: Path) -> None:
         """Fill `stage` for the build; `folder` is for what must not be seen by it."""
         (folder / "wheels").mkdir()
-        (folder / "constraints.txt").write_text(derive.constraints(self.inside.packages))
+        (folder / "constraints.txt").write_text(
+            derived_definition.constraints(self.inside.packages)
+        )
         settings = self._settings(folder)
         (folder / "pip.conf").touch(mode=0o600)  # indexes may be named with a password
-        (folder / "pip.conf").write_text(pipconf.render(settings), encoding="utf-8")
+        (folder / "pip.conf").write_text(pip_config.render(settings), encoding="utf-8")
         container = self._container(folder, settings)
         try:
             found = self._resolve(runtime, container, folder, log)
-            (folder / "pins.txt").write_text(derive.pins(found))
+            (folder / "pins.txt").write_text(derived_definition.pins(found))
             fetch = ["wheel", "--no-deps", "--wheel-dir", f"{STAGE}/wheels", "--requirement"]
             runtime.run([*container, *fetch, f"{STAGE}/pins.txt"], log)
-        except BuildError as error:
+        except RunnerError as error:
             raise self._explained(error, log) from error
         known = {item.sha256 for item in found}
         self._fill(stage, folder / "wheels", known)
 
     def _settings(self, folder: Path) -> dict[str, str]:
-        machine = {} if self.source.wheelhouse else pipconf.parse(pip.run(["config", "list"]))
+        machine = {} if self.source.wheelhouse else pip_config.parse(pip.run(["config", "list"]))
         if self.ca:
             (folder / "ca.crt").write_bytes(apptainer.authorities(self.ca))
         authority = f"{STAGE}/ca.crt" if self.ca else ""
-        return pipconf.settings(machine, self.source, Path.cwd(), authority)
+        return pip_config.settings(machine, self.source, Path.cwd(), authority)
 
     def _container(self, folder: Path, settings: Mapping[str, str]) -> list[str]:
         """The words before pip's own command."""
@@ -126,7 +128,7 @@ class Request:
 
     def _local(self, settings: Mapping[str, str]) -> list[Path]:
         """What pip's settings name of this machine. UsageError for what would hide the image's."""
-        found = {path for path in pipconf.local(settings) if path.exists()}
+        found = {path for path in pip_config.local(settings) if path.exists()}
         for path in found:
             if path in Path(self.inside.python).parents:
                 raise UsageError(
@@ -137,25 +139,25 @@ class Request:
 
     def _resolve(
         self, runtime: Apptainer, container: Sequence[str], folder: Path, log: Path
-    ) -> list[derive.Addition]:
+    ) -> list[derived_definition.Addition]:
         ask = ["install", "--dry-run", "--report", f"{STAGE}/report.json"]
         keep = ["--constraint", f"{STAGE}/constraints.txt"]
         wanted = ["--requirement", f"{FOLDER}/{self.requirements.name}"]
         runtime.run([*container, *ask, *keep, *wanted], log)
-        found = derive.additions((folder / "report.json").read_text(encoding="utf-8"))
+        found = derived_definition.additions((folder / "report.json").read_text(encoding="utf-8"))
         if not found:
             name = self.base.path.name
             raise Refused(f"{name} has everything in {self.requirements} already; nothing to add")
         return found
 
-    def _explained(self, error: BuildError, log: Path) -> BuildError:
+    def _explained(self, error: RunnerError, log: Path) -> RunnerError:
         """Pip's failure in words, when it is one that its users can mend."""
         if isinstance(error, (Refused, UsageError)):
             return error
         text = log.read_text(encoding="utf-8", errors="replace")
         shown = text.replace(f"{FOLDER}/", f"{self.requirements.parent}/").splitlines()
         evidence = "\n".join(f"  | {line}" for line in shown[-EVIDENCE:])
-        held = derive.held(text)
+        held = derived_definition.held(text)
         if held:
             listed = "\n".join(f"  {pin}" for pin in held)
             name = self.base.path.name
@@ -166,18 +168,20 @@ class Request:
             )
         if any(words in text for words in BAD_FILE):
             return UsageError(f"pip cannot read {self.requirements}:\n{evidence}")
-        missing = derive.missing(text)
+        missing = derived_definition.missing(text)
         if not missing:
             return error
-        return BuildError(MISSING.format(pin=missing, place=self.source.place, evidence=evidence))
+        return SystemFault(MISSING.format(pin=missing, place=self.source.place, evidence=evidence))
 
     def _fill(self, stage: Path, wheels: Path, known: set[str]) -> None:
         """What the build finds: wheels, their lock, and the part of it known to an index."""
         shutil.move(str(wheels), stage / "wheels")
         sums = [(path.name, digest.sha256(path)) for path in (stage / "wheels").glob("*.whl")]
-        (stage / "requirements.txt").write_text(derive.lock(sums))
-        (stage / "added.lock").write_text(derive.lock(pair for pair in sums if pair[1] in known))
-        (stage / "list.py").write_text(derive.COMPILE)
+        (stage / "requirements.txt").write_text(derived_definition.lock(sums))
+        (stage / "added.lock").write_text(
+            derived_definition.lock(pair for pair in sums if pair[1] in known)
+        )
+        (stage / "list.py").write_text(derived_definition.COMPILE)
 
 
 def mount(source: Path, target: str, *options: str) -> str:

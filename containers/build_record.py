@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from . import atomic
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,11 @@ def path(image: Path) -> Path:
     return image.with_name(f".{image.name}.json")
 
 
-def write(image: Path, record: Record) -> None:
+def write(image: Path, key: str, digest: str = "") -> None:
     """Note what `image`, which is complete, was built from."""
     stat = image.stat()
-    content = {**asdict(record), "size": stat.st_size, "modified": stat.st_mtime_ns}
-    part = path(image).with_suffix(".part")
-    part.write_text(json.dumps(content), encoding="utf-8")
-    os.replace(part, path(image))
+    record = Record(key, digest, stat.st_size, stat.st_mtime_ns)
+    atomic.write_text(path(image), json.dumps(asdict(record)))
 
 
 def read(image: Path) -> Record | None:
@@ -41,3 +40,9 @@ def read(image: Path) -> Record | None:
         return None
     same = (record.size, record.modified) == (stat.st_size, stat.st_mtime_ns)
     return record if same else None
+
+
+def is_current(image: Path, key: str) -> bool:
+    """Whether `image` is there, built from exactly the inputs of `key`."""
+    present = read(image)
+    return present is not None and present.key == key

@@ -1,8 +1,7 @@
-"""An image = an environment (all that takes long, packed once) + our trainers, appended to it.
+"""Writes a SIF again with another file system and other labels.
 
-A squashfs can grow at its end, so an edited trainer costs a copy of the file instead of a new
-packing of gigabytes. The SIF around it is written here with fixed times and an id made of its
-content: the same inputs give the same file, byte for byte.
+Times are fixed and the id is made of the content: the same inputs give the same file, byte for
+byte.
 """
 
 from __future__ import annotations
@@ -10,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from . import sif, sif_table
-from .sif_table import Descriptor, Header
+from . import digest, sif
+from .sif import Descriptor, Header
 
 BLOCK = 1 << 20
 PAGE = 4096  # a file system must start at one, or the kernel cannot mount it
@@ -39,21 +37,12 @@ class Piece:
         return self.descriptor.size
 
 
-def extract(image: Path, target: Path) -> None:
-    """Copy the file system of a SIF. Raises SifError."""
-    _, entries = sif_table.read(image)
-    found = next(entry for entry in entries if entry.type == sif.PARTITION)
-    with image.open("rb") as source, target.open("wb") as output:
-        source.seek(found.offset)
-        _copy(source, output, found.size)
-
-
 def write(like: Path, squashfs: Path, labels: Mapping[str, str], epoch: int, output: Path) -> None:
     """Write the SIF `like` again with another file system and other labels. Raises SifError.
 
     `epoch`: seconds since 1970, for every time in the file.
     """
-    old, entries = sif_table.read(like)
+    old, entries = sif.read(like)
     pieces = [_piece(found, like, squashfs, labels) for found in entries]
     placed = _place(pieces, old.data_offset, epoch)
     with output.open("wb") as file:
@@ -70,7 +59,7 @@ def _piece(found: Descriptor, like: Path, squashfs: Path, labels: Mapping[str, s
     if found.type == sif.PARTITION:
         size = squashfs.stat().st_size
         return Piece(found._replace(size=size), squashfs)
-    if found.text == sif.METADATA:
+    if found.name == sif.METADATA:
         with like.open("rb") as file:
             file.seek(found.offset)
             data = relabelled(file.read(found.size), labels)
@@ -107,12 +96,10 @@ def _place(pieces: Sequence[Piece], start: int, epoch: int) -> list[Piece]:
 
 
 def _header(old: Header, placed: Sequence[Piece], epoch: int) -> Header:
-    digest = hashlib.sha256()
-    for piece in placed:
-        digest.update(_digest(piece))
+    content = hashlib.sha256(b"".join(map(_digest, placed)))
     last = placed[-1].descriptor
     return old._replace(
-        id=digest.digest()[:16],
+        id=content.digest()[:16],
         created=epoch,
         modified=epoch,
         free=old.total - len(placed),
@@ -121,15 +108,9 @@ def _header(old: Header, placed: Sequence[Piece], epoch: int) -> Header:
 
 
 def _digest(piece: Piece) -> bytes:
-    digest = hashlib.sha256(piece.data)
-    if piece.file:
-        with piece.file.open("rb") as file:
-            file.seek(piece.offset)
-            left = piece.size
-            while left and (block := file.read(min(BLOCK, left))):
-                digest.update(block)
-                left -= len(block)
-    return digest.digest()
+    if piece.file is None:
+        return hashlib.sha256(piece.data).digest()
+    return bytes.fromhex(digest.sha256(piece.file, piece.offset, piece.size))
 
 
 def _write_piece(piece: Piece, output: BinaryIO) -> None:
@@ -137,10 +118,11 @@ def _write_piece(piece: Piece, output: BinaryIO) -> None:
     if piece.file:
         with piece.file.open("rb") as source:
             source.seek(piece.offset)
-            _copy(source, output, piece.size)
+            copy(source, output, piece.size)
 
 
-def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
+def copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
+    """Copy `size` bytes. Raises SifError when there are fewer."""
     left = size
     while left:
         block = source.read(min(BLOCK, left))
@@ -148,15 +130,3 @@ def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
             raise sif.SifError(f"it is cut short: {left} bytes are missing")
         target.write(block)
         left -= len(block)
-
-
-def stage(sources: Sequence[Path], checkout: Path, folder: Path) -> None:
-    """Put the files of the package `recipes` of a checkout where they will lie in the image."""
-    for source in sources:
-        target = folder / "trainers" / source.relative_to(checkout)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-        target.chmod(0o644)
-    for made in (folder / "trainers", *(folder / "trainers").rglob("*")):
-        if made.is_dir():
-            made.chmod(0o755)

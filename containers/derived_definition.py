@@ -76,7 +76,7 @@ class Inside:
 
     @classmethod
     def parse(cls, text: str) -> Inside:
-        """Of the JSON that `additions.PROBE` prints."""
+        """Of the JSON that `added_packages.PROBE` prints."""
         return cls(**json.loads(text))
 
 

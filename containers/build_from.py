@@ -9,12 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import additions, apptainer, definition, derive, digest, pip, sif, single
-from .additions import Request
+from . import (
+    added_packages,
+    apptainer,
+    build_definition,
+    definition,
+    derived_definition,
+    digest,
+    pip,
+    sif,
+)
+from .added_packages import Request
 from .apptainer import Apptainer
-from .derive import Base
-from .errors import BuildError
-from .single import Single
+from .build_definition import OneDefinition
+from .derived_definition import Base
+from .errors import SystemFault
 
 STAGE = "stage"  # the folder of a derived build's files, in the temporary one
 SAFE_NAME = re.compile(r"[\w.+-]+")
@@ -33,21 +42,21 @@ class Derived:
     own_test: bool  # whether the definition has a %test, which takes the place of the base's
 
     def before(self, runtime: Apptainer, temporary: Path, log: Path) -> None:
-        """Fill the folder that the build binds. Raises BuildError."""
+        """Fill the folder that the build binds. Raises RunnerError."""
         stage, asking = temporary / STAGE, temporary / "asking"
         stage.mkdir()
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        labels = derive.render_labels(derive.labels(self.base, now))
+        labels = derived_definition.render_labels(derived_definition.labels(self.base, now))
         (stage / "labels").write_text(labels, encoding="utf-8")
         if self.request:
             asking.mkdir()
             self.request.fetch(runtime, asking, stage, log)
 
     def after(self, runtime: Apptainer, image: Path, log: Path) -> None:
-        """The base must be named, and its own test must still pass. Raises BuildError."""
-        digest = (sif.labels(image) or {}).get(derive.DIGEST_LABEL)
-        if digest != f"sha256:{self.base.digest}":
-            raise BuildError(UNFINISHED.format(name=self.name))
+        """The base must be named, and its own test must still pass. Raises RunnerError."""
+        named = (sif.labels(image) or {}).get(derived_definition.DIGEST_LABEL)
+        if named != f"sha256:{self.base.digest}":
+            raise SystemFault(UNFINISHED.format(name=self.name))
         script = _test_of(self.base.path) if self.own_test else b""
         if script:
             path = runtime.temporary / "base-test"
@@ -70,20 +79,20 @@ def read_base(path: Path, labels: Mapping[str, str]) -> Base:
 
 def with_packages(
     base: Base, requirements: Path, source: pip.Source, output: Path, ca: Path | None
-) -> Single:
-    """The base with what a requirements file asks for. Raises Refused, BuildError."""
+) -> OneDefinition:
+    """The base with what a requirements file asks for. Raises RunnerError."""
     apptainer.require()
     link = base.path.name if SAFE_NAME.fullmatch(base.path.name) else "base.sif"
-    inside = additions.look(base)
+    inside = added_packages.find_python(base)
     request = Request(base, inside, requirements.absolute(), source, ca)
-    return Single(
-        text=derive.with_packages(link, inside.python),
+    return OneDefinition(
+        text=derived_definition.with_packages(link, inside.python),
         name=requirements.name,
         folder=None,
         output=output,
         files={link: base.path},
-        binds={STAGE: derive.STAGE},
-        needs=derive.needs(base),
+        binds={STAGE: derived_definition.STAGE},
+        needs=derived_definition.needs(base),
         ca=ca,
         around=Derived(base, requirements.name, request, own_test=False),
     )
@@ -91,17 +100,17 @@ def with_packages(
 
 def with_definition(
     base: Base, path: Path, given: Mapping[str, str], output: Path, ca: Path | None
-) -> Single:
+) -> OneDefinition:
     """The user's definition on top of the base. Raises UsageError."""
-    text = single.read(path)
-    return Single(
-        text=derive.with_definition(base, text, path.name, given),
+    text = build_definition.read(path)
+    return OneDefinition(
+        text=derived_definition.with_definition(base, text, path.name, given),
         name=path.name,
         folder=path.absolute().parent,
         output=output,
         given=given,
-        binds={STAGE: derive.STAGE},
-        needs=derive.needs(base),
+        binds={STAGE: derived_definition.STAGE},
+        needs=derived_definition.needs(base),
         ca=ca,
         around=Derived(base, path.name, None, definition.has_section(text, "test")),
     )

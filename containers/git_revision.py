@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib.metadata
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Revision:
+    """Where the project's files come from: for the labels of the image."""
+
+    version: str
+    commit: str
+    date: int  # of the commit, seconds since 1970
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the files differ from the commit."""
+        return self.commit.endswith("-dirty")
+
+    def labels(self) -> dict[str, str]:
+        """Labels of the Open Container Initiative (image-spec, annotations)."""
+        made = datetime.datetime.fromtimestamp(self.date, datetime.timezone.utc)
+        return {
+            "org.opencontainers.image.version": self.version,
+            "org.opencontainers.image.revision": self.commit,
+            "org.opencontainers.image.created": made.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+
+
+def find(checkout: Path, paths: Sequence[str], default_date: int, given: str = "") -> Revision:
+    """The revision of `paths`; `given` is `COMMIT DATE` of who can ask the repository."""
+    if given:
+        name, date_of = given.split()
+        return Revision(version(checkout), name, int(date_of))
+    found = date(checkout, paths) or default_date
+    return Revision(version(checkout), commit(checkout, paths), found)
 
 
 def version(checkout: Path) -> str:
@@ -21,12 +55,12 @@ def version(checkout: Path) -> str:
     return match[1] if match else "unknown"
 
 
-def revision(checkout: Path, paths: Sequence[str]) -> str:
+def commit(checkout: Path, paths: Sequence[str]) -> str:
     """Short commit of the last change to `paths`, `-dirty` when they differ now."""
-    commit = _git(checkout, "log", "-1", "--format=%h", "--", *paths)
-    if not commit:
+    found = _git(checkout, "log", "-1", "--format=%h", "--", *paths)
+    if not found:
         return "unknown"
-    return commit + ("-dirty" if _git(checkout, "status", "--porcelain", "--", *paths) else "")
+    return found + ("-dirty" if _git(checkout, "status", "--porcelain", "--", *paths) else "")
 
 
 def date(checkout: Path, paths: Sequence[str]) -> int | None:

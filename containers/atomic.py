@@ -1,0 +1,41 @@
+"""Write, then rename: a file or folder appears only when it is complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A file beside `path` that takes its name when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """The same of a folder that was not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield part
+        part.chmod(0o755)
+        os.rename(part, path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the text of a file in one step."""
+    with new_file(path) as part:
+        part.write_text(text, encoding="utf-8")

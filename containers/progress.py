@@ -1,0 +1,56 @@
+"""What a build shows while it works: lines, and phases that take long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+WIDTH = 60  # of a log's last line
+Status = Callable[[], str]  # what is to be seen of a phase now; "" for nothing
+
+
+def unknown() -> str:
+    """The status of a phase that shows nothing but its time."""
+    return ""
+
+
+class Progress(Protocol):
+    """Who shows a build to people."""
+
+    def say(self, text: str) -> None:
+        """One line."""
+
+    def phase(self, name: str, status: Status = unknown) -> AbstractContextManager[None]:
+        """Something that takes long."""
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log that has something to read, cut to fit; "" without one."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 2000))
+        text = file.read().decode("utf-8", "replace")
+    lines = [line.strip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
+    return lines[-1][:WIDTH] if lines else ""
+
+
+def fetched(folder: Path) -> str:
+    """The size of what is being downloaded for `folder`, which `atomic.new_folder` makes.
+
+    pip writes each file into a temporary folder first; a file that is in both counts once.
+    """
+    sizes: dict[str, int] = {}
+    for part in folder.parent.glob(f".{folder.name}.*"):
+        for path in part.rglob("*"):
+            sizes[path.name] = max(sizes.get(path.name, 0), _size(path))
+    return f"{sum(sizes.values()) / 1e6:,.0f} MB fetched"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size if path.is_file() else 0
+    except OSError:  # pip has just moved it
+        return 0

@@ -1,0 +1,70 @@
+"""The trainers of an image: the package `recipes`, appended to the packed environment.
+
+A squashfs can grow at its end, so an edited trainer costs a copy of the file instead of a new
+packing of gigabytes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from . import sif
+from .sif_write import copy
+
+# Compiles the trainers as they will lie in the image, and checks them on the way.
+COMPILE = """\
+set -eu
+python -m compileall -q -f --invalidation-mode unchecked-hash -s "$1" -p / "$1"
+"""
+IMPORT = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+
+
+def files(checkout: Path) -> list[Path]:
+    """The files of the package `recipes` that enter the image."""
+    folder = checkout / "recipes"
+    return sorted([*folder.rglob("*.py"), *folder.glob("*.toml")])
+
+
+def names(checkout: Path) -> list[str]:
+    """The trainers: what has a preset."""
+    return [path.stem for path in files(checkout) if path.suffix == ".toml"]
+
+
+def stage(checkout: Path, folder: Path) -> None:
+    """Put the trainers of a checkout below `folder` where they will lie in the image."""
+    for source in files(checkout):
+        target = folder / "trainers" / source.relative_to(checkout)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        target.chmod(0o644)
+    for made in (folder / "trainers", *(folder / "trainers").rglob("*")):
+        if made.is_dir():
+            made.chmod(0o755)
+
+
+def compile_command(image: Path, folder: Path) -> list[str]:
+    """What makes bytecode beside the staged trainers, with the image's own Python."""
+    inside = ["sh", "-c", COMPILE, "sh", str(folder)]
+    return ["apptainer", "exec", "--bind", str(folder), str(image), *inside]
+
+
+def extract_file_system(image: Path, target: Path) -> None:
+    """Copy the squashfs of a SIF. Raises SifError."""
+    found = next(item for item in sif.objects(image) if item.type == sif.PARTITION)
+    with image.open("rb") as source, target.open("wb") as output:
+        source.seek(found.offset)
+        copy(source, output, found.size)
+
+
+def append_command(folder: Path, squashfs: Path) -> list[str]:
+    """What adds the staged files to a file system."""
+    options = ["-all-root", "-no-recovery", "-quiet", "-no-progress"]
+    return ["mksquashfs", str(folder), str(squashfs), *options]
+
+
+def import_command(image: Path, checkout: Path) -> list[str]:
+    """What imports each trainer in the finished image."""
+    modules = [f"recipes.{name}" for name in names(checkout)]
+    # -P: the image's trainers, not those of the folder that this is run in.
+    return ["apptainer", "exec", "--cleanenv", str(image), "python", "-P", "-c", IMPORT, *modules]
