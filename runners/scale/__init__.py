@@ -1,6 +1,7 @@
 """Scaling studies: the same training on more and more nodes, measured, drawn and judged.
 
-`question` is what is asked, `study` what lies on disk, `running` and `allocation` get it done.
-`measure` reads one run; `student`, `summary`, `fits` and `cautions` are the statistics, all pure;
-`tables`, `plot` and `page` show them. Only `plot` and `page` need the extra packages.
+`study_request` is what is asked, `study` what lies on disk, `run_study` and `allocation` get it
+done. `measure` reads one run; `confidence`, `summary`, `fits` and `cautions` are the statistics,
+all pure; `tables`, `figure` (of `plot`) and `page` show them, with sentences from `sentences`.
+The statistics and what shows them need the extra packages: import them late.
 """

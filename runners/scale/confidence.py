@@ -14,6 +14,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from scipy import stats
+
 SURE = 0.975  # one side of a 95 % interval
 
 
@@ -34,37 +37,32 @@ class Estimate:
 
 def quantile(freedom: float) -> float:
     """Return the 97.5 % quantile of Student's t; the degrees of freedom need not be whole."""
-    from scipy import stats  # half a second, and only with the extra `scale`
-
     return float(stats.t.ppf(SURE, freedom))
 
 
 def mean(values: Sequence[float]) -> Estimate:
     """Return the geometric mean of positive numbers and its t-interval; none from one alone."""
-    logs = [math.log(value) for value in values]
-    centre = statistics.fmean(logs)
+    logs = np.log(values)
+    value = math.exp(logs.mean())
     if len(logs) < 2:
-        return Estimate(math.exp(centre), None, None, len(logs))
-    half = quantile(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return Estimate(math.exp(centre), math.exp(centre - half), math.exp(centre + half), len(logs))
+        return Estimate(value, None, None, len(logs))
+    half = quantile(len(logs) - 1) * float(stats.sem(logs))
+    return Estimate(value, value * math.exp(-half), value * math.exp(half), len(logs))
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
     """Return mean(above) / mean(below) and its interval, by Welch's t on the logarithms.
 
-    Degrees of freedom after Welch and Satterthwaite (Welch, Biometrika 1947). `n` is that of the
-    smaller sample. There is no interval where one of them is a single run.
+    `n` is that of the smaller sample. There is no interval where one of them is a single run.
     """
-    a, b = ([math.log(value) for value in side] for side in (above, below))
-    centre, n = statistics.fmean(a) - statistics.fmean(b), min(len(a), len(b))
+    a, b = np.log(above), np.log(below)
+    value, n = math.exp(a.mean() - b.mean()), min(len(a), len(b))
     if n < 2:
-        return Estimate(math.exp(centre), None, None, n)
-    parts = [(statistics.variance(side) / len(side), len(side) - 1) for side in (a, b)]
-    total = sum(part for part, _ in parts)
-    below_line = sum(part**2 / freedom for part, freedom in parts)
-    freedom = total**2 / below_line if below_line else n - 1
-    half = quantile(freedom) * math.sqrt(total)
-    return Estimate(math.exp(centre), math.exp(centre - half), math.exp(centre + half), n)
+        return Estimate(value, None, None, n)
+    if np.ptp(a) == np.ptp(b) == 0:
+        return Estimate(value, value, value, n)
+    limits = stats.ttest_ind(a, b, equal_var=False).confidence_interval(SURE - (1 - SURE))
+    return Estimate(value, math.exp(limits.low), math.exp(limits.high), n)
 
 
 def spread(values: Sequence[float]) -> float | None:
@@ -79,8 +77,6 @@ def fall(values: Sequence[float]) -> float | None:
     series; the size is Sen's slope (JASA 1968) over the length. Fewer than eight numbers tell no
     trend.
     """
-    from scipy import stats
-
     n = len(values)
     if n < 8 or stats.kendalltau(range(n), values, alternative="less").pvalue > 1 - SURE:
         return None

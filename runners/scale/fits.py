@@ -21,9 +21,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
 from .confidence import Estimate, quantile
-from .least_squares import Matrix, Vector, covariance, non_negative
 from .measure import Measured
+
+Array = NDArray[np.float64]
 
 Term = Callable[[float], float]
 
@@ -51,8 +56,7 @@ class Prediction:
 class Fit:
     """A law fitted to a variant. `weights` are those of its terms over the constant.
 
-    `worst` is the largest relative distance of a size's mean from the law; `exact` says that there
-    were as many sizes as weights, so that nothing tested it.
+    `worst` is the largest relative distance of a size's mean from the law.
     """
 
     law: Law
@@ -60,7 +64,6 @@ class Fit:
     base: int
     weights: tuple[float, ...]
     worst: float
-    exact: bool
     predictions: tuple[Prediction, ...]
     curve: tuple[Prediction, ...]
 
@@ -90,59 +93,70 @@ def laws(strong: bool) -> tuple[Law, Law]:
 
 
 def fits(runs: Sequence[Measured], strong: bool) -> list[Fit]:
-    """Return the laws that a variant's runs can tell of: at least as many sizes as weights."""
+    """Return the laws that a variant's runs can test: those with fewer weights than sizes."""
     sizes = {run.ranks for run in runs}
-    return [fit(law, runs) for law in laws(strong) if len(sizes) > len(law.terms)]
+    return [fit(law, runs) for law in laws(strong) if len(sizes) > len(law.terms) + 1]
 
 
 def fit(law: Law, runs: Sequence[Measured]) -> Fit:
     """Fit one law to the runs of one variant."""
-    data = [(run.ranks, run.ranks / run.rate) for run in runs]
-    # Rows over y: the squares are those of relative errors.
-    rows = [[term / y for term in _row(law, n)] for n, y in data]
-    used, weights = non_negative(rows)
-    spread = covariance(rows, used, weights)
-    base, top = min(n for n, _ in data), max(n for n, _ in data)
+    ranks = [run.ranks for run in runs]
+    costs = np.array([run.ranks / run.rate for run in runs])
+    # Rows over costs: the squares are those of relative errors.
+    rows = _rows(law, ranks) / costs[:, None]
+    weights = non_negative(rows)
+    spread = covariance(rows, weights)
+    base, top = min(ranks), max(ranks)
 
-    def at(ranks: float) -> Estimate:
-        return _efficiency(law, weights, used, spread, base, ranks, len(data))
+    def at(size: float) -> Prediction:
+        return Prediction(size, _efficiency(_rows(law, [base, size]), weights, spread, len(runs)))
 
-    whole = tuple(Prediction(top * times, at(top * times)) for times in (2, 4, 8))
-    between = [base * (8 * top / base) ** (step / 48) for step in range(49)]
-    curve = tuple(Prediction(n, at(n)) for n in between)
-    exact = len({n for n, _ in data}) == len(law.terms) + 1
-    shares = tuple(weight / weights[0] for weight in weights[1:])
-    return Fit(law, runs[0].variant, base, shares, _worst(law, weights, data), exact, whole, curve)
-
-
-def _row(law: Law, ranks: float) -> Vector:
-    return [1.0, *(term(ranks) for term in law.terms)]
+    whole = tuple(at(top * times) for times in (2, 4, 8))
+    curve = tuple(at(base * (8 * top / base) ** (step / 48)) for step in range(49))
+    shares = tuple((weights[1:] / weights[0]).tolist())
+    return Fit(law, runs[0].variant, base, shares, _worst(rows @ weights, ranks), whole, curve)
 
 
-def _efficiency(
-    law: Law, weights: Vector, used: list[int], spread: Matrix | None,
-    base: float, ranks: float, n: int,
-) -> Estimate:  # fmt: skip
-    """Return y(base) / y(ranks); the interval by the delta method on its logarithm."""
-    here, there = _row(law, base), _row(law, ranks)
-    y_base = sum(w * x for w, x in zip(weights, here))
-    y_there = sum(w * x for w, x in zip(weights, there))
-    value = y_base / y_there
+def _rows(law: Law, ranks: Sequence[float]) -> Array:
+    return np.array([[1.0, *(term(n) for term in law.terms)] for n in ranks])
+
+
+def non_negative(rows: Array) -> Array:
+    """Return the weights, none negative, that bring each row . weights nearest to 1.
+
+    Lawson, Hanson 1974, chapter 23. The units of the terms do not matter.
+    """
+    scale = np.linalg.norm(rows, axis=0)
+    found: Array = nnls(rows / scale, np.ones(len(rows)))[0] / scale
+    return found
+
+
+def covariance(rows: Array, weights: Array) -> Array | None:
+    """Return the covariance of the weights, 0 for those that are; None when no run remains."""
+    used = np.flatnonzero(weights)
+    table, freedom = rows[:, used], len(rows) - len(used)
+    if freedom < 1 or np.linalg.matrix_rank(table) < len(used):
+        return None
+    found = np.zeros((len(weights), len(weights)))
+    variance = np.sum((1 - rows @ weights) ** 2) / freedom
+    found[np.ix_(used, used)] = np.linalg.inv(table.T @ table) * variance
+    return found
+
+
+def _efficiency(ends: Array, weights: Array, spread: Array | None, n: int) -> Estimate:
+    """Return the cost at the base over that at a size; the interval by the delta method."""
+    costs = ends @ weights
+    value = float(costs[0] / costs[1])
     if spread is None:
         return Estimate(value, None, None, n)
-    gradient = [here[i] / y_base - there[i] / y_there for i in used]
-    variance = sum(
-        a * b * spread[i][j] for i, a in enumerate(gradient) for j, b in enumerate(gradient)
-    )
-    half = quantile(n - len(used)) * math.sqrt(max(0.0, variance))
+    gradient = ends[0] / costs[0] - ends[1] / costs[1]  # of the logarithm
+    variance = max(0.0, float(gradient @ spread @ gradient))
+    half = quantile(n - int(np.count_nonzero(weights))) * math.sqrt(variance)
     # No law here exceeds one, since no weight is negative.
     return Estimate(value, value * math.exp(-half), min(1.0, value * math.exp(half)), n)
 
 
-def _worst(law: Law, weights: Vector, data: Sequence[tuple[int, float]]) -> float:
-    distances = []
-    for size in {n for n, _ in data}:
-        told = sum(w * x for w, x in zip(weights, _row(law, size)))
-        seen = [y for n, y in data if n == size]
-        distances.append(abs(told / (sum(seen) / len(seen)) - 1))
-    return max(distances)
+def _worst(told: Array, ranks: Sequence[int]) -> float:
+    """Return the largest distance from 1 of a size's harmonic mean of told over measured."""
+    means = [1 / np.mean(1 / told[np.array(ranks) == size]) for size in set(ranks)]
+    return float(max(abs(mean - 1) for mean in means))

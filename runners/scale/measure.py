@@ -50,6 +50,7 @@ class Measured:
     accuracy: float | None = None
     loss: float | None = None
     hosts: tuple[str, ...] = ()
+    image: str = ""
     device: str = ""
     threads: int | None = None
     controller: str = ""
@@ -89,6 +90,7 @@ def read(
         rates=rates, epochs=len(epochs), training_seconds=sum(e["seconds"] for e in epochs),
         epoch_seconds=statistics.median(seconds) if seconds else None,
         first_epoch_seconds=epochs[0]["seconds"] if epochs else None,
+        image=str((read_json(paths.job) or {}).get("image", "")),
         steady_seconds=sum(seconds), **_exchange(paths.root / trace, epochs[:drop]),
         **_circumstances(result), **_times(result, read_json(paths.exit) or {}),
     )  # fmt: skip

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .confidence import Estimate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .confidence import Estimate
 
 
 def number(value: float | None, digits: int = 3) -> str:

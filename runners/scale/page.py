@@ -11,22 +11,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from .. import __version__
-from . import number_format, plot
+from . import figure, number_format, plot, sentences, style
 from .cautions import TOO_GOOD
 from .report import Report
 from .tables import replace
 
 HERE = Path(__file__).parent
-TITLES = {
-    "throughput": "What all ranks together train on in a second. A dot is a run, a bar the 95 % "
-    "interval of their mean, the dotted line perfect scaling from the smallest size.",
-    "efficiency": "Speed-up over growth. Dashed: the fitted law, carried on to eight times the "
-    "largest size. In the grey, above 105 %, nothing is scaling.",
-    "epochs": "Mean over the runs of the median epoch; hollow: the first epoch, which warms up and "
-    "is in no other number.",
-    "budget": "Shares of a job from the start of its script to its end, by nodes. Exchange and "
-    "waiting is what training takes beyond perfect scaling.",
-}
 
 
 def html(report: Report, made: float) -> str:
@@ -38,10 +28,13 @@ def html(report: Report, made: float) -> str:
     for name in ("number", "percent", "seconds", "interval"):
         environment.filters[name] = _unbroken(getattr(number_format, name))
     environment.filters["counted"] = number_format.count  # jinja has a filter `count` of its own
-    drawings = [(n, Markup(plot.inline(n, report)), TITLES[n]) for n in plot.drawings(report)]
+    drawings = [(panel, Markup(figure.inline(panel, report))) for panel in plot.panels(report)]
     text: str = environment.get_template("page.html").render(
         report=report,
         drawings=drawings,
+        findings=sentences.findings(report),
+        circumstances=sentences.circumstances(report),
+        variables=style.variables(),
         # The project's own file; autoescape would turn its quotes into entities.
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
         made=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(made)),

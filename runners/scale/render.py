@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from ..core.errors import SystemFault
-from . import page, plot, references, tables
+from . import figure, page, references, tables
 from .report import Failed, Report, build
 from .study import Asked, Stand, Standing, StudyPaths
 
@@ -27,7 +27,7 @@ def study(paths: StudyPaths, asked: Asked, standing: Sequence[Standing]) -> Repo
     try:
         tables.write(report, paths.csv, paths.json)
         if report.points:
-            plot.write(report, paths.png, paths.svg)
+            figure.write(report, paths.png, paths.svg)
         page.write(report, paths.page, time.time())
     except OSError as error:
         raise SystemFault(f"cannot write into {paths.root}", str(error)) from None

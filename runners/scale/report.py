@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .cautions import Caution, cautions
 from .fits import Fit, fits
 from .measure import Measured
+from .number_format import count
 from .references import Reference
 from .study_request import Question
 from .summary import Comparison, Summary, comparisons, summaries
@@ -50,6 +51,8 @@ class Report:
         """What it is about, in a line."""
         trainers = {dict(way.settings).get("trainer") for way in self.question.variants} - {None}
         names = ", ".join(sorted(map(str, trainers))) or self.question.trainer
+        if len(self.sizes()) == 1:
+            return f"{names} on {count(self.sizes()[0], 'rank')}"
         kind = "strong" if self.question.strong else "weak"
         return f"{names}: {kind} scaling"
 
@@ -83,13 +86,9 @@ class Report:
         return len({point.ranks / point.nodes for point in self.points}) > 1
 
     def best_fit(self, variant: str) -> Fit | None:
-        """Return the law to draw: the one with most weights that something tested, else the first.
-
-        With as many weights as sizes a law goes through every point and tells nothing new.
-        """
+        """Return the law to draw: the one with most weights, if any."""
         own = [fit for fit in self.fits if fit.variant == variant]
-        tested = [fit for fit in own if not fit.exact]
-        return tested[-1] if tested else next(iter(own), None)
+        return own[-1] if own else None
 
 
 def build(

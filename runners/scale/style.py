@@ -1,13 +1,15 @@
-"""How the drawings look: colours, fonts, and axes that count ranks. Imports matplotlib."""
+"""How the drawings look: colours, markers, fonts, and axes that count ranks. Imports matplotlib."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 INK, MUTED, GRID, PAPER = "#1b1f24", "#59616b", "#dfe3e8", "#ffffff"
@@ -15,18 +17,22 @@ INK, MUTED, GRID, PAPER = "#1b1f24", "#59616b", "#dfe3e8", "#ffffff"
 # white; with each goes a marker, for print without colours.
 SERIES = ("#0072b2", "#c14b00", "#00805c", "#a83f83", "#8a6a00", "#3a7ca8")
 MARKERS = ("o", "s", "^", "D", "v", "P")
-FOREIGN = ("x", "+", "1", "2", "3", "4", "*")  # of published numbers, all in one grey
-PARTS = ("#9aa3ad", "#e0a100", "#0072b2", "#c14b00", "#c9ced4")
+PUBLISHED = ("x", "+", "*", "<", ">", "p", "h")  # markers of published numbers, all in one grey
+# Parts of a job's time: what trains is calm, what is lost to communication stands out.
+PARTS = ("#b4bcc6", "#e3b94f", "#7790ab", "#a8323e", "#d9dde3")
+GLYPHS = dict(zip("os^DvPx+*<>ph", "●■▲◆▼✚✕+✶◁▷⬠⬡"))  # the markers as letters, for the page
+DOTTED, DASHED = (0, (1, 2)), (0, (5, 3))
 
 RULES: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "text.color": INK,
-    "axes.labelcolor": INK,
+    "axes.labelcolor": MUTED,
     "axes.edgecolor": MUTED,
-    "axes.titlesize": 11,
+    "axes.titlesize": 13,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
+    "axes.titlepad": 26,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -37,9 +43,8 @@ RULES: dict[str, Any] = {
     "ytick.color": MUTED,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
-    "lines.linewidth": 1.6,
+    "lines.linewidth": 1.8,
     "legend.frameon": False,
-    "legend.fontsize": 9.5,
     "figure.facecolor": PAPER,
     "axes.facecolor": "none",
     "savefig.facecolor": PAPER,
@@ -47,11 +52,36 @@ RULES: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True)
+class Key:
+    """An entry of a legend: a marker, a kind of line (DOTTED, DASHED, or none), or both."""
+
+    label: str
+    colour: str
+    marker: str = ""
+    line: Any = "none"
+    hollow: bool = False
+
+    @property
+    def glyph(self) -> str:
+        """The marker, or else the line, as letters."""
+        if self.marker:
+            return "○" if self.hollow else GLYPHS[self.marker]
+        return "┈┈" if self.line == DOTTED else "╌╌"
+
+    def handle(self) -> Line2D:
+        """Return it as matplotlib's legends take it."""
+        return Line2D(
+            [], [], color=self.colour, marker=self.marker, linestyle=self.line, linewidth=1.4,
+            markerfacecolor=PAPER if self.hollow else self.colour, label=self.label,
+        )  # fmt: skip
+
+
 def variables() -> dict[str, str]:
     """Return the page's variable for each colour."""
     found = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
-    for number, colour in enumerate((*SERIES, *PARTS)):
-        found.setdefault(colour, f"--c{number}")
+    found.update({colour: f"--c{number}" for number, colour in enumerate(SERIES)})
+    found.update({colour: f"--p{number}" for number, colour in enumerate(PARTS)})
     return found
 
 
@@ -76,15 +106,27 @@ def count_ranks(axes: Axes, ranks: Iterable[float]) -> None:
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    # Room for markers and for what stands beside them.
+    room = max(ticks[-1] / ticks[0], 2.0) ** 0.07
+    axes.set_xlim(ticks[0] / room, ticks[-1] * room)
     axes.set_xlabel("ranks")
 
 
-def count_rates(axes: Axes) -> None:
+def count_rates(axes: Axes, low: float, high: float) -> None:
     """Make the y axis one of rates, logarithmic too, so that perfect scaling is a straight line."""
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(LogLocator(10, subs=_steps(low, high)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+
+
+def _steps(low: float, high: float) -> tuple[float, ...]:
+    """Return where in each decade ticks stand: few over many decades, more in a part of one."""
+    decades = high / low
+    if decades > 300:
+        return (1,)
+    return (1, 2, 5) if decades > 8 else (1, 1.5, 2, 3, 4, 5, 6, 8)
 
 
 def _apart(ranks: list[float]) -> list[float]:

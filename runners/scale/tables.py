@@ -65,7 +65,7 @@ def _fit(fit: Fit) -> dict[str, Any]:
     law = {"law": fit.law.name, "formula": fit.law.formula, "source": fit.law.source}
     weights = dict(zip(fit.law.meanings, fit.weights))
     ahead = [{"ranks": p.ranks, "efficiency": asdict(p.efficiency)} for p in fit.predictions]
-    rest = {"variant": fit.variant, "base": fit.base, "worst": fit.worst, "exact": fit.exact}
+    rest = {"variant": fit.variant, "base": fit.base, "worst": fit.worst}
     return {**law, **rest, "weights": weights, "predictions": ahead}
 
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from runners.core.errors import UsageError
-from runners.scale import page, plot, references, tables
+from runners.scale import figure, page, plot, references, tables
 from runners.scale.measure import Measured
 from runners.scale.report import Failed, build
 
@@ -79,8 +79,9 @@ def test_names_from_outside_are_text() -> None:
 
 
 def test_a_drawing_is_always_the_same_and_has_the_pages_colours() -> None:
-    text = plot.inline("throughput", report())
-    assert text == plot.inline("throughput", report())
+    panel = plot.panels(report())[0]
+    text = figure.inline(panel, report())
+    assert text == figure.inline(panel, report())
     colours = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", text))
     assert colours == set(), "each would stay as it is on dark paper"
     assert "var(--c0, #0072b2)" in text
@@ -98,13 +99,13 @@ BARE: dict[str, Any] = {
 def test_little_is_shown_as_little(runs: list[Measured], tmp_path: Path) -> None:
     shown = build(question(variants=(GLOO,)), runs, ())
     if runs:
-        plot.write(shown, tmp_path / "a.png", tmp_path / "a.svg")
+        figure.write(shown, tmp_path / "a.png", tmp_path / "a.svg")
     Checked(page.html(shown, 0))
     json.dumps(tables.json_value(shown), allow_nan=False)
 
 
 def test_files_are_pictures(tmp_path: Path) -> None:
-    plot.write(report(), tmp_path / "a.png", tmp_path / "a.svg")
+    figure.write(report(), tmp_path / "a.png", tmp_path / "a.svg")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     ElementTree.fromstring((tmp_path / "a.svg").read_text())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
@@ -122,7 +123,7 @@ def test_json_has_all_of_it() -> None:
     point = next(p for p in value["points"] if p["variant"] == "mpi" and p["ranks"] == 4)
     assert point["efficiency"]["value"] == pytest.approx(0.95)
     assert point["efficiency"]["low"] < 0.95 < point["efficiency"]["high"]
-    assert {fit["law"] for fit in value["fits"]} == {"Amdahl's law", "ring allreduce"}
+    assert {fit["law"] for fit in value["fits"]} == {"Amdahl's law"}
     assert (value["waiting"], len(value["runs"]), value["question"]["repeats"]) == (1, 18, 3)
 
 

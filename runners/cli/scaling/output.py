@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...scale import number_format
-from ...scale.report import Report
 from ...scale.study import Stand, Standing, StudyPaths
 from ...scale.study_request import Question
 from .. import printer
 from .run_drafts import Drafts
+
+if TYPE_CHECKING:  # scipy and numpy take half a second, which a dry run need not pay
+    from ...scale.report import Report
+    from ...scale.summary import Summary
 
 
 def tell(text: str) -> None:
@@ -94,7 +97,7 @@ def report(report: Report, paths: StudyPaths, as_json: bool) -> None:
     click.echo(f"page: {paths.page}")
 
 
-def _row(report: Report, point: Any) -> list[Any]:
+def _row(report: Report, point: Summary) -> list[Any]:
     return [
         report.name_of(point),
         point.ranks,
