@@ -52,10 +52,11 @@ cluster-shell: ## a shell on the cluster's login node
 test: lint unit real ## all tests: lint, the fast ones, then those on the cluster
 
 .PHONY: lint
-lint: $(VENV)/.ready ## ruff and mypy --strict
+lint: $(VENV)/.ready ## ruff, mypy --strict, and the direction of imports
 	$(IN_VENV) ruff check .
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) mypy
+	$(IN_VENV) lint-imports --no-cache
 
 .PHONY: unit
 unit: $(VENV)/.ready ## the fast tests
