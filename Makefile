@@ -105,5 +105,5 @@ $(VENV)/.ready:
 	touch $@
 
 .PHONY: reference
-reference: $(VENV)/.ready ## renew the command reference in README.md
+reference: $(VENV)/.ready ## renew docs/reference
 	$(IN_VENV) python -m tests.reference

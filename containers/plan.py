@@ -24,7 +24,7 @@ from .errors import Refused
 from .git_revision import Revision
 from .places import Places
 
-# The table behind this choice: docs in README, "How the images are packed"; `make bench-images`.
+# The table behind this choice: docs/concepts/images.md; `make bench-images`.
 COMPRESSION = "-comp zstd -Xcompression-level 9 -b 1M"
 # The time of everything in an image that has none of its own: the release of Horovod 0.28.1.
 EPOCH = 1686528000  # 2023-06-12, seconds since 1970

@@ -11,7 +11,7 @@ from pathlib import Path
 from containers import catalogue
 from tests.cluster.state import State
 
-from . import cells, readme, table
+from . import cells, summary, table
 from .cells import IMAGES, RELEASES, Cell
 from .images import bring
 from .launch import Cluster, Result
@@ -108,7 +108,7 @@ def main() -> int:
     results = [result for release in RELEASES for result in kept(release)]
     tried = [result for release in RELEASES for result in kept(f"{release}-remedies")]
     table.write(RESULTS, table.render(results, tried))
-    table.write(readme.FILE, readme.update(readme.FILE.read_text(encoding="utf-8"), results))
+    table.write(summary.FILE, summary.update(summary.FILE.read_text(encoding="utf-8"), results))
     wrong = [result for result in results if result.disagreement]
     useless = [result for result in tried if not result.mends]
     print(f"{len(results)} cells, {len(wrong)} disagree: {RESULTS}")

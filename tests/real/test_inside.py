@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.reference import README
+from tests import documents
 
 from .conftest import IMAGE, Done, Login, on_cluster
 from .terminal import CTRL_C, terminal
@@ -64,10 +64,9 @@ def left(login: Login, node: str) -> str:
     return on_cluster(["bash", "-c", script], "--node", node, "--as", "root").stdout
 
 
-def readme(start: str) -> list[str]:
-    """Return the words of the README's command that begins so, without `runner`."""
-    (line,) = re.findall(rf"^\$ runner ({start}.*)$", README.read_text(), re.MULTILINE)
-    return shlex.split(line)
+def documented(start: str) -> list[str]:
+    """Return the words of the documentation's command that begins so, without `runner`."""
+    return shlex.split(documents.command(f"runner {start}"))[1:]
 
 
 class TestExec:
@@ -96,8 +95,8 @@ def within(login: Login, id: str) -> None:
     assert login.sh(f"echo input | runner exec {id} cat") == "input\n"
     assert run("bash", "-c", "exit 7").returncode == 7
     assert run("bash", "-c", "kill -9 $$").returncode == 137
-    assert re.match(r"\d+\.\d+", login.runner(*readme("exec .*torch.__version__")).stdout)
-    with terminal(login, "runner", *readme("exec train-1$")) as screen:
+    assert re.match(r"\d+\.\d+", login.runner(*documented("exec .*torch.__version__")).stdout)
+    with terminal(login, "runner", *documented("exec train-1$")) as screen:
         screen.see("Apptainer> ")
         screen.type("tty; hostname; exit 5\n")
         screen.see("/dev/pts/")
@@ -111,7 +110,7 @@ def on_nodes(login: Login, id: str) -> None:
     assert done.returncode == 3
     assert sorted(done.stdout.splitlines()) == ["n1 | n1", "n2 | n2"]
     assert {"n1 | bad", "n2 | bad"} <= set(done.stderr.splitlines())
-    done = login.runner(*readme("exec --all"))
+    done = login.runner(*documented("exec --all"))
     assert all(line.startswith(("n1 | ", "n2 | ")) for line in done.stdout.splitlines())
     host = ["bash", "-c", "hostname; ls -d /.singularity.d"]
     done = login.runner("exec", "--host", "-w", "n2", id, "--", *host)
@@ -135,7 +134,7 @@ def ended(login: Login, id: str) -> None:
 
 class TestShell:
     def test_at_a_terminal(self, login: Login) -> None:
-        shell = ["runner", *readme("shell .*--nodes 2"), "--exclusive"]
+        shell = ["runner", *documented("shell .*--nodes 2"), "--exclusive"]
         with terminal(login, *shell) as screen:
             id = screen.see(r"job (\d+) has its nodes").group(1)
             screen.see("Apptainer> ")
@@ -152,7 +151,7 @@ class TestShell:
 
     def test_in_a_script(self, login: Login) -> None:
         login.write("train.py", "import os; print('of', os.environ['OMPI_COMM_WORLD_SIZE'])")
-        done = login.runner(*readme("shell .*horovodrun"))
+        done = login.runner(*documented("shell .*horovodrun"))
         assert done.stdout.count("of 2") == 2, done.stdout + done.stderr
         done = login.runner("shell", "--image", IMAGE, "--", "bash", "-c", "hostname; exit 7")
         assert (done.stdout, done.returncode) == ("n1\n", 7)
@@ -181,7 +180,7 @@ class TestJupyter:
             screen.see("for your eyes only")
             a_cell_runs(login, f"http://{address}:{port}", token)
             nobody_else_gets_in(login, f"http://n1:{port}", token)
-            other = session(login, *readme("jupyter --image [^ ]*$"), "-w", "n1")
+            other = session(login, *documented("jupyter --image [^ ]*$"), "-w", "n1")
             assert other["port"] != port
             assert other["token"] != token
             leaves_and_comes_back(login, screen, token)
@@ -270,7 +269,7 @@ class TestTensorBoard:
     def test_runs_are_shown_to_who_has_the_token(self, login: Login) -> None:
         done = login.launch("--wait", "torch_mnist", "--", "--epochs", "1")
         assert done.returncode == 0, done.stderr
-        shown = session(login, *readme("tensorboard"))
+        shown = session(login, *documented("tensorboard"))
         server, token = f"http://{shown['address']}:{shown['port']}", shown["token"]
         assert get(f"{server}/data/runs").startswith("403")
         assert get(f"{server}/?token=wrong").startswith("403")

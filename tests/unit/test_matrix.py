@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from containers import lockfile
-from tests.matrix import cells, outcome, readme, table, verdict
+from tests.matrix import cells, outcome, summary, table, verdict
 from tests.matrix.cells import Cell
 from tests.matrix.images import kinds
 from tests.matrix.launch import Result
@@ -110,7 +110,7 @@ def test_the_table_shows_words_disagreements_and_settings() -> None:
     assert "2 cells, 1 disagree; the slowest took 7 s." in text
 
 
-def test_the_readme_shows_all_generations_in_one_table() -> None:
+def test_the_summary_shows_all_generations_in_one_table() -> None:
     old = Cell("bookworm", "mpich", "mpi", "pmi2", "srun")
     none = Cell("trixie", "mpich", "mpi", "none", "srun")
     results = [
@@ -118,15 +118,15 @@ def test_the_readme_shows_all_generations_in_one_table() -> None:
         Result(old, WORKS, Outcome(outcome.HANG, "", 1.0)),
         Result(none, REFUSED, Outcome(outcome.ALONE, "", 1.0)),
     ]
-    text = readme.update("a\n<!-- matrix -->\nold\n<!-- end of matrix -->\nb\n", results)
+    text = summary.update("a\n<!-- matrix -->\nold\n<!-- end of matrix -->\nb\n", results)
     assert "| MPICH 5, PMI-2 | not run | 24.11 | - | not run |" in text
     assert "old" not in text
     assert text.startswith("a\n")
     assert text.endswith("<!-- end of matrix -->\nb\n")
 
 
-def test_the_readme_has_the_place() -> None:
-    assert readme.PLACE.search(readme.FILE.read_text(encoding="utf-8"))
+def test_the_docs_have_the_place() -> None:
+    assert summary.PLACE.search(summary.FILE.read_text(encoding="utf-8"))
 
 
 def test_each_image_has_a_file_of_its_own_named_by_what_it_is_made_of() -> None:

@@ -1,4 +1,4 @@
-"""The short form of the matrix in README.md: all generations of Slurm in one table."""
+"""The short form of the matrix in docs: all generations of Slurm in one table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import outcome
 from .cells import IMAGES, RELEASES
 from .launch import Result
 
-FILE = Path(__file__).parents[2] / "README.md"
+FILE = Path(__file__).parents[2] / "docs" / "concepts" / "worlds.md"
 PLACE = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- end of matrix -->)", re.DOTALL)
 # Title; controller, launcher, and srun's --mpi= where it matters.
 COLUMNS = (
@@ -53,5 +53,5 @@ def _word(results: Sequence[Result], image: str, controller: str, launcher: str,
 
 
 def update(text: str, results: Sequence[Result]) -> str:
-    """Return the README's text with the table in its place."""
+    """Return the page's text with the table in its place."""
     return PLACE.sub(lambda _: render(results), text)

@@ -1,0 +1,84 @@
+"""The documentation's pages: their code blocks, and the commands in them.
+
+A comment before a block says what to do with it:
+
+    <!-- parsed only: REASON -->   its commands are not run on the cluster, only parsed
+    <!-- exit code: N -->          its last command ends with N, not with 0
+    <!-- file: NAME -->            it is a file, written before the commands after it run
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+BLOCK = re.compile(
+    r"^(?P<marks>(?:<!-- [^\n]* -->\n)*)```(?P<language>[a-z]*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+MARK = re.compile(r"<!-- (parsed only|exit code|file): (.+) -->")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block; `marks` are those of the comments before it, by name."""
+
+    page: str
+    language: str
+    text: str
+    marks: dict[str, str]
+
+    @property
+    def commands(self) -> list[str]:
+        """Each line after a prompt; a backslash at its end takes the next line in."""
+        text = self.text.replace("\\\n", "")
+        return re.findall(r"^\$ (.+)$", text, re.MULTILINE)
+
+    @property
+    def on_cluster(self) -> list[str]:
+        """The commands that are run on the cluster; make is what runs them."""
+        if self.language != "console" or "parsed only" in self.marks:
+            return []
+        return [command for command in self.commands if not command.startswith("make ")]
+
+    @property
+    def exit_code(self) -> int:
+        """What its last command ends with."""
+        return int(self.marks.get("exit code", 0))
+
+
+def pages() -> list[Path]:
+    """Return every page, README.md first."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def name(page: Path) -> str:
+    """Return a page's path in the repository."""
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return a page's code blocks, in order."""
+    return [
+        Block(name(page), found["language"], found["text"], dict(MARK.findall(found["marks"])))
+        for found in BLOCK.finditer(page.read_text(encoding="utf-8"))
+    ]
+
+
+def commands() -> Iterator[tuple[Block, str]]:
+    """Yield every command of every console, with its block."""
+    for page in pages():
+        for block in blocks(page):
+            if block.language == "console":
+                yield from ((block, command) for command in block.commands)
+
+
+def command(start: str) -> str:
+    """Return the one command of the pages that matches the regular expression from its start."""
+    found = {text for _, text in commands() if re.match(start, text)}
+    assert len(found) == 1, f"{start}: {sorted(found)}"
+    return found.pop()

@@ -1,0 +1,173 @@
+"""The documentation: generated pages are current, commands parse, links and targets exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from runners.cli import cli, exit_codes
+from runners.injob.rank.gate import EXIT_WORLD_SIZE
+from runners.settings import config
+from runners.settings.table import SETTINGS
+from tests import documents, reference
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = documents.ROOT
+PAGES = {documents.name(page): page for page in documents.pages()}
+TYPED = list(documents.commands())
+COMMANDS = dict(reference.commands())
+# A heading's anchor has no punctuation, and dashes for spaces.
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings."""
+    found = HEADING.findall(page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in found}
+
+
+def runner_words(command: str) -> list[str]:
+    """Return what stands after `runner` in a command line, which may begin with another word."""
+    words = shlex.split(command, comments=True)
+    at = [n for n, word in enumerate(words) if word.rpartition("/")[2] == "runner"]
+    return words[at[0] + 1 :] if at else []
+
+
+def parse(words: list[str]) -> dict[str, object]:
+    """Return the values of a command's options; raise click's error for what it does not know."""
+    command: click.Command = cli
+    context = click.Context(cli)
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        _, found, words = command.resolve_command(context, words)
+        assert found is not None
+        command, context = found, click.Context(found, parent=context)
+    # Values are checked but for paths: the files of the examples are not here.
+    values, _, order = command.make_parser(context).parse_args(list(words))
+    for parameter in order:
+        if isinstance(parameter.type, click.Choice) and values[parameter.name] is not None:
+            parameter.type_cast_value(context, values[parameter.name])
+    return values
+
+
+@pytest.mark.parametrize("name", reference.PAGES)
+def test_reference_is_current(name: str) -> None:
+    there = (documents.REFERENCE / name).read_text(encoding="utf-8")
+    assert there == reference.PAGES[name](), "run: make reference"
+
+
+def test_the_readme_is_read_in_one_sitting() -> None:
+    assert len(PAGES["README.md"].read_text(encoding="utf-8").splitlines()) <= 250
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_an_example(name: str) -> None:
+    command = COMMANDS[name]
+    assert command.help
+    assert "Example" in (command.epilog or "")
+    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    undocumented = [p.name for p in options if not p.help]
+    assert undocumented == []
+
+
+@pytest.mark.parametrize(("block", "command"), TYPED, ids=[f"{b.page}: {c}" for b, c in TYPED])
+def test_every_command_parses(block: documents.Block, command: str) -> None:
+    words = runner_words(command)
+    if not words:
+        assert command not in block.on_cluster, "it does nothing of ours"
+        return
+    values = parse(words)
+    given = {s.name: values.get(s.name.replace("-", "_")) for s in SETTINGS.values()}
+    if words[0] == "scale":
+        del given["nodes"]  # several sizes
+    texts = {name: str(value) for name, value in given.items() if value not in (None, [], ())}
+    variables = {config.variable(SETTINGS[name]): text for name, text in texts.items()}
+    config.from_environment(variables)  # refuses what is of the wrong kind
+
+
+def test_a_wrong_option_would_be_found() -> None:
+    with pytest.raises(click.NoSuchOption):
+        parse(["launch", "--nods", "2", "torch_mnist"])
+    with pytest.raises(click.UsageError, match="lunch"):
+        parse(["lunch"])
+    with pytest.raises(click.BadParameter):
+        parse(["launch", "--controller", "mpl", "torch_mnist"])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_commands_stand_in_consoles(name: str) -> None:
+    for block in documents.blocks(PAGES[name]):
+        assert bool(block.commands) == (block.language == "console"), block.text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    for link in LINK.findall(PAGES[name].read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (PAGES[name].parent / path).resolve() if path else PAGES[name]
+        assert target.exists() or target.name == "own-trainer.md", link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_make_targets_exist(name: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    text = PAGES[name].read_text(encoding="utf-8")
+    for target in re.findall(r"(?:`|^\$ )make ([a-z][a-z-]+)\b", text, re.MULTILINE):
+        assert re.search(rf"^[a-z -]*\b{target}\b[a-z -]*:", makefile, re.MULTILINE), target
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_settings_in_toml_are_valid(name: str) -> None:
+    for block in documents.blocks(PAGES[name]):
+        if block.language == "toml":
+            tables = tomllib.loads(block.text)
+            config.check_table(name, tables.get("launch", {}))
+
+
+def test_exit_codes_are_all_documented() -> None:
+    text = (ROOT / "docs/concepts/exit-codes.md").read_text(encoding="utf-8")
+    for code in (
+        exit_codes.FAULT,
+        exit_codes.USAGE,
+        exit_codes.REFUSED,
+        exit_codes.NOT_VERIFIED,
+        EXIT_WORLD_SIZE,
+        *exit_codes.BY_STATE.values(),
+    ):
+        assert re.search(rf"^\| {code} \|", text, re.MULTILINE), code
+
+
+def sources() -> str:
+    """Return all of the product's code."""
+    folders = ("runners", "recipes", "containers")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def test_every_variable_of_ours_is_documented() -> None:
+    known = {config.variable(setting) for setting in SETTINGS.values()}
+    known |= {name for names in reference.READ for name in names.split(", ")}
+    found = set(re.findall(r"\bRUNNER_[A-Z_]+[A-Z]\b", sources()))
+    assert found - known == reference.INTERNAL
+
+
+def test_every_variable_that_a_job_exports_is_documented() -> None:
+    scripts = (ROOT / "tests/unit/expected").glob("*.sh")
+    text = "\n".join(script.read_text(encoding="utf-8") for script in scripts)
+    names = set(re.findall(r"^export (?:APPTAINERENV_|SINGULARITYENV_)?(\w+)=", text, re.MULTILINE))
+    listed = ", ".join([*reference.FORCED, *reference.SET]).split(", ")
+    patterns = [re.escape(name).replace(r"\*", ".*") for name in listed]
+    unknown = {n for n in names if not any(re.fullmatch(pattern, n) for pattern in patterns)}
+    assert unknown <= {"PATH", "SINGULARITY_NO_EVAL"}
