@@ -11,7 +11,7 @@ from ..core import signals
 from ..core.job_record import Job, JobPaths
 from ..core.model import Plan
 from ..images import gc_roots
-from ..schedulers.names import HERE
+from ..schedulers import capabilities
 from ..settings import sweep
 from ..submit import launch
 from . import follow, launch_array, make_plan, options, printer, run_arguments, suggest
@@ -92,7 +92,8 @@ def _refuse(made: Plan, force: bool) -> None:
 
 def _stays(made: Plan, values: dict[str, Any]) -> bool:
     """A job that runs here is followed, as any command would be, unless a program asks."""
-    return made.scheduler in HERE and not (values["parsable"] or values["as_json"])
+    for_a_program = values["parsable"] or values["as_json"]
+    return not (capabilities(made.scheduler).queue or for_a_program)
 
 
 def _print_draft(draft: launch.Draft, as_json: bool) -> None:
@@ -111,7 +112,8 @@ def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
         for decision in draft.plan.decisions:
             click.echo(f"  {decision.what}: {decision.value} ({decision.reason})", err=True)
-        if not (values["follow"] or values["wait"] or draft.plan.scheduler in HERE):
+        stays = values["follow"] or values["wait"]
+        if capabilities(draft.plan.scheduler).queue and not stays:
             click.echo(f"next: runner logs --follow {job.id}", err=True)
     elif not (values["follow"] or values["wait"]):
         printer.print_json({"id": job.id, "folder": str(draft.paths.root), "log": job.log})

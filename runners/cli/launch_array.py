@@ -14,7 +14,6 @@ from ..core import signals
 from ..core.job_record import Job
 from ..core.model import Plan
 from ..images import gc_roots
-from ..schedulers import arrays
 from ..settings import sweep
 from ..settings.sweep import Asked, Variant
 from ..submit import job_array
@@ -104,7 +103,7 @@ def _print(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:
 
 
 def _announce(made: Plan, runs: Runs, values: dict[str, Any]) -> None:
-    wholes = list(dict.fromkeys(arrays.whole_id(job.scheduler, job.id) for _, job in runs))
+    wholes = list(dict.fromkeys(job_array.whole_id(job) for _, job in runs))
     name = runs[0][1].array or runs[0][0].root.name
     if values["parsable"]:
         click.echo("\n".join(wholes))

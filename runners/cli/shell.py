@@ -11,7 +11,7 @@ from ..core import shell as terminal
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import Job
 from ..jobs import job_status
-from ..schedulers.names import HERE
+from ..schedulers import SCHEDULERS
 from ..submit import launch
 from ..submit.launch import Draft
 from ..submit.sessions import session
@@ -47,18 +47,19 @@ def shell_command(command: tuple[str, ...], **values: Any) -> None:
 
 
 def _run(draft: Draft) -> int:
-    scheduler = draft.plan.scheduler
-    if scheduler in HERE:
+    scheduler = SCHEDULERS[draft.plan.scheduler]
+    if not scheduler.CAPABILITIES.queue:
         with launch.claimed(draft.paths.root):
             launch.write(draft)
         return terminal.hand_over(["bash", str(draft.paths.script)])
-    if scheduler != "slurm":
+    if scheduler.INTERACTIVE is None:
         raise Refused(
-            f"{scheduler} has no allocation that one can wait for at a terminal, known here",
+            f"{scheduler.CAPABILITIES.title} has no allocation that one can wait for at a terminal, "
+            "known here",
             "qsub -I gives a shell on a node",
             "runner shell --scheduler local, there",
         )
-    allocation = Allocation(draft, Waiting(draft).tell)
+    allocation = Allocation(draft, scheduler.INTERACTIVE, Waiting(draft).tell)
     code = allocation.run()
     if not allocation.granted:
         click.echo("\n".join(["", *allocation.said[-1:]]), err=True)

@@ -11,10 +11,8 @@ from ..core.job_record import Job, JobPaths, JobState
 from ..jobs import metrics_tail, stalls
 from ..jobs.job_status import Status
 from ..jobs.stalls import Peek, Stall
-from ..schedulers import slurm
-from ..script import launchers
+from ..schedulers import SCHEDULERS
 from ..settings import config
-from ..submit.sessions import steps
 
 SECONDS_BETWEEN_LOOKS = 5.0
 SECONDS_FOR_THE_STEP = 20.0
@@ -65,17 +63,14 @@ def _peeks(paths: JobPaths, job: Job) -> list[Peek]:
 
     By the host's Python: to start a container may be what does not work any more.
     """
+    steps = SCHEDULERS[job.scheduler].STEPS
+    if steps is None:
+        return []
     script = str(paths.code / "injob/rank/sample_ranks.py")
     command = ["python3", script, str(paths.root)]
     try:
-        if job.scheduler == "local":
-            return stalls.parse(shell.run(command, timeout=SECONDS_FOR_THE_STEP).out)
-        if job.scheduler != "slurm":
-            return []
-        there = steps.of_slurm(job.id)
-        where = [f"--jobid={there.number}", f"--nodelist={','.join(there.nodes)}"]
-        step = [*launchers.step(len(there.nodes)), *where, *command]
-        answer = shell.run(step, slurm.scrubbed(os.environ), timeout=SECONDS_FOR_THE_STEP)
+        argv = steps.argv(steps.place(job.id), command)
+        answer = shell.run(argv, steps.environment(), timeout=SECONDS_FOR_THE_STEP)
         return stalls.parse(answer.out)
     except RunnerError:  # what is known without it is said
         return []

@@ -18,7 +18,7 @@ from ..images import gc_roots
 from ..injob.serve import EXIT_NOT_SERVED, answers
 from ..jobs import job_status
 from ..jobs.job_status import Status
-from ..schedulers.names import HERE
+from ..schedulers import capabilities
 from ..submit import launch
 from ..submit.launch import Draft
 from ..submit.sessions import private_folder, session, tunnel
@@ -48,7 +48,8 @@ def of_sessions(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def draft(ready: Prepared, server: str, folder: str, loopback: bool) -> Draft:
     """Return the job that serves `folder`."""
-    towards = "" if loopback or ready.plan.scheduler in HERE else socket.gethostname()
+    elsewhere = capabilities(ready.plan.scheduler).queue and not loopback
+    towards = socket.gethostname() if elsewhere else ""
     text = session.served(ready.plan, ready.paths, ready.cwd, server, folder, towards)
     return ready.draft(text, private=True)
 
@@ -135,7 +136,7 @@ class Visit:
 
     def _arrived(self, found: Address, now: Status) -> None:
         token = private_folder.token(self.paths)
-        here = self.job.scheduler in HERE
+        here = not capabilities(self.job.scheduler).queue
         self.way = tunnel.way(found, token, self.login, places.user(), here)
         reached = found.loopback or _reached(found, token)
         if not reached:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from .errors import SystemFault
 from .files import entries, read_json, write_json
@@ -36,23 +36,6 @@ class JobState(Enum):
     def ended(self) -> bool:
         """Whether nothing more will happen; an unknown job has ended too."""
         return self not in (JobState.PENDING, JobState.RUNNING)
-
-
-class Told(NamedTuple):
-    """What a scheduler says of a job; what it does not say is empty or None.
-
-    `restart` counts how often it came back; `nodes` are as the scheduler writes them, such as
-    n[1-4]; `elapsed` and `left` are seconds, `left` to the time limit; `start` is when a job that
-    waits is expected to start, in Unix time.
-    """
-
-    state: JobState
-    reason: str = ""
-    restart: int = 0
-    nodes: str = ""
-    elapsed: float | None = None
-    left: float | None = None
-    start: float | None = None
 
 
 @dataclass(frozen=True)

@@ -163,25 +163,24 @@ class Partition:
 class Site:
     """What this machine offers, asked once; what could not be found out is empty.
 
-    `mpi_types` are srun's and `mpi_default` the one it takes by itself; `schedulers` are those
-    whose commands are here; `runtimes` likewise, the preferred one first. `driver` is the version
-    of the NVIDIA driver, `glibc` that of the C library, `architecture` is in Go's words, such as
-    amd64. `host_mpi` is flavour and version of the mpirun on the PATH, such as "openmpi 5.0.7".
-    `allocation` is the number of the Slurm job in which this process runs, and `allocated_nodes`
-    its nodes. `cwd` is the current folder; `environment` has the user's variables that matter to
+    `schedulers` are those whose commands are here; `mpi_types` are srun's and `mpi_default` the one
+    it takes by itself; `runtimes` are those that are here, the preferred one first. `driver` is
+    the version of the NVIDIA driver, `glibc` that of the C library, `architecture` is in Go's
+    words, such as amd64. `host_mpi` is flavour and version of the mpirun on the PATH, such as
+    "openmpi 5.0.7". `allocation` is the number of the Slurm job in which this process runs, and
+    `allocated_nodes` its nodes. `cwd` is the current folder; `environment` has the user's variables that matter to
     a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or were not understood, in
     words for the user. `profile` is the site's own, None where none is known.
     `host_libraries` are those of its mpirun, looked for when the job wants them in the image, and
     `unpacks` why the runtime cannot mount an image but unpacks it at each start, when that matters.
     """
 
-    has_slurm: bool
+    schedulers: tuple[str, ...] = ()
     mpi_types: tuple[str, ...] = ()
     runtime: str | None = None
     driver: str = ""
     glibc: str = ""
     architecture: str = ""
-    schedulers: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ()
     slurm_version: str = ""
     mpi_default: str = ""

@@ -52,7 +52,7 @@ def _workplace() -> Path:
 
 
 def _scheduler(site: Site) -> list[Finding]:
-    if not site.has_slurm:
+    if "slurm" not in site.schedulers:
         return slurm_check.absent(site)
     return slurm_check.check(site, slurm.look())
 

@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ..core import files, job_record
 from ..core.errors import SystemFault
-from ..core.job_record import Job, JobPaths, JobState, Told
+from ..core.job_record import Job, JobPaths, JobState
 from ..injob.rank.early_stop import EXIT_STOPPED
-from ..schedulers import SCHEDULERS, slurm
+from ..schedulers import SCHEDULERS
+from ..schedulers.protocol import Scheduler, SchedulerStatus
 
 SECONDS_BETWEEN_LOOKS = 0.2
 # Sites ask not to be asked often: what is seen in a run's folder comes first.
@@ -30,7 +30,7 @@ CAN_BE_STOPPED = (JobState.FAILED, JobState.TIMEOUT, JobState.PREEMPTED)
 class Status:
     """A job's state, the scheduler's reason, and the exit code once there is one.
 
-    The rest is as in Told; what passes with time does not make two states differ.
+    The rest is as in SchedulerStatus; what passes with time does not make two states differ.
     """
 
     state: JobState
@@ -50,7 +50,7 @@ def statuses(runs: Iterable[tuple[JobPaths, Job]]) -> list[Status]:
     it has forgotten and that left no record. Raises SystemFault when it does not answer.
     """
     runs = list(runs)
-    known: dict[str, Told] = {}
+    known: dict[str, SchedulerStatus] = {}
     for name, scheduler in SCHEDULERS.items():
         ours = [run for run in runs if run[1].scheduler == name and not run[1].state]
         known.update(_ask(scheduler, [run for run in ours if _is_here(run[1])]))
@@ -58,10 +58,10 @@ def statuses(runs: Iterable[tuple[JobPaths, Job]]) -> list[Status]:
     return [_status(paths, job, known.get(job.id)) for paths, job in runs]
 
 
-def _ask(scheduler: ModuleType, runs: list[tuple[JobPaths, Job]]) -> dict[str, Told]:
+def _ask(scheduler: Scheduler, runs: list[tuple[JobPaths, Job]]) -> dict[str, SchedulerStatus]:
     if not runs:
         return {}
-    known: dict[str, Told] = scheduler.states([job.id for _, job in runs])
+    known = scheduler.states([job.id for _, job in runs])
     gone = [job.id for paths, job in runs if job.id not in known and not paths.exit.exists()]
     return {**scheduler.history(gone), **known} if gone else known
 
@@ -71,8 +71,9 @@ def _is_here(job: Job) -> bool:
     return job.host in ("", os.uname().nodename)
 
 
-def _elsewhere(job: Job) -> Told:
-    return Told(JobState.UNKNOWN, f"it was started on {job.host}, and can be seen only there")
+def _elsewhere(job: Job) -> SchedulerStatus:
+    reason = f"it was started on {job.host}, and can be seen only there"
+    return SchedulerStatus(JobState.UNKNOWN, reason)
 
 
 def status(paths: JobPaths, job: Job) -> Status:
@@ -80,7 +81,7 @@ def status(paths: JobPaths, job: Job) -> Status:
     return statuses([(paths, job)])[0]
 
 
-def _status(paths: JobPaths, job: Job, told: Told | None) -> Status:
+def _status(paths: JobPaths, job: Job, told: SchedulerStatus | None) -> Status:
     """Combine what was recorded, what the scheduler says, and what the folder shows."""
     record = files.read_json(paths.exit) or {}
     code, seconds = record.get("exit_code"), _seconds(record)
@@ -89,7 +90,7 @@ def _status(paths: JobPaths, job: Job, told: Told | None) -> Status:
         elapsed = seconds if job.elapsed is None else job.elapsed
         return Status(JobState[job.state], job.reason, known, job.restart, job.nodes, elapsed)
     if told is None or (told.state == JobState.UNKNOWN and code is not None):
-        told = _from_folder(code) or Told(JobState.UNKNOWN, FORGOTTEN)
+        told = _from_folder(code) or SchedulerStatus(JobState.UNKNOWN, FORGOTTEN)
     elif code == 0 and job.restarts:
         # NOTE: Slurm up to 26.05 may start such a job once more (see script/exit_trap.py).
         told = told._replace(state=JobState.COMPLETED, reason="")
@@ -122,17 +123,17 @@ def _seconds(record: dict[str, Any]) -> float | None:
     return max(0.0, record["time"] - record["began"]) if "began" in record else None
 
 
-def _lasting(told: Told) -> dict[str, Any]:
+def _lasting(told: SchedulerStatus) -> dict[str, Any]:
     return {"restart": told.restart, "nodes": told.nodes, "elapsed": told.elapsed}
 
 
-def _from_folder(code: int | None) -> Told | None:
+def _from_folder(code: int | None) -> SchedulerStatus | None:
     if code is None:
         return None
-    return Told(JobState.COMPLETED if code == 0 else JobState.FAILED)
+    return SchedulerStatus(JobState.COMPLETED if code == 0 else JobState.FAILED)
 
 
-def _stopped(told: Told, code: int | None) -> tuple[JobState, str]:
+def _stopped(told: SchedulerStatus, code: int | None) -> tuple[JobState, str]:
     """Return the state and why; a job that saved its work has not failed."""
     if code != EXIT_STOPPED or told.state not in CAN_BE_STOPPED:
         return told.state, told.reason
@@ -191,7 +192,7 @@ def _again(paths: JobPaths, job: Job, last: Status) -> Status:
         return status(paths, job)
     except SystemFault as error:
         code = job_record.exit_code(paths)
-        still = Told(last.state, f"{error.message}; still waiting", last.restart)
+        still = SchedulerStatus(last.state, f"{error.message}; still waiting", last.restart)
         told = (_from_folder(code) if code == 0 or not job.restarts else None) or still
         return Status(*_stopped(told, code), code, told.restart, last.nodes)
 
@@ -208,7 +209,4 @@ def ahead(job: Job) -> int | None:
     Sites that show everyone only their own jobs count no others. Raises SystemFault when the
     scheduler does not answer.
     """
-    if job.scheduler != "slurm":
-        return None
-    count: int | None = slurm.ahead(job.id)
-    return count
+    return SCHEDULERS[job.scheduler].ahead(job.id)

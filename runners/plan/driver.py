@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..core.model import Decision, ImageInfo, Site
 from ..injob.rank.gpu import older
+from ..schedulers import capabilities
 from .choices import Notes
 
 # NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
@@ -22,7 +23,7 @@ def check(scheduler: str, site: Site, image: ImageInfo, notes: Notes) -> list[De
     """
     minimum = image.fact(MINIMUM)
     too_old = bool(minimum and site.driver and older(site.driver, minimum))
-    if too_old and scheduler == "local":
+    if too_old and capabilities(scheduler).one_machine:
         notes.refuse(
             f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
             f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",

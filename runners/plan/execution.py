@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from ..core.model import ImageInfo, JobSpec, Site
-from ..schedulers.names import COMMANDS, HERE
+from ..schedulers import SCHEDULERS, capabilities
 from .choices import Notes
 
 CONTAINERS = ("apptainer", "singularity")
 BY_NAME = ("shifter", "podman-hpc")  # their images are names in a store of their own
-# Launchers of each scheduler, the one that is taken by itself first.
-LAUNCHERS = {
-    "slurm": ("srun", "mpirun", "horovodrun"),
-    "allocation": ("srun", "mpirun", "horovodrun"),
-    "pbs": ("mpiexec", "mpirun", "horovodrun"),
-    "cobalt": ("mpirun", "horovodrun"),
-    "local": ("local", "horovodrun"),
-}
 WHY_LAUNCHER = {
     "srun": "Slurm starts, counts and ends the ranks itself",
     "mpiexec": "the scheduler's own, which knows the nodes of the job",
@@ -30,31 +22,27 @@ def scheduler(spec: JobSpec, site: Site, notes: Notes) -> str:
     if wanted == "auto":
         return _by_itself(spec, site, notes)
     notes.choose("scheduler", wanted, "as asked")
-    command = COMMANDS.get(wanted)
-    if wanted == "slurm" and not site.has_slurm:
-        notes.refuse(
-            "there is no Slurm on this machine",
-            "sbatch is not on the PATH",
-            "the same on a login node of the cluster",
-        )
-    elif command and wanted != "slurm" and wanted not in site.schedulers:
-        notes.refuse(f"there is no {wanted} on this machine", f"{command} is not on the PATH")
-    if wanted == "allocation":
+    there = capabilities(wanted)
+    if there.queue and wanted not in site.schedulers:
+        what = f"there is no {there.title} on this machine"
+        there_is = "the same on a login node of the cluster"
+        notes.refuse(what, f"{there.command} is not on the PATH", there_is)
+    if there.within_job:
         _inside(spec, site, notes)
-    if wanted == "local":
+    if there.one_machine:
         _one_machine(spec, notes)
     return wanted
 
 
 def _by_itself(spec: JobSpec, site: Site, notes: Notes) -> str:
-    profile = site.profile
-    if profile and profile.scheduler in COMMANDS and not site.has_slurm and not site.schedulers:
+    profile, queues = site.profile, [name for name in SCHEDULERS if capabilities(name).queue]
+    if profile and profile.scheduler in queues and not site.schedulers:
         name = profile.scheduler
         return notes.choose("scheduler", name, f"what {profile.name} has", "its profile")
-    for name in ("slurm", "cobalt", "pbs"):  # Cobalt has a qsub too
-        if name in site.schedulers or (name == "slurm" and site.has_slurm):
-            reason = f"{COMMANDS[name]} is on this machine"
-            if site.allocation and name == "slurm":
+    for name in queues:
+        if name in site.schedulers:
+            reason = f"{capabilities(name).command} is on this machine"
+            if site.allocation:
                 reason += f"; --scheduler allocation would run within job {site.allocation}"
             return notes.choose("scheduler", name, reason)
     notes.choose("scheduler", "local", "no sbatch on this machine")
@@ -94,16 +82,16 @@ def runtime(spec: JobSpec, site: Site, where: str, notes: Notes) -> str:
     if spec.runtime != "auto":
         missing = spec.runtime != "none" and spec.runtime not in (*site.runtimes, site.runtime)
         evidence = "not on this machine; taken to be on the nodes" if missing else ""
-        if missing and where in HERE:
+        if missing and not capabilities(where).queue:
             notes.refuse(f"there is no {spec.runtime} on this machine", "it is not on the PATH")
         return notes.choose("runtime", spec.runtime, "as asked", evidence)
     if site.runtime:
         return notes.choose("runtime", site.runtime, "found on this machine")
     known = site.profile.runtimes if site.profile else ()
-    if known and where != "local":
+    if known and not capabilities(where).one_machine:
         name = site.profile.name if site.profile else ""
         return notes.choose("runtime", known[0], f"what {name} has", "its profile")
-    if where == "local":
+    if capabilities(where).one_machine:
         notes.refuse(
             "there is no container runtime on this machine",
             "neither apptainer nor singularity is on the PATH",
@@ -122,10 +110,10 @@ def expected(wanted: str, site: Site) -> str:
 
 def launcher(spec: JobSpec, where: str, controller: str, notes: Notes) -> str:
     """Choose who starts the ranks."""
-    there = LAUNCHERS[where]
+    there = capabilities(where).launchers
     if spec.launcher == "auto":
         why = WHY_LAUNCHER[there[0]]
-        if where == "local" and controller == "mpi":
+        if capabilities(where).one_machine and controller == "mpi":
             why = "one container, in which its mpirun starts the ranks"
         return notes.choose("launcher", there[0], why)
     if spec.launcher not in there:
@@ -141,7 +129,7 @@ def architecture(where: str, site: Site, image: ImageInfo, notes: Notes) -> None
     here, there = site.architecture, image.architecture
     if not here or not there or here == there:
         return
-    if where == "local":
+    if capabilities(where).one_machine:
         message = f"{image.path.name} is for {there} and this machine is {here}"
         notes.refuse(message, "", f"build or pull it for {here}")
     else:

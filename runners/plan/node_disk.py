@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..core.model import JobSpec, Site
+from ..schedulers import SCHEDULERS
 from . import partition
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
-STAGES = ("slurm", "allocation", "local")
 OF_SITE = "node_local"  # the key of a profile's `paths`
 
 
@@ -17,7 +17,7 @@ def root(site: Site) -> str:
 
 def cannot(scheduler: str, runtime: str) -> str:
     """Return why nothing can be brought there, "" when it can."""
-    if scheduler not in STAGES:
+    if SCHEDULERS[scheduler].STEPS is None:
         return f"{scheduler} has no way to run something once on each node that is known here"
     if runtime in ("shifter", "podman-hpc"):
         return f"{runtime} is not known to see a node's own disk"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from ..core.model import JobSpec, Site, Variable
-from ..schedulers import time_limits
-from ..schedulers.names import HERE
+from ..schedulers import capabilities, time_limits
 from .choices import Notes
 
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
@@ -34,7 +33,7 @@ def choose(spec: JobSpec, site: Site, scheduler: str, launcher: str, notes: Note
         return {}
     _possible(spec, scheduler, launcher, notes)
     found: Interrupted = {"restarts": _restarts(spec, scheduler, notes) if spec.requeue else 0}
-    if scheduler == "slurm":
+    if capabilities(scheduler).warns:
         _signals_reach_only_ranks(site, notes)
         found["warning"] = _warning(spec, notes)
         found["slurm_restarts_preempted"] = _version(site.slurm_version) >= RESTARTS_PREEMPTED
@@ -58,8 +57,11 @@ def _version(text: str) -> tuple[int, ...]:
 def _restarts(spec: JobSpec, scheduler: str, notes: Notes) -> int:
     limit = spec.requeue_limit or LIMIT
     reason = "when the time is up, or another job comes first; it goes on from its checkpoint"
-    if scheduler == "pbs":
-        notes.choose("requeue", "by PBS", "when another job comes first, or a node fails")
+    there = capabilities(scheduler)
+    if not there.warns:
+        notes.choose(
+            "requeue", f"by {there.title}", "when another job comes first, or a node fails"
+        )
     else:
         notes.choose("requeue", f"up to {limit} times", reason)
     why = "a job that is queued again goes on"
@@ -75,12 +77,13 @@ def _seconds(limit: str | None) -> int:
 
 def _possible(spec: JobSpec, scheduler: str, launcher: str, notes: Notes) -> None:
     """Refuse what this scheduler, or who starts the ranks, would not do."""
+    there = capabilities(scheduler)
     for option, remedy in _asked(spec):
-        pbs_does_it = (scheduler, option) == ("pbs", "--requeue")
-        if scheduler != "slurm" and not pbs_does_it:
-            what = "this machine has no queue" if scheduler in HERE else f"{scheduler} has none"
+        does_it_itself = there.requeues and not there.warns and option == "--requeue"
+        if not there.warns and not does_it_itself:
+            what = f"{scheduler} has none" if there.queue else "this machine has no queue"
             notes.refuse(f"{option} needs Slurm: {what}", "", remedy)
-        elif launcher in NOT_ALONG and not pbs_does_it:
+        elif launcher in NOT_ALONG and not does_it_itself:
             what = f"{option} does not go with --launcher {launcher}"
             notes.refuse(what, NOT_ALONG[launcher], "leave out --launcher")
 

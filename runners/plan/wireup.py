@@ -6,6 +6,7 @@ The rules are those that the matrix proves cell by cell (tests/matrix).
 from __future__ import annotations
 
 from ..core.model import ImageInfo, JobSpec, Refusal, Site
+from ..schedulers import capabilities
 from .choices import Notes
 
 # What an MPI library speaks to who starts it -> srun's --mpi= that offers it. Slurm's pmi2 plugin
@@ -56,13 +57,13 @@ def controller(spec: JobSpec, site: Site, image: ImageInfo, where: str, notes: N
 
 def _is_at_hand(spec: JobSpec, site: Site, image: ImageInfo, where: str) -> bool:
     """Whether MPI works without any setting, which of all pairs only PMIx with PMIx promises."""
-    by_srun = where in ("slurm", "allocation") and spec.launcher in ("auto", "srun")
+    by_srun = spec.launcher in ("auto", "srun") and "srun" in capabilities(where).launchers
     fits = client(image) == "pmix" and "pmix" in site.mpi_types
     return by_srun and fits and (spec.mpi is None or spec.mpi.startswith("pmix"))
 
 
 def _why_not_mpi(spec: JobSpec, site: Site, image: ImageInfo, where: str) -> str:
-    if where == "local":
+    if capabilities(where).one_machine:
         return "on one machine it needs no launcher"
     if "mpi" not in image.listed("horovod.controllers"):
         return "the only one in the image"

@@ -57,7 +57,8 @@ def submit(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> Job:
 
     Raises Refused where there are no allocations to share, or with the scheduler's words.
     """
-    if largest.scheduler != "slurm":
+    scheduler = SCHEDULERS[largest.scheduler]
+    if not (scheduler.CAPABILITIES.queue and scheduler.STEPS):
         raise Refused(
             f"--one-allocation needs Slurm, and this is {largest.scheduler}",
             remedy="leave out --one-allocation",
@@ -70,8 +71,8 @@ def submit(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> Job:
         own.log.parent.mkdir()
         text = script(largest, own, [draft.paths for draft in drafts], os.getcwd())
         own.script.write_text(text, encoding="utf-8")
-        id = SCHEDULERS["slurm"].submit(own, largest.spec.name, own.log)
-        job = Job(id, largest.spec.name, "slurm", str(own.log), time.time())
+        id = scheduler.submit(own, own.log)
+        job = Job(id, largest.spec.name, largest.scheduler, str(own.log), time.time())
         job.save(own)
     return job
 

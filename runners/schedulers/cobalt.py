@@ -13,14 +13,18 @@ from pathlib import Path
 
 from ..core import shell
 from ..core.errors import Refused, SystemFault
-from ..core.job_record import JobPaths, JobState, Told
+from ..core.job_record import ArrayPaths, JobPaths, JobState
 from ..core.model import JobSpec, Plan, Refusal
 from . import time_limits, untranslatable
-from .pbs import opening
+from .pbs import opening as opening
 from .pbs_options import job_name
+from .protocol import Capabilities, SchedulerStatus
 
-__all__ = ["SHEBANG", "by_hand", "cancel", "directives", "history", "opening", "refusals"]
+CAPABILITIES = Capabilities(
+    "Cobalt", "cqsub", ("mpirun", "horovodrun"), node_file="$COBALT_NODEFILE"
+)
 SHEBANG = "#!/bin/bash -l"
+ARRAYS = STEPS = INTERACTIVE = None
 HAS = frozenset(
     (
         "nodes",
@@ -80,7 +84,7 @@ def by_hand(paths: JobPaths) -> str:
     return shlex.join(submit_argv(str(paths.script)))
 
 
-def submit(paths: JobPaths, name: str, log: Path) -> str:
+def submit(paths: JobPaths | ArrayPaths, log: Path) -> str:
     """Submit the run's script; return the job number, or raise Refused with Cobalt's words."""
     paths.script.chmod(0o755)  # Cobalt executes the file itself
     return parse_submit(shell.run(submit_argv(str(paths.script))))
@@ -100,7 +104,7 @@ def parse_submit(answer: shell.Result) -> str:
     return words[-1]
 
 
-def states(ids: Iterable[str]) -> dict[str, Told]:
+def states(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
     """Return the states of the jobs that Cobalt still knows, with one call for all."""
     return parse_states(shell.run(states_argv(ids)))
 
@@ -110,7 +114,7 @@ def states_argv(ids: Iterable[str]) -> list[str]:
     return ["qstat", "--header", "JobID:State", *ids]
 
 
-def parse_states(answer: shell.Result) -> dict[str, Told]:
+def parse_states(answer: shell.Result) -> dict[str, SchedulerStatus]:
     """Parse a table of two columns under a line of `=`; jobs that have ended are not in it.
 
     Raises SystemFault with what it printed when there is no table though something was said.
@@ -118,12 +122,22 @@ def parse_states(answer: shell.Result) -> dict[str, Told]:
     rows = re.findall(r"^\s*(\d+)\s+(\w+)\s*$", answer.out, re.MULTILINE)
     if answer.code != 0 and not rows and answer.err.strip() and "===" not in answer.out:
         raise SystemFault("Cobalt's answer was not understood", answer.err.strip()[:500], "qstat")
-    return {id: Told(STATES.get(state, JobState.UNKNOWN)) for id, state in rows}
+    return {id: SchedulerStatus(STATES.get(state, JobState.UNKNOWN)) for id, state in rows}
 
 
-def history(ids: Iterable[str]) -> dict[str, Told]:
+def history(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
     """There is no accounting that a user can ask."""
     return {}
+
+
+def is_id(text: str) -> bool:
+    """Whatever it is: Cobalt says what it does not know."""
+    return True
+
+
+def ahead(id: str) -> int | None:
+    """Nobody tells."""
+    return None
 
 
 def cancel(id: str) -> None:

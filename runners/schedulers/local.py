@@ -10,10 +10,15 @@ from pathlib import Path
 
 from ..core import shell
 from ..core.errors import SystemFault
-from ..core.job_record import ArrayPaths, JobPaths, JobState, Told
+from ..core.job_record import ArrayPaths, JobPaths, JobState
 from ..core.model import JobSpec, Plan, Refusal
+from . import local_array, local_steps
+from .local_process import alive, pid_of, seconds, start_time
+from .protocol import Capabilities, SchedulerStatus
 
+CAPABILITIES = Capabilities("this machine", "", ("local", "horovodrun"), one_machine=True)
 SHEBANG = "#!/bin/bash"
+ARRAYS, STEPS, INTERACTIVE = local_array, local_steps, None
 
 
 def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
@@ -45,29 +50,29 @@ def by_hand(paths: JobPaths) -> str:
     return ""
 
 
-def submit(paths: JobPaths | ArrayPaths, name: str, log: Path) -> str:
+def submit(paths: JobPaths | ArrayPaths, log: Path) -> str:
     """Start the run's script in the background; return its id, `local-PID-STARTTIME`."""
     pid = shell.start(["bash", str(paths.script)], str(log))
-    return f"local-{pid}-{_start_time(pid)}"
+    return f"local-{pid}-{start_time(pid)}"
 
 
-def states(ids: Iterable[str]) -> dict[str, Told]:
+def states(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
     """Return how the jobs stand that run or wait; of the others only their folders know."""
     found = {id: _told(id) for id in ids}
     return {id: told for id, told in found.items() if told}
 
 
-def _told(id: str) -> Told | None:
+def _told(id: str) -> SchedulerStatus | None:
     process, _, task = id.partition("_")
-    if not _alive(process):
+    if not alive(process):
         return None
     left = _tasks_left(process) if task else [task]
     if left and task not in left:
         return None
     if not left or task != left[0]:
-        return Told(JobState.PENDING, "the runs before it")
-    elapsed = None if task else _seconds(_pid(process))
-    return Told(JobState.RUNNING, nodes=os.uname().nodename, elapsed=elapsed)
+        return SchedulerStatus(JobState.PENDING, "the runs before it")
+    elapsed = None if task else seconds(pid_of(process))
+    return SchedulerStatus(JobState.RUNNING, nodes=os.uname().nodename, elapsed=elapsed)
 
 
 def _tasks_left(process: str) -> list[str]:
@@ -75,7 +80,7 @@ def _tasks_left(process: str) -> list[str]:
 
     There are none before it has begun; it ends with the last one.
     """
-    words = Path(f"/proc/{_pid(process)}/cmdline").read_text().rstrip("\0").split("\0")
+    words = Path(f"/proc/{pid_of(process)}/cmdline").read_text().rstrip("\0").split("\0")
     return words[2:]
 
 
@@ -84,16 +89,26 @@ def _child(process: str) -> int:
 
     Raises ProcessLookupError in the moment between two runs.
     """
-    pid = _pid(process)
+    pid = pid_of(process)
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     if not children:
         raise ProcessLookupError
     return int(children[0])
 
 
-def history(ids: Iterable[str]) -> dict[str, Told]:
+def history(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
     """There is no accounting."""
     return {}
+
+
+def is_id(text: str) -> bool:
+    """Whatever it is: nothing waits here (see refusals)."""
+    return True
+
+
+def ahead(id: str) -> int | None:
+    """There is no queue."""
+    return None
 
 
 def cancel(id: str) -> None:
@@ -108,34 +123,6 @@ def cancel(id: str) -> None:
     try:
         if told is None:
             raise ProcessLookupError
-        os.killpg(_child(process) if task else _pid(process), signal.SIGTERM)
+        os.killpg(_child(process) if task else pid_of(process), signal.SIGTERM)
     except ProcessLookupError:
         raise SystemFault(f"job {id} does not run any more") from None
-
-
-def _pid(id: str) -> int:
-    return int(id.split("-")[1])
-
-
-def _alive(id: str) -> bool:
-    return id.endswith(f"-{_start_time(_pid(id))}")
-
-
-def _seconds(pid: int) -> float | None:
-    """Return for how long a process has run, None if it is gone."""
-    since_boot = float(Path("/proc/uptime").read_text().split()[0])
-    started = _start_time(pid)
-    return max(0.0, since_boot - int(started) / os.sysconf("SC_CLK_TCK")) if started else None
-
-
-def _start_time(pid: int) -> str:
-    """Return the process's start in clock ticks since boot (proc(5), field 22), "" if it is gone.
-
-    It tells the process from a later one with the same number.
-    """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return ""
-    state, *rest = text.rpartition(")")[2].split()
-    return "" if state == "Z" else rest[18]

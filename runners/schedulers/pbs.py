@@ -15,12 +15,17 @@ from typing import Any
 
 from ..core import shell
 from ..core.errors import Refused, SystemFault
-from ..core.job_record import ArrayPaths, JobPaths, JobState, Told
-from . import time_limits
-from .pbs_options import directives, refusals
+from ..core.job_record import ArrayPaths, JobPaths, JobState
+from . import pbs_array, time_limits
+from .pbs_options import directives as directives
+from .pbs_options import refusals as refusals
+from .protocol import Capabilities, SchedulerStatus
 
-__all__ = ["SHEBANG", "by_hand", "cancel", "directives", "history", "opening", "refusals"]
+CAPABILITIES = Capabilities(
+    "PBS", "qsub", ("mpiexec", "mpirun", "horovodrun"), requeues=True, node_file="$PBS_NODEFILE"
+)
 SHEBANG = "#!/bin/bash -l"  # `module` is there in login shells only
+ARRAYS, STEPS, INTERACTIVE = pbs_array, None, None
 STATES = {
     "B": JobState.RUNNING,  # an array that has begun
     "E": JobState.RUNNING,
@@ -60,7 +65,7 @@ def by_hand(paths: JobPaths) -> str:
     return shlex.join(submit_argv(str(paths.script)))
 
 
-def submit(paths: JobPaths | ArrayPaths, name: str, log: Path) -> str:
+def submit(paths: JobPaths | ArrayPaths, log: Path) -> str:
     """Submit the run's script; return the job's identifier, or raise Refused with PBS's words."""
     return parse_submit(shell.run(submit_argv(str(paths.script))))
 
@@ -79,7 +84,7 @@ def parse_submit(answer: shell.Result) -> str:
     return lines[-1]
 
 
-def states(ids: Iterable[str]) -> dict[str, Told]:
+def states(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
     """Return state and reason of the jobs that PBS still knows, with one call for all."""
     ids = list(ids)
     answer = shell.run(states_argv(ids))
@@ -92,12 +97,12 @@ def states_argv(ids: Iterable[str]) -> list[str]:
 
     Of an array, -t tells of each task, 123[4].server of 123[].server.
     """
-    wholes = list(dict.fromkeys(re.sub(r"\[\d+\]", "[]", id) for id in ids))
+    wholes = list(dict.fromkeys(pbs_array.whole_id(id) for id in ids))
     tasks = ["-t"] if any("[]" in id for id in wholes) else []
     return ["qstat", "-x", *tasks, "-f", "-F", "json", *wholes]
 
 
-def parse_states(answer: shell.Result) -> dict[str, Told]:
+def parse_states(answer: shell.Result) -> dict[str, SchedulerStatus]:
     """Return states by number; what qstat says of jobs that it does not know is left out.
 
     Raises SystemFault with what it printed when that is not JSON, or nothing.
@@ -115,7 +120,7 @@ def parse_states(answer: shell.Result) -> dict[str, Told]:
     return {_number(id): _state(job) for id, job in jobs.items()}
 
 
-def _state(job: dict[str, Any]) -> Told:
+def _state(job: dict[str, Any]) -> SchedulerStatus:
     """Return what qstat says of a job; exec_host is like n1/0*4+n2/0*4."""
     state = STATES.get(str(job.get("job_state")), JobState.UNKNOWN)
     reason = str(job.get("comment", "")) if state == JobState.PENDING else ""
@@ -126,7 +131,7 @@ def _state(job: dict[str, Any]) -> Told:
     used = time_limits.seconds(str(job.get("resources_used", {}).get("walltime", "")))
     limit = time_limits.seconds(str(job.get("Resource_List", {}).get("walltime", "")))
     left = None if used is None or limit is None or state.ended else float(limit - used)
-    return Told(state, reason, 0, nodes, used, left)
+    return SchedulerStatus(state, reason, 0, nodes, used, left)
 
 
 def ended(status: int | None, substate: object = None) -> tuple[JobState, str]:
@@ -146,9 +151,19 @@ def _number(id: str) -> str:
     return id.split(".")[0]
 
 
-def history(ids: Iterable[str]) -> dict[str, Told]:
+def history(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
     """There is none beyond what `states` asks for."""
     return {}
+
+
+def is_id(text: str) -> bool:
+    """Whatever it is: PBS says what it does not know."""
+    return True
+
+
+def ahead(id: str) -> int | None:
+    """Nobody tells."""
+    return None
 
 
 def cancel(id: str) -> None:

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..core import shell
 from ..core.errors import Refused, RunnerError, SystemFault
-from ..core.job_record import ArrayPaths, JobPaths, JobState, Told
-from ..core.model import JobSpec, Plan, Refusal, Resources
-from . import sbatch_errors, slurm_facts, time_limits
+from ..core.job_record import ArrayPaths, JobPaths, JobState
+from ..core.model import JobSpec, Plan, Refusal
+from . import sbatch_errors, slurm_array, slurm_salloc, slurm_steps, time_limits
+from .protocol import Capabilities, SchedulerStatus
+from .slurm_environment import scrubbed
+from .slurm_options import directives as directives
 
+CAPABILITIES = Capabilities(
+    "Slurm",
+    "sbatch",
+    ("srun", "mpirun", "horovodrun"),
+    warns=True,
+    requeues=True,
+    signals_ranks=True,
+    output_patterns=True,
+    tells_nodes=True,
+    broadcasts=True,
+)
+SHEBANG = "#!/bin/bash"
+ARRAYS, STEPS, INTERACTIVE = slurm_array, slurm_steps, slurm_salloc
+NUMBER = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # after:123+5 waits five minutes more
 STATES = {
     "PENDING": JobState.PENDING,
     "CONFIGURING": JobState.PENDING,
@@ -33,11 +50,9 @@ STATES = {
     "PREEMPTED": JobState.PREEMPTED,
     "OUT_OF_MEMORY": JobState.OUT_OF_MEMORY,
 }
-# These two reach sbatch although all else of Slurm's is removed: they say which cluster it is.
-KEPT = ("SLURM_CONF", "SLURM_CLUSTERS")
 
 
-def submit(paths: JobPaths | ArrayPaths, name: str, log: Path) -> str:
+def submit(paths: JobPaths | ArrayPaths, log: Path) -> str:
     """Submit the run's script; return the job number.
 
     Raises Refused with Slurm's own words, SystemFault when the controller does not answer.
@@ -58,29 +73,6 @@ def check_controller(answer: shell.Result) -> None:
             (answer.out + answer.err).strip(),
             "scontrol ping, and ask the site's administrators if it stays down",
         )
-
-
-def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without what a surrounding job, or SBATCH_*, would tell sbatch."""
-    told = ("SLURM_", "SBATCH_", "SRUN_", "PMI_", "PMIX_")
-    return {
-        name: value
-        for name, value in env.items()
-        # PMIX_MCA_* are the user's settings, which no job makes.
-        if name in KEPT or name.startswith("PMIX_MCA_") or not name.startswith(told)
-    }
-
-
-def array_limits() -> tuple[int, int]:
-    """Return MaxArraySize, one more than the highest number of a task, and MaxJobCount.
-
-    Raises SystemFault when the controller does not answer.
-    """
-    answer = shell.run(slurm_facts.CONFIG)
-    if answer.code != 0:
-        raise SystemFault("Slurm's controller does not answer", answer.err.strip(), "scontrol ping")
-    said = slurm_facts.parse_config(answer.out)
-    return int(said["MaxArraySize"]), int(said["MaxJobCount"])
 
 
 # What sbatch says when its message has gone, or may have, and no answer came.
@@ -122,7 +114,7 @@ SACCT = ["sacct", "--noheader", "--allocations", "--parsable2", "-oJobID,State,N
 UNIX_TIME = "%s"  # strftime(3): whatever the time zone of who asks
 
 
-def states(ids: Iterable[str]) -> dict[str, Told]:
+def states(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
     """Return what Slurm says of the jobs that it still knows; one call for all.
 
     Raises SystemFault when the controller does not answer.
@@ -136,7 +128,7 @@ def states(ids: Iterable[str]) -> dict[str, Told]:
     return {id: known[id] for id in ids if id in known}
 
 
-def parse_squeue(text: str) -> dict[str, Told]:
+def parse_squeue(text: str) -> dict[str, SchedulerStatus]:
     """Parse lines of `id|STATE|reason|restarts|nodes|used|left|start|`.
 
     `used` and `left` are as in 1-02:03:04, or a word such as UNLIMITED.
@@ -145,7 +137,7 @@ def parse_squeue(text: str) -> dict[str, Told]:
     for line in text.splitlines():
         id, word, reason, restarts, nodes, used, left, start = line.split("|")[:8]
         state = STATES.get(word, JobState.UNKNOWN)
-        seen = Told(state, "" if reason == "None" else reason, int(restarts), nodes)
+        seen = SchedulerStatus(state, "" if reason == "None" else reason, int(restarts), nodes)
         if state == JobState.PENDING:
             found[id] = seen._replace(start=float(start) if start.isdigit() else None)
         else:
@@ -153,6 +145,11 @@ def parse_squeue(text: str) -> dict[str, Told]:
                 elapsed=time_limits.seconds(used), left=time_limits.seconds(left)
             )
     return found
+
+
+def is_id(text: str) -> bool:
+    """Whether a text is in the form of Slurm's numbers of jobs."""
+    return NUMBER.fullmatch(text) is not None
 
 
 PLACE = "JobArrayID:|,PriorityLong:|,Partition:|"
@@ -186,7 +183,7 @@ def _number(id: str) -> int:
     return int(id.partition("_")[0])
 
 
-def history(ids: Iterable[str]) -> dict[str, Told]:
+def history(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
     """Ask the accounting for jobs that the controller has forgotten; one call for all.
 
     Where there is none, nothing is known.
@@ -198,7 +195,7 @@ def history(ids: Iterable[str]) -> dict[str, Told]:
     return parse_sacct(answer.out) if answer.code == 0 else {}
 
 
-def parse_sacct(text: str) -> dict[str, Told]:
+def parse_sacct(text: str) -> dict[str, SchedulerStatus]:
     """Parse lines of `id|STATE|nodes|seconds`; CANCELLED goes on with "by UID"."""
     found = {}
     for line in text.splitlines():
@@ -206,7 +203,7 @@ def parse_sacct(text: str) -> dict[str, Told]:
         state, _, reason = words.partition(" ")
         nodes = "" if nodes == "None assigned" else nodes
         known = STATES.get(state, JobState.UNKNOWN)
-        found[id] = Told(known, reason, 0, nodes, float(elapsed) if elapsed else None)
+        found[id] = SchedulerStatus(known, reason, 0, nodes, float(elapsed) if elapsed else None)
     return found
 
 
@@ -217,53 +214,9 @@ def cancel(id: str) -> None:
         raise SystemFault(f"Slurm did not cancel job {id}", answer.err.strip())
 
 
-SHEBANG = "#!/bin/bash"
-
-
 def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
     """Return what Slurm does not have: nothing, since the settings are its own options."""
     return ()
-
-
-def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-    """Return the #SBATCH lines."""
-    spec = plan.spec
-    output = spec.output or str(paths.log).replace("%", "%%")
-    options = [f"--job-name={spec.name}", f"--output={output}", f"--chdir={cwd}"]
-    options += [*resource_options(spec.resources), *_interrupted(plan)]
-    return [f"#SBATCH {directive(option)}" for option in (*options, *spec.sbatch_args)]
-
-
-def _interrupted(plan: Plan) -> list[str]:
-    """Return what makes a job come back: sbatch would begin a new log at each start.
-
-    Or what keeps it from coming back: with its own default (JobRequeue=1) Slurm queues a job again
-    that has lost a node. It would begin anew, over what it had, and a client would wait on.
-    """
-    options = [] if plan.spec.requeue else ["--no-requeue"]
-    options += ["--requeue", "--open-mode=append"] if plan.restarts else []
-    return options + ([] if plan.warning is None else [f"--signal=B:USR1@{plan.warning}"])
-
-
-def resource_options(resources: Resources) -> list[str]:
-    """Return one long option for each resource that is asked for."""
-    options = []
-    for item in fields(resources):
-        value = getattr(resources, item.name)
-        name = "--" + item.name.replace("_", "-")
-        if value is True:
-            options.append(name)
-        elif value is not None and value is not False:
-            options.append(f"{name}={value}")
-    return options
-
-
-def directive(option: str) -> str:
-    """Quote an option as sbatch reads its own lines: double quotes, backslash before them."""
-    if not any(char in option for char in " \t\"'\\#"):
-        return option
-    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def opening(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from ..core.model import Plan
 from ..injob.rank.early_stop import EXIT_STOPPED
+from ..schedulers import capabilities
 
 RECORD = """\
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
@@ -81,7 +82,8 @@ exit "$code\""""
 
 def opening(plan: Plan) -> list[str]:
     """Return the lines before all work: the record of the end, and the answers to signals."""
-    requeues = plan.scheduler == "slurm" and plan.restarts > 0
+    there = capabilities(plan.scheduler)
+    requeues = there.warns and plan.restarts > 0
     preempted = PREEMPTED if plan.slurm_restarts_preempted else ""
     text = REQUEUE.format(limit=plan.restarts, preempted=preempted) if requeues else ""
     again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
@@ -90,7 +92,7 @@ def opening(plan: Plan) -> list[str]:
     if plan.warning is not None:
         text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
     else:
-        text += "\n" + (SLURM_TELLS_THE_RANKS if plan.scheduler == "slurm" else TOLD_TO_END)
+        text += "\n" + (SLURM_TELLS_THE_RANKS if there.signals_ranks else TOLD_TO_END)
     return text.splitlines()
 
 

@@ -6,12 +6,11 @@ from typing import Callable
 
 from ..core.model import Plan
 from ..core.tokens import Expanded
+from ..schedulers import capabilities
 from . import environment
 
 # A task that fails ends the job at once; one that merely returns early gives the others this long.
 SECONDS_FOR_THE_OTHERS = 600
-# Files with the names of a job's nodes, by scheduler.
-NODES = {"pbs": Expanded("$PBS_NODEFILE"), "cobalt": Expanded("$COBALT_NODEFILE")}
 
 
 def srun(plan: Plan) -> list[str]:
@@ -22,7 +21,7 @@ def srun(plan: Plan) -> list[str]:
         # A step that holds what is staged runs beside this one, whose
         # --cpus-per-task implies --exact.
         argv.append("--overlap")
-    if plan.scheduler == "allocation":
+    if capabilities(plan.scheduler).within_job:
         argv += _part(plan)
     if plan.spec.resources.cpus_per_task:
         # Since Slurm 22.05 srun does not take it over from the batch job.
@@ -44,18 +43,9 @@ def _part(plan: Plan) -> list[str]:
     return [*options, *(["--overcommit"] if asked.overcommit else [])]
 
 
-def step(nodes: int, pty: bool = False) -> list[str]:
-    """Return srun and its options for a step beside all others: one task on each of `nodes` nodes.
-
-    Without PMI, which would make it a world; with all CPUs and the memory of the job there.
-    """
-    argv = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-    return [*argv, "--mpi=none", "--cpu-bind=none", "--mem=0", *(["--pty"] if pty else [])]
-
-
 def mpirun(plan: Plan) -> list[str]:
     """Return the mpirun of an Open MPI on the host, which reads Slurm's allocation by itself."""
-    if plan.scheduler in NODES:
+    if capabilities(plan.scheduler).node_file:
         return mpirun_hostfile(plan)
     asked = plan.spec.resources
     argv = ["mpirun", "-np", str(asked.tasks), "--bind-to", "none"]
@@ -70,7 +60,8 @@ def mpirun_hostfile(plan: Plan) -> list[str]:
     It may reach them by ssh, so the job's variables have to be named.
     """
     asked = plan.spec.resources
-    argv = ["mpirun", "-hostfile", NODES[plan.scheduler], "-n", str(asked.tasks)]
+    nodes = Expanded(capabilities(plan.scheduler).node_file)
+    argv = ["mpirun", "-hostfile", nodes, "-n", str(asked.tasks)]
     argv += ["-npernode", str(per_node(plan)), "--bind-to", "none"]
     for name in ("PATH", *(n for n in environment.names(plan) if n != "PATH")):
         argv += ["-x", name]

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.model import Dataset, Plan
-from ..core.tokens import Expanded, join, quote
+from ..core.tokens import Expanded, quote
+from ..schedulers import SCHEDULERS, capabilities
 
 # Slurm's plugins and sites set these in a job; a profile's own folder comes before them.
 SCRATCH = "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}"
@@ -99,18 +100,16 @@ def _what(staging: Staging) -> str:
 
 def _once_per_node(staging: Staging) -> str:
     """Return what starts a command once on each node of the job, beside other steps."""
-    if staging.scheduler == "local":
-        return ""
-    nodes = staging.nodes
-    argv = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-    return join([*argv, "--mpi=none", "--cpu-bind=none"]) + " "
+    steps = SCHEDULERS[staging.scheduler].STEPS
+    return "".join(f"{token} " for token in (steps.once_per_node(staging.nodes) if steps else ()))
 
 
 def _bring(entry: str, source: Path, one_file: bool, staging: Staging) -> list[str]:
     """One file goes to several nodes by sbcast, read once; what that did not do each node does."""
     path, name = quote(str(source)), quote(entry)
     copy = f'on_each_node copy "$stage" {name} {path} < /dev/null || exit'
-    if not (one_file and staging.scheduler == "slurm" and staging.nodes > 1):
+    several = capabilities(staging.scheduler).broadcasts and staging.nodes > 1
+    if not (one_file and several):
         return [copy]
     room = f'on_each_node room "$stage" {name} {path} < /dev/null || exit'
     return [room, f'sbcast --force {path} "$stage"/{name}', copy]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..schedulers import SCHEDULERS
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -194,7 +196,7 @@ RUNNER = (
         "text",
         "runner",
         "where to run",
-        choices=("auto", "slurm", "allocation", "pbs", "cobalt", "local"),
+        choices=("auto", *SCHEDULERS),
     ),
     Setting("site", "text", "runner", "the site's profile (default: found)", metavar="NAME"),
     Setting("runs-dir", "text", "runner", "folder for the runs (default: ./runs)", metavar="DIR"),

@@ -6,7 +6,6 @@ already is left out, since Slurm forgets jobs: MinJobAge seconds after its end i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,10 @@ from ..core.errors import NotFound, Refused, UsageError
 from ..core.job_record import Job, JobPaths, JobState
 from ..jobs import find
 from ..jobs.job_status import Status
+from ..schedulers import SCHEDULERS
 
 Runs = Sequence["tuple[JobPaths, Job]"]
 Ask = Callable[[Runs], Sequence[Status]]
-NUMBER = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # after:123+5 waits five minutes more
 KINDS = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")
 ALONE = ("singleton", "expand")
 
@@ -75,7 +74,7 @@ def _ids(
     try:
         runs = find.find_all(word, runs_dir)
     except NotFound:
-        if NUMBER.fullmatch(name) or scheduler != "slurm":
+        if SCHEDULERS[scheduler].is_id(name):
             return [name]  # a job of which we know nothing; the scheduler does
         raise
     states = [status.state for status in ask(runs)]

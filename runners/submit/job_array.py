@@ -1,6 +1,6 @@
 """Many runs at once: one folder each, and one job of the scheduler for all that ask it the same.
 
-With Slurm that is a job array, so 500 runs are one call of sbatch; without a scheduler they run one
+With Slurm that is a job array, so 500 runs are one call of sbatch; without a queue they run one
 after the other.
 """
 
@@ -19,7 +19,7 @@ from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, next_folder
 from ..core.model import Plan
 from ..jobs import job_status
 from ..jobs.job_status import Status
-from ..schedulers import SCHEDULERS, arrays, slurm
+from ..schedulers import SCHEDULERS
 from ..script import render
 from . import launch
 from .launch import Draft
@@ -117,26 +117,13 @@ def _check_output(drafts: Sequence[Draft]) -> None:
 def _most(drafts: Sequence[Draft], at_once: int | None) -> int:
     """Return how many tasks an array may have; 1 where there are no arrays."""
     scheduler = drafts[0].plan.scheduler
-    if scheduler not in arrays.SCRIPTS and at_once:
+    arrays = SCHEDULERS[scheduler].ARRAYS
+    if arrays is None and at_once:
         raise Refused(f"{scheduler} has no job arrays: it cannot run {at_once} at a time")
-    if scheduler not in arrays.SCRIPTS or not _several(drafts):
+    if arrays is None or not _several(drafts):
         return 1
-    if scheduler != "slurm":
-        return len(drafts)
-    size, jobs = slurm.array_limits()
-    if len(drafts) >= jobs:
-        raise Refused(
-            f"{len(drafts)} runs are more than Slurm takes here",
-            f"scontrol show config: MaxJobCount = {jobs}, for all users together",
-        )
     highest = max((draft.task for draft in drafts if draft.task is not None), default=0)
-    if highest >= size:
-        raise Refused(
-            f"Slurm takes no task with the number {highest} here",
-            f"scontrol show config: MaxArraySize = {size}, one more than the highest number",
-            f"--array 0-{size - 1}" if size > 1 else "--sweep, which needs no arrays",
-        )
-    return max(1, size)
+    return arrays.largest(len(drafts), highest)
 
 
 def _alike(drafts: Sequence[Draft]) -> list[list[Draft]]:
@@ -149,9 +136,9 @@ def _alike(drafts: Sequence[Draft]) -> list[list[Draft]]:
 
 def _asked(plan: Plan) -> str:
     """Return what an array of such runs asks of the scheduler."""
-    if plan.scheduler not in arrays.SCRIPTS:
-        return plan.scheduler
-    return plan.scheduler + arrays.script(plan, ANYWHERE, [0], None, os.getcwd())
+    arrays = SCHEDULERS[plan.scheduler].ARRAYS
+    lines = arrays.script(plan, ANYWHERE, [0], None, os.getcwd()) if arrays else []
+    return "\n".join([plan.scheduler, *lines])
 
 
 def _parts(group: Sequence[Draft], most: int) -> list[Sequence[Draft]]:
@@ -161,13 +148,14 @@ def _parts(group: Sequence[Draft], most: int) -> list[Sequence[Draft]]:
 def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) -> Batch:
     first = group[0]
     single = len(group) == 1 and first.task is None
-    if single or first.plan.scheduler not in arrays.SCRIPTS:
+    arrays = SCHEDULERS[first.plan.scheduler].ARRAYS
+    if single or arrays is None:
         return Batch(group, None, (), None, first.text)
     array = ArrayPaths(root / str(place + 1) if place else root)
     own = [draft.task for draft in group if draft.task is not None]
-    tasks = own if len(own) == len(group) and first.plan.scheduler != "pbs" else range(len(group))
-    text = arrays.script(first.plan, array, tasks, at_once, os.getcwd())
-    return Batch(group, array, tasks, at_once, text)
+    tasks = own if len(own) == len(group) and arrays.OWN_NUMBERS else range(len(group))
+    lines = arrays.script(first.plan, array, tasks, at_once, os.getcwd())
+    return Batch(group, array, tasks, at_once, "\n".join([*lines, ""]))
 
 
 def _write(drafts: Sequence[Draft]) -> None:
@@ -206,18 +194,16 @@ def _hand_over(found: Sequence[Batch], name: str) -> dict[Path, Job]:
 
 def _submit(batch: Batch) -> str:
     first = batch.drafts[0]
-    scheduler, spec = SCHEDULERS[first.plan.scheduler], first.plan.spec
     paths = batch.array or first.paths
-    id: str = scheduler.submit(paths, spec.name, paths.log)
-    return id
+    return SCHEDULERS[first.plan.scheduler].submit(paths, paths.log)
 
 
 def _recorded(batch: Batch, id: str, name: str) -> dict[Path, Job]:
-    if batch.array is None:
+    arrays = SCHEDULERS[batch.drafts[0].plan.scheduler].ARRAYS
+    if batch.array is None or arrays is None:
         return {batch.drafts[0].paths.root: launch.record(batch.drafts[0], id, name)}
-    scheduler = batch.drafts[0].plan.scheduler
     return {
-        draft.paths.root: launch.record(draft, arrays.task_id(scheduler, id, task), name)
+        draft.paths.root: launch.record(draft, arrays.task_id(id, task), name)
         for task, draft in zip(batch.tasks, batch.drafts)
     }
 
@@ -243,6 +229,12 @@ def until_end(runs: Runs) -> Iterator[list[Status]]:
         time.sleep(job_status.SECONDS_BETWEEN_QUESTIONS)
 
 
+def whole_id(job: Job) -> str:
+    """Return the identifier of the array of which a job is a task; another job's own."""
+    arrays = SCHEDULERS[job.scheduler].ARRAYS
+    return arrays.whole_id(job.id) if arrays else job.id
+
+
 def _has_ended(status: Status | None) -> bool:
     return status is not None and status.state.ended
 
@@ -252,8 +244,7 @@ def cancel(runs: Runs) -> None:
 
     Raises SystemFault with the scheduler's words.
     """
-    wholes = [(job.scheduler, arrays.whole_id(job.scheduler, job.id)) for _, job in runs]
-    for scheduler, id in dict.fromkeys(wholes):
+    for scheduler, id in dict.fromkeys((job.scheduler, whole_id(job)) for _, job in runs):
         SCHEDULERS[scheduler].cancel(id)
     for paths, job in runs:
         if not paths.exit.exists():  # else it has ended meanwhile, by itself

@@ -17,8 +17,7 @@ from ..core.files import write_json
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import Plan
 from ..injob import folders
-from ..schedulers import SCHEDULERS
-from ..schedulers.names import HERE
+from ..schedulers import SCHEDULERS, capabilities
 from ..script import render
 from ..settings.trainers import recipes_folder
 from .sessions import private_folder
@@ -169,7 +168,7 @@ def _link(source: str | Path, target: str | Path) -> None:
 def _hand_over(draft: Draft) -> Job:
     plan, paths = draft.plan, draft.paths
     log = Path(plan.spec.output) if plan.spec.output else paths.log
-    return record(draft, SCHEDULERS[plan.scheduler].submit(paths, plan.spec.name, log))
+    return record(draft, SCHEDULERS[plan.scheduler].submit(paths, log))
 
 
 def record(draft: Draft, id: str, array: str = "") -> Job:
@@ -183,7 +182,7 @@ def record(draft: Draft, id: str, array: str = "") -> Job:
         submitted=time.time(),
         restarts=plan.restarts,
         words=draft.words,
-        host=os.uname().nodename if plan.scheduler in HERE else "",
+        host="" if capabilities(plan.scheduler).queue else os.uname().nodename,
         array=array,
         varied=draft.varied,
         image=str(plan.spec.image),
@@ -205,7 +204,7 @@ def expand(pattern: str, id: str, name: str) -> str:
 def _check_output(plan: Plan) -> None:
     """Slurm drops a job's output without a word when the folder does not exist."""
     output = plan.spec.output or ""
-    if plan.scheduler != "slurm" and "%" in output:
+    if not capabilities(plan.scheduler).output_patterns and "%" in output:
         raise UsageError(f"--output {output}: patterns with % need Slurm, which fills them in")
     folder = os.path.dirname(output)
     if folder and "%" not in folder and not os.path.isdir(folder):

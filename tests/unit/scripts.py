@@ -29,7 +29,7 @@ OURS = {
 }
 MPICH = {**OURS, "mpi.flavour": "mpich", "mpi.version": "4.1.2", "pmi.client": "pmi2"}
 TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None, ("--epochs", "5"))
-SLURM = Site(True, ("none", "pmi2", "pmix"), slurm_version="24.11.5", cwd="/scratch/ada")
+SLURM = Site(("slurm",), ("none", "pmi2", "pmix"), slurm_version="24.11.5", cwd="/scratch/ada")
 RUN = "/scratch/ada/runs/torch_mnist-1"
 
 
@@ -53,7 +53,7 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
         sbatch_args=tuple(settings.get("sbatch-arg", ())),
     )
     other = profile is not None and profile.scheduler not in ("", "slurm")
-    here = Site(False, schedulers=(profile.scheduler,)) if other and profile else SLURM
+    here = Site((profile.scheduler,)) if other and profile else SLURM
     here = replace(here, host_mpi=f"{facts['mpi.flavour']} 4.0.5")
     libraries = asked.pop("libraries", None)
     facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}

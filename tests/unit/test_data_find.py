@@ -126,7 +126,7 @@ def test_what_the_job_knows_alone_stays_for_its_shell() -> None:
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None)
 SPEC = JobSpec("job", Path("/i/a.sif"), RECIPE, Resources(nodes=2), Path("/runs"))
 OURS = ImageInfo(SPEC.image, {"horovod.controllers": "gloo", "horovod.version": "0.28.1"})
-SLURM = Site(True, ("none",), "apptainer", schedulers=("slurm",))
+SLURM = Site(("slurm",), ("none",), "apptainer")
 ONE, TWO = Dataset("a", Path("/d/a")), Dataset("b", Path("/d/b.sqsh"), squashfs=True)
 
 
@@ -206,7 +206,7 @@ def test_auto_gives_up_counting() -> None:
 def test_staging_that_cannot_be() -> None:
     (refusal,) = solved(stage_data="node-local").refusals
     assert refusal.what == "--stage-data node-local: there is no data"
-    pbs = Site(False, runtime="apptainer", schedulers=("pbs",))
+    pbs = Site(("pbs",), runtime="apptainer")
     made = solved(ONE, site=pbs, stage_data="node-local")
     (refusal,) = (r for r in made.refusals if "stage" in r.what)
     assert "pbs has no way" in refusal.what

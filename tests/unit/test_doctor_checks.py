@@ -14,7 +14,7 @@ from runners.doctor.facts.slurm import Slurm
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from runners.doctor.question import Answer
 
-SITE = Site(True, ("none", "pmi2", "pmix"), schedulers=("slurm",), slurm_version="24.11.5")
+SITE = Site(("slurm",), ("none", "pmi2", "pmix"), slurm_version="24.11.5")
 
 
 def states(findings: list[Finding]) -> dict[str, str]:
@@ -90,8 +90,8 @@ def test_what_is_wrong_with_slurm(
 
 
 def test_a_machine_without_slurm_is_no_fault() -> None:
-    assert slurm.absent(Site(False))[0].state == OK
-    assert slurm.absent(Site(False, schedulers=("pbs",)))[0].says == "pbs"
+    assert slurm.absent(Site(()))[0].state == OK
+    assert slurm.absent(Site(("pbs",)))[0].says == "pbs"
 
 
 # Containers
@@ -166,9 +166,9 @@ def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
 @pytest.mark.parametrize(
     ("site", "state"),
     [
-        (Site(False), FAILURE),
-        (Site(True, schedulers=("slurm",)), WARNING),
-        (Site(True, schedulers=("slurm",), runtimes=("shifter",)), OK),
+        (Site(()), FAILURE),
+        (Site(("slurm",)), WARNING),
+        (Site(("slurm",), runtimes=("shifter",)), OK),
     ],
 )
 def test_no_apptainer_here(site: Site, state: str) -> None:

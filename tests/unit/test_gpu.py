@@ -30,8 +30,8 @@ IMAGE = ImageInfo(
 )
 TRAINER = Trainer("train.py", None, Path("/t/train.py"))
 SPEC = JobSpec("job", IMAGE.path, TRAINER, Resources(gpus_per_node="4"), Path("/runs"))
-SLURM = Site(True, ("none",), "apptainer", glibc="2.36")
-ALONE = Site(False, (), "apptainer", driver="550.54.15", glibc="2.36")
+SLURM = Site(("slurm",), ("none",), "apptainer", glibc="2.36")
+ALONE = Site((), (), "apptainer", driver="550.54.15", glibc="2.36")
 CLOSED = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
 )

@@ -103,7 +103,7 @@ SPEC = JobSpec(
     runs_dir=Path("/runs"),
     host_mpi=True,
 )
-SITE = Site(True, ("none", "pmix", "pmi2"), "apptainer", host_libraries=LIBRARIES)
+SITE = Site(("slurm",), ("none", "pmix", "pmi2"), "apptainer", host_libraries=LIBRARIES)
 
 
 def refusals(site: Site = SITE, facts: dict[str, str] = OURS, **changes: object) -> list[str]:

@@ -89,9 +89,10 @@ def test_what_is_no_environment(tmp_path: Path, venv: Path) -> None:
 
 def test_the_runtime_that_an_image_is_looked_for_by() -> None:
     profile = Profile("p", runtimes=("shifter", "podman-hpc"))
-    assert execution.expected("none", Site(True)) == "none"
-    assert execution.expected("auto", Site(True, profile=profile)) == "shifter"
+    assert execution.expected("none", Site(("slurm",))) == "none"
+    assert execution.expected("auto", Site(("slurm",), profile=profile)) == "shifter"
     assert (
-        execution.expected("auto", Site(True, runtime="apptainer", profile=profile)) == "apptainer"
+        execution.expected("auto", Site(("slurm",), runtime="apptainer", profile=profile))
+        == "apptainer"
     )
-    assert execution.expected("auto", Site(True)) == "apptainer"
+    assert execution.expected("auto", Site(("slurm",))) == "apptainer"

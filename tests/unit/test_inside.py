@@ -22,6 +22,8 @@ from runners.core.model import BindMount, Dataset, Plan
 from runners.injob import addresses
 from runners.injob.serve import answers, jupyter, tensorboard_app
 from runners.injob.serve.token_auth import Door
+from runners.schedulers import slurm_steps
+from runners.schedulers.protocol import Place
 from runners.script import render
 from runners.submit.sessions import private_folder, session, steps, tunnel
 from runners.submit.sessions.private_folder import Address
@@ -103,15 +105,15 @@ class TestSteps:
             steps.chosen(("n1",), ("n1",), True)
 
     def test_one_node_has_a_terminal_several_have_labels(self) -> None:
-        one = steps.argv("42", ("n2",), ["top"], pty=True)
+        one = slurm_steps.argv(Place("42", ("n2",)), ["top"], pty=True)
         assert {"--pty", "--jobid=42", "--nodelist=n2", "--overlap", "--mpi=none"} <= set(one)
         assert one[-1] == "top"
-        several = steps.argv("42", ("n1", "n2"), ["df", "/a b"], pty=False)
-        assert several[-5:] == ["bash", "-c", steps.LABELLED, "df", "/a b"]
+        several = slurm_steps.argv(Place("42", ("n1", "n2")), ["df", "/a b"], labelled=True)
+        assert several[-5:] == ["bash", "-c", slurm_steps.LABELLED, "df", "/a b"]
         assert "--ntasks=2" in several
 
     def test_labels_keep_both_streams_and_the_code(self) -> None:
-        argv = ["bash", "-c", steps.LABELLED, "bash", "-c", "echo out; echo err >&2; exit 7"]
+        argv = ["bash", "-c", slurm_steps.LABELLED, "bash", "-c", "echo out; echo err >&2; exit 7"]
         env = {**os.environ, "SLURMD_NODENAME": "n1"}
         done = subprocess.run(argv, capture_output=True, text=True, env=env)
         assert (done.stdout, done.stderr) == ("n1 | out\n", "n1 | err\n")

@@ -12,10 +12,13 @@ import pytest
 from runners import explain
 from runners.core import job_record, shell
 from runners.core.errors import NotFound, Refused, SystemFault
-from runners.core.job_record import Job, JobPaths, JobState, Told
+from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.shell import Result
 from runners.jobs import find, job_status, srun_messages
 from runners.schedulers import local, slurm
+from runners.schedulers.local_process import start_time
+from runners.schedulers.protocol import SchedulerStatus
+from runners.schedulers.slurm_environment import scrubbed
 from runners.schedulers.slurm_facts import parse_mpi_list
 
 
@@ -92,7 +95,7 @@ def test_a_recorded_state_wins(tmp_path: Path) -> None:
 
 def test_local_jobs_are_told_apart_by_their_start(tmp_path: Path) -> None:
     process = subprocess.Popen(["sleep", "60"])
-    id = f"local-{process.pid}-{local._start_time(process.pid)}"
+    id = f"local-{process.pid}-{start_time(process.pid)}"
     assert local.states([id, f"local-{process.pid}-0"]).keys() == {id}
     process.kill()
     process.wait()
@@ -128,7 +131,7 @@ def test_a_silent_controller() -> None:
 def test_inherited_variables_do_not_reach_sbatch() -> None:
     env = {"SLURM_JOB_ID": "1", "SBATCH_PARTITION": "x", "SLURM_CONF": "/c", "PATH": "/bin"}
     own = {"PMIX_MCA_psec": "native"}
-    assert slurm.scrubbed({**env, **own}) == {"SLURM_CONF": "/c", "PATH": "/bin", **own}
+    assert scrubbed({**env, **own}) == {"SLURM_CONF": "/c", "PATH": "/bin", **own}
 
 
 def test_squeue_and_sacct_answers() -> None:
@@ -136,13 +139,13 @@ def test_squeue_and_sacct_answers() -> None:
     text += "43|NEW_STATE|None|0|n[1-2]|1-00:00:02|UNLIMITED|1795292790|\n"
     text += "44_7|PENDING|Dependency|0||0:00|1:00|N/A|\n"
     assert slurm.parse_squeue(text) == {
-        "42": Told(JobState.PENDING, "Resources", 2, start=1795292790.0),
-        "43": Told(JobState.UNKNOWN, "", 0, "n[1-2]", 86402),
-        "44_7": Told(JobState.PENDING, "Dependency"),
+        "42": SchedulerStatus(JobState.PENDING, "Resources", 2, start=1795292790.0),
+        "43": SchedulerStatus(JobState.UNKNOWN, "", 0, "n[1-2]", 86402),
+        "44_7": SchedulerStatus(JobState.PENDING, "Dependency"),
     }
     assert slurm.parse_sacct("42|CANCELLED by 1000|None assigned|0\n43_1|COMPLETED|n1|61\n") == {
-        "42": Told(JobState.CANCELLED, "by 1000", elapsed=0),
-        "43_1": Told(JobState.COMPLETED, nodes="n1", elapsed=61),
+        "42": SchedulerStatus(JobState.CANCELLED, "by 1000", elapsed=0),
+        "43_1": SchedulerStatus(JobState.COMPLETED, nodes="n1", elapsed=61),
     }
     assert slurm.parse_sacct("") == {}
 

@@ -20,7 +20,7 @@ from runners.core.model import Plan, Resources, Site
 from runners.core.shell import Result
 from runners.jobs import find
 from runners.jobs.job_status import Status
-from runners.schedulers import arrays, local, pbs, slurm
+from runners.schedulers import local, local_array, pbs, pbs_array, slurm, slurm_array
 from runners.settings import sweep
 from runners.settings.sweep import Variant
 from runners.submit import dependency, job_array, launch
@@ -219,12 +219,14 @@ def test_without_arrays_each_run_is_a_job(tmp_path: Path) -> None:
 
 def test_pbs_has_a_range_and_its_own_numbers() -> None:
     polaris = replace(made(Path("/r")), scheduler="pbs")
-    text = arrays.script(polaris, ArrayPaths(Path("/r/a b-1")), range(8), 3, "/w")
+    text = "\n".join(
+        [*pbs_array.script(polaris, ArrayPaths(Path("/r/a b-1")), range(8), 3, "/w"), ""]
+    )
     assert "#PBS -J 0-7%3\n" in text
     assert "exec bash -l '/r/a b-1/tasks'/\"$PBS_ARRAY_INDEX\"/job.sbatch\n" in text
-    assert arrays.task_id("pbs", "123[].pbs-01", 4) == "123[4].pbs-01"
-    assert arrays.whole_id("pbs", "123[4].pbs-01") == "123[].pbs-01"
-    assert arrays.whole_id("slurm", "123_4") == "123"
+    assert pbs_array.task_id("123[].pbs-01", 4) == "123[4].pbs-01"
+    assert pbs_array.whole_id("123[4].pbs-01") == "123[].pbs-01"
+    assert slurm_array.whole_id("123_4") == "123"
     ids = ["123[4].pbs-01", "123[5].pbs-01", "99.pbs-01"]
     assert pbs.states_argv(ids)[1:] == [
         *("-x", "-t", "-f", "-F", "json"),
@@ -237,7 +239,7 @@ def test_pbs_has_a_range_and_its_own_numbers() -> None:
     ("tasks", "text"), [([0], "0"), ([0, 1, 2], "0-2"), ([1, 3, 4, 9], "1,3-4,9")]
 )
 def test_indices(tasks: list[int], text: str) -> None:
-    assert arrays.indices(tasks) == text
+    assert slurm_array.indices(tasks) == text
 
 
 def test_the_local_array_runs_one_after_the_other_and_leaves_out_what_was_cancelled(
@@ -253,7 +255,7 @@ def test_the_local_array_runs_one_after_the_other_and_leaves_out_what_was_cancel
     cancelled = Job("local-1-2_1", "many", "local", "", 1.0, state="CANCELLED")
     cancelled.save(JobPaths(tmp_path / "many-1_1"))
     here = replace(made(tmp_path), scheduler="local")
-    array.script.write_text(arrays.script(here, array, range(3), None, "/"))
+    array.script.write_text("\n".join(local_array.script(here, array, range(3), None, "/")))
     subprocess.run(["bash", str(array.script)], check=True, timeout=20)
     assert (tmp_path / "order").read_text().split() == ["0", "2"]
 
@@ -261,7 +263,7 @@ def test_the_local_array_runs_one_after_the_other_and_leaves_out_what_was_cancel
 def test_before_an_array_has_begun_all_its_tasks_wait(tmp_path: Path) -> None:
     script = tmp_path / "job.sbatch"
     script.write_text("sleep 30\n")
-    id = local.submit(ArrayPaths(tmp_path), "name", tmp_path / "log")
+    id = local.submit(ArrayPaths(tmp_path), tmp_path / "log")
     assert [told.state for told in local.states([f"{id}_0", f"{id}_1"]).values()] == [
         *[JobState.PENDING] * 2
     ]

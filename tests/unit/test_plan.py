@@ -13,8 +13,8 @@ from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
 SPEC = JobSpec("job", Path("/i/a.sif"), RECIPE, Resources(), Path("/runs"))
-SLURM = Site(True, ("none", "pmi2", "pmix", "pmix_v5"), "apptainer")
-LAPTOP = Site(False, (), "apptainer")
+SLURM = Site(("slurm",), ("none", "pmi2", "pmix", "pmix_v5"), "apptainer")
+LAPTOP = Site((), (), "apptainer")
 OURS = ImageInfo(
     Path("/i/a.sif"),
     {

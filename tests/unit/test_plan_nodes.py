@@ -17,7 +17,7 @@ IMAGE = ImageInfo(
     {"horovod.controllers": "gloo", "horovod.operations": "nccl,gloo", "cuda.version": "12.8"},
 )
 SITE = Site(
-    True,
+    ("slurm",),
     ("none", "pmix"),
     "apptainer",
     task_plugin="affinity,cgroup",

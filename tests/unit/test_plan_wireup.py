@@ -13,7 +13,7 @@ from runners.core.model import ImageInfo, JobSpec, Plan, Resources, Site, Traine
 TWO_NODES = Resources(nodes=2, ntasks_per_node=2)
 SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), TWO_NODES, Path("/runs"))
 SITE = Site(
-    True, ("none", "pmi2", "pmix", "pmix_v5"), "apptainer", host_mpi="openmpi 5.0.7", cwd="/s"
+    ("slurm",), ("none", "pmi2", "pmix", "pmix_v5"), "apptainer", host_mpi="openmpi 5.0.7", cwd="/s"
 )
 
 

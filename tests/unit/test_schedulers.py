@@ -11,12 +11,13 @@ import pytest
 
 from runners import plan
 from runners.core.errors import Refused, SystemFault
-from runners.core.job_record import Job, JobPaths, JobState, Told
+from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.model import ImageInfo, Refusal, Resources, Site
 from runners.core.shell import Result
 from runners.jobs import job_status
 from runners.jobs.job_status import status
 from runners.schedulers import SCHEDULERS, allocation, cobalt, pbs, pbs_options, time_limits
+from runners.schedulers.protocol import SchedulerStatus
 
 from . import scripts
 
@@ -177,9 +178,9 @@ JobID   State
 
 def test_states_of_cobalt() -> None:
     assert cobalt.parse_states(Result(0, COBALT, "")) == {
-        "77734": Told(JobState.RUNNING),
-        "77735": Told(JobState.PENDING),
-        "77736": Told(JobState.UNKNOWN),
+        "77734": SchedulerStatus(JobState.RUNNING),
+        "77735": SchedulerStatus(JobState.PENDING),
+        "77736": SchedulerStatus(JobState.UNKNOWN),
     }
     assert cobalt.parse_states(Result(1, "", "")) == {}
     with pytest.raises(SystemFault, match="not understood"):
@@ -187,7 +188,7 @@ def test_states_of_cobalt() -> None:
 
 
 def test_cobalt_is_told_from_pbs_although_both_have_a_qsub() -> None:
-    here = Site(False, runtime="singularity", schedulers=("pbs", "cobalt"))
+    here = Site(("pbs", "cobalt"), runtime="singularity")
     made = plan.solve(replace(POLARIS.spec, host_mpi=False), here, ImageInfo(POLARIS.spec.image))
     assert made.scheduler == "cobalt"
 
@@ -219,7 +220,7 @@ def test_watch_asks_every_scheduler(
     stand_in(tmp_path, "qstat", f"echo '{answers[scheduler]}'")
     stand_in(tmp_path, "qdel", f'printf "%s\\n" "$@" > {tmp_path}/qdel.args')
     module = SCHEDULERS[scheduler]
-    assert module.submit(paths, "name", tmp_path / "log") == id
+    assert module.submit(paths, tmp_path / "log") == id
     assert (tmp_path / "qsub.args").read_text() == f"{paths.script}\n"
     job = Job(id, "name", scheduler, str(tmp_path / "log"), 1.0)
     assert status(paths, job).state == JobState.RUNNING
@@ -255,7 +256,7 @@ def test_a_job_within_an_allocation_is_a_process(
     monkeypatch.setenv("SLURM_JOB_ID", "42")
     paths = JobPaths(tmp_path)
     paths.script.write_text("sleep 30\n")
-    id = allocation.submit(paths, "name", tmp_path / "log")
+    id = allocation.submit(paths, tmp_path / "log")
     assert id.startswith("42.local-")
     job = Job(id, "name", "allocation", str(tmp_path / "log"), 1.0)
     assert status(paths, job).state == JobState.RUNNING

@@ -14,13 +14,13 @@ import pytest
 from runners import plan
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
-from runners.schedulers import slurm
+from runners.schedulers import slurm_options
 from runners.script import render
 from runners.script.runtimes import apptainer
 
 from . import scripts
 
-SITE = Site(True, ("none", "pmix"), "apptainer")
+SITE = Site(("slurm",), ("none", "pmix"), "apptainer")
 IMAGE = ImageInfo(Path("/images/a.sif"), {"horovod.controllers": "gloo", "recipes": "torch_mnist"})
 SPEC = JobSpec(
     name="torch_mnist",
@@ -67,7 +67,7 @@ def test_rendering_twice_gives_the_same() -> None:
     ],
 )
 def test_directives_are_quoted(option: str, line: str) -> None:
-    assert slurm.directive(option) == line
+    assert slurm_options.directive(option) == line
 
 
 @pytest.mark.parametrize(

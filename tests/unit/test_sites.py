@@ -122,7 +122,7 @@ def test_folders_of_a_whole_site_stand_between(tmp_path: Path) -> None:
         ("[rules.require.account]\npattern = '('\n", "must be a regular expression"),
         ("[rules.max_time]\nq = 'long'\n", "rules.max_time must be a table of Slurm's time limits"),
         ("[rules]\ngpu_request = 'gpus'\n", "'gpus' is not one of gres, gpus-per-node"),
-        ("scheduler = 'sge'\n", "'sge' is not one of slurm, pbs, cobalt, local"),
+        ("scheduler = 'sge'\n", "'sge' is not one of slurm, cobalt, pbs, local"),
         ("runtimes = ['docker']\n", "'docker' is not one of apptainer"),
         ("runtimes = 'apptainer'\n", "runtimes must be a list of strings"),
         ("[nodes]\na = 1\n", "nodes.a must be a table"),

@@ -30,19 +30,17 @@ KINDS = (
     Partition("many", 2, 256, 8192, (), (), "30:00"),
 )
 SLURM = Site(
-    has_slurm=True, runtimes=("apptainer",), cluster_name="kit", partitions=(*KINDS[:3], KINDS[4])
+    ("slurm",), runtimes=("apptainer",), cluster_name="kit", partitions=(*KINDS[:3], KINDS[4])
 )
 MACHINES = {
     "slurm": profile_facts.Machine(
         SLURM, {"SelectType": "select/cons_tres"}, "login1", "/s", KINDS
     ),
     "linear": profile_facts.Machine(SLURM, {"SelectType": "select/linear"}, "login1", ""),
-    "silent slurm": profile_facts.Machine(Site(has_slurm=True), {}, "login1", ""),
-    "pbs": profile_facts.Machine(
-        Site(has_slurm=False, schedulers=("pbs",)), {}, "Login1.Site", "/s"
-    ),
+    "silent slurm": profile_facts.Machine(Site(("slurm",)), {}, "login1", ""),
+    "pbs": profile_facts.Machine(Site(("pbs",)), {}, "Login1.Site", "/s"),
     "slingshot": profile_facts.Machine(SLURM, {}, "login1", "", KINDS, ("slingshot",)),
-    "nothing": profile_facts.Machine(Site(has_slurm=False), {}, "laptop", "/home/ada/.cache"),
+    "nothing": profile_facts.Machine(Site(()), {}, "laptop", "/home/ada/.cache"),
 }
 
 
@@ -83,7 +81,7 @@ def test_what_is_in_it(tmp_path: Path) -> None:
 
 def test_without_a_default_partition_one_is_required() -> None:
     partition = Partition("a", 1, 8, 1, (), (), "infinite")
-    machine = profile_facts.Machine(Site(has_slurm=True, partitions=(partition,)), {}, "h", "")
+    machine = profile_facts.Machine(Site(("slurm",), partitions=(partition,)), {}, "h", "")
     required = [fact.path for fact in profile_facts.facts(machine) if fact.path[0] == "rules"]
     assert ("rules", "require", "partition", "remedy") in required
 

@@ -31,7 +31,7 @@ from runners.script import render
 FACTS = {"horovod.controllers": "gloo", "recipes": "torch_mnist"}
 FILE = ImageInfo(Path("/i/a.sif"), FACTS, size=10**9, offset=49152, filesystem="nfs4")
 FOLDER = ImageInfo(Path("/i/tree"), FACTS)
-SITE = Site(True, ("none", "pmix"), "apptainer")
+SITE = Site(("slurm",), ("none", "pmix"), "apptainer")
 UNPACKS = replace(SITE, unpacks="this apptainer has neither a setuid part nor squashfuse")
 SMALL = replace(SITE, partitions=(Partition("p", nodes=500, default=True, disk_mb=100),))
 NOBODY = 65534

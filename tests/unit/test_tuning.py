@@ -20,7 +20,7 @@ from runners.settings import config
 from .scripts import OURS
 
 SPEC = JobSpec("t", Path("/i/a.sif"), Trainer("t", None, Path("/t/t.py")), Resources(), Path("/r"))
-SLURM = Site(True, ("none", "pmix"), "apptainer")
+SLURM = Site(("slurm",), ("none", "pmix"), "apptainer")
 
 
 def planned(asked: Tuning, site: Site = SLURM, **spec: object) -> Plan:

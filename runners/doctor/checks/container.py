@@ -23,7 +23,7 @@ def absent(site: Site) -> list[Finding]:
     if site.runtimes:
         says = ", ".join(site.runtimes)
         return [Finding(SUBJECT, "runtime", OK, says, "what it can do is seen in a job: --job")]
-    if site.schedulers and site.schedulers != ("local",):
+    if site.schedulers:
         says = "none on this machine; the nodes have to have one"
         return [Finding(SUBJECT, "runtime", WARNING, says, evidence, LOAD)]
     says = "none on this machine, and no scheduler that leads to others: nothing can run"

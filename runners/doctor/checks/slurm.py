@@ -12,7 +12,7 @@ SUBJECT = "scheduler"
 
 def absent(site: Site) -> list[Finding]:
     """Return the finding of a machine without Slurm."""
-    if site.schedulers and site.schedulers != ("local",):
+    if site.schedulers:
         return [Finding(SUBJECT, "scheduler", OK, ", ".join(site.schedulers), "its commands")]
     says = "no Slurm here: jobs run on this machine"
     return [Finding(SUBJECT, "scheduler", OK, says, "sbatch is not on the PATH")]

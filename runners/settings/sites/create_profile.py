@@ -46,7 +46,7 @@ def profile(name: str | None, force: bool) -> tuple[Path, tuple[str, ...]]:
 def ask() -> profile_facts.Machine:
     """Return what this machine tells; what hangs or cannot be read is in the site's problems."""
     found = probe.probe()
-    settings, kinds = _slurm(found) if found.has_slurm else ({}, ())
+    settings, kinds = _slurm(found) if "slurm" in found.schedulers else ({}, ())
     fabrics = interfaces.fabrics(interfaces.interfaces(), interfaces.ports())
     scratch = _anyones(places.scratch())
     return profile_facts.Machine(found, settings, socket.gethostname(), scratch, kinds, fabrics)

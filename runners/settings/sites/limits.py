@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...core import gpus
 from ...core.model import JobSpec, Refusal, Resources
 from ...core.site_profile import NodeKind, Profile
-from ...schedulers import time_limits
+from ...schedulers import SCHEDULERS, time_limits
 from . import node_kinds
 
 
@@ -64,7 +64,7 @@ def _gpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
     evidence = because(profile, f"nodes.{kinds[0].name}.gpus")
     named = f"{asked[0]}:" if asked[0] else ""
     whole = tuple(request(profile, f"{named}{count}") for count in counts if count)
-    if asked[1] > counts[-1] and not _slurm_knows(profile):
+    if asked[1] > counts[-1] and not _scheduler_knows(profile):
         what = f"{asked[1]} GPUs on each node, and {_name(kinds)} have {_or(counts)}"
         yield Refusal(what, evidence, whole)
     elif _whole(spec, profile) and asked[1] not in counts:
@@ -73,9 +73,10 @@ def _gpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
         yield Refusal(f"{what}, not {asked[1]}", because(profile, "rules.whole_nodes"), remedies)
 
 
-def _slurm_knows(profile: Profile) -> bool:
-    """Slurm says itself what its nodes have, and the solver asks it."""
-    return profile.scheduler == "slurm"
+def _scheduler_knows(profile: Profile) -> bool:
+    """Whether the scheduler says itself what its nodes have; the solver asks it."""
+    there = SCHEDULERS.get(profile.scheduler)
+    return there is not None and there.CAPABILITIES.tells_nodes
 
 
 def _whole(spec: JobSpec, profile: Profile) -> bool:
@@ -86,7 +87,7 @@ def _whole(spec: JobSpec, profile: Profile) -> bool:
 def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Iterator[Refusal]:
     asked, most = spec.resources, max((kind.cpus for kind in kinds), default=0)
     tasks, each = -(-asked.tasks // asked.nodes), asked.cpus_per_task or 1
-    if not most or tasks * each <= most or asked.overcommit or _slurm_knows(profile):
+    if not most or tasks * each <= most or asked.overcommit or _scheduler_knows(profile):
         return
     what = f"{tasks} ranks on a node with {each} CPUs each, and {_name(kinds)} have {most} CPUs"
     fitting = most // tasks

@@ -12,8 +12,7 @@ from typing import Callable, TypeVar
 from ...core import architecture, shell
 from ...core.model import Partition, Site
 from ...injob.rank.gpu import driver_version
-from ...schedulers import slurm_facts
-from ...schedulers.names import COMMANDS
+from ...schedulers import SCHEDULERS, slurm_facts
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
 RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc")
@@ -33,15 +32,18 @@ def probe() -> Site:
     """
     env = os.environ
     runtimes = tuple(name for name in RUNTIMES if shutil.which(name))
-    slurm = shutil.which("sbatch") is not None
+    schedulers = tuple(
+        name
+        for name, each in SCHEDULERS.items()
+        if each.CAPABILITIES.queue and shutil.which(each.CAPABILITIES.command)
+    )
     problems: list[str] = []
-    types, settings, partitions = _slurm(problems) if slurm else ((), {}, ())
+    types, settings, partitions = _slurm(problems) if "slurm" in schedulers else ((), {}, ())
     return Site(
-        has_slurm=slurm,
+        schedulers,
         mpi_types=types,
         runtime=next(iter(runtimes), None),
         runtimes=runtimes,
-        schedulers=tuple(name for name, command in COMMANDS.items() if shutil.which(command)),
         driver=driver_version(),
         glibc=_glibc(),
         architecture=architecture.architecture(),

@@ -34,12 +34,12 @@ def facts(machine: Machine) -> list[Fact]:
 
 def base(machine: Machine) -> str:
     """Return the profile to build upon, "" for none."""
-    return "slurm" if machine.site.has_slurm else ""
+    return "slurm" if "slurm" in machine.site.schedulers else ""
 
 
 def _about(machine: Machine) -> Iterator[Fact]:
     site, host = machine.site, machine.host
-    if not site.has_slurm:
+    if "slurm" not in site.schedulers:
         name = next(iter(site.schedulers), "local")
         yield Fact(("scheduler",), name, f"the commands on {host}")
     if site.runtimes:

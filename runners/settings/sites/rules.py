@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from ...core.model import JobSpec, Refusal
 from ...core.site_profile import Profile, Requirement
-from ...schedulers.names import HERE
+from ...schedulers import SCHEDULERS
 from . import limits, node_kinds
 
 # What runs without being submitted is none of the site's scheduler's business.
@@ -24,7 +24,8 @@ def check(
 
     `env` fills in the $NAMEs in the site's folders; `architecture` is the image's, in Go's words.
     """
-    if spec.scheduler in HERE:
+    asked = SCHEDULERS.get(spec.scheduler)
+    if asked and not asked.CAPABILITIES.queue:
         return (), ()
     refusals = [*_required(spec, profile), *_forbidden(spec, profile)]
     refusals += [*_folders(spec, profile, cwd, env), *limits.refusals(spec, profile)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...core.errors import UsageError, nearest
+from ...schedulers import SCHEDULERS, capabilities
 from ..config import check_table
 from ..request import TIME
 from ..table import SETTINGS
@@ -68,7 +69,7 @@ KEYS: dict[str, Any] = {
 }
 # Dotted keys whose values are one of a few words; "[]" stands for each of a list.
 CHOICES = {
-    "scheduler": ("slurm", "pbs", "cobalt", "local"),
+    "scheduler": tuple(name for name in SCHEDULERS if not capabilities(name).within_job),
     "runtimes": ("apptainer", "singularity", "shifter", "podman-hpc", "none"),
     "rules.gpu_request": ("gres", "gpus-per-node"),
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 import time
 from dataclasses import replace
@@ -12,13 +10,11 @@ from typing import Callable
 from ...core import shell
 from ...core.errors import Refused
 from ...core.job_record import Job, JobState
-from ...schedulers import sbatch_errors, slurm
+from ...schedulers.protocol import Interactive
 from .. import launch
 from ..launch import Draft
 from . import session
 
-# salloc's own words, the same from 22.05 to 26.05: "salloc: Pending job allocation 42".
-NUMBER = re.compile(r"^salloc: (Pending|Granted) job allocation (\d+)$")
 SECONDS_BETWEEN_QUESTIONS = 10.0
 INTERRUPTED = 130
 SCRIPT = 2  # words of the command line that are salloc's command
@@ -27,9 +23,9 @@ SCRIPT = 2  # words of the command line that are salloc's command
 class Allocation:
     """One allocation: waits for it, tells of it, gives the terminal to its script."""
 
-    def __init__(self, draft: Draft, tell: Callable[[Job, bool], None]) -> None:
+    def __init__(self, draft: Draft, queue: Interactive, tell: Callable[[Job, bool], None]) -> None:
         """`tell` is called now and then while the job waits, and when it has its nodes (True)."""
-        self.draft, self.tell = draft, tell
+        self.draft, self.queue, self.tell = draft, queue, tell
         self.job: Job | None = None
         self.granted, self.asked = False, 0.0
         self.said: list[str] = []
@@ -38,32 +34,32 @@ class Allocation:
         """Write the run's folder, wait, run the script; return its exit code.
 
         When the wait ended without nodes, by Ctrl-C or `runner cancel`, it is INTERRUPTED. Raises
-        Refused with salloc's words when there is no job, and removes the folder.
+        Refused with the scheduler's words when there is no job, and removes the folder.
         """
         launch.check(self.draft.plan)
         with launch.claimed(self.draft.paths.root):
             launch.write(self.draft)
         argv = session.allocation(self.draft.plan, self.draft.paths)
         try:
-            code = shell.attend(argv, SCRIPT, slurm.scrubbed(os.environ), self._heard, self._tick)
+            code = shell.attend(argv, SCRIPT, self.queue.environment(), self._heard, self._tick)
         finally:
             if self.job is None:
                 shutil.rmtree(self.draft.paths.root)
         if self.job is None:
             said = "\n".join(self.said)
-            raise Refused("Slurm refused the allocation", said, sbatch_errors.look(said))
+            raise Refused("Slurm refused the allocation", said, self.queue.advice(said))
         if self.granted:
             return code
         replace(self.job, state=JobState.CANCELLED.name).save(self.draft.paths)
         return INTERRUPTED
 
     def _heard(self, line: str) -> None:
-        """Take note of what salloc says: the number, and that the job has its nodes."""
-        found = NUMBER.match(line)
+        """Take note of what the scheduler says: the number, and that the job has its nodes."""
+        found = self.queue.heard(line)
         self.said.append(line)
         if found and self.job is None:
-            self.job = launch.record(self.draft, found.group(2))
-        if self.job and found and found.group(1) == "Granted":
+            self.job = launch.record(self.draft, found[0])
+        if self.job and found and found[1]:
             self.granted = True
             self.tell(self.job, True)
 

@@ -9,8 +9,8 @@ from ...core.job_record import JobPaths
 from ...core.model import BindMount, Plan, Trainer
 from ...core.tokens import Expanded
 from ...injob.folders import SERVE
-from ...schedulers import slurm
-from ...script import launchers, render, runtimes
+from ...schedulers import SCHEDULERS
+from ...script import render, runtimes
 from ...settings import config
 
 # A session that was forgotten holds its nodes no longer than this, unless one asks for more.
@@ -78,15 +78,13 @@ def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towa
 def interactive(plan: Plan, paths: JobPaths, cwd: str, command: list[str], pty: bool) -> str:
     """Return the script of an allocation in which one command runs, on its first node."""
     inside = ["bash", str(paths.enter), *command]
-    alone = launchers.step(1, pty) if plan.scheduler in ("slurm", "allocation") else []
+    steps = SCHEDULERS[plan.scheduler].STEPS
+    alone = steps.within(1, pty) if steps else []
     line, again = tokens.join([*alone, *inside]), tokens.join(allocation(plan, paths))
     return render.session(plan, paths, cwd, line, again)
 
 
 def allocation(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the command that waits for nodes, where that is possible, and runs the script."""
-    script_itself = ["bash", str(paths.script)]
-    if plan.scheduler != "slurm":
-        return script_itself
-    options = [f"--job-name={plan.spec.name}", *slurm.resource_options(plan.spec.resources)]
-    return ["salloc", *options, *plan.spec.sbatch_args, *script_itself]
+    interactive = SCHEDULERS[plan.scheduler].INTERACTIVE
+    return [*(interactive.argv(plan) if interactive else ()), "bash", str(paths.script)]
