@@ -54,8 +54,7 @@ def _run(draft: Draft) -> int:
         return terminal.hand_over(["bash", str(draft.paths.script)])
     if scheduler.INTERACTIVE is None:
         raise Refused(
-            f"{scheduler.CAPABILITIES.title} has no allocation that one can wait for at a terminal, "
-            "known here",
+            f"{scheduler.CAPABILITIES.title}: runner cannot wait for nodes at a terminal",
             "qsub -I gives a shell on a node",
             "runner shell --scheduler local, there",
         )
