@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import apptainer, derived_definition, digest, pip, pip_config
+from . import apptainer, derived_definition, digest, import_added, pip, pip_config
 from .apptainer import Apptainer
-from .derived_definition import STAGE, Base, Inside
+from .derived_definition import STAGE, Addition, Base, Inside
 from .errors import Refused, RunnerError, SystemFault, UsageError
 
 FIND = """\
@@ -102,8 +102,7 @@ class Request:
             runtime.run([*container, *fetch, f"{STAGE}/pins.txt"], log)
         except RunnerError as error:
             raise self._explained(error, log) from error
-        known = {item.sha256 for item in found}
-        self._fill(stage, folder / "wheels", known)
+        self._fill(stage, folder / "wheels", found)
 
     def _settings(self, folder: Path) -> dict[str, str]:
         machine = {} if self.source.wheelhouse else pip_config.parse(pip.run(["config", "list"]))
@@ -139,7 +138,7 @@ class Request:
 
     def _resolve(
         self, runtime: Apptainer, container: Sequence[str], folder: Path, log: Path
-    ) -> list[derived_definition.Addition]:
+    ) -> list[Addition]:
         ask = ["install", "--dry-run", "--report", f"{STAGE}/report.json"]
         keep = ["--constraint", f"{STAGE}/constraints.txt"]
         wanted = ["--requirement", f"{FOLDER}/{self.requirements.name}"]
@@ -173,8 +172,10 @@ class Request:
             return error
         return SystemFault(MISSING.format(pin=missing, place=self.source.place, evidence=evidence))
 
-    def _fill(self, stage: Path, wheels: Path, known: set[str]) -> None:
+    def _fill(self, stage: Path, wheels: Path, added: Sequence[Addition]) -> None:
         """What the build finds: wheels, their lock, and the part of it known to an index."""
+        known = {item.sha256 for item in added}
+        asked = [item.name for item in added if item.requested]
         shutil.move(str(wheels), stage / "wheels")
         sums = [(path.name, digest.sha256(path)) for path in (stage / "wheels").glob("*.whl")]
         (stage / "requirements.txt").write_text(derived_definition.lock(sums))
@@ -182,6 +183,8 @@ class Request:
             derived_definition.lock(pair for pair in sums if pair[1] in known)
         )
         (stage / "list.py").write_text(derived_definition.COMPILE)
+        (stage / "requested.txt").write_text("\n".join(asked))
+        shutil.copyfile(import_added.__file__, stage / "import_added.py")
 
 
 def mount(source: Path, target: str, *options: str) -> str:

@@ -42,6 +42,10 @@ INSTALL = """\
         -r {stage}/requirements.txt
     {python} -s {stage}/list.py | {python} -m compileall -q -i - \\
         --invalidation-mode unchecked-hash || [ $? -eq 1 ]  # 1: some cannot be compiled
+    home=$(mktemp -d)
+    HOME=$home XDG_CACHE_HOME=$home \\
+        {python} -s -B {stage}/import_added.py {stage}/requested.txt 2>&1
+    rm -rf "$home"
 """
 # An image of ours tells what is in it; that is told anew. `added.lock` adds the new hashes.
 RENEW = """\
@@ -133,6 +137,7 @@ class Addition:
     version: str
     sha256: str = ""
     url: str = ""
+    requested: bool = False  # by the user, and not by another package
 
 
 def additions(report: str) -> list[Addition]:
@@ -149,6 +154,7 @@ def _addition(item: Mapping[str, Mapping[str, object]]) -> Addition:
         version=str(item["metadata"]["version"]),
         sha256=hashes.get("sha256", "") if isinstance(hashes, dict) else "",
         url=str(source["url"]) if item.get("is_direct") else "",
+        requested=bool(item.get("requested")),
     )
 
 

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from containers import added_packages, definition, derived_definition, pip, pip_config
+from containers import (
+    added_packages,
+    definition,
+    derived_definition,
+    import_added,
+    pip,
+    pip_config,
+)
 from containers.derived_definition import Addition, Base
 from containers.errors import UsageError
 
@@ -159,3 +169,62 @@ def test_a_mount_takes_any_name() -> None:
     assert added_packages.mount(Path('/a,"b'), "/mnt", "ro") == (
         '"type=bind","source=/a,""b","destination=/mnt","ro"'
     )
+
+
+def package(folder: Path, name: str, text: str, *beside: str) -> None:
+    """An installed package with a module of its name and others."""
+    info = folder / f"{name}-1.dist-info"
+    info.mkdir(parents=True)
+    files = [f"{name}/__init__.py", *beside]
+    for file in files:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+
+
+def imported(folder: Path, name: str) -> tuple[int, str]:
+    (folder / "names").write_text(name)
+    command = [sys.executable, import_added.__file__, str(folder / "names")]
+    environ = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("pass", 0, "importing alpha_one\n"),
+        (
+            "raise RuntimeError('operator a::nms does not exist')",
+            1,
+            "RuntimeError: operator a",
+        ),
+        ("raise SystemExit(3)", 1, "alpha_one cannot be imported in the image: SystemExit: 3"),
+        ("raise OSError('libcuda.so.1: cannot open')", 0, "warning: without a GPU alpha_one"),
+    ],
+)
+def test_an_added_package_is_imported_before_the_image_is_packed(
+    text: str, code: int, message: str, tmp_path: Path
+) -> None:
+    package(tmp_path, "alpha_one", text, "tests/__init__.py")
+    found, said = imported(tmp_path, "alpha_one")
+    assert (found, message in said) == (code, True), said
+    assert "importing tests" not in said
+
+
+def test_modules_of_other_names_are_imported_but_no_leftovers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package(tmp_path, "scikit", "", "sklearn/__init__.py", "tests/__init__.py", "_x.py", "y.py")
+    (tmp_path / "scikit-1.dist-info" / "RECORD").write_text(
+        "sklearn/__init__.py,,\ntests/__init__.py,,\n_x.py,,\ny.py,,\nsklearn/deep/a.py,,\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert import_added.modules("scikit") == {"sklearn", "y"}
+
+
+def test_only_what_the_user_asked_for_is_imported() -> None:
+    item = {"metadata": {"name": "a", "version": "1"}, "download_info": {"url": "u"}}
+    text = json.dumps({"install": [{**item, "requested": True}, item]})
+    assert [one.requested for one in derived_definition.additions(text)] == [True, False]

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,12 @@ import pytest
 
 from containers import (
     apptainer_builds,
+    atomic,
     build_record,
     catalogue,
     keys,
     plan,
+    progress,
     prune,
     step,
     toolbox,
@@ -229,6 +232,44 @@ def test_root_goes_on_in_the_toolbox() -> None:
     assert command[2:4] == ["tests.cluster", "toolbox"]
     assert "/cache/builds:/var/cache/horovod-runner/builds:rw" in command
     assert command[-4:] == ["runners", "build", "cpu", "--base=debian"]
+
+
+def test_what_root_builds_from_is_shown_in_the_toolbox(tmp_path: Path) -> None:
+    inputs = toolbox.Inputs({"RUNNER_CACHE": str(tmp_path)})
+    (tmp_path / "project").mkdir()
+    wanted = tmp_path / "project" / "a b.txt"
+    assert inputs.inside(wanted) == toolbox.INPUTS / "0" / "a b.txt"
+    assert inputs.inside(tmp_path / "project" / "my.def") == toolbox.INPUTS / "0" / "my.def"
+    shared = tmp_path / "cluster" / "scratch" / "ada" / "images" / "x.sif"
+    assert inputs.inside(shared) == Path("/scratch/ada/images/x.sif")
+    assert inputs.options() == ["--bind", f"{tmp_path}/project:{toolbox.INPUTS}/0"]
+    with pytest.raises(UsageError, match="':' in its name"):
+        inputs.inside(tmp_path / "a:b" / "c")
+
+
+def test_a_download_shows_how_much_of_it_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "wheels" / "cpu"
+    with atomic.new_folder(folder) as part:
+        (part / "a.whl").write_bytes(b"a" * 3_000_000)
+        (tmp_path / "wheels" / f"{part.name}-pip").mkdir()
+        (tmp_path / "wheels" / f"{part.name}-pip" / "a.whl").write_bytes(b"a" * 3_000_000)
+        (tmp_path / "wheels" / f"{part.name}-pip" / "b.whl").write_bytes(b"b" * 1_000_000)
+        assert progress.fetched(folder) == "4 MB fetched"
+
+
+def stopped(context: AbstractContextManager[Path]) -> None:
+    with context as part:
+        (part / "half").mkdir(parents=True)
+        raise KeyError
+
+
+def test_a_file_or_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    atomic.write_text(path, "whole")
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    with pytest.raises(KeyError):
+        stopped(atomic.new_folder(tmp_path / "folder"))
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
 def test_results_that_no_build_used_for_a_month_are_removed(tmp_path: Path) -> None:

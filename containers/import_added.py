@@ -1,0 +1,69 @@
+"""Import each added package: python3 import_added.py NAMES
+
+Run in the container while it is built, before the minutes of packing and testing. NAMES is a file
+with the names of the packages that the user asked for. Standard library of Python 3.8.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import re
+import sys
+import traceback
+from pathlib import Path
+
+# Without a GPU some packages cannot be imported, which is no fault of the image's.
+DRIVER = re.compile("libcuda|libnvidia|(nvidia|cuda) driver|no cuda", re.IGNORECASE)
+# What some packages leave at the top of site-packages besides themselves.
+BESIDE = frozenset({"setup", "test", "tests", "examples", "docs", "benchmarks"})
+FRAMES = 3  # of a traceback, the innermost
+
+
+def modules(name: str) -> set[str]:
+    """The modules of a package to import: of its own name where there is one, else all."""
+    found = set()
+    for file in importlib.metadata.files(name) or ():
+        first = file.parts[0].partition(".")[0]
+        single = len(file.parts) == 1 and file.suffix in (".py", ".so")
+        if (single or file.parts[1:] == ("__init__.py",)) and first.isidentifier():
+            found.add(first)
+    same = {one for one in found if _plain(one) == _plain(name)}
+    return same or {one for one in found - BESIDE if not one.startswith("_")}
+
+
+def _plain(name: str) -> str:
+    return re.sub("[-_.]+", "-", name).lower()
+
+
+def fault(module: str) -> BaseException | None:
+    """What importing a module raises, its traceback printed."""
+    print(f"importing {module}", flush=True)
+    try:
+        importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        traceback.print_exc(limit=-FRAMES)
+        return error
+    return None
+
+
+def main(names: Path) -> int:
+    """Import all; 1 at the first that cannot be."""
+    for name in names.read_text(encoding="utf-8").split():
+        for module in sorted(modules(name)):
+            error = fault(module)
+            if error is None:
+                continue
+            said = f"{name} cannot be imported in the image: {type(error).__name__}: {error}"
+            if not DRIVER.search(str(error)):
+                print(f"ERROR: {said}\nAsk for a version that fits the packages of the image.")
+                return 1
+            print(f"warning: without a GPU {said}")
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(Path(sys.argv[1]))
+    sys.stdout.flush()
+    os._exit(code)  # threads of what was imported may never end
