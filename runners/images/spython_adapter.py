@@ -26,19 +26,36 @@ def labels(path: Path) -> dict[str, str]:
     return dict(answer["attributes"].get("labels") or {})
 
 
-def definition(path: Path) -> str:
-    """Return the definition that spython's parser makes of a Dockerfile.
+def recipe() -> Any:
+    """An empty Recipe of spython, to be filled with what one stage of a Dockerfile says."""
+    from spython.main.parse.recipe import Recipe
 
-    It reads line by line and knows no quotes, no continued lines, no ARG and no USER (0.3.14):
-    give it one instruction a line, of single words (see convert.py). Raises SystemFault.
+    return Recipe()
+
+
+def sections(recipe: Any, indent: str) -> list[list[str]]:
+    """The sections of a definition that spython writes of a recipe, headings first.
+
+    NOTE: its section writers, not SingularityWriter.convert (0.3.14), which drops empty lines, as
+    in a heredoc, joins ENTRYPOINT and CMD, and always writes a script.
     """
-    from spython.logger import bot
-    from spython.main.parse.parsers import get_parser
-    from spython.main.parse.writers import get_writer
+    from spython.main.parse.writers import singularity as writer
 
-    bot.level = -5  # its warnings are about files beside it, which are ours
-    try:
-        recipe = get_parser("docker")(str(path)).recipe
-        return str(get_writer("singularity")(recipe).convert())
-    except SystemExit as stop:  # spython ends the program where it cannot go on
-        raise SystemFault(f"spython cannot read {path}") from stop
+    found = [writer.create_keyval_section(recipe.files, "files", None)] if recipe.files else []
+    for stage, pairs in recipe.layer_files.items():
+        found.append(writer.create_keyval_section(pairs, "files", stage))
+    if recipe.labels:
+        found.append(writer.create_keyval_section(recipe.labels, "labels", None))
+    if recipe.install:
+        found.append(writer.finish_section(_not_user(recipe.install), "post"))
+    if recipe.environ:
+        found.append(writer.create_env_section(recipe.environ, "environment"))
+    if recipe.entrypoint:
+        script = [*([f"cd {recipe.workdir}"] if recipe.workdir else []), recipe.entrypoint]
+        found += [writer.finish_section(script, name) for name in ("runscript", "startscript")]
+    return [[lines[0], *(f"{indent}{line.lstrip(' ')}" for line in lines[1:])] for lines in found]
+
+
+def _not_user(lines: list[str]) -> list[str]:
+    """spython takes a line that begins with USER, such as USERS=2, for Docker's instruction."""
+    return [f" {line}" for line in lines]

@@ -106,6 +106,8 @@ def part(tmp_path: Path, text: str) -> str:
     ("text", "made"),
     [
         ("RUN a \\\n  b", "%post\n    a \\\n  b"),
+        ("RUN USERS=2 a", "%post\n    USERS=2 a"),
+        ("RUN <<E\na\n\nb\nE", "a\n\nb\nE"),
         ("RUN a \\\n  label", "%post\n    a \\\n  label"),
         ('RUN ["a", "b c"]', "%post\n    a 'b c'"),
         ("RUN cd /x && make", "%post\n    (cd /x && make)"),

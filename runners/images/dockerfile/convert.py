@@ -1,7 +1,7 @@
-"""Turns a Dockerfile into a definition: what spython's parser gets right, and the rest.
+"""Turns a Dockerfile into a definition. What has no counterpart in Apptainer becomes a note.
 
-spython (0.3.14) splits lines at spaces, so every text goes through it as one private word, a
-token, and is put back into its answer. What has no counterpart in Apptainer becomes a note.
+Each stage fills a Recipe of spython, whose own parser (0.3.14) reads line by line and knows no
+quotes, no continued lines, no ARG and no USER.
 """
 
 from __future__ import annotations
@@ -101,17 +101,16 @@ class Converter(Files):
             here.variables[name] = VARIABLE.sub(
                 lambda match: here.variables.get(match[1] or match[2], match[0]), text
             )
-            quoted = self.token(f'"{text}"')
-            here.lines.append(f"ENV {name}={quoted}")
+            here.recipe.environ.append(f'{name}="{text}"')
+            self.post(f'export {name}="{text}"')
 
     def _label(self, item: Instruction) -> None:
         for name, value in pairs(item.flat):
             text = " ".join(self.static(item, value).split())
-            self.stage.lines.append(f"LABEL {self.token(f'{name} {text}')}")
+            self.stage.recipe.labels.append([name, text])
 
     def _maintainer(self, item: Instruction) -> None:
-        text = f"org.opencontainers.image.authors {item.flat}"
-        self.stage.lines.append(f"LABEL {self.token(text)}")
+        self.stage.recipe.labels.append(["org.opencontainers.image.authors", item.flat])
 
     def _shell(self, item: Instruction) -> None:
         self.stage.shell = tuple(item.command())
@@ -138,7 +137,9 @@ class Converter(Files):
     def _workdir(self, item: Instruction) -> None:
         here = self.stage
         here.folder = str(PurePosixPath(here.folder) / self.static(item, shell(item.flat)))
-        here.lines.append(f"WORKDIR {self.token(shlex.quote(here.folder))}")
+        here.recipe.workdir = shlex.quote(here.folder)
+        self.post(f"mkdir -p {here.recipe.workdir}")
+        self.post(f"cd {here.recipe.workdir}")
 
     def _entrypoint(self, item: Instruction) -> None:
         self.stage.entrypoint = item.command()
@@ -163,7 +164,7 @@ def _with_bodies(item: Instruction) -> str:
 def convert(path: Path, text: str) -> tuple[str, list[Note]]:
     """Return the definition of a Dockerfile, and what is missing in it.
 
-    Raises UsageError when it is no Dockerfile, SystemFault when spython fails.
+    Raises UsageError when it is no Dockerfile.
     """
     converter = Converter(path.absolute().parent)
     for item in parse(text, path.name):

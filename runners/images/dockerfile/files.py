@@ -122,9 +122,9 @@ class Files(Reader):
         return joined.rstrip("/") + "/" if path.endswith("/") or path == "." else joined
 
     def _file(self, source: str, target: str, layer: str = "") -> None:
-        origin = f"--from={layer} " if layer else ""
-        both = [self.token(f'"{path}"' if " " in path else path) for path in (source, target)]
-        self.stage.lines.append(f"COPY {origin}{' '.join(both)}")
+        recipe = self.stage.recipe
+        pairs = recipe.layer_files.setdefault(layer, []) if layer else recipe.files
+        pairs.append([f'"{path}"' if " " in path else path for path in (source, target)])
 
 
 def fetched(source: str) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ...core import architecture
+from .. import spython_adapter
 from .parse import SHELL, Instruction
 
 VARIABLE = re.compile(r"(?<!\\)\$(?:\{(\w+)\}|(\w+))")
@@ -33,7 +36,7 @@ class Stage:
 
     name: str
     base: str
-    lines: list[str] = field(default_factory=list)  # for spython
+    recipe: Any = field(default_factory=spython_adapter.recipe)
     arguments: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     folder: str = "/"
@@ -48,7 +51,7 @@ class Stage:
         return replace(
             self,
             name=name,
-            lines=list(self.lines),
+            recipe=deepcopy(self.recipe),
             arguments=dict(self.arguments),
             variables=dict(self.variables),
             uses=set(self.uses),
@@ -56,14 +59,13 @@ class Stage:
 
 
 class Reader:
-    """Stages, notes, and the texts that spython is shown as tokens."""
+    """Stages and notes."""
 
     def __init__(self, context: Path) -> None:
         self.context = context
         self.notes: list[Note] = []
         self.stages: list[Stage] = []
         self.outside: list[Stage] = []  # images that only files are taken from
-        self.values: list[str] = []
 
     @property
     def stage(self) -> Stage:
@@ -87,14 +89,9 @@ class Reader:
             new = {name for stage in every if stage.name in new for name in stage.uses} - names
         return [stage for stage in every if stage.name in names]
 
-    def token(self, value: str) -> str:
-        """A word that stands for a text."""
-        self.values.append(value)
-        return f"\ue000{len(self.values) - 1}\ue001"
-
     def post(self, text: str) -> None:
         """Add to what the stage runs."""
-        self.stage.lines.append(f"RUN {self.token(text)}")
+        self.stage.recipe.install.append(text)
 
     def note(self, item: Instruction, what: str, remedy: str) -> None:
         """Remember what was lost."""

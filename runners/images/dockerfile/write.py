@@ -1,76 +1,33 @@
-"""Lets spython write the definition, and puts the texts back into it."""
+"""The text of a definition: headers and arguments of ours, sections of spython's."""
 
 from __future__ import annotations
 
-import re
 import shlex
-import tempfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 from .. import spython_adapter
 from .parse import SHELL
 from .stage import Reader, Stage
 
-TOKEN = re.compile("\ue000(\\d+)\ue001")
-SETTING = re.compile(rf"\w+={TOKEN.pattern}")
+INDENT = "    "
 
 
 def write(reader: Reader) -> str:
-    """Return the definition of what was read. Raises SystemFault."""
+    """Return the definition of what was read."""
     stages, last = reader.needed(), reader.stage
-    script = runscript(last.entrypoint, last.command)
-    run = reader.token(script)
-    # spython would join the words of both; with "exec" and "$@" in it, it leaves a line alone.
-    entry = f'exec {run} "$@"'
-    last.lines.append(f"ENTRYPOINT {entry}")
-    text = _by_spython(stages, reader)
-    if not script:
-        text = text.partition("%runscript")[0]  # the base's own stays
-    return "\n".join(_finished(text.replace(entry, run), stages, reader.values)).strip() + "\n"
+    last.recipe.entrypoint = runscript(last.entrypoint, last.command)
+    blocks = [block for stage in stages for block in _blocks(stage, len(stages) > 1)]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _by_spython(stages: Sequence[Stage], reader: Reader) -> str:
-    lines: list[str] = []
-    for stage in stages:
-        lines += [f"FROM {reader.token(stage.base)} AS {stage.name}", *stage.lines]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "Dockerfile")
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return spython_adapter.definition(path)
-
-
-def _finished(text: str, stages: Sequence[Stage], values: Sequence[str]) -> Iterator[str]:
-    """The lines of a definition, with arguments after each header."""
-    left, section = iter(stages), ""
-    for line in filter(None, map(str.strip, text.splitlines())):
-        if line.startswith("Bootstrap:"):
-            section, stage = "", next(left)
-            yield from _header(stage, len(stages) > 1)
-        elif line.startswith("%"):
-            section = line[1:]
-            yield from ("", line)
-        elif section:
-            yield f"    {_with_texts(line, section, values)}"
-
-
-def _header(stage: Stage, named: bool) -> Iterator[str]:
-    yield ""
-    if stage.base == "scratch":
-        yield "Bootstrap: scratch"
-    else:
-        yield from ("Bootstrap: docker", f"From: {stage.base}")
-    if named:
-        yield f"Stage: {stage.name}"
+def _blocks(stage: Stage, named: bool) -> Iterator[list[str]]:
+    source = [f"From: {stage.base}"] if stage.base != "scratch" else []
+    bootstrap = "docker" if source else "scratch"
+    yield [f"Bootstrap: {bootstrap}", *source, *([f"Stage: {stage.name}"] if named else [])]
     if stage.arguments:
-        yield from ("", "%arguments")
-        yield from (f"    {name}={value}" for name, value in stage.arguments.items())
-
-
-def _with_texts(line: str, section: str, values: Sequence[str]) -> str:
-    text = TOKEN.sub(lambda match: values[int(match[1])], line)
-    # spython sets variables in %post without handing them on to programs.
-    return f"export {text}" if section == "post" and SETTING.fullmatch(line) else text
+        arguments = stage.arguments.items()
+        yield ["%arguments", *(f"{INDENT}{name}={value}" for name, value in arguments)]
+    yield from spython_adapter.sections(stage.recipe, INDENT)
 
 
 def runscript(entrypoint: list[str] | None, command: list[str] | None) -> str:
@@ -80,7 +37,7 @@ def runscript(entrypoint: list[str] | None, command: list[str] | None) -> str:
     """
     if entrypoint and tuple(entrypoint[:2]) == SHELL:
         return f"exec {shlex.join(entrypoint)}"
-    default = f"[ $# -gt 0 ] || set -- {shlex.join(command)}\n    " if command else ""
+    default = f"[ $# -gt 0 ] || set -- {shlex.join(command)}\n{INDENT}" if command else ""
     if entrypoint:
         return f'{default}exec {shlex.join(entrypoint)} "$@"'
     return f'{default}exec "$@"' if command else ""
