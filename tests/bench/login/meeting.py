@@ -1,9 +1,9 @@
-"""One rank of a job that only meets: python -m tests.bench.login.meeting (mpi | gloo) FOLDER.
+"""One rank of a job that only meets: python -m tests.bench.login.meeting KIND FOLDER.
 
-Prints one line of JSON: `began` and `ended` in seconds of one clock (the nodes are one machine)
-around MPI_Init, or around what Horovod's Gloo does with a rendezvous; on rank 0 of the latter also
-what the hub received. `mpi` is the nodes' own Open MPI over PMIx, without Horovod or Python
-packages.
+KIND is mpi (the nodes' own Open MPI over PMIx, without Horovod or Python packages), gloo (what
+Horovod's Gloo does with our rendezvous) or plain (the same with one key-value store on rank 0).
+Prints one line of JSON: `began` and `ended` in seconds of one clock (the nodes are one machine);
+rank 0 also says what its server received.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ import socket
 import struct
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from runners.injob.rank import task
 from runners.injob.rank.rendezvous.peer_address import SIZE
 from runners.injob.rank.rendezvous.session import Session, Setting
 from runners.injob.rank.task import Task
+
+from . import plain_store
+from .plain_store import PlainStore
 
 PATIENCE = 120.0  # seconds
 LAST_WORDS = 0.5  # seconds for the hub to let everybody go
@@ -57,27 +61,51 @@ def gloo(me: Task, folder: str) -> dict[str, Any]:
 
 
 def client(me: Task, session: Session) -> dict[str, Any]:
-    """Make Horovod's requests, for the three scopes of its world and the three of process set 0."""
+    """Make Horovod's requests."""
     began = time.time()
     address = session.join()["HOROVOD_GLOO_RENDEZVOUS_ADDR"]
-    url = Url(address, session.store.prefix)
-    for suffix in ("", "_process_set_hash_1"):
-        url.scope(f"global{suffix}", me.rank, me.size)
-        url.scope(f"local_{me.host}{suffix}", me.local_rank, me.local_size)
-        url.scope(f"cross_{me.local_rank}{suffix}", me.cross_rank, me.cross_size)
+    port = int(address.partition(":")[2].partition("/")[0])
+    url = Url("127.0.0.1", port, session.store.prefix)
+    url.worlds(me)
     ended = time.time()
     session.join()  # nobody leaves before all have read everything, as Gloo's barriers see to
     time.sleep(LAST_WORDS)
     return {"began": began, "ended": ended, "requests": url.requests}
 
 
+def plain(me: Task, folder: str) -> dict[str, Any]:
+    """Do the same with one store on rank 0; its numbers are rank 0's."""
+    store = PlainStore() if me.rank == 0 else None
+    if store is not None:
+        store.start()
+        store.publish(Path(folder), me.hosts[-1] if me.hosts else me.host)
+    began = time.time()
+    url = Url(*plain_store.find(Path(folder), PATIENCE))
+    url.worlds(me)
+    ended = time.time()
+    url.ask("PUT", f"ended/{me.rank}")
+    found: dict[str, Any] = {"began": began, "ended": ended, "requests": url.requests}
+    if store is not None:
+        while sum("/ended/" in path for path in store.values) < me.size:
+            time.sleep(0.05)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        found.update(frames=store.requests, cpu=used.ru_utime + used.ru_stime)
+    return found
+
+
 class Url:
     """Horovod's client for one server (0.28.1, http_store.cc and gloo/rendezvous/context.cc)."""
 
-    def __init__(self, address: str, prefix: str) -> None:
-        self.port = int(address.partition(":")[2].partition("/")[0])
-        self.prefix = prefix
+    def __init__(self, host: str, port: int, prefix: str) -> None:
+        self.host, self.port, self.prefix = host, port, prefix
         self.requests = 0
+
+    def worlds(self, me: Task) -> None:
+        """Ask for the three scopes of Horovod's world and the three of process set 0."""
+        for suffix in ("", "_process_set_hash_1"):
+            self.scope(f"global{suffix}", me.rank, me.size)
+            self.scope(f"local_{me.host}{suffix}", me.local_rank, me.local_size)
+            self.scope(f"cross_{me.local_rank}{suffix}", me.cross_rank, me.cross_size)
 
     def scope(self, name: str, rank: int, size: int) -> None:
         """Make one Gloo context, less its sockets to the other ranks."""
@@ -100,7 +128,7 @@ class Url:
         """Make a request with a connection of its own; return the status."""
         self.requests += 1
         head = f"{method} {self.prefix}{key} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
-        with socket.create_connection(("127.0.0.1", self.port)) as sock:
+        with socket.create_connection((self.host, self.port)) as sock:
             sock.sendall(head.encode() + body)
             answer = b"".join(iter(lambda: sock.recv(1 << 16), b""))
         return int(answer.split(b" ", 2)[1])
@@ -109,7 +137,8 @@ class Url:
 def main() -> None:
     """Command line."""
     me = task.read("srun", os.environ)
-    found = mpi() if sys.argv[1] == "mpi" else gloo(me, sys.argv[2])
+    kind, folder = sys.argv[1:]
+    found = mpi() if kind == "mpi" else {"gloo": gloo, "plain": plain}[kind](me, folder)
     # In one call: lines of several ranks must not mix.
     sys.stdout.write(json.dumps({"rank": me.rank, **found}) + "\n")
 

@@ -1,7 +1,7 @@
 """Starts jobs that only meet, by number of ranks and in turns; prints their times as JSON.
 
-{"RANKS": {"pmix": [job], "gloo": [job], "horovod-mpi": [job], "horovod-gloo": [job]}}, where a job
-has `seconds` from the last rank's beginning to the last rank's end: what the meeting costs, and
+{"RANKS": {KIND: [job]}} of the kinds pmix, gloo, plain, horovod-mpi and horovod-gloo; a job has
+`seconds` from the last rank's beginning to the last rank's end: what the meeting costs, and
 not how long a busy machine takes to start so many processes.
 """
 
@@ -66,8 +66,15 @@ def horovod(controller: str, image: str, ranks: int, root: Path) -> dict[str, An
     """Run a job of real Horovod in the image, under the shim."""
     folder = Path(tempfile.mkdtemp(dir=root))
     (folder / "meet.py").write_text(HOROVOD, encoding="utf-8")
-    shutil.copytree(KIT / "runners" / "rank", folder / "rank")
-    shim = ["python3", str(folder / "rank"), "--controller", controller, "--run-dir", str(folder)]
+    shutil.copytree(KIT / "runners" / "injob", folder / "injob")
+    shim = [
+        "python3",
+        str(folder / "injob/rank"),
+        "--controller",
+        controller,
+        "--run-dir",
+        str(folder),
+    ]
     words = ["apptainer", "exec", "--bind", str(folder), image, *shim, "--", f"{folder}/meet.py"]
     return srun("pmix" if controller == "mpi" else "none", ranks, words)
 
@@ -88,6 +95,7 @@ def main() -> None:
             light = {
                 "pmix": functools.partial(probe, "mpi", ranks, root),
                 "gloo": functools.partial(probe, "gloo", ranks, root),
+                "plain": functools.partial(probe, "plain", ranks, root),
             }
             found[ranks] = interleaved(light, options.rounds)
         for ranks in options.horovod:
