@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import click
 
 from ..core.job_record import Job
-from ..explain import Explanation, explain
+from ..explain.explanation import Explanation
+from ..explain.judge import explain
 from ..jobs import job_status
 from ..submit.job_array import Runs
 from . import printer
-from .explain import facts, lines
+from .explanation_view import facts, lines
 from .status_view import WELL
 
 LISTED = 10

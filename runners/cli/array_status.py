@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from ..core import files, job_record, signals
+from ..core import files, signals
 from ..core.errors import NotFound
 from ..core.job_record import Job, JobPaths, JobState
 from ..jobs import job_status
 from ..jobs.job_status import Status
 from ..submit import job_array
 from ..submit.job_array import Runs
-from . import exit_codes, printer, status_view
+from . import job_end, printer, status_view
 
 TOLD = 3  # of the runs that failed, so many are told of at length
 REACHED = ("accuracy", "loss", "samples_per_s", "images_per_s", "tokens_per_s")
@@ -59,17 +59,14 @@ def summary(statuses: Sequence[Status]) -> str:
 
 
 def _ended(runs: Runs, statuses: Sequence[Status], as_json: bool, quiet: bool) -> int:
-    codes = [
-        exit_codes.of_job(status, job_record.first_failure(paths))
-        for (paths, _), status in zip(runs, statuses)
-    ]
+    codes = [job_end.exit_code(paths, job, status) for (paths, job), status in zip(runs, statuses)]
     bad = [
         (run, status)
         for run, status, code in zip(runs, statuses, codes)
         if code and status.state != JobState.CANCELLED
     ]
     for (paths, job), status in bad[:TOLD]:
-        printer.ending(paths, job, status)
+        job_end.ending(paths, job, status)
     if len(bad) > TOLD:
         name = runs[0][1].array
         click.echo(f"runner: {len(bad)} runs did not end well; see: runner status {name}", err=True)

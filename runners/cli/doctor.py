@@ -136,14 +136,14 @@ def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
     """Wait for the job; a Ctrl-C leaves it running."""
     from ..doctor import job
     from ..doctor.checks import job as check
-    from . import explain
+    from . import explanation_view
 
     def tell(status: Status) -> None:
         click.echo(f"runner: job {submitted.id}: {printer.describe(status)}", err=True)
 
     try:
         found = check.check(job.wait(paths, submitted, max_wait, tell))
-        return [replace(one, fix=explain.command(one.fix, submitted)) for one in found]
+        return [replace(one, fix=explanation_view.command(one.fix, submitted)) for one in found]
     except KeyboardInterrupt:
         come_back = f"come back: runner doctor --run {paths.root}"
         click.echo(f"\nrunner: left job {submitted.id} running; {come_back}", err=True)

@@ -11,8 +11,6 @@ could not load a module (script). 94 is a session's that has no server to show (
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core.errors import NotVerified, Refused, RunnerError, UsageError
 from ..core.job_record import JobState
 from ..injob.rank.early_stop import EXIT_STOPPED
@@ -39,8 +37,9 @@ def of_error(error: RunnerError) -> int:
     return NOT_VERIFIED if isinstance(error, NotVerified) else error.exit_code
 
 
-def of_job(status: Status, failure: dict[str, Any] | None) -> int:
-    """Return the exit code for a job that has ended; `failure` is the record of its first rank.
+def of_job(status: Status, first: int | None) -> int:
+    """Return the exit code for a job that has ended; `first` is that of its first rank
+    to fail.
 
     That rank's own code comes before the job's: srun reports how it ended the others.
     """
@@ -48,6 +47,4 @@ def of_job(status: Status, failure: dict[str, Any] | None) -> int:
         return BY_STATE[status.state]
     if status.state == JobState.COMPLETED:
         return 0
-    if failure is not None:
-        return int(failure["exit_code"])
-    return status.exit_code or FAULT
+    return first or status.exit_code or FAULT

@@ -9,7 +9,7 @@ import click
 from ..core import files
 from ..core.errors import NotFound
 from ..jobs import find, job_status
-from . import array_status, follow, printer, run_arguments
+from . import array_status, follow, job_end, printer, run_arguments
 
 
 @click.command(
@@ -26,7 +26,7 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
         sys.exit(array_status.wait(meant))
     paths, found = meant[0]
     status = follow.waited(paths, found)
-    sys.exit(printer.ending(paths, found, status) if status else follow.INTERRUPTED)
+    sys.exit(job_end.ending(paths, found, status) if status else follow.INTERRUPTED)
 
 
 @click.command("cancel", context_settings=run_arguments.HELP, epilog="Example: runner cancel 42")

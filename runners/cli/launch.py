@@ -14,7 +14,7 @@ from ..images import gc_roots
 from ..schedulers import capabilities
 from ..settings import sweep
 from ..submit import launch
-from . import follow, launch_array, make_plan, options, printer, run_arguments, suggest
+from . import follow, job_end, launch_array, make_plan, options, printer, run_arguments, suggest
 from .trainer_command import TrainerCommand
 
 EXAMPLE = """\b
@@ -126,4 +126,4 @@ def _to_the_end(paths: JobPaths, job: Job, values: dict[str, Any]) -> int:
         status = follow.to_the_end(paths, job, values["ranks"], values["stall_after"])
     if status is None:
         return follow.INTERRUPTED
-    return printer.finish(paths, job, status, as_json=values["as_json"], quiet=values["parsable"])
+    return job_end.finish(paths, job, status, as_json=values["as_json"], quiet=values["parsable"])

@@ -11,7 +11,7 @@ import click
 from ..core.errors import NotFound
 from ..core.job_record import Job
 from ..jobs.logs import Log, concerns, last, rank_of
-from . import follow, printer, run_arguments
+from . import follow, job_end, run_arguments
 from .follow_output import Plain
 
 EXAMPLE = """\b
@@ -45,7 +45,7 @@ def logs_command(
     ranks = run_arguments.ranks(rank, all_ranks)
     if goes_on:
         status = follow.to_the_end(paths, found, ranks, tail=tail)
-        sys.exit(printer.finish(paths, found, status) if status else follow.INTERRUPTED)
+        sys.exit(job_end.finish(paths, found, status) if status else follow.INTERRUPTED)
     _print(found, ranks, tail)
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-from ..core import files, job_record
-from ..core.job_record import Job, JobPaths, JobState
 from ..jobs.job_status import Status
 from ..schedulers.pending_reasons import in_words
 
@@ -57,53 +55,3 @@ def describe(status: Status, limit: int = 0) -> str:
         restart += f" of {limit}"
     more = ", ".join(text for text in (in_words(status.reason), restart) if text)
     return status.state.value + (f" ({more})" if more else "")
-
-
-def ending(paths: JobPaths, job: Job, status: Status) -> int:
-    """Print how a job ended, to stderr, and its result; return the exit code for it."""
-    from ..explain import explain
-    from . import resume_hint
-    from .explain import lines
-
-    code = exit_code(paths, job, status)
-    if status.state == JobState.STOPPED:
-        for line in resume_hint.told(paths, job, status):
-            click.echo(line, err=True)
-    elif code:
-        click.echo(f"runner: job {job.id} ended: {describe(status)}, exit code {code}", err=True)
-        for line in lines(explain(paths, job, status), job):
-            click.echo(line, err=True)
-        click.echo(f"  log: {job.log} (all ranks: runner logs --all {job.id})", err=True)
-    return code
-
-
-def exit_code(paths: JobPaths, job: Job, status: Status) -> int:
-    """Return the exit code for a job that has ended; a rank that was lost has one too."""
-    from . import exit_codes
-
-    failure = job_record.first_failure(paths)
-    code = exit_codes.of_job(status, failure)
-    if status.state == JobState.FAILED and (failure is None or job_record.is_follower(failure)):
-        from ..explain import first_code
-
-        return first_code(paths, job) or code
-    return code
-
-
-def finish(
-    paths: JobPaths, job: Job, status: Status, as_json: bool = False, quiet: bool = False
-) -> int:
-    """Print the ending and the result of a job that was waited for; return the exit code."""
-    code = ending(paths, job, status)
-    result = files.read_json(paths.result)
-    if as_json:
-        from ..explain import explain
-        from .explain import facts as of
-
-        facts = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
-        why = of(explain(paths, job, status), job) if code else None
-        print_json({**facts, "exit_code": code, "explanation": why, "result": result})
-    elif result is not None and not quiet:
-        # What was asked for is known to who is looking; `runner result` shows that too.
-        result_table({name: item for name, item in result.items() if name != "arguments"})
-    return code

@@ -10,6 +10,7 @@ import click
 from ..core import job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState
+from ..explain import read_facts
 from ..jobs import job_status, metrics_tail, stalls
 from ..jobs.job_status import Status
 from ..jobs.metrics_tail import Reading
@@ -43,10 +44,8 @@ def of_one(paths: JobPaths, job: Job) -> dict[str, Any]:
         found.update(saved_step=job_record.saved_step(paths), go_on=resume_hint.command(paths, job))
     if status.state == JobState.RUNNING and (stalled := stall_notice.of_job(paths, job)):
         found["stalled"] = stalls.in_words(stalled)
-    from ..explain import culprit  # its signatures cost 20 ms, which `list` need not pay
-
-    who = None if status.state in WELL else culprit(paths, job)
-    return {**found, "first_to_fail": who}
+    first = None if status.state in WELL else read_facts.first(paths, job)
+    return {**found, "first_to_fail": str(first) if first else None}
 
 
 def facts(paths: JobPaths, job: Job, status: Status) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from ..submit import launch
 from ..submit.launch import Draft
 from ..submit.sessions import private_folder, session, tunnel
 from ..submit.sessions.private_folder import Address
-from . import exit_codes, follow, make_plan, printer, sessions
+from . import exit_codes, follow, job_end, make_plan, printer, sessions
 from .sessions import Prepared
 
 SECONDS_TO_BE_REACHED = 10.0
@@ -77,7 +77,7 @@ def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) ->
     if not visit.way:
         _show_log(job)
         if code != EXIT_NOT_SERVED:
-            return printer.ending(paths, job, status)
+            return job_end.ending(paths, job, status)
     how = f"{printer.describe(status)}, exit code {code}" if code else printer.describe(status)
     click.echo(f"runner: job {job.id} ended: {how}", err=True)
     return code

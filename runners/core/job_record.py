@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from .errors import SystemFault
 from .files import entries, read_json, write_json
@@ -213,28 +212,3 @@ def saved_step(paths: JobPaths) -> int | None:
     """Return the step of the newest checkpoint, None when there is none."""
     names = [path.stem.partition("-")[2] for path in paths.checkpoints.glob("step-*.json")]
     return max((int(name) for name in names if name.isdigit()), default=None)
-
-
-def first_failure(paths: JobPaths) -> dict[str, Any] | None:
-    """Return the record of the rank to blame: the earliest one, preferably not a follower.
-
-    A rank whose peer died fails too, within the same second, with Horovod's own error.
-    """
-    folder = paths.failures
-    records = [read_json(path) for path in folder.glob("rank-*.json")] if folder.is_dir() else []
-    found = [record for record in records if record]
-    return min(found, key=lambda record: (is_follower(record), record["time"]), default=None)
-
-
-def is_follower(record: dict[str, Any]) -> bool:
-    """Whether a rank failed because another had: Horovod or the rendezvous says so, or srun did it.
-
-    A rank that srun ends with SIGKILL leaves no record, so one that tells of SIGKILL is a cause.
-    """
-    told = (
-        "HorovodInternalError",
-        "Horovod has been shut down",
-        "ended before all had met",
-        "gloo/transport/tcp",  # torch.distributed's and Horovod's: the connection to a peer ended
-    )
-    return record["exit_code"] == 128 + 15 or any(words in record["message"] for words in told)

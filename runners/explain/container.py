@@ -8,31 +8,36 @@ from posixpath import basename
 from shlex import quote
 
 from ..core.remedy import LEAVE_OUT
+from ..injob.rank import kinds
 from ..script.render import EXIT_NOT_VERIFIED
-from .model import Facts, Finding, Line, Mark, Signature
-from .words import AGAIN, arguments, certain, logs
+from .explanation import Finding, Signature
+from .facts import Facts, Line, LogPattern
+from .finding_helpers import AGAIN, arguments, certain, logs
 
-GONE = Mark("could not open image", r"^FATAL\b.*could not open image (\S+): .*no such file")
-DAMAGED = Mark(
+GONE = LogPattern("could not open image", r"^FATAL\b.*could not open image (\S+): .*no such file")
+DAMAGED = LogPattern(
     "FATAL",
     r"^FATAL\b.*(?:Something went wrong trying to read the squashfs image|image format not "
     r"recognized|squashfuse(?:_ll)? exited|unable to read (?:SIF|squashfs)|unexpected EOF)",
 )
-NO_SOURCE = Mark("mount source ", r"^FATAL\b.*mount source (\S+) doesn't exist")
+NO_SOURCE = LogPattern("mount source ", r"^FATAL\b.*mount source (\S+) doesn't exist")
 # What is in /proc or /dev, and what is below another bound folder in which the user may not write
-NO_TARGET = Mark(
+NO_TARGET = LogPattern(
     "FATAL",
     r"^FATAL\b.*(?:destination (?=\S+ doesn't exist in container)"
     r"|failed to create (?=\S+ directory: mkdir ))(\S+)",
 )
-NO_PROGRAM = Mark("executable file not found", r'FATAL\b.*"([^"]+)": executable file not found')
-NO_RUNTIME = Mark("execve()", r"^slurmstepd.*: error: execve\(\): (\S+): No such file or directory")
-NO_NAMESPACE = Mark("namespace", r"^(?:FATAL|ERROR)\b.*user namespace")
-CHANGED = Mark("is no longer the file that the policy allowed")
+NO_PROGRAM = LogPattern(
+    "executable file not found", r'FATAL\b.*"([^"]+)": executable file not found'
+)
+NO_RUNTIME = LogPattern(
+    "execve()", r"^slurmstepd.*: error: execve\(\): (\S+): No such file or directory"
+)
+NO_NAMESPACE = LogPattern("namespace", r"^(?:FATAL|ERROR)\b.*user namespace")
 BECAUSE = "the container runtime says so, before any rank could start"
 
 
-def _found(facts: Facts, mark: Mark) -> tuple[Line, str] | None:
+def _found(facts: Facts, mark: LogPattern) -> tuple[Line, str] | None:
     """Return the first line of nobody's with a mark, and what its pattern captures."""
     line = next((one for one in facts.lines(mark) if one.rank is None), None)
     if line is None or facts.record:
@@ -41,7 +46,7 @@ def _found(facts: Facts, mark: Mark) -> tuple[Line, str] | None:
     return line, (match.group(1) if match and match.groups() else "")
 
 
-def _told(mark: Mark, cause: str, fix: str) -> Callable[[Facts], Finding | None]:
+def _told(mark: LogPattern, cause: str, fix: str) -> Callable[[Facts], Finding | None]:
     """Return the judgement of what one line tells: {what} is what the mark's pattern captures."""
 
     def judge(facts: Facts) -> Finding | None:
@@ -121,13 +126,12 @@ def runtime_missing(facts: Facts) -> Finding | None:
 
 def not_verified(facts: Facts) -> Finding | None:
     """The image is not the one that the policy allowed at the launch."""
-    line = next(iter(facts.lines(CHANGED)), None)
-    if facts.exit_code != EXIT_NOT_VERIFIED or line is None:
+    if facts.kind != kinds.IMAGE_CHANGED and facts.exit_code != EXIT_NOT_VERIFIED:
         return None
     cause = f"the image {facts.image} was changed between the launch and the start of the job"
     fix = f"runner verify {quote(facts.image)} && {AGAIN}"
     because = "the job's script compared its digest with the one that was verified"
-    return certain(facts, cause, fix, line, because=because)
+    return certain(facts, cause, fix, because=because)
 
 
 SIGNATURES = (
@@ -138,5 +142,5 @@ SIGNATURES = (
     Signature("program-missing", program_missing, (NO_PROGRAM,)),
     Signature("runtime-missing", runtime_missing, (NO_RUNTIME,)),
     Signature("no-user-namespaces", namespace, (NO_NAMESPACE,)),
-    Signature("image-changed", not_verified, (CHANGED,)),
+    Signature("image-changed", not_verified),
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from shlex import quote
 
-from .model import Certainty, Facts, Finding, Mark, Signature
+from .explanation import Certainty, Finding, Signature
+from .facts import Facts, LogPattern
 
 TOO_LITTLE = 2**20  # bytes: less than the log and the records of an end
-WARNED = Mark(
+WARNED = LogPattern(
     "No space left on device", "^(?:warning: |runner: )"
 )  # trainers' words, and the shim's
 
@@ -16,7 +17,7 @@ def full(facts: Facts) -> Finding | None:
     """The file system of the run's folder is full at this moment, or was when the ranks wrote."""
     now = facts.free is not None and facts.free < TOO_LITTLE
     lines = facts.lines(WARNED)
-    if not now and (not lines or facts.message):
+    if not now and (not lines or facts.error):
         return None
     root = str(facts.paths.root)
     free = (

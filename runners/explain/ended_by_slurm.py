@@ -7,23 +7,26 @@ import signal
 
 from ..core.job_record import JobState
 from ..core.remedy import LEAVE_OUT
-from .model import Certainty, Facts, Finding, Line, Mark, Signature
-from .words import AGAIN, argument
+from ..injob.rank import kinds
+from .explanation import Certainty, Finding, Signature
+from .facts import Facts, Line, LogPattern
+from .finding_helpers import AGAIN, argument
 
 # slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
-CANCELLED = Mark(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")
-NODE = Mark("ode failure on ", r"^srun: error: Node failure on (\S+)")
-NO_LAUNCH = Mark("ask launch for ", r"^srun: error: Task launch for \S+ failed on node (\S+): (.+)")
+CANCELLED = LogPattern(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")
+NODE = LogPattern("ode failure on ", r"^srun: error: Node failure on (\S+)")
+NO_LAUNCH = LogPattern(
+    "ask launch for ", r"^srun: error: Task launch for \S+ failed on node (\S+): (.+)"
+)
 # srun gives up at once, or waits and tries again for as long as the job has time
-NO_STEP = Mark("Unable to create step", r"^srun: error: (?!.*already completing)")
-NEVER = Mark("Job step may never run", r"^srun: ")
-WAITS = Mark("step creation temporarily disabled", r"^srun: ")
-STEP = Mark("tep created for ", r"^srun: ")
+NO_STEP = LogPattern("Unable to create step", r"^srun: error: (?!.*already completing)")
+NEVER = LogPattern("Job step may never run", r"^srun: ")
+WAITS = LogPattern("step creation temporarily disabled", r"^srun: ")
+STEP = LogPattern("tep created for ", r"^srun: ")
 # What Slurm says on a node whose clock is off by more than munge's five minutes
 CLOCK = re.compile(r"authentication|credential|Rewound|Expired|Zero Bytes", re.IGNORECASE)
 BY_SIGNAL = re.compile(r"RaisedSignal:(\d+)")
 LAUNCH = re.compile(NO_LAUNCH.pattern)
-EXIT_NOT_STAGED = 92
 
 
 def _ended(
@@ -135,11 +138,9 @@ def stopped(facts: Facts) -> Finding | None:
 def not_staged(facts: Facts) -> Finding | None:
     """A node could not have the data, or the image, on its own disk."""
     first = facts.first
-    if first is None or first.rank is not None or not first.record:
+    if first is None or first.record is None or facts.kind != kinds.NOT_STAGED:
         return None
-    if first.record.exit_code != EXIT_NOT_STAGED:
-        return None
-    what = "image" if "image" in first.record.file else "data"
+    what = first.record.fields["what"]
     return Finding(
         f"{first.host} could not have the {what} on its own disk: {first.how}",
         first.evidence,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
-from .model import Facts, Finding, Signature
-from .words import certain, likely, smaller_batch, who
+from .explanation import Finding, Signature
+from .facts import Facts
+from .finding_helpers import certain, likely, smaller_batch, who
 
 NO_CUDA_BUILD = re.compile(r"Torch not compiled with CUDA enabled")
 NO_GPU = re.compile(
@@ -22,10 +23,10 @@ NCCL = re.compile(r"NCCL [Ee]rror|nccl(?:System|Internal|UnhandledCuda|Remote|In
 
 def no_gpu(facts: Facts) -> Finding | None:
     """The trainer computes on a GPU, and the image or the job has none."""
-    if NO_CUDA_BUILD.search(facts.message):
+    if NO_CUDA_BUILD.search(facts.error):
         cause = f"the image {facts.image} is one for CPUs, and the trainer computes on a GPU"
         return certain(facts, cause, "--image horovod_gpu.sif --gpus-per-node 1")
-    if not NO_GPU.search(facts.message):
+    if not NO_GPU.search(facts.error):
         return None
     cause = f"{who(facts)} sees no GPU: the job asked for none, or the driver is not in the image"
     return certain(facts, cause, "--nv --gpus-per-node 1")
@@ -33,7 +34,7 @@ def no_gpu(facts: Facts) -> Finding | None:
 
 def ordinal(facts: Facts) -> Finding | None:
     """A rank takes a GPU that it does not have."""
-    if not ORDINAL.search(facts.message):
+    if not ORDINAL.search(facts.error):
         return None
     cause = f"{who(facts)} takes a GPU by a number that is not there: more ranks than GPUs"
     because = "CUDA says so; by local rank each rank of a node takes another one"
@@ -42,7 +43,7 @@ def ordinal(facts: Facts) -> Finding | None:
 
 def gpu_memory(facts: Facts) -> Finding | None:
     """The GPU's memory does not suffice."""
-    if not MEMORY.search(facts.message):
+    if not MEMORY.search(facts.error):
         return None
     cause = f"the memory of the GPU of {who(facts)} does not suffice"
     return certain(facts, cause, smaller_batch(facts) or "-- --batch-size 16")
@@ -50,9 +51,9 @@ def gpu_memory(facts: Facts) -> Finding | None:
 
 def nccl(facts: Facts) -> Finding | None:
     """NCCL failed; which of its many reasons it was, only its own log tells."""
-    if not NCCL.search(facts.message):
+    if not NCCL.search(facts.error):
         return None
-    cause = f"NCCL failed on {who(facts)}: {facts.message.partition(': ')[2]}"
+    cause = f"NCCL failed on {who(facts)}: {facts.error}"
     because = "NCCL says that it failed, and not why; its own log does"
     return likely(facts, cause, "--env NCCL_DEBUG=INFO", because=because)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import signal
 
 from ..core.job_record import JobState
-from .model import Facts, Finding, Signature
-from .words import AGAIN, likely, who
+from .explanation import Finding, Signature
+from .facts import Facts
+from .finding_helpers import AGAIN, likely, signal_of, who
 
 # What reading from it leads to: a fault of the memory it is mapped to, or files that are not there
 SIGNS = re.compile(
-    r"signal 7 |Bus error|No module named|ImportError|Input/output error|bad marshal data|"
+    r"Bus error|No module named|ImportError|Input/output error|bad marshal data|"
     r"shared object|invalid ELF|No such file"
 )
 
@@ -20,7 +22,8 @@ def overwritten(facts: Facts) -> Finding | None:
     first = facts.first
     if not facts.image_newer or facts.state != JobState.FAILED or first is None:
         return None
-    if not SIGNS.search(facts.message or first.how):
+    words = first.how if facts.record is None else facts.error
+    if signal_of(facts) != signal.SIGBUS and not SIGNS.search(words):
         return None
     return likely(
         facts,

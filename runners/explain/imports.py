@@ -6,8 +6,9 @@ import difflib
 import re
 from shlex import quote
 
-from .model import Facts, Finding, Line, Mark, Signature
-from .words import PLACE, argument, certain, edit, likely, who
+from .explanation import Finding, Signature
+from .facts import Facts, Line, LogPattern
+from .finding_helpers import PLACE, argument, certain, edit, likely, who
 
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[^']+)'")
 HIDDEN = re.compile(r"No module named '[^']+'; '([^']+)' is not a package")
@@ -32,19 +33,19 @@ PACKAGES = {
 }
 HOME = re.compile(r"/\.local/lib/python|/\.conda/|/(?:mini|ana)(?:conda|forge)3?/")
 # Lmod's words, those of Environment Modules, bash's where the shell has no `module`, and our own.
-NOT_LOADED = Mark("runner: no module ", r"^runner: no module (\S+): ")
-NO_COMMAND = Mark("module: command not found")
+NOT_LOADED = LogPattern("runner: no module ", r"^runner: no module (\S+): ")
+NO_COMMAND = LogPattern("module: command not found")
 
 
 def hidden_module(facts: Facts) -> Finding | None:
     """A file of the user's has the name of a module, and is imported in its place."""
-    found = HIDDEN.search(facts.message) or HALF.search(facts.message)
+    found = HIDDEN.search(facts.error) or HALF.search(facts.error)
     if not found:
         return None
     file = f"{found[1].partition('.')[0]}.py"
     cause = f"a file of yours named {file} is imported in place of the module {found[1]}"
     fix = f"find . -name {quote(file)}"
-    if HIDDEN.search(facts.message):
+    if HIDDEN.search(facts.error):
         return certain(facts, cause, fix)
     return likely(facts, cause, fix, because="or two modules import each other, which looks alike")
 
@@ -52,7 +53,7 @@ def hidden_module(facts: Facts) -> Finding | None:
 def import_leak(facts: Facts) -> Finding | None:
     """Python took a package from the user's home, which is not the image's."""
     leaked = _from_home(facts)
-    if leaked is None or not IMPORTING.search(facts.message):
+    if leaked is None or not IMPORTING.search(facts.error):
         return None
     cause = (
         f"{who(facts)} imported a package from your home, not the image's: {leaked.text.strip()}"
@@ -74,7 +75,7 @@ def _from_home(facts: Facts) -> Line | None:
 
 def no_horovod(facts: Facts) -> Finding | None:
     """The image has no Horovod, or not for this framework."""
-    found = MISSING.search(facts.message)
+    found = MISSING.search(facts.error)
     if not found or found["name"].partition(".")[0] != "horovod":
         return None
     cause = f"the image {facts.image} has no {found['name']}"
@@ -86,7 +87,7 @@ def python_module(facts: Facts) -> Finding | None:
 
     Only well-known names are offered for installing: behind others may be anybody's package.
     """
-    found = MISSING.search(facts.message)
+    found = MISSING.search(facts.error)
     if not found:
         return None
     name = found["name"].partition(".")[0]

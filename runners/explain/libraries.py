@@ -5,34 +5,30 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from ..injob.rank.gpu import EXIT_REFUSED
-from .model import Facts, Finding, Line, Mark, Signature
-from .words import certain, doctor, host, likely
+from ..injob.rank import kinds
+from .explanation import Finding, Signature
+from .facts import Facts
+from .finding_helpers import certain, doctor, host, likely
 
 GLIBC = re.compile(r"version [`'](GLIBC(?:XX)?_[\d.]+)' not found \(required by ([^)]+)\)")
 NO_LIBRARY = re.compile(r"(lib[\w.+-]+\.so[.\d]*): cannot open shared object file")
-TRY = Mark("  try: ")
 
 
 def driver(facts: Facts) -> Finding | None:
     """The node's NVIDIA driver does not fit the image: the shim looked before the trainer."""
     record = facts.record
-    if record is None or record.exit_code != EXIT_REFUSED:
+    if record is None or record.kind != kinds.DRIVER:
         return None
     because = "the rank tried to load the driver's library before the trainer began"
     fix = doctor(facts, f"--nodelist {host(facts)} --gpus-per-node 1")
-    if "no NVIDIA driver" in record.message:
+    if record.fields["reason"] == kinds.NO_DRIVER:
         fix = "--no-nv, leave out --force"
-    return certain(facts, record.message, fix, *_told(facts), because=because)
-
-
-def _told(facts: Facts) -> tuple[Line, ...]:
-    return facts.lines(TRY)[:1]
+    return certain(facts, record.message, fix, *record.fields["evidence"], because=because)
 
 
 def glibc(facts: Facts) -> Finding | None:
     """A library from elsewhere needs a newer C or C++ library than the image has."""
-    found = GLIBC.search(facts.message)
+    found = GLIBC.search(facts.error)
     if not found:
         return None
     version, needed_by = found.groups()
@@ -55,7 +51,7 @@ def _bound(facts: Facts, path: str) -> bool:
 
 def library_missing(facts: Facts) -> Finding | None:
     """A library is not in the image."""
-    found = NO_LIBRARY.search(facts.message)
+    found = NO_LIBRARY.search(facts.error)
     if not found:
         return None
     name = found[1]
@@ -68,7 +64,7 @@ def library_missing(facts: Facts) -> Finding | None:
 
 
 SIGNATURES = (
-    Signature("driver-mismatch", driver, (TRY,)),
+    Signature("driver-mismatch", driver),
     Signature("glibc-mismatch", glibc),
     Signature("library-missing", library_missing),
 )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 import signal
 
-from .model import Certainty, Facts, Finding, Line, Mark, Signature
-from .words import AGAIN, argument, likely, logs, who
+from .explanation import Certainty, Finding, Signature
+from .facts import Facts, Line, LogPattern
+from .finding_helpers import AGAIN, argument, likely, logs, signal_of, who
 
 # slurmstepd, where Slurm limits memory by control groups: `Detected 1 oom_kill event in StepId=...`
-OOM = Mark("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill events?")
-OOM_TASK = Mark("Out Of Memory", r"^srun: error: \S+: tasks? [\d,-]+: Out Of Memory")
+OOM = LogPattern("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill events?")
+OOM_TASK = LogPattern("Out Of Memory", r"^srun: error: \S+: tasks? [\d,-]+: Out Of Memory")
 # The script's bash: `.../slurm_script: line 51:   868 Killed      srun --mpi=pmix ...`
-LAUNCHER = Mark(" Killed ", r": line \d+: +\d+ Killed +(srun|mpirun|mpiexec|horovodrun)\b")
-BY_SIGNAL = re.compile(r"killed by signal (?P<number>\d+)|died from signal (?P<other>\d+)")
+LAUNCHER = LogPattern(" Killed ", r": line \d+: +\d+ Killed +(srun|mpirun|mpiexec|horovodrun)\b")
 UNIT = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 FAULTS = {
     signal.SIGSEGV: "it read or wrote memory that is not its own",
@@ -49,7 +49,7 @@ def _more_memory(facts: Facts) -> str:
 
 def crashed(facts: Facts) -> Finding | None:
     """The program itself crashed, in a library most likely."""
-    number = _number(facts)
+    number = signal_of(facts)
     if number not in FAULTS:
         return None
     name = signal.Signals(number).name
@@ -64,7 +64,7 @@ def crashed(facts: Facts) -> Finding | None:
 
 def killed(facts: Facts) -> Finding | None:
     """SIGKILL from somebody: Slurm's own are told otherwise."""
-    if _number(facts) != signal.SIGKILL or facts.state.name != "FAILED":
+    if signal_of(facts) != signal.SIGKILL or facts.state.name != "FAILED":
         return None
     return likely(
         facts,
@@ -77,10 +77,10 @@ def killed(facts: Facts) -> Finding | None:
 
 def launcher(facts: Facts) -> Finding | None:
     """Who starts and holds the ranks was killed, and they ended with it."""
-    line = facts.line(LAUNCHER)
-    found = re.search(LAUNCHER.pattern, line.text) if line else None
-    if not found:
+    seen = facts.match(LAUNCHER)
+    if not seen:
         return None
+    line, found = seen
     return Finding(
         f"{found[1]}, which holds the ranks together, was killed with SIGKILL, and they ended too",
         (line,),
@@ -92,7 +92,8 @@ def launcher(facts: Facts) -> Finding | None:
 
 def unanswered(facts: Facts) -> Finding | None:
     """Somebody's signal asked a trainer of the user's own to save, and it does not know how."""
-    if "the trainer does not handle it" not in facts.message:
+    asked = facts.record.fields.get("asked", ()) if facts.record else ()
+    if signal_of(facts) != signal.SIGUSR1 or signal.SIGUSR1 not in asked:
         return None
     return Finding(
         f"{who(facts)} was asked to save and stop by SIGUSR1, which its trainer does not handle",
@@ -101,18 +102,6 @@ def unanswered(facts: Facts) -> Finding | None:
         Certainty.CERTAIN,
         "the signal came through the job's script, and its default action ended the trainer",
     )
-
-
-def _number(facts: Facts) -> int:
-    """Return the signal that ended the first rank to fail, 0 for none."""
-    if facts.first is None:
-        return 0
-    found = BY_SIGNAL.search(facts.first.how)
-    if found:
-        return int(found["number"] or found["other"])
-    words = facts.first.how.partition(" (")[0]  # srun's: `Segmentation fault (core dumped)`
-    known = (number for number in signal.Signals if signal.strsignal(number) == words)
-    return next(known, 0)
 
 
 def _record(facts: Facts) -> tuple[str | Line, ...]:

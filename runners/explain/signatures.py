@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 from . import (
-    aborted,
     container,
     disk_full,
     ended_by_slurm,
-    files,
-    general,
+    file_errors,
     gpu,
     image_overwritten,
     imports,
     libraries,
+    mpi_abort,
+    rendezvous,
     signals,
     stalled,
     training,
-    world,
+    unrecognised,
 )
-from .model import Mark, Signature
+from .explanation import Signature
+from .facts import LogPattern
 
 MODULES = (
     image_overwritten,
     container,
     stalled,
     ended_by_slurm,
-    world,
-    aborted,
+    rendezvous,
+    mpi_abort,
     gpu,
     libraries,
     imports,
-    files,
+    file_errors,
     training,
     signals,
     disk_full,
-    general,
+    unrecognised,
 )
 SIGNATURES: tuple[Signature, ...] = tuple(one for module in MODULES for one in module.SIGNATURES)
-MARKS: tuple[Mark, ...] = tuple(mark for one in SIGNATURES for mark in one.marks)
+PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ..core.job_record import JobState
 from ..jobs.stalls import MISSING, TITLE
-from .model import Certainty, Facts, Finding, Mark, Signature
+from .explanation import Certainty, Finding, Signature
+from .facts import Facts, LogPattern
 
-WAITED = Mark("waiting for remainder of ranks for more than")
-MISSED = Mark(TITLE)
-NAMED = Mark(": [", MISSING.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
+WAITED = LogPattern("waiting for remainder of ranks for more than")
+MISSED = LogPattern(TITLE)
+NAMED = LogPattern(": [", MISSING.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
 ENDED = (JobState.TIMEOUT, JobState.CANCELLED, JobState.RUNNING, JobState.FAILED)
 
 

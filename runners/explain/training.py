@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from .model import Facts, Finding, Line, Signature
-from .words import argument, certain, edit, host, likely, logs, place, smaller_batch, who
+from .explanation import Finding, Signature
+from .facts import Facts, Line
+from .finding_helpers import argument, certain, edit, host, likely, logs, place, smaller_batch, who
 
 DIVERGED = re.compile(r"training diverged: (?P<how>.*)")
-# Python's own words are searched for a NaN only where an exception tells of it.
-NAN = re.compile(r"(?:Error|Exception|exit code 1): .*(?:\bnan\b|\bNaN\b|non-finite|not finite)")
+NAN = re.compile(r"\bnan\b|\bNaN\b|non-finite|not finite")
 # argparse's, in the packaged trainers and in others
 ARGUMENT = re.compile(
     r"error: ((?:on rank [^:]+: )?(?:unrecognized arguments|argument \S+: |the following arguments "
@@ -31,14 +31,14 @@ OTHERS_WORDS = "Horovod compares what the ranks send, and says so"
 
 def diverged(facts: Facts) -> Finding | None:
     """The loss is no longer a number."""
-    found = DIVERGED.search(facts.message)
+    found = DIVERGED.search(facts.error)
     if found:
         rate = argument(facts, "--base-lr")
         fix = f"-- --base-lr {_lower(rate)}"
         return certain(facts, f"training diverged: {found['how']}", fix)
-    if not NAN.search(facts.message):
+    if facts.record is None or facts.record.exit_code != 1 or not NAN.search(facts.error):
         return None
-    cause = f"{who(facts)} met a number that is none (NaN): {facts.message.partition(': ')[2]}"
+    cause = f"{who(facts)} met a number that is none (NaN): {facts.error}"
     return likely(facts, cause, edit(facts), because="the rank's last error names it")
 
 
@@ -52,7 +52,7 @@ def _lower(rate: str) -> str:
 
 def bad_argument(facts: Facts) -> Finding | None:
     """The trainer does not take one of its arguments."""
-    found = ARGUMENT.search(facts.message)
+    found = ARGUMENT.search(facts.error)
     line = None if found else _usage(facts)
     # The rank's own code: the job's is 143 where srun ended another rank before it failed alike.
     if facts.record is None or facts.record.exit_code != 2 or not (found or line):
@@ -64,7 +64,7 @@ def bad_argument(facts: Facts) -> Finding | None:
 
 def _usage(facts: Facts) -> Line | None:
     """Return argparse's line in a trainer of the user's, whose record has the exit code alone."""
-    if facts.message != "exit code 2":
+    if facts.record is None or not facts.record.silent:
         return None
     return next((one for one in reversed(facts.log.last) if USAGE.search(one.text)), None)
 
@@ -80,7 +80,7 @@ def _help(facts: Facts) -> str:
 
 def ranks_differ(facts: Facts) -> Finding | None:
     """The ranks called Horovod with tensors that do not match."""
-    found = SHAPES.search(facts.message)
+    found = SHAPES.search(facts.error)
     if not found:
         return None
     cause = f"the ranks gave Horovod unlike tensors under one name: {found[0]}"
@@ -94,7 +94,7 @@ def _own(facts: Facts) -> tuple[Line, ...]:
 
 def duplicate_name(facts: Facts) -> Finding | None:
     """A rank began an operation while another of the same name was going on."""
-    found = DUPLICATE.search(facts.message)
+    found = DUPLICATE.search(facts.error)
     if not found:
         return None
     name = f"the name {found[1]}" if found[1] else "one name"
@@ -104,7 +104,7 @@ def duplicate_name(facts: Facts) -> Finding | None:
 
 def syntax(facts: Facts) -> Finding | None:
     """The trainer's file is no Python."""
-    found = SYNTAX.search(facts.message)
+    found = SYNTAX.search(facts.error)
     if not found:
         return None
     return certain(facts, f"Python cannot read the trainer: {found[2]}", edit(facts), *_own(facts))
@@ -112,7 +112,7 @@ def syntax(facts: Facts) -> Finding | None:
 
 def port_taken(facts: Facts) -> Finding | None:
     """A program of the trainer's listens at a port that another has."""
-    if not PORT.search(facts.message):
+    if not PORT.search(facts.error):
         return None
     cause = (
         f"{who(facts)} listens at a port that is taken: by another rank on its node, as when each "
@@ -123,15 +123,15 @@ def port_taken(facts: Facts) -> Finding | None:
 
 def memory(facts: Facts) -> Finding | None:
     """An allocation was refused; that is told apart from the kernel's killing a rank."""
-    if not MEMORY.search(facts.message) or "CUDA" in facts.message:
+    if not MEMORY.search(facts.error) or "CUDA" in facts.error:
         return None
-    cause = f"{who(facts)} asked for more memory than it could have: {facts.message}"
+    cause = f"{who(facts)} asked for more memory than it could have: {facts.error}"
     return certain(facts, cause, smaller_batch(facts) or edit(facts), *_own(facts))
 
 
 def network(facts: Facts) -> Finding | None:
     """The trainer wants to download, and compute nodes often have no way out."""
-    if not NETWORK.search(facts.message):
+    if not NETWORK.search(facts.error):
         return None
     cause = f"{who(facts)} wants to reach another machine, and the node has no way there"
     fix = "runner data fetch && --data NAME" if _downloads(facts) else logs(facts)

@@ -23,6 +23,7 @@ from ..core import files, job_record
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.job_record import JobPaths
 from ..core.locks import NO_LOCKS
+from ..explain import read_facts
 from . import measure
 from .measure import Measured, NotMeasured
 from .study_request import Point, Question, as_json, from_json
@@ -239,11 +240,8 @@ def _without_record(point: Point, paths: JobPaths) -> Standing:
 
 
 def _why(paths: JobPaths, else_: str) -> str:
-    failure = job_record.first_failure(paths)
-    if failure is None:
-        return else_
-    who = "" if failure["rank"] is None else f"rank {failure['rank']}@"
-    return f"{who}{failure['host']}: {failure['message']}"
+    first = read_facts.first_recorded(paths)
+    return str(first) if first else else_
 
 
 @contextmanager

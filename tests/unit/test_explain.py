@@ -9,50 +9,53 @@ from pathlib import Path
 
 import pytest
 
-from runners import explain
 from runners.cli import suggest
-from runners.cli.explain import command
+from runners.cli.explanation_view import command
 from runners.core.job_record import Job, JobPaths, JobState
-from runners.explain import log
-from runners.explain.model import Explanation, Mark
+from runners.explain import read_log
+from runners.explain.explanation import Certainty, Explanation
+from runners.explain.facts import LogPattern
+from runners.explain.judge import explain
 from runners.explain.signatures import SIGNATURES
+from runners.injob.rank import failure, kinds
+from runners.injob.rank.kinds import Problem
 from runners.jobs.job_status import Status
+
+from .failures import leave, words
 
 WORDS = ("launch", "--image", "a.sif", "t.py")
 FAILED = Status(JobState.FAILED, "NonZeroExitCode", 1)
 
 
 def made(folder: Path, text: str, *records: tuple[int, float, str]) -> tuple[JobPaths, Job]:
-    """Return a run with this log, and records of (rank, time, message)."""
+    """Return a run with this log, and records of (rank, time, error)."""
     paths = JobPaths(folder / "t-1")
     paths.log.parent.mkdir(parents=True)
     paths.failures.mkdir()
     paths.log.write_text(text)
-    for rank, time, message in records:
-        record = {"rank": rank, "host": f"n{rank}", "time": time, "exit_code": 1}
-        place = paths.failures / f"rank-{rank}.json"
-        place.write_text(json.dumps({**record, "message": message}))
+    for rank, time, error in records:
+        leave(paths, rank, time, words(error))
     return paths, Job("42", "t", "slurm", str(paths.log), 1.0, words=WORDS)
 
 
 def explained(folder: Path, text: str, *records: tuple[int, float, str]) -> Explanation:
     """Return the explanation of such a run, which failed."""
-    return explain.explain(*made(folder, text, *records), FAILED)
+    return explain(*made(folder, text, *records), FAILED)
 
 
 @pytest.mark.parametrize("state", [JobState.PENDING, JobState.RUNNING, JobState.COMPLETED])
 def test_a_job_that_has_not_failed_is_not_explained(tmp_path: Path, state: JobState) -> None:
     run = made(tmp_path, "0@n0 | error: none\n")
-    said = explain.explain(*run, Status(state))
+    said = explain(*run, Status(state))
     assert (said.failed, said.fix, said.evidence) == (False, "", ())
 
 
 def test_the_code_that_counts_is_the_first_ranks(tmp_path: Path) -> None:
     """The job's own is 143 where srun ended another rank before it failed in the same way."""
-    paths, job = made(tmp_path, "", (0, 1.0, "exit code 2: error: unrecognized arguments: --lr 1"))
+    paths, job = made(tmp_path, "", (0, 1.0, "error: unrecognized arguments: --lr 1"))
     record = paths.failures / "rank-0.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "exit_code": 2}))
-    said = explain.explain(paths, job, Status(JobState.FAILED, "NonZeroExitCode", 143))
+    said = explain(paths, job, Status(JobState.FAILED, "NonZeroExitCode", 143))
     assert (said.name, said.rank) == ("bad-argument", 0)
 
 
@@ -60,8 +63,8 @@ def test_the_first_rank_is_not_one_that_followed(tmp_path: Path) -> None:
     said = explained(
         tmp_path,
         "",
-        (0, 1.0, "exit code 1: HorovodInternalError: Connection closed"),
-        (1, 2.0, "exit code 1: ValueError: boom"),
+        (0, 1.0, "HorovodInternalError: Connection closed"),
+        (1, 2.0, "ValueError: boom"),
     )
     assert (said.name, said.rank, said.host) == ("rank-exception", 1, "n1")
     assert said.evidence == ("failures/rank-1.json: 1@n1 | exit code 1: ValueError: boom",)
@@ -69,7 +72,7 @@ def test_the_first_rank_is_not_one_that_followed(tmp_path: Path) -> None:
 
 def test_clocks_that_disagree_with_the_log_are_told(tmp_path: Path) -> None:
     text = "runner: rank 1@n1 failed: x\nrunner: rank 0@n0 failed: y\n"
-    records = ((0, 1.0, "exit code 1: KeyError: 0"), (1, 2.0, "exit code 1: KeyError: 1"))
+    records = ((0, 1.0, "KeyError: 0"), (1, 2.0, "KeyError: 1"))
     assert "rank 0 was first by the nodes' clocks, rank 1 by the order of the log" in (
         explained(tmp_path, text, *records).because
     )
@@ -81,7 +84,9 @@ def test_a_rank_without_a_record_is_named_by_srun(tmp_path: Path) -> None:
         "srun: Terminating StepId=42.0\n"
         "srun: error: n2: task 2: Bus error\n"
     )
-    said = explained(tmp_path, text, (0, 1.0, "killed by signal 15 (SIGTERM)"))
+    paths, job = made(tmp_path, text)
+    leave(paths, 0, 1.0, failure.of_process(143, []), 143)
+    said = explain(paths, job, FAILED)
     assert (said.rank, said.host) == (3, "n3")
 
 
@@ -92,12 +97,12 @@ def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
         "srun: Terminating StepId=42.0\n"
         "srun: error: n1: task 1: Bus error (core dumped)\n"
     )
-    assert explained(tmp_path, text, (0, 1.0, "exit code 1: ValueError: boom")).rank == 0
+    assert explained(tmp_path, text, (0, 1.0, "ValueError: boom")).rank == 0
 
 
 def test_what_nobody_knows_is_told_with_its_first_errors(tmp_path: Path) -> None:
     text = "0@n0 | fine\n1@n1 | error: odd\n0@n0 | error: later\n"
-    said = explained(tmp_path, text, (1, 1.0, "exit code 3"))
+    said = explained(tmp_path, text, (1, 1.0, ""))
     assert (said.name, said.certainty.value) == ("unknown", "unsure")
     assert "logs/job.log:2: 1@n1 | error: odd" in said.evidence
     assert not any("later" in line for line in said.evidence)
@@ -118,7 +123,7 @@ def test_colours_hide_nothing(tmp_path: Path) -> None:
 def test_no_record_and_no_log(tmp_path: Path) -> None:
     paths, job = made(tmp_path, "")
     paths.log.unlink()
-    said = explain.explain(paths, job, Status(JobState.FAILED, "", 5))
+    said = explain(paths, job, Status(JobState.FAILED, "", 5))
     assert (said.name, said.rank) == ("unknown", None)
     assert "exit code 5" in said.cause
 
@@ -126,7 +131,7 @@ def test_no_record_and_no_log(tmp_path: Path) -> None:
 def test_only_the_last_start_of_a_job_counts(tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     path.write_text("0@n0 | x\nrunner: start 1\n0@n0 | y\n0@n0 | x later\n")
-    (hit,) = log.read(path, [Mark("x")], "0@n0").hits[Mark("x")]
+    (hit,) = read_log.read(path, [LogPattern("x")], "0@n0").hits[LogPattern("x")]
     assert str(hit) == "logs/job.log:4: 0@n0 | x later"
 
 
@@ -137,9 +142,9 @@ def test_a_big_log_is_read_in_little_memory(tmp_path: Path) -> None:
             file.write(f"{step % 64}@n1 |   step {step}  an Error rate of 0.3, no more text here\n")
         file.write("9@n1 | MemoryError: at last\n")
         file.write("x" * 3_000_000)
-    mark = Mark("Error: at last", "^MemoryError")
+    mark = LogPattern("Error: at last", "^MemoryError")
     tracemalloc.start()
-    found = log.read(path, [mark], "9@n1")
+    found = read_log.read(path, [mark], "9@n1")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.hits[mark][0].number == 200_001
@@ -165,11 +170,11 @@ def test_the_fix_is_the_command_that_was_typed_with_a_change() -> None:
 
 
 def test_a_guess_of_the_shim_is_not_called_sure(tmp_path: Path) -> None:
-    paths, job = made(tmp_path, "", (0, 1.0, "exit code 1: OSError: Disk quota exceeded: '/x/y'"))
-    assert explain.explain(paths, job, FAILED).certainty == explain.Certainty.CERTAIN
+    paths, job = made(tmp_path, "", (0, 1.0, "OSError: Disk quota exceeded: '/x/y'"))
+    assert explain(paths, job, FAILED).certainty == Certainty.CERTAIN
     record = paths.failures / "rank-0.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "guessed": True}))
-    assert explain.explain(paths, job, FAILED).certainty == explain.Certainty.LIKELY
+    assert explain(paths, job, FAILED).certainty == Certainty.LIKELY
 
 
 # Not caused on the cluster, which has no GPU: seen as text only (PyTorch 2.10, NCCL 2.27).
@@ -191,37 +196,87 @@ def test_a_guess_of_the_shim_is_not_called_sure(tmp_path: Path) -> None:
     ],
 )
 def test_gpus_as_text(tmp_path: Path, message: str, name: str, fix: str) -> None:
-    said = explained(tmp_path, "", (0, 1.0, f"exit code 1: {message}"))
+    said = explained(tmp_path, "", (0, 1.0, f"{message}"))
     assert (said.name, said.fix) == (name, fix)
 
 
-# Seen as text only, since to cause them would need another kernel, or all ports of a node.
+# Seen as text only, since to cause it would need another kernel.
+def test_no_user_namespaces_as_text(tmp_path: Path) -> None:
+    text = "FATAL:   container creation failed: failed to create user namespace: not permitted\n"
+    assert explained(tmp_path, text).name == "no-user-namespaces"
+
+
+NOBODY: dict[str, object] = {"ended": [], "late": [], "silent": [], "unreached": []}
+
+
 @pytest.mark.parametrize(
-    ("log", "message", "name"),
+    ("kind", "fields", "name", "rank", "fix"),
     [
+        (kinds.NO_PORT, {}, "no-port-for-the-rendezvous", 0, "leave out "),
         (
-            "FATAL:   container creation failed: failed to create user namespace: not permitted\n",
-            "",
-            "no-user-namespaces",
+            kinds.NO_INTERFACE,
+            {"wanted": ["ib9"], "usable": ["ib0", "eth0"]},
+            "wrong-interface",
+            0,
+            "--network-interfaces ib0",
         ),
         (
-            "",
-            "no rendezvous: no free port for the rendezvous on 10.0.0.1, tried 20000 to 20007: [E",
-            "no-port-for-the-rendezvous",
+            kinds.MISLEADING_NAME,
+            {"interface": "eth0"},
+            "misleading-host-name",
+            0,
+            "--controller mpi",
         ),
+        (
+            kinds.NOT_MET,
+            {**NOBODY, "late": [[1, "n2"]], "silent": [[3, "n4"]]},
+            "rank-did-not-come",
+            1,
+            "--env HOROVOD_GLOO_TIMEOUT_SECONDS=600",
+        ),
+        (
+            kinds.NOT_MET,
+            {**NOBODY, "silent": [[3, ""]]},
+            "rank-did-not-come",
+            3,
+            "runner logs --rank 3 42",
+        ),
+        (
+            kinds.NOT_MET,
+            {**NOBODY, "unreached": [[0, "n1"]]},
+            "rank-did-not-come",
+            0,
+            "runner doctor --job --nodes 2 --image a.sif",
+        ),
+        (kinds.WORLD_SIZE, {"tasks": 4, "world": 1}, "size-mismatch", 0, "--controller gloo"),
+        (kinds.RENDEZVOUS, {}, "no-world", 0, "runner logs"),
+        (kinds.HOST_MPI, {"error": "no libmpi"}, "host-mpi-mismatch", 0, "leave out --host-mpi"),
+        (
+            kinds.DRIVER,
+            {"reason": kinds.NO_DRIVER, "evidence": ["no library"]},
+            "driver-mismatch",
+            0,
+            "--no-nv",
+        ),
+        (kinds.NOT_STAGED, {"what": "image"}, "staging-failed", 0, "--stage-image none"),
     ],
 )
-def test_what_cannot_be_caused_here(tmp_path: Path, log: str, message: str, name: str) -> None:
-    records = [(0, 1.0, message)] if message else []
-    assert explained(tmp_path, log, *records).name == name
+def test_a_kind_has_its_explanation(
+    tmp_path: Path, kind: str, fields: dict[str, object], name: str, rank: int, fix: str
+) -> None:
+    paths, job = made(tmp_path, "")
+    leave(paths, 0, 1.0, Problem(kind, "as told", fields), 82)
+    said = explain(paths, job, FAILED)
+    assert (said.name, said.rank) == (name, rank), said
+    assert said.fix.startswith(fix), said
 
 
 def test_of_ranks_that_end_as_one_the_one_that_tells_is_shown(tmp_path: Path) -> None:
     said = explained(
         tmp_path,
         "",
-        (1, 1.0, "exit code 1"),
-        (0, 1.1, "exit code 1: error: on rank 2@n5: training diverged: the loss is nan in step 2"),
+        (1, 1.0, ""),
+        (0, 1.1, "error: on rank 2@n5: training diverged: the loss is nan in step 2"),
     )
     assert (said.name, said.rank, said.host) == ("training-diverged", 2, "n5")
     assert said.evidence[0].startswith("failures/rank-0.json: 0@n0 | ")
@@ -237,7 +292,7 @@ def test_the_docs_name_every_signature() -> None:
 
 def test_a_completed_job_of_ranks_that_were_each_alone_is_told(tmp_path: Path) -> None:
     text = "0@n1 | runner: warning: the trainer ended without hvd.init(): 2 copies ran, each\n"
-    said = explain.explain(*made(tmp_path, text), Status(JobState.COMPLETED))
+    said = explain(*made(tmp_path, text), Status(JobState.COMPLETED))
     assert (said.failed, "copy of its own" in said.cause, len(said.evidence)) == (False, True, 1)
 
 
@@ -245,14 +300,14 @@ def test_a_completed_job_of_ranks_that_were_each_alone_is_told(tmp_path: Path) -
 def test_the_last_lines_are_those_of_the_first_rank_to_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
-    monkeypatch.setattr(log, "PIECE", piece)
+    monkeypatch.setattr(read_log, "PIECE", piece)
     path = tmp_path / "job.log"
     lines = [f"{number % 3}@n1 | line {number}" for number in range(1, 200)]
     path.write_text("\n".join([*lines, "srun: Terminating", "", ""]))
-    found = log.read(path, [], "1@n1")
-    numbers = [number for number in range(1, 200) if number % 3 == 1][-log.LAST :]
+    found = read_log.read(path, [], "1@n1")
+    numbers = [number for number in range(1, 200) if number % 3 == 1][-read_log.LAST :]
     assert [(one.number, one.text) for one in found.last] == [(n, f"line {n}") for n in numbers]
-    everybody = log.read(path, [])
+    everybody = read_log.read(path, [])
     assert [(one.number, one.text) for one in everybody.last[-2:]] == [
         (199, "line 199"),
         (200, "srun: Terminating"),

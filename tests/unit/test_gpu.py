@@ -161,7 +161,8 @@ def fake_driver(libraries: Path, name: str) -> None:
 def ask(libraries: Path, minimum: str, driver: Path) -> str:
     """What a node says whose loader looks into `libraries` first."""
     ask = f"gpu.problem({minimum!r}, 'n1', {str(driver)!r})"
-    code = f"from runners.injob.rank import gpu; print({ask})"
+    code = f"from runners.injob.rank import gpu; found = {ask}\n"
+    code += "if found: print(found.text, *found.fields['evidence'], sep='\\n')"
     env = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(RANK.parents[2])}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -224,7 +225,7 @@ def test_a_python_that_cannot_load_libraries_is_not_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctypes", None)
-    assert gpu.problem("525.60.13", "n1", str(version_file(tmp_path))) == ""
+    assert gpu.problem("525.60.13", "n1", str(version_file(tmp_path))) is None
 
 
 def run_shim(tmp_path: Path, libraries: Path, code: str) -> subprocess.CompletedProcess[str]:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from runners import explain
 from runners.core import job_record, shell
 from runners.core.errors import NotFound, Refused, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.shell import Result
+from runners.explain import read_facts
+from runners.injob.rank import failure, kinds
+from runners.injob.rank.kinds import Problem
 from runners.jobs import find, job_status, srun_messages
 from runners.schedulers import local, slurm
 from runners.schedulers.local_process import start_time
@@ -21,18 +23,14 @@ from runners.schedulers.protocol import SchedulerStatus
 from runners.schedulers.slurm_environment import scrubbed
 from runners.schedulers.slurm_facts import parse_mpi_list
 
+from .failures import leave, words
+
 
 def make_run(folder: Path, id: str, state: str = "", submitted: float = 1.0) -> JobPaths:
     folder.mkdir(parents=True)
     paths = JobPaths(folder)
     Job(id, "job", "local", str(paths.log), submitted, state).save(paths)
     return paths
-
-
-def fail(paths: JobPaths, rank: int, when: float, code: int, message: str) -> None:
-    paths.failures.mkdir(exist_ok=True)
-    record = {"rank": rank, "host": f"n{rank}", "time": when, "exit_code": code, "message": message}
-    (paths.failures / f"rank-{rank}.json").write_text(json.dumps(record))
 
 
 def test_folders_are_numbered(tmp_path: Path) -> None:
@@ -62,21 +60,47 @@ def test_a_cut_record_is_an_error_that_names_the_file(tmp_path: Path) -> None:
 
 def test_blame_goes_to_the_first_that_did_not_merely_follow(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", "41")
-    assert job_record.first_failure(paths) is None
-    fail(paths, 0, 10.0, 1, "exit code 1: HorovodInternalError: Connection reset by peer")
-    fail(paths, 1, 10.1, 1, "exit code 1: ValueError: boom")
-    fail(paths, 2, 9.0, 143, "killed by signal 15 (SIGTERM)")
-    fail(paths, 3, 9.5, 82, "exit code 82: error: no world, rank 1@n1 ended before all had met")
-    assert (
-        explain.culprit(paths, job_record.load(paths)) == "rank 1@n1: exit code 1: ValueError: boom"
-    )
+    assert read_facts.failures(paths) == ()
+    leave(paths, 0, 10.0, words("HorovodInternalError: Connection reset by peer"))
+    leave(paths, 1, 10.1, words("ValueError: boom"))
+    leave(paths, 2, 9.0, failure.of_process(143, []), 143)
+    leave(paths, 3, 9.5, Problem(kinds.NOT_MET, "rank 1@n1 ended", {"ended": [[1, "n1"]]}), 82)
+    first = read_facts.first(paths, job_record.load(paths))
+    assert str(first) == "rank 1@n1: exit code 1: ValueError: boom"
+
+
+def test_ranks_that_fail_alike_are_none_the_first(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "41")
+    for rank in range(4):
+        leave(paths, rank, 10.0 + rank, words("ValueError: boom"), size=4)
+    name = "all 4 ranks: exit code 1: ValueError: boom"
+    assert str(read_facts.first(paths, job_record.load(paths))) == name
+    leave(paths, 3, 10.0, failure.of_process(143, []), 143, size=4)
+    name = "3 ranks: exit code 1: ValueError: boom"
+    assert str(read_facts.first(paths, job_record.load(paths))) == name
+    leave(paths, 3, 9.0, words("KeyError: 3"), size=4)
+    name = "rank 3@n3: exit code 1: KeyError: 3"
+    assert str(read_facts.first(paths, job_record.load(paths))) == name
+
+
+def test_a_record_of_an_older_runner_is_read_and_one_of_a_newer_refused(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "41")
+    leave(paths, 0, 10.0, words("ValueError: boom"))
+    record = paths.failures / "rank-0.json"
+    old = {"rank": 0, "host": "n0", "exit_code": 1, "message": "exit code 1: no", "time": 1.0}
+    record.write_text(json.dumps(old))
+    assert str(read_facts.first(paths, job_record.load(paths))) == "rank 0@n0: exit code 1: no"
+    record.write_text(json.dumps({**old, "version": 2}))
+    with pytest.raises(SystemFault, match="a newer runner wrote it"):
+        read_facts.failures(paths)
 
 
 def test_blame_from_srun_when_no_rank_could_write(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", "41")
     paths.log.parent.mkdir()
     paths.log.write_text("0@n1 | hello\nsrun: error: n2: task 3: Out Of Memory\n")
-    assert explain.culprit(paths, job_record.load(paths)) == "rank 3@n2: Out Of Memory"
+    first = read_facts.first(paths, job_record.load(paths))
+    assert str(first) == "rank 3@n2: Out Of Memory"
 
 
 def test_status_of_a_job_that_its_scheduler_has_forgotten(tmp_path: Path) -> None:

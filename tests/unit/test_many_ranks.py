@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from runners.core.job_record import Job, JobPaths
+
+from .failures import leave, words
 
 RANKS, ROUNDS = 1024, 400
 CULPRIT = 777
@@ -38,10 +39,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> JobPaths:
     paths.failures.mkdir()
     for rank in range(RANKS):
         ours = rank == CULPRIT
-        message = "KeyError: 'label'" if ours else "HorovodInternalError: a peer is gone"
-        record = {"rank": rank, "host": host[rank], "exit_code": 1, "message": message}
-        text = json.dumps({**record, "time": 10.5 if ours else 10.0 + rank / RANKS})
-        (paths.failures / f"rank-{rank}.json").write_text(text)
+        error = "KeyError: 'label'" if ours else "HorovodInternalError: a peer is gone"
+        time = 10.5 if ours else 10.0 + rank / RANKS
+        leave(paths, rank, time, words(error), host=host[rank], size=RANKS)
     Job("42", "wide", "slurm", str(paths.log), 1.0, "FAILED").save(paths)
     paths.exit.write_text('{"exit_code": 1, "time": 11}\n')
     return paths

@@ -14,7 +14,9 @@ import pytest
 
 import runners.injob.rank
 from runners.core import job_record
-from runners.injob.rank import failure, gate, task
+from runners.explain import read_facts
+from runners.injob.rank import failure, gate, kinds, supervise, task
+from runners.injob.stage import failure as stage_failure
 
 RANK = Path(runners.injob.rank.__file__).parent
 SRUN = {
@@ -56,11 +58,32 @@ def test_gate_message_for_another_launcher() -> None:
 
 def test_failure_names_the_error_and_the_signal() -> None:
     tail = ["Traceback (most recent call last):", "ValueError: boom", "bye"]
-    assert failure.describe(1, tail) == "exit code 1: ValueError: boom"
+    assert failure.of_process(1, tail).text == "exit code 1: ValueError: boom"
+    assert failure.of_process(1, tail).fields == {"error": "ValueError: boom", "guessed": True}
     coloured = ["\x1b[31mValueError\x1b[0m: boom"]
-    assert failure.describe(1, coloured) == "exit code 1: ValueError: boom"
-    assert failure.describe(137, tail) == "killed by signal 9 (SIGKILL)"
-    assert failure.describe(7, ["nothing of use"]) == "exit code 7"
+    assert failure.of_process(1, coloured).text == "exit code 1: ValueError: boom"
+    assert failure.of_process(137, tail).text == "killed by signal 9 (SIGKILL)"
+    assert failure.of_process(7, ["nothing of use"]).text == "exit code 7"
+    assert not failure.of_process(3, ["error: no data"]).fields["guessed"]
+
+
+def test_a_long_error_is_cut_between_words() -> None:
+    text = failure.of_exit(1, "ValueError: " + "some words " * 50).text
+    assert text.endswith(("some ...", "words ..."))
+    assert len(text) < failure.LONGEST + len("exit code 1: ") + 1
+
+
+def test_every_record_has_the_fields_of_its_kind(tmp_path: Path) -> None:
+    """Staging is copied into a job alone, and writes the same form."""
+    assert (stage_failure.VERSION, stage_failure.NOT_STAGED, stage_failure.IMAGE_CHANGED) == (
+        kinds.VERSION,
+        kinds.NOT_STAGED,
+        kinds.IMAGE_CHANGED,
+    )
+    problems = [failure.of_process(137, []), failure.of_exit(1, "x"), supervise.IN_INIT]
+    problems += [failure.of_exception(1, ValueError("x"), ["x"]), supervise.ENDED]
+    for problem in problems:
+        assert set(problem.fields) == set(kinds.KINDS[problem.kind])
 
 
 def test_one_task_of_a_node_speaks_for_it_whichever_comes_first(tmp_path: Path) -> None:
@@ -121,11 +144,10 @@ def test_shim_stops_a_world_of_the_wrong_size(tmp_path: Path) -> None:
     assert code == gate.EXIT_WORLD_SIZE
     assert "world-size mismatch" in out
     assert "trained alone" not in out
-    blamed = job_record.first_failure(
-        job_record.JobPaths(tmp_path)
-    )  # the other was ended, or was as fast
-    assert blamed is not None
-    assert blamed["exit_code"] == gate.EXIT_WORLD_SIZE
+    # The other was ended, or was as fast
+    blamed = read_facts.failures(job_record.JobPaths(tmp_path))[0]
+    assert (blamed.exit_code, blamed.kind) == (gate.EXIT_WORLD_SIZE, kinds.WORLD_SIZE)
+    assert blamed.fields == {"tasks": 2, "world": 1}
 
 
 def test_shim_shows_the_trainers_traceback_and_no_other(tmp_path: Path) -> None:
@@ -191,3 +213,34 @@ def test_a_failure_is_recorded_before_the_others_can_react(
     run_shim(tmp_path, INIT + react + end, tasks=1, size=1)
     record = read_failure(tmp_path)
     assert (record["exit_code"], record["message"].strip()) == (code, message)
+
+
+def test_the_traceback_is_recorded_whole(tmp_path: Path) -> None:
+    trainer = INIT + "def inner():\n    raise ValueError('boom')\ninner()"
+    out = run_shim(tmp_path, trainer, tasks=1, size=1)[1]
+    record = read_failure(tmp_path)
+    assert record["traceback"][0] == "Traceback (most recent call last):"
+    assert record["traceback"][-1] == "ValueError: boom"
+    assert [line for line in record["traceback"] if "in inner" in line]
+    assert all(f"| {line}" in out for line in record["traceback"])
+
+
+def test_a_rank_that_lost_its_peer_leaves_the_word_to_it(tmp_path: Path) -> None:
+    trainer = INIT + (
+        "import os, time\n"
+        "class HorovodInternalError(Exception): pass\n"
+        "if os.environ['HOROVOD_RANK'] == '1': raise ValueError('boom')\n"
+        "time.sleep(0.5)\n"
+        "raise HorovodInternalError('Connection closed by peer')"
+    )
+    out = run_shim(tmp_path, "import signal; signal.signal(15, signal.SIG_IGN)\n" + trainer)[1]
+    assert out.count("Traceback") == 1
+    assert "ValueError: boom" in out
+
+
+def test_without_another_failure_the_traceback_is_shown(tmp_path: Path) -> None:
+    trainer = INIT + (
+        "class HorovodInternalError(Exception): pass\n"
+        "raise HorovodInternalError('Mismatched allreduce tensor shapes')"
+    )
+    assert "Traceback" in run_shim(tmp_path, trainer, tasks=1, size=1)[1]

@@ -10,12 +10,13 @@ import stat
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runners.injob import addresses
 from runners.injob.addresses import Address
-from runners.injob.rank import network
+from runners.injob.rank import kinds, network
 from runners.injob.rank.rendezvous import (
     connect,
     http_messages,
@@ -24,7 +25,7 @@ from runners.injob.rank.rendezvous import (
     protocol,
     secret,
 )
-from runners.injob.rank.rendezvous.errors import RendezvousError
+from runners.injob.rank.rendezvous.errors import RendezvousError, failed
 from runners.injob.rank.rendezvous.membership import Member, Roll
 from runners.injob.rank.rendezvous.protocol import Frame
 from runners.injob.rank.rendezvous.server import Hub, Terms
@@ -84,12 +85,12 @@ def request(store: Store, method: str, path: str, body: bytes = b"") -> tuple[in
     return int(head_.split()[1]), body
 
 
-def meet(store: Store) -> dict[str, object]:
+def meet(store: Store) -> dict[str, Any]:
     found: dict[str, object] = json.loads(http_messages.get(store.port, store.prefix + MEETING))
     return found
 
 
-def together(stores: list[Store]) -> list[dict[str, object]]:
+def together(stores: list[Store]) -> list[dict[str, Any]]:
     """Let all ranks meet at once."""
     socks = []
     for store in stores:
@@ -112,7 +113,7 @@ def three() -> list[Store]:
 
 def test_ranks_meet_and_learn_their_places(three: list[Store]) -> None:
     heard = together(three)
-    assert [one["problem"] for one in heard] == ["", "", ""]
+    assert [one["problem"] for one in heard] == [None, None, None]
     places = [one["go"]["place"] for one in heard]  # type: ignore[index]
     assert [tuple(place.values()) for place in places] == [(0, 2, 0, 2), (1, 2, 0, 1), (0, 1, 1, 2)]
 
@@ -216,6 +217,8 @@ def test_a_missing_rank_is_named_with_its_node() -> None:
     for heard in together(stores):
         assert text in str(heard["problem"])
     assert text in world.said[0]
+    assert heard["problem"]["fields"]["silent"] == [[3, "n2"]]
+    assert heard["problem"]["fields"]["late"] == [[2, "n2"]]
     assert waiting.receive(0.1) == []  # who does not ask is not told
 
 
@@ -234,13 +237,13 @@ def test_two_of_one_rank_and_another_size_are_refused() -> None:
     links = [world.link(1), world.link(1)]
     heard = select.select([link.sock for link in links], [], [], 5)[0]
     refused = next(link for link in links if link.sock in heard)
-    assert refused.receive(5)[0].value == b"there are two ranks 1: on n1 and on n1"
+    assert b"there are two ranks 1: on n1 and on n1" in refused.receive(5)[0].value
 
 
 def test_ipv4_here_and_ipv6_there_is_said_before_gloo_aborts() -> None:
     world = World(2, seconds=60)
     heard = together([world.store(0), world.store(1, "fd00::1")])
-    assert heard[0]["problem"] == "Gloo would use IPv4 on rank 0@n1, but IPv6 on rank 1@n1"
+    assert heard[0]["problem"]["text"] == "Gloo would use IPv4 on rank 0@n1, but IPv6 on rank 1@n1"
 
 
 def test_silent_connections_keep_nobody_waiting(three: list[Store]) -> None:
@@ -264,11 +267,11 @@ def test_when_rank_0_ends_the_others_say_so() -> None:
 
 def test_without_a_hub_the_store_says_so() -> None:
     def nobody(_: socket.socket) -> connect.Link:
-        raise RendezvousError("rank 0 on n1 did not answer")
+        raise failed(kinds.RENDEZVOUS, "rank 0 on n1 did not answer")
 
     store = Store()
     store.start(nobody, lambda _: {})
-    assert meet(store)["problem"] == "rank 0 on n1 did not answer"
+    assert meet(store)["problem"]["text"] == "rank 0 on n1 did not answer"
     assert ask(store, f"{store.prefix}global/0")[0] == 500
 
 

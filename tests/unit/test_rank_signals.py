@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import runners.injob.rank
-from runners.core import job_record
-from runners.injob.rank import early_stop
+from runners.injob.rank import early_stop, kinds
 
 RANK = Path(runners.injob.rank.__file__).parent
 STARTED = "import os; open(f'started-{os.getpid()}', 'w').close(); time.sleep(30)"
@@ -116,7 +115,7 @@ def test_where_another_rank_has_failed_nobody_waits_for_a_trainer_that_cannot_an
     assert told.startswith("143 ")
     assert "ended, since another rank had failed" in told
     record = json.loads((tmp_path / "failures/rank-0.json").read_text())
-    assert job_record.is_follower(record)
+    assert kinds.follows(record["kind"], record)
 
 
 def test_a_trainer_does_not_outlive_its_shim(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.job_record import JobState
-from ...explain import culprit, explain
+from ...explain import read_facts
+from ...explain.judge import explain
 from .. import job as trial
 from ..facts import transport as words
 from ..finding import FAILURE, OK, WARNING, Finding
@@ -62,7 +63,8 @@ def _ended(found: Outcome, result: dict[str, Any]) -> Finding:
     if found.status.state == JobState.COMPLETED:
         return Finding(SUBJECT, "trial", OK, says, f"its folder: {found.paths.root}")
     says += f"; it measured all, then ended: {found.status.state.value}"
-    evidence = culprit(found.paths, found.job) or ""
+    first = read_facts.first(found.paths, found.job)
+    evidence = str(first) if first else ""
     return Finding(SUBJECT, "trial", FAILURE, says, evidence, f"runner logs {found.paths.root}")
 
 

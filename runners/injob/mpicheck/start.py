@@ -26,9 +26,9 @@ def main(argv: list[str]) -> int:
         return 0
     if me.local_rank == 0:
         print(f"runner: host MPI: {problem}", flush=True)
-    importlib.import_module("rank.failure").record(
-        me, EXIT_HOST_MPI, f"host MPI: {problem}", options.run_dir
-    )
+    kinds = importlib.import_module("rank.kinds")
+    failed = kinds.Problem(kinds.HOST_MPI, f"host MPI: {problem}", {"error": problem})
+    importlib.import_module("rank.failure").record(me, EXIT_HOST_MPI, failed, options.run_dir)
     return EXIT_HOST_MPI
 
 

@@ -8,15 +8,22 @@ import os
 import re
 import signal
 import time
+from collections.abc import Collection, Sequence
 
+from . import kinds
 from .ansi import plain
+from .kinds import Problem
 from .task import Task
 
+LONGEST = 300  # characters of an error in a sentence; the record has KEPT, and the log all of it
+KEPT = 4000
+CAUSE = "cause"  # a file beside the records: one of them is no follower's
+TRACEBACK_LINES = 400
 # The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so.
-LONGEST = 300  # characters of an error that are repeated; all of it is in the log
 ERROR_LINE = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt)\b|runner: |error: )", re.IGNORECASE
 )
+MARKED = ("error: ", "runner: ")  # lines that a program marks as the reason of its end
 
 
 def recorded(task: Task, run_dir: str) -> bool:
@@ -34,15 +41,20 @@ def of_others(task: Task, run_dir: str) -> bool:
     return any(name.endswith(".json") and name != own for name in names)
 
 
+def cause_known(run_dir: str) -> bool:
+    """Whether a task has failed that did not merely follow another."""
+    return os.path.exists(os.path.join(run_dir, "failures", CAUSE))
+
+
 def speaks_for_node(task: Task, run_dir: str) -> bool:
-    """Whether this task is the first of its node to ask: what is wrong there is told once.
+    """Whether this task is the first of its node to ask: what is wrong there is said once.
 
     Not a certain one, such as local rank 0: srun may end that before it has begun.
     """
     folder = os.path.join(run_dir, "failures")
     try:
         os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, f"told-{task.host}"), "x", encoding="ascii"):
+        with open(os.path.join(folder, f"said-{task.host}"), "x", encoding="ascii"):
             return True
     except FileExistsError:
         return False
@@ -50,23 +62,25 @@ def speaks_for_node(task: Task, run_dir: str) -> bool:
         return task.local_rank == 0
 
 
-def record(task: Task, code: int, message: str, run_dir: str, *, guessed: bool = False) -> None:
-    """Say on stdout, and write to the run's folder, how this task failed.
-
-    A `guessed` message is a line that the task wrote some time before it ended without a word.
-    """
-    print(f"runner: rank {task.name} failed: {message}", flush=True)
-    facts = {"rank": task.rank, "host": task.host, "exit_code": code, "message": message}
+def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
+    """Say on stdout, and write to the run's folder, how this task failed; False if it cannot."""
+    print(f"runner: rank {task.name} failed: {problem.text}", flush=True)
+    value = {"version": kinds.VERSION, "kind": problem.kind, "rank": task.rank, "size": task.size}
+    value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())
     path = _path(task, run_dir)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump({**facts, "time": time.time(), "guessed": guessed}, file)
+            json.dump({**value, **problem.fields}, file)
         os.replace(path + ".part", path)
+        if not kinds.follows(problem.kind, problem.fields):
+            open(os.path.join(os.path.dirname(path), CAUSE), "w").close()
     except OSError as error:  # a full disk, which may be why it failed: the exit code still tells
         with contextlib.suppress(OSError):
             os.remove(path + ".part")
         print(f"runner: cannot write {path}: {error.strerror}", flush=True)
+        return False
+    return True
 
 
 def forget(task: Task, run_dir: str) -> None:
@@ -79,23 +93,56 @@ def _path(task: Task, run_dir: str) -> str:
     return os.path.join(run_dir, "failures", f"rank-{task.rank}.json")
 
 
-def describe(code: int, tail: list[str]) -> str:
-    """Return the end of a process in words, from its exit code and the last lines it wrote.
+def of_process(code: int, tail: Sequence[str], asked: Collection[int] = ()) -> Problem:
+    """Return how a process ended, from its exit code and the last lines that it wrote.
 
-    The signal's name, or the code with the line that looks like an error.
+    `asked` are the signals that somebody had sent to it.
     """
     if code > 128:
-        return f"killed by signal {code - 128} ({_signal_name(code - 128)})"
-    for line in map(plain, reversed(tail)):
-        if ERROR_LINE.match(line):
-            return in_words(code, line)
-    return in_words(code)
+        return _of_signal(code - 128, asked)
+    lines = [plain(line) for line in tail]
+    error = next((line for line in reversed(lines) if ERROR_LINE.match(line)), "")
+    return of_exit(code, error, guessed=bool(error) and not error.startswith(MARKED))
 
 
-def in_words(code: int, error: str = "") -> str:
-    """Return an exit code and the first line of an error in one line."""
-    line = error.strip().partition("\n")[0][:LONGEST]
-    return f"exit code {code}: {line}" if line else f"exit code {code}"
+def _of_signal(number: int, asked: Collection[int]) -> Problem:
+    text = f"killed by signal {number} ({_signal_name(number)})"
+    if number == signal.SIGUSR1 and number in asked:
+        text += ", which asks to save and stop, and the trainer does not handle it"
+    fields = {"signal": number, "asked": sorted(int(one) for one in asked)}
+    return Problem(kinds.SIGNAL, text, fields)
+
+
+def of_exit(code: int, error: str = "", *, guessed: bool = False) -> Problem:
+    """Return an end by an exit code, and its reason, as far as there is one."""
+    error = _first_line(error)
+    if kinds.of_lost_peer(error):
+        return Problem(kinds.PEER_LOST, _sentence(code, error), {"error": error, "traceback": []})
+    return Problem(kinds.EXIT, _sentence(code, error), {"error": error, "guessed": guessed})
+
+
+def of_exception(code: int, error: Exception, lines: Sequence[str]) -> Problem:
+    """Return an end by an exception; `lines` are its traceback."""
+    words = _first_line(f"{type(error).__name__}: {error}")
+    kind = kinds.PEER_LOST if kinds.of_lost_peer(words) else kinds.EXCEPTION
+    fields = {"error": words, "traceback": list(lines[-TRACEBACK_LINES:])}
+    return Problem(kind, _sentence(code, words), fields)
+
+
+def _first_line(text: str) -> str:
+    return shortened(text.strip().partition("\n")[0], KEPT)
+
+
+def _sentence(code: int, error: str) -> str:
+    return f"exit code {code}: {shortened(error, LONGEST)}" if error else f"exit code {code}"
+
+
+def shortened(text: str, width: int) -> str:
+    """Return at most `width` characters of a text, cut between words, with ` ...` if cut."""
+    if len(text) <= width:
+        return text
+    kept = text[: width - 3]
+    return (kept.rpartition(" ")[0] or kept) + " ..."
 
 
 def _signal_name(number: int) -> str:

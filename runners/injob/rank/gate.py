@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Callable
 
+from . import kinds
+from .kinds import Problem
 from .task import Task
 
 BASICS = "horovod.common.basics"
@@ -43,14 +45,20 @@ class Progress:
 class Gate(importlib.abc.MetaPathFinder):
     """Waits for Horovod to be imported, then wraps its init.
 
-    `prepare` runs just before the first init, when the trainer has done its slow imports.
+    `prepare` runs just before the first init, when the trainer has done its slow imports; `record`
+    is given the exit code and the problem of a world of another size.
     """
 
     def __init__(
-        self, task: Task, controller: str, progress: Progress, prepare: Callable[[], None]
+        self,
+        task: Task,
+        controller: str,
+        progress: Progress,
+        prepare: Callable[[], None],
+        record: Callable[[int, Problem], object],
     ) -> None:
         self.task, self.controller, self.progress = task, controller, progress
-        self.prepare = prepare
+        self.prepare, self.record = prepare, record
 
     def install(self) -> None:
         """Start to watch imports."""
@@ -97,6 +105,9 @@ class Gate(importlib.abc.MetaPathFinder):
         if size == self.task.size:
             return
         print(mismatch(self.task, self.controller, size, rank), file=sys.stderr, flush=True)
+        text = f"{self.task.size} tasks were started, and Horovod sees a world of {size}"
+        fields = {"tasks": self.task.size, "world": size}
+        self.record(EXIT_WORLD_SIZE, Problem(kinds.WORLD_SIZE, text, fields))
         sys.stdout.flush()
         # Not sys.exit: a trainer's `except` must not carry on in a world that is not one.
         os._exit(EXIT_WORLD_SIZE)

@@ -12,6 +12,9 @@ import socket
 import sys
 from typing import NoReturn
 
+from . import kinds
+from .kinds import NO_DRIVER, Problem
+
 LIBRARY = "libcuda.so.1"  # what the driver's library calls itself, and `--nv` always gives
 OPENED = "libcuda.so"  # what Horovod opens (0.28.1, horovod/torch/cuda_util.cc)
 DRIVER = "/proc/driver/nvidia/version"
@@ -41,8 +44,8 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)]
 
 
-def problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> str:
-    """Say why this node cannot run the image's GPU code; empty when it can.
+def problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> Problem | None:
+    """Return why this node cannot run the image's GPU code; None when it can.
 
     `minimum` is the oldest driver for the image's CUDA, None when the image does not say.
     """
@@ -53,42 +56,47 @@ def problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> str:
     why_not = loading_error(OPENED)
     if why_not:
         return _explained(
+            "name",
             f"{LIBRARY} is in the container on {host}, but not under the name that Horovod opens",
             why_not,
             f"--bind FILE:/usr/lib/{OPENED}, with the driver's library on that node as FILE",
         )
     if minimum and driver and older(driver, minimum):
         return _explained(
+            "old",
             f"the NVIDIA driver of {host} is too old for the CUDA in the image",
             f"it is {driver}; the image needs {minimum} or newer",
             "nodes with a newer driver (--constraint, --partition), or an image with an older CUDA",
         )
-    return ""
+    return None
 
 
-def _no_library(why_not: str, driver: str, host: str) -> str:
+def _no_library(why_not: str, driver: str, host: str) -> Problem:
     glibc = GLIBC.search(why_not)
     if glibc:
         return _explained(
+            "glibc",
             f"the NVIDIA driver's library of {host} needs a newer C library than the image has",
             f"it needs {glibc.group(1)}, the image has glibc {_own_glibc()}",
             "an image on a newer base system",
         )
     if driver:
         return _explained(
+            "no-library",
             f"{LIBRARY} is not in the container, though {host} has NVIDIA driver {driver}",
             why_not,
             "ldconfig -p | grep libcuda on that node, since --nv takes what is listed there",
         )
     return _explained(
+        NO_DRIVER,
         f"GPUs were asked for, but {host} has no NVIDIA driver",
         f"no {DRIVER}; {why_not}",
         "--partition NAME or --gpus-per-node N for nodes with GPUs, or --no-nv to run on CPUs",
     )
 
 
-def _explained(what: str, evidence: str, remedy: str) -> str:
-    return f"{what}\n  {evidence}\n  try: {remedy}"
+def _explained(reason: str, what: str, evidence: str, remedy: str) -> Problem:
+    return Problem(kinds.DRIVER, what, {"reason": reason, "evidence": [evidence, f"try: {remedy}"]})
 
 
 def loading_error(library: str) -> str:

@@ -7,6 +7,7 @@ import os
 import sys
 
 from . import failure, gpu, local_ranks, task, trainer
+from .kinds import Problem
 from .supervise import supervise
 
 EXIT_USAGE = 2
@@ -44,11 +45,12 @@ def _interfaces(options: argparse.Namespace) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-def _refuse(me: task.Task, problem: str, run_dir: str) -> int:
+def _refuse(me: task.Task, problem: Problem, run_dir: str) -> int:
     """Explain on one rank of each node, record it on all; return the exit code."""
     if failure.speaks_for_node(me, run_dir):
-        print(f"runner: {problem}", flush=True)
-    failure.record(me, gpu.EXIT_REFUSED, problem.partition("\n")[0], run_dir)
+        lines = [f"runner: {problem.text}", *problem.fields["evidence"]]
+        print("\n  ".join(lines), flush=True)
+    failure.record(me, gpu.EXIT_REFUSED, problem, run_dir)
     return gpu.EXIT_REFUSED
 
 

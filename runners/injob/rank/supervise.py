@@ -11,9 +11,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from . import early_stop, failure, horovod_env, orphaned, signals
+from . import early_stop, failure, horovod_env, kinds, orphaned, signals
 from .gate import EXIT_WORLD_SIZE, Progress, no_world
-from .rendezvous.errors import RendezvousError
+from .kinds import Problem
+from .rendezvous.errors import RendezvousError, of_system
 from .task import Task
 from .trainer import Work, run
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from .rendezvous.session import Session
 
 EXIT_FAILED = 1
-MARKED = ("error: ", "runner: ")
+IN_INIT = Problem(kinds.IN_INIT, "it ended within hvd.init()")
+ENDED = Problem(kinds.ENDED_WITH_OTHERS, "ended, since another rank had failed")
 
 
 def supervise(task: Task, work: Work, run_dir: str) -> int:
@@ -46,7 +48,8 @@ def _supervised(task: Task, work: Work, run_dir: str) -> int:
     try:
         session = _open_session(task, work, run_dir)
     except (RendezvousError, OSError) as error:
-        failure.record(task, EXIT_FAILED, f"no rendezvous: {error}", run_dir)
+        problem = of_system(error) if isinstance(error, OSError) else error.problem
+        failure.record(task, EXIT_FAILED, problem, run_dir)
         return EXIT_FAILED
     output, child_output = os.pipe()
     progress, shim = Progress(), os.getpid()
@@ -75,30 +78,15 @@ def _supervised(task: Task, work: Work, run_dir: str) -> int:
         early_stop.record(task, run_dir)
         return 0
     if _ended_in_init(progress, code):
-        why = session.problem if session is not None else ""
-        print(no_world(task, work.controller, why), flush=True)
-        tail = [f"error: no world, {why or 'it ended within hvd.init()'}"]
+        problem = (session.problem if session else None) or IN_INIT
+        known = problem.text if problem is not IN_INIT else ""
+        print(no_world(task, work.controller, known), flush=True)
         code = EXIT_WORLD_SIZE
+    else:
+        problem = ENDED if relay.ended else failure.of_process(code, tail, relay.seen)
     if code != 0 and not failure.recorded(task, run_dir):
-        how = _how(code, tail, relay)
-        failure.record(task, code, how, run_dir, guessed=_guessed(how))
+        failure.record(task, code, problem, run_dir)
     return code
-
-
-def _guessed(how: str) -> bool:
-    """Whether it rests on a line that looks like an error, and that nobody marked as the last."""
-    code, _, words = how.partition(": ")
-    return code.startswith("exit code") and bool(words) and not words.startswith(MARKED)
-
-
-def _how(code: int, tail: list[str], relay: signals.Relay) -> str:
-    """Return how the trainer ended; one may not know that it is asked to save by a signal."""
-    if relay.ended:
-        return "ended, since another rank had failed"
-    told = failure.describe(code, tail)
-    if code == 128 + signal.SIGUSR1 and signal.SIGUSR1 in relay.seen:
-        return f"{told}, which asks to save and stop, and the trainer does not handle it"
-    return told
 
 
 def _open_session(task: Task, work: Work, run_dir: str) -> Session | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+import time
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from . import failure, horovod_env
+from . import failure, horovod_env, kinds
 from .early_stop import EXIT_STOPPED
 from .gate import EXIT_WORLD_SIZE, Gate, Progress, no_world
 from .rendezvous.errors import RendezvousError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODE = os.path.dirname(os.path.dirname(HERE))  # RUN/code, where packages of the job lie
+SECONDS_FOR_CAUSE = 1.0  # in which the shim of a rank that was killed has recorded it
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ def run(task: Task, work: Work, session: Session | None, progress: Progress, run
     A failure is recorded here and now: on the way out Horovod tells the other ranks, who fail and
     make the launcher end this one before it has ended by itself.
     """
-    gate = Gate(task, work.controller, progress, prepare=lambda: _meet(session))
+    record = partial(failure.record, task, run_dir=run_dir)
+    gate = Gate(task, work.controller, progress, lambda: _meet(session), record)
     _set_environment(task, work)
     gate.install()
     try:
@@ -52,18 +56,20 @@ def run(task: Task, work: Work, session: Session | None, progress: Progress, run
     except SystemExit as leaving:
         if _code(leaving) not in (0, EXIT_STOPPED):
             said = leaving.code if isinstance(leaving.code, str) else ""
-            failure.record(task, _code(leaving), failure.in_words(_code(leaving), said), run_dir)
+            record(_code(leaving), failure.of_exit(_code(leaving), said))
         raise
     except RendezvousError as error:
-        print(no_world(task, work.controller, str(error)), flush=True)
-        words = failure.in_words(EXIT_WORLD_SIZE, f"error: no world, {error}")
-        failure.record(task, EXIT_WORLD_SIZE, words, run_dir)
+        print(no_world(task, work.controller, error.problem.text), flush=True)
+        record(EXIT_WORLD_SIZE, error.problem)
         return EXIT_WORLD_SIZE
     except Exception as error:
-        _print_traceback(error)
-        if progress.get() != Progress.CALLED:  # else the parent explains it
-            words = failure.in_words(1, f"{type(error).__name__}: {error}")
-            failure.record(task, 1, words, run_dir)
+        frame = _first_own_frame(error)
+        lines = "".join(traceback.format_exception(type(error), error, frame)).splitlines()
+        problem = failure.of_exception(1, error, lines)
+        # Where hvd.init() failed the parent explains it.
+        known = progress.get() != Progress.CALLED and record(1, problem)
+        if not (known and problem.kind == kinds.PEER_LOST and _another_tells(run_dir)):
+            print(*lines, sep="\n", file=sys.stderr, flush=True)
         return 1
     if progress.get() == Progress.NOT_CALLED and task.size > 1 and task.rank == 0:
         print(
@@ -72,6 +78,16 @@ def run(task: Task, work: Work, session: Session | None, progress: Progress, run
             file=sys.stderr,
         )
     return 0
+
+
+def _another_tells(run_dir: str) -> bool:
+    """Whether another rank's record has the cause: this one's traceback would only distract."""
+    deadline = time.monotonic() + SECONDS_FOR_CAUSE
+    while not failure.cause_known(run_dir):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def _code(leaving: SystemExit) -> int:
@@ -116,8 +132,8 @@ def _run_python(command: list[str]) -> None:
         runpy.run_path(command[0], run_name="__main__")
 
 
-def _print_traceback(error: Exception) -> None:
-    """Print the traceback from the trainer's first line on, without our frames and runpy's.
+def _first_own_frame(error: Exception) -> TracebackType | None:
+    """Return the traceback from the trainer's first line on, without our frames and runpy's.
 
     A trainer that is no Python has no line that ran; the error itself names the place.
     """
@@ -125,6 +141,4 @@ def _print_traceback(error: Exception) -> None:
     ours = (HERE, runpy.__file__, "<frozen runpy>")
     while frame is not None and frame.tb_frame.f_code.co_filename.startswith(ours):
         frame = frame.tb_next
-    if frame is None and not isinstance(error, SyntaxError):
-        frame = error.__traceback__
-    traceback.print_exception(type(error), error, frame)
+    return error.__traceback__ if frame is None and not isinstance(error, SyntaxError) else frame

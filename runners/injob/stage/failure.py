@@ -8,6 +8,9 @@ import time
 
 EXIT_NOT_STAGED = 92
 EXIT_NOT_VERIFIED = 81
+# The form of a record, as in rank/kinds.py; this folder imports nothing from beside it.
+VERSION = 1
+NOT_STAGED, IMAGE_CHANGED = "not-staged", "image-changed"
 DATA, IMAGE = "data", "image"
 # The image's names begin so, which no dataset's does.
 OF_THE_IMAGE = ".image"
@@ -49,11 +52,15 @@ def record(what: "str", message: "str", code: "int") -> None:
     folder = os.path.join(os.path.dirname(above), "failures")
     path = os.path.join(folder, f"rank-{what}-{host()}.json")
     facts = {
+        "version": VERSION,
+        "kind": IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else NOT_STAGED,
         "rank": None,
+        "size": None,
         "host": host(),
         "exit_code": code,
         "message": message,
         "time": time.time(),
+        "what": what,
     }
     os.makedirs(folder, exist_ok=True)
     with open(path + ".part", "w", encoding="utf-8") as file:

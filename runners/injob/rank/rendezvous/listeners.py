@@ -9,7 +9,8 @@ import socket
 import zlib
 from collections.abc import Sequence
 
-from .errors import RendezvousError
+from .. import kinds
+from .errors import failed
 
 PORTS_TRIED = 8
 NAME = "rendezvous.json"
@@ -39,9 +40,10 @@ def bind(addresses: Sequence[str], job: str) -> list[socket.socket]:
             for door in doors:
                 door.close()
     ports = candidate_ports(job)
-    raise RendezvousError(
+    raise failed(
+        kinds.NO_PORT,
         f"no free port for the rendezvous on {' and '.join(addresses)}, "
-        f"tried {ports[0]} to {ports[-1]}: {reason}"
+        f"tried {ports[0]} to {ports[-1]}: {reason}",
     )
 
 

@@ -66,6 +66,17 @@ class Roll:
         late = f"{_listed(busy)} {_have(busy)} started, but not called hvd.init()" if busy else ""
         return "; ".join(filter(None, [self.silent(), late, self.ended()]))
 
+    def absent(self) -> dict[str, list[tuple[int, str]]]:
+        """Return who is not in hvd.init(): each rank with its host, "" where it is not known."""
+        came = sorted(self.members.items())
+        silent = [rank for rank in range(self.size) if rank not in self.members]
+        return {
+            "ended": [(rank, one.host) for rank, one in came if one.ended],
+            "late": [(rank, one.host) for rank, one in came if not one.waits and not one.ended],
+            "silent": [(rank, self.hosts[rank] if self.hosts else "") for rank in silent],
+            "unreached": [],
+        }
+
     def _expected(self, ranks: Sequence[int]) -> list[str]:
         """Name ranks with the node on which they should be, as far as that is known."""
         if self.hosts:

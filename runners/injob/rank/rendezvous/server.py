@@ -15,6 +15,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
+from .. import kinds
+from ..kinds import Problem
 from . import listeners, protocol
 from .connections import Guest, Lobby
 from .exchange import Exchange
@@ -50,7 +52,7 @@ class Hub:
         self.exchange = Exchange(self.lobby.send)
         self.more = list(terms.more)
         self.guests: dict[int, Guest] = {}
-        self.problem = ""
+        self.problem: Problem | None = None
         self.began = self.warned = time.monotonic()
         self.waiting_since: float | None = None
         self.received: Counter[bytes] = Counter()  # frames by kind
@@ -80,9 +82,11 @@ class Hub:
         rank, size, host = who["rank"], who["size"], who["host"]
         before = self.roll.members.get(rank)
         if size != self.roll.size:
-            self._fail(f"rank {rank}@{host} counts {size} ranks, rank 0 {self.roll.size}", guest)
+            text = f"rank {rank}@{host} counts {size} ranks, rank 0 {self.roll.size}"
+            self._fail(Problem(kinds.RENDEZVOUS, text), guest)
         elif before is not None:
-            self._fail(f"there are two ranks {rank}: on {before.host} and on {host}", guest)
+            text = f"there are two ranks {rank}: on {before.host} and on {host}"
+            self._fail(Problem(kinds.RENDEZVOUS, text), guest)
         else:
             guest.rank = rank
             self.guests[rank] = guest
@@ -109,9 +113,13 @@ class Hub:
         """Let the ranks that wait go when all are there, or none when one can never come."""
         if self.waiting_since is None:
             return
-        problem = self.problem or self.roll.ended()
-        if self.roll.complete and not problem:
-            problem = self.roll.families()
+        problem = self.problem
+        if not problem and (ended := self.roll.ended()):
+            problem = Problem(
+                kinds.NOT_MET, ended, {**self.roll.absent(), "late": [], "silent": []}
+            )
+        if self.roll.complete and not problem and (families := self.roll.families()):
+            problem = Problem(kinds.RENDEZVOUS, families)
         if problem:
             self._fail(problem)
         elif self.roll.complete:
@@ -133,14 +141,15 @@ class Hub:
                 used[guest.sock.getsockname()[0]] += 1
         return used.most_common(1)[0][0] if used else "127.0.0.1"
 
-    def _fail(self, problem: str, *guests: Guest) -> None:
+    def _fail(self, problem: Problem, *guests: Guest) -> None:
         """Tell all ranks that wait, and those who will."""
         if problem != self.problem:
-            self.say(f"runner: the ranks did not meet: {problem}")
+            self.say(f"runner: the ranks did not meet: {problem.text}")
         self.problem, self.waiting_since = problem, None
+        value = json.dumps(problem.as_json()).encode()
         waiting = [self.guests[rank] for rank, one in self.roll.members.items() if one.waits]
         for guest in (*waiting, *guests):
-            self.lobby.send(guest, Frame(protocol.PROBLEM, value=problem.encode()))
+            self.lobby.send(guest, Frame(protocol.PROBLEM, value=value))
         self.roll.dismiss()
 
     def tick(self, now: float) -> None:
@@ -151,7 +160,8 @@ class Hub:
             self.more = []
         waits = self.waiting_since is not None
         if self.waiting_since is not None and now - self.waiting_since > self.terms.seconds:
-            self._fail(f"after {self.terms.seconds:.0f} s {self.roll.missing()}")
+            text = f"after {self.terms.seconds:.0f} s {self.roll.missing()}"
+            self._fail(Problem(kinds.NOT_MET, text, self.roll.absent()))
         elif now - self.warned > max(WARN_SECONDS, self.warned - self.began):
             self.warned = now
             late = self.roll.missing() if waits else self.roll.silent()

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ... import addresses
-from .. import hostname, network
+from .. import hostname, kinds, network
+from ..kinds import Problem
 from ..task import Task
 from . import http_messages, listeners, protocol, secret
 from .connect import Link, connect, endpoints
-from .errors import RendezvousError
+from .errors import RendezvousError, failed
 from .membership import Roll
 from .protocol import Frame
 from .server import Hub, Terms
@@ -59,9 +60,10 @@ class Session:
             return
         usable = [one for one in self.own if not one.link_only and not one.loopback]
         there = ", ".join(map(str, usable)) or "none but loopback"
-        raise RendezvousError(
-            f"{self.task.host} has no interface {' or '.join(wanted)} with an address; it has: "
-            f"{there}"
+        text = f"{self.task.host} has no interface {' or '.join(wanted)} with an address"
+        usable_names = [one.name for one in usable]
+        raise failed(
+            kinds.NO_INTERFACE, f"{text}; it has: {there}", wanted=list(wanted), usable=usable_names
         )
 
     def _listen(self) -> Terms:
@@ -79,8 +81,8 @@ class Session:
         return Terms(listening, more, own, self.setting.seconds)
 
     @property
-    def problem(self) -> str:
-        """Why the ranks did not meet, as the parent knows it; empty when they did."""
+    def problem(self) -> Problem | None:
+        """Why the ranks did not meet, as the parent knows it; None when they did."""
         return self.store.problem
 
     def serve(self) -> None:
@@ -110,7 +112,7 @@ class Session:
         """
         heard = json.loads(http_messages.get(self.store.port, self.store.prefix + MEETING))
         if heard["problem"]:
-            raise RendezvousError(heard["problem"])
+            raise RendezvousError(Problem(**heard["problem"]))
         go, interface = heard["go"], heard["gloo"]["interface"]
         place = {f"HOROVOD_{name.upper()}": str(value) for name, value in go["place"].items()}
         interface = interface or network.with_address(self.own, go["reached"])
@@ -132,7 +134,8 @@ class Session:
             f"Horovod's Gloo goes, and not to {interface} ({address})"
         )
         if not self.named or self.named.startswith("127."):
-            raise RendezvousError(f"{problem}: correct it in /etc/hosts, or use MPI")
+            text = f"{problem}: correct it in /etc/hosts, or use MPI"
+            raise failed(kinds.MISLEADING_NAME, text, interface=interface)
         _say(f"runner: warning: {problem}")
 
     def _find(self, asked: socket.socket) -> Link:
@@ -146,7 +149,7 @@ class Session:
             if deadline is None and select.select([asked], [], [], 0)[0]:
                 deadline = time.monotonic() + self.setting.seconds
             if deadline is not None and time.monotonic() > deadline:
-                raise RendezvousError(self._nobody(places))
+                raise self._nobody(places)
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
 
@@ -156,13 +159,15 @@ class Session:
         value = json.dumps({**who, "local_rank": task.local_rank})
         return Frame(protocol.HELLO, value=value.encode())
 
-    def _nobody(self, places: Sequence[tuple[str, int]]) -> str:
+    def _nobody(self, places: Sequence[tuple[str, int]]) -> RendezvousError:
         where = f" on {self.task.first_host}" if self.task.first_host else ""
         tried = ", ".join(dict.fromkeys(address for address, _ in places))
-        return (
+        text = (
             f"rank 0{where} did not answer within {self.setting.seconds:.0f} s: it has not "
             f"started, or no way leads there (tried: {tried or 'no address is known'})"
         )
+        rank_0 = [0, self.task.first_host]
+        return failed(kinds.NOT_MET, text, ended=[], late=[], silent=[], unreached=[rank_0])
 
     def _gloo(self, link: Link) -> dict[str, str]:
         """Return Gloo's interface and address; empty where rank 0's host shall decide.

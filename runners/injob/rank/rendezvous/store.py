@@ -16,9 +16,11 @@ import threading
 import time
 from typing import Any, Callable
 
+from .. import kinds
+from ..kinds import Problem
 from . import http_messages, peer_address, protocol
 from .connect import Link
-from .errors import RendezvousError
+from .errors import RendezvousError, of_system
 from .protocol import Frame
 
 HOLD_SECONDS = 5.0  # how long a GET waits; in between Horovod looks at its own time limit
@@ -42,7 +44,7 @@ class Store:
         self.link: Link | None = None
         self.gloo: dict[str, str] = {}
         self.go: dict[str, Any] | None = None
-        self.problem = ""
+        self.problem: Problem | None = None
         self.values: dict[tuple[str, str], bytes] = {}
         self.acknowledged: set[str] = set()
 
@@ -73,8 +75,10 @@ class Store:
         try:
             self.link = find(self.sock)
             self.gloo = gloo(self.link)
-        except (RendezvousError, OSError) as error:
-            self.problem = str(error)
+        except RendezvousError as error:
+            self.problem = error.problem
+        except OSError as error:
+            self.problem = of_system(error)
         while True:
             with self._next() as conn:
                 try:
@@ -116,7 +120,8 @@ class Store:
         self.go = None
         self._send(Frame(protocol.MEET, value=json.dumps(self.gloo).encode()))
         self._wait(lambda: self.go is not None, seconds=None)
-        return json.dumps({"go": self.go, "problem": self.problem, "gloo": self.gloo}).encode()
+        problem = self.problem and self.problem.as_json()
+        return json.dumps({"go": self.go, "problem": problem, "gloo": self.gloo}).encode()
 
     def _put(self, scope: str, key: str, value: bytes) -> None:
         self.values[scope, key] = value
@@ -153,7 +158,9 @@ class Store:
 
     def _lost(self, error: OSError) -> None:
         before = "" if self.go else " before all had met"
-        self.problem = f"rank 0 ended{before} ({error})"
+        text = f"rank 0 ended{before} ({error})"
+        ended = {"ended": [[0, ""]], "late": [], "silent": [], "unreached": []}
+        self.problem = Problem(kinds.NOT_MET, text, ended)
 
     def _wait(self, ready: Callable[[], bool], seconds: float | None) -> None:
         """Hear the hub until something is there, the time is over, or there is a problem."""
@@ -176,6 +183,6 @@ class Store:
         elif frame.kind == protocol.GO:
             self.go = json.loads(frame.value)
         elif frame.kind == protocol.PROBLEM:
-            self.problem = frame.value.decode()
+            self.problem = Problem(**json.loads(frame.value))
         elif frame.kind == protocol.ACK:
             self.acknowledged.add(frame.scope)

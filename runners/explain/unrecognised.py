@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import re
 
-from ..injob.rank.gate import EXIT_WORLD_SIZE
-from .model import Certainty, Facts, Finding, Line, Signature
-from .words import certain, edit, logs, place, who
+from ..injob.rank import kinds
+from .explanation import Certainty, Finding, Signature
+from .facts import Facts, Line
+from .finding_helpers import certain, edit, logs, place, who
 
-EXCEPTION = re.compile(r"^exit code \d+: (?P<kind>[\w.]*(?:Error|Exception|Interrupt)\b)")
-OWN_WORDS = re.compile(r"^exit code \d+: (?:error: )?(?P<words>.+)")
+OF_A_TYPE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt)\b")
 SHOWN = 8  # lines of a failure that nobody knows
 
 
 def exception(facts: Facts) -> Finding | None:
     """A Python exception ended the first rank."""
-    first = facts.first
-    found = EXCEPTION.match(facts.message)
-    if first is None or not found or _follows(facts):
+    shown = facts.kind == kinds.EXIT and OF_A_TYPE.match(facts.error)
+    if facts.kind != kinds.EXCEPTION and not shown:
         return None
-    cause = f"{who(facts)} ended with {facts.message.partition(': ')[2]}"
-    return certain(facts, cause, edit(facts), *_place(facts))
+    return certain(facts, f"{who(facts)} ended with {facts.error}", edit(facts), *_place(facts))
 
 
 def own_words(facts: Facts) -> Finding | None:
     """The trainer ended itself, and said why."""
-    found = OWN_WORDS.match(facts.message)
     record = facts.record
-    if not found or record is None or record.follower or record.guessed:
+    if record is None or record.kind != kinds.EXIT or record.guessed or not record.error:
         return None
-    if record.exit_code == EXIT_WORLD_SIZE:  # the gate's words, not the trainer's
-        return None
+    words = record.error.removeprefix("error: ")
     return certain(
-        facts, f"the trainer ended itself on {who(facts)}: {found['words']}", logs(facts),
+        facts, f"the trainer ended itself on {who(facts)}: {words}", logs(facts),
         because="these are its own last words, with its exit code",
     )  # fmt: skip
-
-
-def _follows(facts: Facts) -> bool:
-    return bool(facts.record and facts.record.follower)
 
 
 def _place(facts: Facts) -> list[Line]:
@@ -59,7 +51,9 @@ def unknown(facts: Facts) -> Finding:
     own = [line for line in facts.log.errors if line.rank in (first.rank, None)]
     own = [line for line in own if not line.text.startswith("srun: error: ")]
     seen = own[:SHOWN] or list(facts.log.last[-SHOWN:])
-    cause = f"rank {first.rank}@{first.host} was the first to fail: {first.how}"
+    cause = f"{first.name} failed: {first.how}"
+    if first.alike == 1:
+        cause = f"{first.name} was the first to fail: {first.how}"
     because = "no signature knows it; these are the first lines that look like errors"
     return _unsure(facts, cause, (*first.evidence, *seen), because if own else "no error is logged")
 

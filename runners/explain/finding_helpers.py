@@ -6,7 +6,9 @@ import re
 from shlex import quote
 
 from ..core.remedy import LEAVE_OUT
-from .model import Certainty, Facts, Finding, Line
+from ..jobs import srun_messages
+from .explanation import Certainty, Finding
+from .facts import Facts, Line
 
 AGAIN = LEAVE_OUT  # as a fix: the same command once more
 PLACE = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -44,10 +46,17 @@ def _record(facts: Facts) -> tuple[str, ...]:
     return facts.first.evidence if facts.first else ()
 
 
+def signal_of(facts: Facts) -> int:
+    """Return the signal that ended the first rank to fail, 0 for none."""
+    if facts.record:
+        return facts.record.signal
+    code = srun_messages.code(facts.first.how) if facts.first else None
+    return max(0, (code or 0) - 128)
+
+
 def who(facts: Facts) -> str:
-    """Return the first rank to fail as `rank R@HOST`, or `the job`."""
-    first = facts.first
-    return f"rank {first.rank}@{first.host}" if first and first.rank is not None else "the job"
+    """Return the first rank to fail as `rank R@HOST`, several as `all 4 ranks`, or `the job`."""
+    return facts.first.name if facts.first and facts.first.rank is not None else "the job"
 
 
 def host(facts: Facts) -> str:

@@ -6,8 +6,9 @@ import os
 import re
 from shlex import quote
 
-from .model import Facts, Finding, Line, Signature
-from .words import ITSELF, argument, before, certain, edit, host, likely, who
+from .explanation import Finding, Signature
+from .facts import Facts, Line
+from .finding_helpers import ITSELF, argument, before, certain, edit, host, likely, who
 
 # The kernel's words for ENOSPC, EDQUOT, ..., as Python, C++ and the shell print them
 FULL = re.compile(r"No space left on device")
@@ -27,7 +28,7 @@ PATH = re.compile(r"'(/[^']*)'")
 
 def _told(facts: Facts, pattern: re.Pattern[str]) -> tuple[re.Match[str], Line | None] | None:
     """Return where the first rank's last error says it, or the error from which that one came."""
-    found = pattern.search(facts.message)
+    found = pattern.search(facts.error)
     if found:
         return found, None
     for line in reversed(before(facts)):
@@ -42,8 +43,8 @@ def full_disk(facts: Facts) -> Finding | None:
     told = _told(facts, FULL)
     if told is None:
         return None
-    path = PATH.search(facts.message) or (PATH.search(told[1].text) if told[1] else None)
-    if SHARED_MEMORY.search(facts.message):
+    path = PATH.search(facts.error) or (PATH.search(told[1].text) if told[1] else None)
+    if SHARED_MEMORY.search(facts.error):
         cause = "the node's shared memory (/dev/shm) is full: the data loader's workers share it"
         return certain(facts, cause, f"srun -w {host(facts)} df -h /dev/shm", *_line(told))
     where = path[1] if path else str(facts.paths.root)
@@ -57,7 +58,7 @@ def quota(facts: Facts) -> Finding | None:
     told = _told(facts, QUOTA)
     if told is None:
         return None
-    path = PATH.search(facts.message)
+    path = PATH.search(facts.error)
     cause = "your quota on the file system is used up"
     cause += f", where {who(facts)} writes {path[1]}" if path else f", where {who(facts)} writes"
     return _disk(facts, cause, "quota -s", told, True)
@@ -68,7 +69,7 @@ def _disk(
 ) -> Finding:
     """Look at the disk, then launch elsewhere if it was the run's own folder that was full."""
     root = str(facts.paths.root)
-    path = PATH.search(facts.message)
+    path = PATH.search(facts.error)
     ours = path is None or path[1].startswith(root)
     fix = f"{look} && --runs-dir $SCRATCH/runs" if ours else look
     if named:
@@ -82,7 +83,7 @@ def _line(told: tuple[re.Match[str], Line | None]) -> tuple[Line, ...]:
 
 def data_missing(facts: Facts) -> Finding | None:
     """The trainer found no data where it looked."""
-    found = NO_DATA.search(facts.message)
+    found = NO_DATA.search(facts.error)
     if not found:
         return None
     cause = f"there is no data that the trainer can use: {found[1]}"
@@ -93,7 +94,7 @@ def data_missing(facts: Facts) -> Finding | None:
 
 def file_missing(facts: Facts) -> Finding | None:
     """A file that the trainer opens is not there, or not in the container."""
-    found = MISSING.search(facts.message)
+    found = MISSING.search(facts.error)
     if not found:
         return None
     path = found[1] or found[2]
@@ -110,7 +111,7 @@ def file_missing(facts: Facts) -> Finding | None:
 
 def read_only(facts: Facts) -> Finding | None:
     """The trainer writes into the image, or into data, which are read-only."""
-    found = READ_ONLY.search(facts.message)
+    found = READ_ONLY.search(facts.error)
     if not found:
         return None
     where = f" to {found[1]}" if found[1] else ""
@@ -123,7 +124,7 @@ def read_only(facts: Facts) -> Finding | None:
 
 def forbidden(facts: Facts) -> Finding | None:
     """The user may not read or write that."""
-    found = FORBIDDEN.search(facts.message)
+    found = FORBIDDEN.search(facts.error)
     if not found:
         return None
     path = found[1]
@@ -135,7 +136,7 @@ def forbidden(facts: Facts) -> Finding | None:
 
 def many_files(facts: Facts) -> Finding | None:
     """The limit of open files of a process is reached."""
-    if not MANY.search(facts.message):
+    if not MANY.search(facts.error):
         return None
     cause = f"{who(facts)} has more files open than the limit (ulimit -n) allows"
     fix = f"srun -w {host(facts)} bash -c 'ulimit -n; ulimit -Hn'"

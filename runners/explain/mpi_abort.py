@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
-from .model import Facts, Finding, Mark, Signature
-from .words import likely
+from .explanation import Finding, Signature
+from .facts import Facts, LogPattern
+from .finding_helpers import likely
 
-GAVE_UP = Mark("*** An error occurred in MPI_", r"An error occurred in (MPI_\w+)")
+GAVE_UP = LogPattern("*** An error occurred in MPI_", r"An error occurred in (MPI_\w+)")
 # Open MPI's help texts name the component, or the function, that failed.
-WHY = (Mark("Framework: "), Mark("Component: "), Mark("--> Returned "))
+WHY = (LogPattern("Framework: "), LogPattern("Component: "), LogPattern("--> Returned "))
 
 
 def mpi_aborted(facts: Facts) -> Finding | None:
     """Open MPI ended the job through PMIx, on which Slurm kills each rank."""
-    line = facts.line(GAVE_UP)
-    found = re.search(GAVE_UP.pattern, line.text) if line else None
-    if facts.first is not None or line is None or line.rank is None or not found:
+    seen = facts.match(GAVE_UP)
+    if facts.first is not None or seen is None or seen[0].rank is None:
         return None
+    line, found = seen
     why = [one for mark in WHY for one in facts.lines(mark) if one.rank == line.rank]
     cause = f"MPI gave up on rank {line.rank}@{line.host}, in {found[1]}, and ended all ranks"
     fix = f"runner logs --rank {line.rank} {facts.job.id}"

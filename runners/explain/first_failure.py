@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .model import Blame, Failure, LogFacts, Lost
+from .facts import Failure, FirstFailure, LogFacts, Lost
 
 # How those end whom Slurm ends because another failed: SIGTERM, and SIGKILL for who stays.
 FOLLOWS = ("Terminated", "Exited with exit code 143")
 # Trainers that end all ranks together let one of them tell why: `error: on rank 3@n2: ...`.
 TOGETHER_SECONDS = 5.0
-SILENT = re.compile(r"exit code \d+")
 NAMED = re.compile(r"error: on rank (?P<rank>\d+)@(?P<host>[\w.-]+)[:,]")
 
 
-def first(failed: Sequence[Failure], log: LogFacts) -> Blame | None:
-    """Return the rank to blame, None when nobody left a trace.
+def of(failed: Sequence[Failure], log: LogFacts) -> FirstFailure | None:
+    """Return the rank that failed first, None when nobody left a trace.
 
     `failed` has those to blame first. A rank that was killed with its shim left no record, and is
     named by who started it.
@@ -31,11 +30,11 @@ def first(failed: Sequence[Failure], log: LogFacts) -> Blame | None:
 def _who_tells(failed: Sequence[Failure]) -> Failure | None:
     """Return the first record; of ranks that ended as one, the one that says why."""
     first = failed[0] if failed else None
-    if first is None or not SILENT.fullmatch(first.message):
+    if first is None or not first.silent:
         return first
     same = (one for one in failed if one.exit_code == first.exit_code)
     near = (one for one in same if one.time - first.time < TOGETHER_SECONDS)
-    return next((one for one in near if not SILENT.fullmatch(one.message)), first)
+    return next((one for one in near if not one.silent), first)
 
 
 def _lost(failed: Sequence[Failure], log: LogFacts) -> Lost | None:
@@ -50,16 +49,29 @@ def _came_first(gone: Lost, record: Failure, log: LogFacts) -> bool:
     return record.follower or gone.line.number < told
 
 
-def _of_lost(gone: Lost) -> Blame:
-    return Blame(gone.rank, gone.host, gone.how, (str(gone.line),))
+def _of_lost(gone: Lost) -> FirstFailure:
+    return FirstFailure(gone.rank, gone.host, gone.how, (str(gone.line),))
 
 
-def _of_record(record: Failure, failed: Sequence[Failure], log: LogFacts) -> Blame:
+def _of_record(record: Failure, failed: Sequence[Failure], log: LogFacts) -> FirstFailure:
     rivals = [one for one in failed if one.follower == record.follower]
-    doubt = "" if SILENT.fullmatch(failed[0].message) else _doubt(record, rivals, log)
-    named = NAMED.search(record.message)
+    named = NAMED.search(record.error)
     rank, host = (int(named["rank"]), named["host"]) if named else (record.rank, record.host)
-    return Blame(rank, host, record.message, (str(record),), record, doubt)
+    alike = 1 if named else _alike(record, rivals)
+    doubt = "" if alike > 1 or failed[0].silent else _doubt(record, rivals, log)
+    return FirstFailure(
+        rank, host, record.message, (str(record),), record, doubt, alike, record.size
+    )
+
+
+def _alike(record: Failure, rivals: Sequence[Failure]) -> int:
+    """Return how many ranks failed in the same way; 1 where any failed in another."""
+    same = [
+        one
+        for one in rivals
+        if one.alike(record) or (one.silent and one.exit_code == record.exit_code)
+    ]
+    return len(same) if len(same) == len(rivals) else 1
 
 
 def _doubt(record: Failure, rivals: Sequence[Failure], log: LogFacts) -> str:
@@ -79,4 +91,4 @@ def _doubt(record: Failure, rivals: Sequence[Failure], log: LogFacts) -> str:
 
 def _same(record: Failure, rivals: Sequence[Failure], rank: int | None) -> bool:
     """Whether another rank says the very same, so that it does not matter which was first."""
-    return any(one.rank == rank and one.message == record.message for one in rivals)
+    return any(one.rank == rank and one.alike(record) for one in rivals)

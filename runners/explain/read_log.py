@@ -12,43 +12,49 @@ from pathlib import Path
 
 from ..injob.rank.ansi import plain
 from ..jobs import srun_messages
-from .model import Line, LogFacts, Lost, Mark
+from .facts import Line, LogFacts, LogPattern, Lost
 
 PIECE = 1 << 20  # bytes
-KEPT = 2  # lines of each rank for each mark
+KEPT = 2  # lines of each rank for each pattern
 KEPT_OF_NOBODY = 64
 LAST = 60  # lines of the rank that failed first
-LONGEST = 400  # characters of a line
+LONGEST = 2000  # bytes of a line
 LABEL = re.compile(r"(\d+)@(\S+) \| ")
 # Where a job that came back begins anew: what stands before was another start's.
 AGAIN = b"runner: start "
 # From here on srun itself ends the ranks.
-ENDING = (Mark("Terminating StepId=", r"^srun: "), Mark("Job step aborted", r"^srun: "))
-TOLD = Mark("runner: rank ", r"^runner: rank (\d+)@(\S+) failed: ")
+ENDING = (LogPattern("Terminating StepId=", r"^srun: "), LogPattern("Job step aborted", r"^srun: "))
+FAILED = LogPattern("runner: rank ", r"^runner: rank (\d+)@(\S+) failed: ")
 # `srun: error: ...`, Open MPI's and PALS' words for it
-LOST = (Mark("srun: error: "), Mark("noticed that process rank"), Mark(": rank ", r"died|exited"))
+LOST = (
+    LogPattern("srun: error: "),
+    LogPattern("noticed that process rank"),
+    LogPattern(": rank ", r"died|exited"),
+)
 # What an error looks like: an exception's last line, a C++ abort, a program's own word, Apptainer's
 LOOKS = r"^\s*(?:[\w.]*(?:Error|Exception|Interrupt)\b|terminate called|FATAL\b|error:|fatal:)"
 BASH = r"^/\S*: line \d+: .+"
 SLURM = r"^(?:srun|slurmstepd): error: (?!\S+: tasks? )"
 ERRORS = (
-    Mark("Error", LOOKS),
-    Mark("Exception", LOOKS),
-    Mark("terminate called", LOOKS),
-    Mark("FATAL", LOOKS),
-    Mark("error:", rf"{LOOKS}|{SLURM}|: fatal error: "),
-    Mark(": line ", BASH),
-    Mark("core dumped"),
+    LogPattern("Error", LOOKS),
+    LogPattern("Exception", LOOKS),
+    LogPattern("terminate called", LOOKS),
+    LogPattern("FATAL", LOOKS),
+    LogPattern("error:", rf"{LOOKS}|{SLURM}|: fatal error: "),
+    LogPattern(": line ", BASH),
+    LogPattern("core dumped"),
 )
 
 
-def read(path: Path, marks: Sequence[Mark], rank: str = "", name: str = "logs/job.log") -> LogFacts:
-    """Return what the log holds of the marks; nothing when there is no log.
+def read(
+    path: Path, patterns: Sequence[LogPattern], rank: str = "", name: str = "logs/job.log"
+) -> LogFacts:
+    """Return what the log holds of the patterns; nothing when there is no log.
 
     `rank` is `rank@host` of the one whose last lines are wanted, "" for those of nobody; `name` is
     the log's in evidence. Raises OSError when it is there and cannot be read.
     """
-    wanted = tuple(dict.fromkeys((*marks, TOLD, *ENDING, *LOST, *ERRORS)))
+    wanted = tuple(dict.fromkeys((*patterns, FAILED, *ENDING, *LOST, *ERRORS)))
     reader = _Reader(wanted, f"{rank} | ".encode() if rank else b"", name)
     try:
         for piece in _pieces(path):
@@ -75,15 +81,15 @@ def _pieces(path: Path) -> Iterator[bytes]:
 class _Reader:
     """What has been found so far."""
 
-    def __init__(self, marks: Sequence[Mark], label: bytes, name: str) -> None:
-        self.marks = [(mark, mark.words.encode(), re.compile(mark.pattern)) for mark in marks]
+    def __init__(self, patterns: Sequence[LogPattern], label: bytes, name: str) -> None:
+        self.patterns = [(one, one.words.encode(), re.compile(one.pattern)) for one in patterns]
         self.label, self.name = label, name
         self.lines = self.size = 0
         self._begin()
 
     def _begin(self) -> None:
-        self.hits: dict[Mark, list[Line]] = {}
-        self.counts: dict[tuple[Mark, int | None], int] = {}
+        self.hits: dict[LogPattern, list[Line]] = {}
+        self.counts: dict[tuple[LogPattern, int | None], int] = {}
         self.last: list[Line] = []
 
     def take(self, piece: bytes) -> None:
@@ -95,30 +101,32 @@ class _Reader:
             piece = piece[again:]
         if again >= 0:
             self._begin()
-        for mark, words, pattern in self.marks:
-            self._look(piece, mark, words, pattern)
+        for pattern, words, regex in self.patterns:
+            self._search(piece, pattern, words, regex)
         self.last = (self.last + self._tail(piece))[-LAST:]
         self.lines += piece.count(b"\n")
         self.size += len(piece)
 
-    def _look(self, piece: bytes, mark: Mark, words: bytes, pattern: re.Pattern[str]) -> None:
+    def _search(
+        self, piece: bytes, pattern: LogPattern, words: bytes, regex: re.Pattern[str]
+    ) -> None:
         at = piece.find(words)
         while at >= 0:
             start, end = piece.rfind(b"\n", 0, at) + 1, piece.find(b"\n", at)
             end = len(piece) if end < 0 else end
-            self._keep(piece, start, end, mark, pattern)
+            self._keep(piece, start, end, pattern, regex)
             at = piece.find(words, end)
 
     def _keep(
-        self, piece: bytes, start: int, end: int, mark: Mark, pattern: re.Pattern[str]
+        self, piece: bytes, start: int, end: int, pattern: LogPattern, regex: re.Pattern[str]
     ) -> None:
         rank, host, text = _parted(piece[start : min(end, start + LONGEST)])
-        count = self.counts.get((mark, rank), 0)
+        count = self.counts.get((pattern, rank), 0)
         # The lines of no rank are those of Slurm and of the runtime, which may name any rank.
-        if count < (KEPT if rank is not None else KEPT_OF_NOBODY) and pattern.search(text):
-            self.counts[mark, rank] = count + 1
+        if count < (KEPT if rank is not None else KEPT_OF_NOBODY) and regex.search(text):
+            self.counts[pattern, rank] = count + 1
             number = self.lines + piece.count(b"\n", 0, start) + 1
-            self.hits.setdefault(mark, []).append(Line(number, text, rank, host, self.name))
+            self.hits.setdefault(pattern, []).append(Line(number, text, rank, host, self.name))
 
     def _tail(self, piece: bytes) -> list[Line]:
         """Return the piece's last lines of the rank that is looked at."""
@@ -132,12 +140,14 @@ class _Reader:
 
     def facts(self) -> LogFacts:
         """Return what was found."""
-        hits = {mark: tuple(lines) for mark, lines in self.hits.items()}
-        errors = sorted({line for mark in ERRORS for line in hits.get(mark, ())}, key=_number)
-        told = [(re.search(TOLD.pattern, line.text), line) for line in hits.get(TOLD, ())]
+        hits = {pattern: tuple(lines) for pattern, lines in self.hits.items()}
+        errors = sorted({line for pattern in ERRORS for line in hits.get(pattern, ())}, key=_number)
+        told = [(re.search(FAILED.pattern, line.text), line) for line in hits.get(FAILED, ())]
         failed = {int(match.group(1)): line.number for match, line in told if match}
-        ending = min((one.number for mark in ENDING for one in hits.get(mark, ())), default=None)
-        gone = [line for mark in LOST for line in hits.get(mark, ())]
+        ending = min(
+            (one.number for pattern in ENDING for one in hits.get(pattern, ())), default=None
+        )
+        gone = [line for pattern in LOST for line in hits.get(pattern, ())]
         gone = [line for line in gone if ending is None or line.number < ending]
         return LogFacts(
             hits, tuple(errors), tuple(self.last), failed, _lost(gone), self.lines, self.size

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import replace
+from shlex import quote
+from typing import Any
 
-from ..injob.mpicheck import EXIT_HOST_MPI
-from ..injob.rank.gate import EXIT_WORLD_SIZE
-from .model import Certainty, Facts, Finding, Mark, Signature
-from .words import AGAIN, certain, doctor, likely, logs, who
+from ..injob.rank import kinds
+from .explanation import Certainty, Finding, Signature
+from .facts import Facts, LogPattern
+from .finding_helpers import AGAIN, argument, certain, doctor, host, likely, logs, who
 
-GDS = Mark("usable plugins for the GDS framework")
-PSEC = Mark("usable plugins for the PSEC framework")
-NO_PMI = Mark("SLURM's PMI support")
-PMIX_ERROR = Mark("PMIX ERROR")
-MPI_ENDED = Mark("An error occurred in MPI_Init")
-MISMATCH = Mark("world-size mismatch on rank", r"(\d+) tasks .*Horovod sees a world of (\d+)")
+GDS = LogPattern("usable plugins for the GDS framework")
+PSEC = LogPattern("usable plugins for the PSEC framework")
+NO_PMI = LogPattern("SLURM's PMI support")
+PMIX_ERROR = LogPattern("PMIX ERROR")
+MPI_ENDED = LogPattern("An error occurred in MPI_Init")
+LOGS = "runner logs --rank {rank} {id}"
 # Gloo's words, in Horovod and in torch.distributed
-NO_WAY = Mark("pair.cc", r"connect \[(?P<peer>[^\]]+)\](?::\d+)?: (?P<why>[\w ]+)")
-HOST_MPI = Mark("runner: host MPI: ")
-NO_INTERFACE = re.compile(
-    r"no rendezvous: (\S+) has no interface (.+?) with an address; it has: (.+)"
-)
-NOT_MET = re.compile(r"(?:no world|no rendezvous), (.*\branks? (\d+)(?:@([\w.-]+))?.*)")
-NO_PORT = re.compile(r"no free port for the rendezvous on .*")
-MISLEADING = re.compile(r"the name of (\S+) leads to .* and not to (\S+) ")
+NO_WAY = LogPattern("pair.cc", r"connect \[(?P<peer>[^\]]+)\](?::\d+)?: (?P<why>[\w ]+)")
+# Fields of a record -> why a rank was missed, and the fix; the surest first
+WHY_NOT = {
+    "ended": ("ended, without an error, before it had called hvd.init()", LOGS),
+    "late": (
+        "started, but did not come to hvd.init() in time",
+        "--env HOROVOD_GLOO_TIMEOUT_SECONDS=600",
+    ),
+    "unreached": ("did not answer: no way leads there, or it did not start", ""),
+    "silent": (
+        "did not come to the rendezvous: it did not start, or ended, without an error, before the "
+        "others had begun",
+        LOGS,
+    ),
+}
 GATE = "the world-size gate compared Horovod's world with the tasks that Slurm started"
 
 
 def _ended_in_init(facts: Facts) -> bool:
-    """Whether the first rank ended at the gate, or was the first of those that did."""
-    return facts.record is not None and facts.record.exit_code == EXIT_WORLD_SIZE
+    """Whether the first rank to fail did not come into the world."""
+    return facts.kind in kinds.NO_WORLD
+
+
+def _fields(facts: Facts, kind: str) -> Mapping[str, Any] | None:
+    """Return the fields of the first failure if it is of this kind."""
+    return facts.record.fields if facts.record and facts.record.kind == kind else None
 
 
 def pmix_memory(facts: Facts) -> Finding | None:
@@ -94,44 +108,43 @@ def pmi_missing(facts: Facts) -> Finding | None:
 
 def size_mismatch(facts: Facts) -> Finding | None:
     """Each rank believes to be alone, or the world is of another size than was started."""
-    line = facts.line(MISMATCH)
-    found = re.search(MISMATCH.pattern, line.text) if line else None
-    if not _ended_in_init(facts) or line is None or not found:
+    fields = _fields(facts, kinds.WORLD_SIZE)
+    if fields is None:
         return None
-    tasks, size = found.groups()
-    cause = f"{tasks} tasks were started, and Horovod saw a world of {size}"
+    cause = f"{fields['tasks']} tasks were started, and Horovod saw a world of {fields['world']}"
     if facts.plan.get("controller") == "gloo":
         cause += ": the trainer changes HOROVOD_* before hvd.init(), or the image has no Gloo"
-        return certain(facts, cause, "--controller mpi", line, because=GATE)
+        return certain(facts, cause, "--controller mpi", because=GATE)
     kind = facts.plan.get("srun --mpi", "none")
     cause += f": the MPI in the image does not meet srun's --mpi={kind}"
     return certain(
-        facts, cause, "--controller gloo, leave out --mpi, leave out --force", line, because=GATE
+        facts, cause, "--controller gloo, leave out --mpi, leave out --force", because=GATE
     )
 
 
 def interface(facts: Facts) -> Finding | None:
     """The interface that was asked for is not on the node."""
-    found = NO_INTERFACE.search(facts.message)
-    if not found:
+    fields = _fields(facts, kinds.NO_INTERFACE)
+    if fields is None:
         return None
-    host, wanted, there = found.groups()
-    cause = f"{host} has no network interface {wanted}; it has {there}"
+    usable = ", ".join(fields["usable"]) or "none but loopback"
+    wanted = " or ".join(fields["wanted"])
+    cause = f"{host(facts)} has no network interface {wanted} with an address; it has {usable}"
     fix = "leave out --network-interfaces"
-    if not any(word.startswith("--network-interfaces") for word in facts.job.words):
-        fix = f"--network-interfaces {there.split()[0]}"
+    if fields["usable"] and not argument(facts, "--network-interfaces"):
+        fix = f"--network-interfaces {quote(fields['usable'][0])}"
     return certain(facts, cause, fix, because="the rank looked at its node's interfaces")
 
 
 def no_way(facts: Facts) -> Finding | None:
     """The ranks met, and Gloo then found no way from one to the other through its interface."""
-    line = facts.line(NO_WAY)
-    found = re.search(NO_WAY.pattern, line.text) if line else None
-    if not _ended_in_init(facts) or line is None or not found:
+    seen = facts.match(NO_WAY)
+    if not _ended_in_init(facts) or seen is None:
         return None
+    line, found = seen
     asked = facts.plan.get("interface", "")
     cause = f"no way leads from {who(facts)} to {found['peer']} ({found['why'].strip()})"
-    if any(word.startswith("--network-interfaces") for word in facts.job.words):
+    if argument(facts, "--network-interfaces"):
         cause += f", through the interface that was asked for: {asked}"
         because = "Gloo names the address; without the option each node finds the way by itself"
         return certain(facts, cause, "leave out --network-interfaces", line, because=because)
@@ -141,17 +154,19 @@ def no_way(facts: Facts) -> Finding | None:
 
 def misleading_name(facts: Facts) -> Finding | None:
     """The node's own name leads elsewhere than the interface, and Gloo goes by the name."""
-    found = MISLEADING.search(facts.message)
-    if not found:
+    fields = _fields(facts, kinds.MISLEADING_NAME)
+    if fields is None:
         return None
-    cause = f"the name of {found[1]} leads away from its interface {found[2]}, and Gloo goes by it"
+    cause = (
+        f"the name of {host(facts)} leads away from its interface {fields['interface']}, and Gloo "
+        "goes by the name"
+    )
     return certain(facts, cause, "--controller mpi")
 
 
 def no_port(facts: Facts) -> Finding | None:
     """All ports that this job may take for the rendezvous are taken."""
-    found = NO_PORT.search(facts.message)
-    if not found:
+    if facts.kind != kinds.NO_PORT:
         return None
     cause = "the ports at which the ranks would meet are taken by others on rank 0's node"
     return certain(
@@ -161,44 +176,25 @@ def no_port(facts: Facts) -> Finding | None:
 
 def not_met(facts: Facts) -> Finding | None:
     """A rank did not come to the rendezvous; it is the one to look at, not those that waited."""
-    found = NOT_MET.search(facts.message)
-    if not found or not _ended_in_init(facts):
+    fields = _fields(facts, kinds.NOT_MET)
+    how = next((name for name in WHY_NOT if fields and fields[name]), None)
+    if fields is None or how is None:
         return None
-    what, rank, host = found[1], int(found[2]), found[3]
-    host = host or next(iter(re.findall(r"\bon ([\w.-]+)", what)), "")
-    cause, fix = _why_not(what, rank, host, facts)
-    finding = likely(facts, cause, fix, because="the other ranks waited for it in hvd.init()")
+    rank, host = fields[how][0]
+    why, fix = WHY_NOT[how]
+    cause = f"rank {rank}{'@' if host else ''}{host} {why}"
+    command = fix.format(rank=rank, id=facts.job.id) or doctor(facts, "--nodes 2")
+    finding = likely(facts, cause, command, because="the other ranks waited for it in hvd.init()")
     return replace(finding, rank=rank, host=host)
-
-
-def _why_not(what: str, rank: int, host: str, facts: Facts) -> tuple[str, str]:
-    if "ended before all had met" in what:
-        cause = f"rank {rank}@{host} ended, without an error, before it had called hvd.init()"
-        return cause, f"runner logs --rank {rank} {facts.job.id}"
-    if "not called hvd.init()" in what:
-        cause = f"rank {rank}@{host} started, but did not come to hvd.init() in time"
-        return cause, "--env HOROVOD_GLOO_TIMEOUT_SECONDS=600"
-    if "did not answer" in what:
-        cause = f"rank {rank} on {host} did not answer: no way leads there, or it did not start"
-        return cause, doctor(facts, "--nodes 2")
-    cause = (
-        f"rank {rank} did not come to the rendezvous: it did not start on {host or 'its node'}, or "
-        "ended there, without an error, before the others had begun"
-    )
-    return cause, f"runner logs --rank {rank} {facts.job.id}"
 
 
 def host_mpi(facts: Facts) -> Finding | None:
     """The host's MPI does not fit into the image."""
-    record = facts.record
-    if record is None or record.exit_code != EXIT_HOST_MPI:
+    if facts.kind != kinds.HOST_MPI:
         return None
-    cause = (
-        f"the host's MPI libraries do not work in the image: {record.message.partition(': ')[2]}"
-    )
-    lines = facts.lines(HOST_MPI)[:1]
+    cause = f"the host's MPI libraries do not work in the image: {facts.error}"
     because = "the check before the job proper tried them"
-    return certain(facts, cause, "leave out --host-mpi", *lines, because=because)
+    return certain(facts, cause, "leave out --host-mpi", because=because)
 
 
 def no_world(facts: Facts) -> Finding | None:
@@ -217,12 +213,12 @@ SIGNATURES = (
     Signature("pmix-security", pmix_security, (PSEC,)),
     Signature("controller-changed", controller_changed, (MPI_ENDED,)),
     Signature("pmi-missing", pmi_missing, (NO_PMI, PMIX_ERROR, MPI_ENDED)),
-    Signature("size-mismatch", size_mismatch, (MISMATCH,)),
+    Signature("size-mismatch", size_mismatch),
     Signature("wrong-interface", interface),
     Signature("wrong-interface", no_way, (NO_WAY,)),
     Signature("misleading-host-name", misleading_name),
     Signature("no-port-for-the-rendezvous", no_port),
     Signature("rank-did-not-come", not_met),
-    Signature("host-mpi-mismatch", host_mpi, (HOST_MPI,)),
+    Signature("host-mpi-mismatch", host_mpi),
     Signature("no-world", no_world),
 )

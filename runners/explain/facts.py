@@ -1,25 +1,18 @@
-"""The values of an explanation: what is known of a job, and what a signature makes of it."""
+"""What is known of a job: its records, the lines of its log, its plan."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Callable
+from typing import Any
 
 from ..core.job_record import Job, JobPaths, JobState
-
-
-class Certainty(Enum):
-    """How sure an explanation is; the reason stands beside it."""
-
-    CERTAIN = "certain"
-    LIKELY = "likely"
-    UNSURE = "unsure"
+from ..injob.rank import kinds
 
 
 @dataclass(frozen=True)
-class Mark:
+class LogPattern:
     """What to look for in the log: `words` are in the line, and `pattern` (a regex) too, if given.
 
     `words` are found at the speed of memory, so that a log of gigabytes can be read; what is in
@@ -48,11 +41,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Failure:
-    """What a rank left in failures/ when it failed; a node that could not stage has no rank.
+    """The record of a rank that failed; a node that could not stage has no rank.
 
-    A `follower` failed because another had. `time` is in seconds of the epoch, by its own clock;
-    `file` is the record's, as seen from the run's folder. A `guessed` message is the last line of
-    the rank that looks like an error, where it ended without a word.
+    `kind` is one of `injob.rank.kinds`, "" in a record of before there were kinds; `fields` are
+    those of its kind. `time` is in seconds of the epoch, by the rank's own clock; `size` is the
+    number of ranks; `file` is the record's, as seen from the run's folder.
     """
 
     rank: int | None
@@ -60,9 +53,48 @@ class Failure:
     exit_code: int
     message: str
     time: float
-    follower: bool
     file: str
-    guessed: bool = False
+    kind: str = ""
+    size: int | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def follower(self) -> bool:
+        """Whether it failed because another had."""
+        return kinds.follows(self.kind, self.fields)
+
+    @property
+    def error(self) -> str:
+        """The first line of the rank's own error; "" where it said none."""
+        return str(self.fields.get("error", ""))
+
+    @property
+    def traceback(self) -> tuple[str, ...]:
+        """The lines of its traceback, if an exception ended it."""
+        return tuple(self.fields.get("traceback", ()))
+
+    @property
+    def guessed(self) -> bool:
+        """Whether `error` is only the last line that looks like one, before it ended silently."""
+        return bool(self.fields.get("guessed"))
+
+    @property
+    def signal(self) -> int:
+        """The signal that ended it, 0 for none."""
+        return int(self.fields.get("signal", 0))
+
+    @property
+    def silent(self) -> bool:
+        """Whether it ended by an exit code alone."""
+        return self.kind == kinds.EXIT and not self.error
+
+    def alike(self, other: Failure) -> bool:
+        """Whether another rank failed in the very same way."""
+        return (self.kind, self.exit_code, self.message) == (
+            other.kind,
+            other.exit_code,
+            other.message,
+        )
 
     def __str__(self) -> str:
         """Return it as evidence."""
@@ -84,14 +116,14 @@ class Lost:
 class LogFacts:
     """What one pass over the log found; bounded, whatever its size.
 
-    `hits` has, for each mark, the first lines of each rank in the order of the log. `errors` are
+    `hits` has, for each pattern, the first lines of each rank in the order of the log. `errors` are
     the first lines of each rank that look like errors. `last` are the last lines of the rank that
     failed first, as far as its record tells, else of the log. `failed` is the line number at which
     each rank's failure was told; `lost` are ranks that ended before srun began to end the others.
     `size` is in bytes.
     """
 
-    hits: Mapping[Mark, tuple[Line, ...]] = field(default_factory=dict)
+    hits: Mapping[LogPattern, tuple[Line, ...]] = field(default_factory=dict)
     errors: tuple[Line, ...] = ()
     last: tuple[Line, ...] = ()
     failed: Mapping[int, int] = field(default_factory=dict)
@@ -101,10 +133,11 @@ class LogFacts:
 
 
 @dataclass(frozen=True)
-class Blame:
+class FirstFailure:
     """The rank that failed first. `record` is its own, None when it could not leave one.
 
-    `how` says how it ended; `sure` is empty, or why it may have been another.
+    `how` says how it ended; `doubt` is empty, or why it may have been another. `alike` counts the
+    ranks that failed in the same way, of `size`: where there are several, none was the first.
     """
 
     rank: int | None
@@ -113,13 +146,17 @@ class Blame:
     evidence: tuple[str, ...]
     record: Failure | None = None
     doubt: str = ""
+    alike: int = 1
+    size: int | None = None
 
     @property
     def name(self) -> str:
-        """`rank R@HOST`, or for a node without ranks `data on HOST`: what was to be staged."""
+        """`rank R@HOST`, `all 4 ranks`, or for a node without ranks `data on HOST`."""
+        if self.alike > 1:
+            return f"all {self.alike} ranks" if self.alike == self.size else f"{self.alike} ranks"
         if self.rank is not None:
             return f"rank {self.rank}@{self.host}"
-        what = self.record.file.split("-")[1] if self.record else "node"
+        what = self.record.fields.get("what", "node") if self.record else "node"
         return f"{what} on {self.host}"
 
     def __str__(self) -> str:
@@ -143,7 +180,7 @@ class Facts:
     exit_code: int | None = None
     restart: int = 0
     failures: tuple[Failure, ...] = ()
-    first: Blame | None = None
+    first: FirstFailure | None = None
     log: LogFacts = field(default_factory=LogFacts)
     plan: Mapping[str, str] = field(default_factory=dict)
     saved: int | None = None
@@ -156,9 +193,14 @@ class Facts:
         return self.first.record if self.first else None
 
     @property
-    def message(self) -> str:
-        """What the first rank to fail left as its error; "" if it left none."""
-        return self.record.message if self.record else ""
+    def kind(self) -> str:
+        """The kind of the first rank's failure; "" if it left no record."""
+        return self.record.kind if self.record else ""
+
+    @property
+    def error(self) -> str:
+        """The first rank's own error, in the words of the program; "" if it left none."""
+        return self.record.error if self.record else ""
 
     @property
     def image(self) -> str:
@@ -168,74 +210,20 @@ class Facts:
         given += [after for word, after in zip(words, words[1:]) if word == "--image"]
         return given[-1] if given else self.job.image or "IMAGE"
 
-    def lines(self, mark: Mark) -> tuple[Line, ...]:
-        """Return the lines with a mark, of all ranks and of none."""
-        return self.log.hits.get(mark, ())
+    def lines(self, pattern: LogPattern) -> tuple[Line, ...]:
+        """Return the lines with a pattern, of all ranks and of none."""
+        return self.log.hits.get(pattern, ())
 
-    def line(self, mark: Mark) -> Line | None:
-        """Return the first line with a mark of the first rank to fail, or of no rank.
+    def line(self, pattern: LogPattern) -> Line | None:
+        """Return the first line with a pattern of the first rank to fail, or of no rank.
 
         Other ranks' lines tell of what followed. Without a rank to blame any line will do.
         """
         own = {None, self.first.rank} if self.first else None
-        return next((one for one in self.lines(mark) if own is None or one.rank in own), None)
+        return next((one for one in self.lines(pattern) if own is None or one.rank in own), None)
 
-
-@dataclass(frozen=True)
-class Finding:
-    """What a signature makes of the facts.
-
-    `fix` is a command, or several that are joined by ` && `. One that begins with a dash, or with
-    `leave out `, stands for the command that launched the job, with these options (as in
-    `core.remedy`); after `-- ` come arguments of its trainer. `rank` and `host` are only given
-    where it is not the first rank to fail that the finding is about.
-    """
-
-    cause: str
-    evidence: tuple[object, ...]
-    fix: str
-    certainty: Certainty
-    because: str
-    rank: int | None = None
-    host: str = ""
-
-
-@dataclass(frozen=True)
-class Signature:
-    """One kind of failure: its name, what it wants to see of the log, and its judgement.
-
-    `judge` is pure and answers None for all that is not this kind. An `early` one can tell while
-    the job still runs, before any rank has failed.
-    """
-
-    name: str
-    judge: Callable[[Facts], Finding | None]
-    marks: tuple[Mark, ...] = ()
-    early: bool = False
-
-
-# The names of explanations of jobs that have not failed.
-PENDING, RUNNING, COMPLETED = "pending", "running", "completed"
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why a job ended as it did: cause, evidence, a command that mends it, and how sure that is.
-
-    `fix` is as in Finding. `evidence` are lines `FILE[:LINE]: [RANK@HOST | ]TEXT`, files as seen
-    from the run's folder. `rank` and `host` are the first to fail, None and "" if it was none.
-    """
-
-    name: str
-    cause: str
-    evidence: tuple[str, ...]
-    fix: str
-    certainty: Certainty
-    because: str
-    rank: int | None = None
-    host: str = ""
-
-    @property
-    def failed(self) -> bool:
-        """Whether there is a failure to explain."""
-        return self.name not in (PENDING, RUNNING, COMPLETED)
+    def match(self, pattern: LogPattern) -> tuple[Line, re.Match[str]] | None:
+        """Return that line, and what the pattern finds in it."""
+        line = self.line(pattern)
+        found = re.search(pattern.pattern, line.text) if line else None
+        return (line, found) if line and found else None

@@ -1,0 +1,80 @@
+"""What a signature makes of the facts, and what it becomes: an explanation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Callable
+
+from .facts import Facts, LogPattern
+
+
+class Certainty(Enum):
+    """How sure an explanation is; the reason stands beside it."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    UNSURE = "unsure"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a signature makes of the facts.
+
+    `fix` is a command, or several that are joined by ` && `. One that begins with a dash, or with
+    `leave out `, stands for the command that launched the job, with these options (as in
+    `core.remedy`); after `-- ` come arguments of its trainer. `rank` and `host` are only given
+    where it is not the first rank to fail that the finding is about.
+    """
+
+    cause: str
+    evidence: tuple[object, ...]
+    fix: str
+    certainty: Certainty
+    because: str
+    rank: int | None = None
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One kind of failure: its name, what it looks for in the log, and its judgement.
+
+    `judge` is pure and answers None for all that is not this kind. An `early` one can tell while
+    the job still runs, before any rank has failed.
+    """
+
+    name: str
+    judge: Callable[[Facts], Finding | None]
+    patterns: tuple[LogPattern, ...] = ()
+    early: bool = False
+
+
+# The names of explanations of jobs that have not failed.
+PENDING, RUNNING, COMPLETED = "pending", "running", "completed"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a job ended as it did: cause, evidence, a command that mends it, and how sure that is.
+
+    `fix` is as in Finding. `evidence` are lines `FILE[:LINE]: [RANK@HOST | ]TEXT`, files as seen
+    from the run's folder; `traceback` is that of the rank that failed. `rank` and `host` are the
+    first to fail, None and "" if it was none; `who` names it, or the ranks that failed alike.
+    """
+
+    name: str
+    cause: str
+    evidence: tuple[str, ...]
+    fix: str
+    certainty: Certainty
+    because: str
+    rank: int | None = None
+    host: str = ""
+    who: str = ""
+    traceback: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is a failure to explain."""
+        return self.name not in (PENDING, RUNNING, COMPLETED)

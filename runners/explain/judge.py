@@ -1,0 +1,69 @@
+"""The explanation of a job: what the signatures make of its facts."""
+
+from __future__ import annotations
+
+from ..core.job_record import Job, JobPaths, JobState
+from ..jobs.job_status import Status
+from . import read_facts, unrecognised
+from .explanation import COMPLETED, PENDING, RUNNING, Certainty, Explanation, Finding
+from .facts import Facts, LogPattern
+from .signatures import PATTERNS, SIGNATURES
+
+# The shim's warning (rank/trainer.py)
+NOT_JOINED = LogPattern("runner: warning: the trainer ended without hvd.init()")
+NOTHING = {
+    JobState.PENDING: (PENDING, "the job has not started"),
+    JobState.RUNNING: (RUNNING, "nothing has failed so far"),
+    JobState.COMPLETED: (COMPLETED, "nothing failed"),
+}
+
+
+def explain(paths: JobPaths, job: Job, status: Status) -> Explanation:
+    """Return why the job ended as it did; with `failed` false when there is nothing to explain.
+
+    Raises SystemFault when the run's folder cannot be read.
+    """
+    return judge(read_facts.facts(paths, job, status, (*PATTERNS, NOT_JOINED)))
+
+
+def judge(facts: Facts) -> Explanation:
+    """Return what the signatures make of the facts: the first sure one, else the first unsure."""
+    nothing = _nothing(facts)
+    if nothing and facts.state != JobState.RUNNING:
+        return nothing
+    asked = [one for one in SIGNATURES if one.early or not nothing]
+    findings = ((one.name, one.judge(facts)) for one in asked)
+    unsure: Explanation | None = None
+    for name, found in findings:
+        if found and found.certainty != Certainty.UNSURE:
+            return _explanation(name, found, facts)
+        if found and unsure is None:
+            unsure = _explanation(name, found, facts)
+    return unsure or nothing or _explanation("unknown", unrecognised.unknown(facts), facts)
+
+
+def _nothing(facts: Facts) -> Explanation | None:
+    if facts.state not in NOTHING or (facts.state == JobState.RUNNING and facts.first):
+        return None
+    name, cause = NOTHING[facts.state]
+    alone = facts.lines(NOT_JOINED)[:1] if name == COMPLETED else ()
+    if alone:
+        cause += ", but no rank called hvd.init(): each trained a copy of its own"
+    seen = tuple(map(str, alone))
+    return Explanation(name, cause, seen, "", Certainty.CERTAIN, "that is its state")
+
+
+def _explanation(name: str, found: Finding, facts: Facts) -> Explanation:
+    first = facts.first
+    rank, host = found.rank, found.host
+    who = f"rank {rank}@{host}" if rank is not None else host
+    traceback: tuple[str, ...] = ()
+    if not host and first:
+        rank, host, who = (None if first.alike > 1 else first.rank), first.host, first.name
+        traceback = first.record.traceback if first.record else ()
+    because = "; ".join(text for text in (found.because, first.doubt if first else "") if text)
+    evidence = tuple(dict.fromkeys(map(str, found.evidence)))
+    return Explanation(
+        name, found.cause, evidence, found.fix, found.certainty, because,
+        rank, host if rank is not None or not first or first.alike == 1 else "", who, traceback,
+    )  # fmt: skip

@@ -1,0 +1,107 @@
+"""Everything that is known of a job, read from its run's folder; the log in one pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core import files, job_record
+from ..core.errors import SystemFault
+from ..core.job_record import Job, JobPaths
+from ..injob.rank import kinds
+from ..jobs import srun_messages
+from ..jobs.job_status import Status
+from . import first_failure, read_log
+from .facts import Facts, Failure, FirstFailure, LogFacts, LogPattern
+
+
+def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPattern]) -> Facts:
+    """Return the facts of a job. Raises SystemFault when something is there but unreadable."""
+    failed = failures(paths)
+    lines = _log(paths, job, failed, patterns)
+    first = first_failure.of(failed, lines)
+    return Facts(
+        paths, job, status.state, status.reason, status.exit_code, status.restart,
+        failed, first, lines, _plan(paths), job_record.saved_step(paths), _free(paths),
+        _image_newer(job),
+    )  # fmt: skip
+
+
+def first(paths: JobPaths, job: Job) -> FirstFailure | None:
+    """Return the rank that failed first, None when none left a trace."""
+    failed = failures(paths)
+    return first_failure.of(failed, _log(paths, job, failed, ()))
+
+
+def first_recorded(paths: JobPaths) -> FirstFailure | None:
+    """Return the rank that failed first as the records alone have it, without reading the log."""
+    return first_failure.of(failures(paths), LogFacts())
+
+
+def exit_code(paths: JobPaths, job: Job) -> int | None:
+    """Return the exit code of the rank that failed first; None where nobody knows it."""
+    found = first(paths, job)
+    if found is None:
+        return None
+    return found.record.exit_code if found.record else srun_messages.code(found.how)
+
+
+def failures(paths: JobPaths) -> tuple[Failure, ...]:
+    """Return the ranks' records, those to blame first: the earliest that did not follow another.
+
+    Raises SystemFault for one that a newer runner wrote.
+    """
+    there = sorted(paths.failures.glob("rank-*.json")) if paths.failures.is_dir() else []
+    records = [(path, files.read_json(path)) for path in there]
+    found = [_failure(path, record) for path, record in records if record]
+    return tuple(sorted(found, key=lambda one: (one.follower, one.time)))
+
+
+def _failure(path: Path, record: dict[str, Any]) -> Failure:
+    version, kind = record.get("version", 0), record.get("kind", "")
+    if version > kinds.VERSION:
+        raise SystemFault(f"cannot read {path}: a newer runner wrote it (version {version})")
+    return Failure(
+        record["rank"],
+        record["host"],
+        record["exit_code"],
+        record["message"],
+        record["time"],
+        f"failures/{path.name}",
+        kind,
+        record.get("size"),
+        {name: record[name] for name in kinds.KINDS.get(kind, ()) if name in record},
+    )
+
+
+def _log(
+    paths: JobPaths, job: Job, failed: Sequence[Failure], patterns: Sequence[LogPattern]
+) -> LogFacts:
+    path = Path(job.log)
+    name = os.path.relpath(path, paths.root) if paths.root in path.parents else str(path)
+    who = f"{failed[0].rank}@{failed[0].host}" if failed else ""
+    try:
+        return read_log.read(path, patterns, who, name)
+    except OSError as error:
+        raise SystemFault(f"cannot read {path}", str(error)) from None
+
+
+def _image_newer(job: Job) -> bool:
+    try:
+        return bool(job.image) and Path(job.image).stat().st_mtime > job.submitted
+    except OSError:  # gone, or a name in the store
+        return False
+
+
+def _free(paths: JobPaths) -> int | None:
+    try:
+        disk = os.statvfs(paths.root)
+    except OSError:  # the folder has been taken away
+        return None
+    return disk.f_bavail * disk.f_frsize
+
+
+def _plan(paths: JobPaths) -> dict[str, str]:
+    return {one["what"]: one["value"] for one in files.read_json(paths.plan) or ()}

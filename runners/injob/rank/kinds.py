@@ -1,0 +1,81 @@
+"""Kinds of failures: what a record in `failures/` says, as values that `runner explain` goes by.
+
+A record has `version`, `kind`, `rank`, `size`, `host`, `time` (Unix time), `exit_code` and
+`message`, a sentence for people, and the fields of its kind. `runner` imports this list too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+VERSION = 1
+
+# How a process ended. `error` is the first line of its own error, as it wrote it.
+EXIT, EXCEPTION, SIGNAL = "exit", "exception", "signal"
+# Because another rank had ended: its connection broke, or this one was ended by SIGTERM.
+PEER_LOST, ENDED_WITH_OTHERS = "peer-lost", "ended-with-others"
+# Ranks that did not become one world
+WORLD_SIZE, IN_INIT, NOT_MET = "world-size", "ended-in-init", "not-met"
+NO_INTERFACE, NO_PORT, MISLEADING_NAME = "no-interface", "no-port", "misleading-host-name"
+RENDEZVOUS = "rendezvous"
+# Checks before the trainer
+DRIVER, HOST_MPI = "driver", "host-mpi"
+# A node's, before any rank; they have no rank (stage/failure.py writes them)
+NOT_STAGED, IMAGE_CHANGED = "not-staged", "image-changed"
+
+# Kind -> its fields
+KINDS = {
+    EXIT: ("error", "guessed"),  # guessed: a line that looks like an error, some time before
+    EXCEPTION: ("error", "traceback"),
+    SIGNAL: ("signal", "asked"),  # asked: signals that somebody had sent before
+    PEER_LOST: ("error", "traceback"),
+    ENDED_WITH_OTHERS: (),
+    WORLD_SIZE: ("tasks", "world"),
+    IN_INIT: (),
+    NOT_MET: ("ended", "late", "silent", "unreached"),  # lists of [rank, host]
+    NO_INTERFACE: ("wanted", "usable"),
+    NO_PORT: (),
+    MISLEADING_NAME: ("interface",),
+    RENDEZVOUS: (),
+    DRIVER: ("reason", "evidence"),  # reason: no-driver, no-library, glibc, name or old
+    HOST_MPI: ("error",),
+    NOT_STAGED: ("what",),  # data or image
+    IMAGE_CHANGED: ("what",),
+}
+NO_WORLD = (WORLD_SIZE, IN_INIT, NOT_MET, NO_INTERFACE, NO_PORT, MISLEADING_NAME, RENDEZVOUS)
+NO_DRIVER = "no-driver"
+SIGTERM = 15
+# Horovod 0.28's words, and Gloo's in torch.distributed, of a connection that its peer has ended
+OF_A_LOST_PEER = ("HorovodInternalError", "Horovod has been shut down", "gloo/transport/tcp")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a rank failed: a kind, a sentence for people, and the fields of its kind."""
+
+    kind: str
+    text: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as it travels between the ranks."""
+        return {"kind": self.kind, "text": self.text, "fields": dict(self.fields)}
+
+
+def of_lost_peer(error: str) -> bool:
+    """Whether an error says that another rank has ended."""
+    return any(words in error for words in OF_A_LOST_PEER)
+
+
+def follows(kind: str, fields: Mapping[str, Any]) -> bool:
+    """Whether a rank failed only because another had.
+
+    One that srun ends with SIGKILL leaves no record, so one that tells of SIGKILL is a cause.
+    """
+    if kind == NOT_MET:
+        return bool(fields.get("ended"))
+    if kind == SIGNAL:
+        return bool(fields.get("signal") == SIGTERM)
+    return kind in (PEER_LOST, ENDED_WITH_OTHERS)
