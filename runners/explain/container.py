@@ -8,7 +8,7 @@ from posixpath import basename
 from shlex import quote
 
 from ..core.remedy import LEAVE_OUT
-from ..injob.rank import kinds
+from ..injob import failure_kinds as kinds
 from ..script.render import EXIT_NOT_VERIFIED
 from .explanation import Finding, Signature
 from .facts import Facts, Line, LogPattern

@@ -7,7 +7,7 @@ import signal
 
 from ..core.job_record import JobState
 from ..core.remedy import LEAVE_OUT
-from ..injob.rank import kinds
+from ..injob import failure_kinds as kinds
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, Line, LogPattern
 from .finding_helpers import AGAIN, argument

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.job_record import Job, JobPaths, JobState
-from ..injob.rank import kinds
+from ..injob import failure_kinds as kinds
 
 
 @dataclass(frozen=True)

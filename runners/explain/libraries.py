@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from ..injob.rank import kinds
+from ..injob import failure_kinds as kinds
 from .explanation import Finding, Signature
 from .facts import Facts
 from .finding_helpers import certain, doctor, host, likely

@@ -10,7 +10,7 @@ from typing import Any
 from ..core import files, job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths
-from ..injob.rank import kinds
+from ..injob import failure_kinds as kinds
 from ..jobs import srun_messages
 from ..jobs.job_status import Status
 from . import first_failure, read_log

@@ -7,7 +7,7 @@ from dataclasses import replace
 from shlex import quote
 from typing import Any
 
-from ..injob.rank import kinds
+from ..injob import failure_kinds as kinds
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import AGAIN, argument, certain, doctor, host, likely, logs, who

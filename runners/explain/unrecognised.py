@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..injob.rank import kinds
+from ..injob import failure_kinds as kinds
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, Line
 from .finding_helpers import certain, edit, logs, place, who

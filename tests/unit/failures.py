@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from runners.core.job_record import JobPaths
-from runners.injob.rank import failure, kinds
-from runners.injob.rank.kinds import Problem
+from runners.injob import failure_kinds as kinds
+from runners.injob.rank import failure
+from runners.injob.rank.problem import Problem
 
 
 def leave(

@@ -17,8 +17,9 @@ from runners.explain.explanation import Certainty, Explanation
 from runners.explain.facts import LogPattern
 from runners.explain.judge import explain
 from runners.explain.signatures import SIGNATURES
-from runners.injob.rank import failure, kinds
-from runners.injob.rank.kinds import Problem
+from runners.injob import failure_kinds as kinds
+from runners.injob.rank import failure
+from runners.injob.rank.problem import Problem
 from runners.jobs.job_status import Status
 
 from .failures import leave, words

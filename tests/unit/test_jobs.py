@@ -14,8 +14,9 @@ from runners.core.errors import NotFound, Refused, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.shell import Result
 from runners.explain import read_facts
-from runners.injob.rank import failure, kinds
-from runners.injob.rank.kinds import Problem
+from runners.injob import failure_kinds as kinds
+from runners.injob.rank import failure
+from runners.injob.rank.problem import Problem
 from runners.jobs import find, job_status, srun_messages
 from runners.schedulers import local, slurm
 from runners.schedulers.local_process import start_time

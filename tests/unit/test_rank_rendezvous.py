@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from runners.injob import addresses
+from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
-from runners.injob.rank import kinds, network
+from runners.injob.rank import network
 from runners.injob.rank.rendezvous import (
     connect,
     http_messages,
@@ -114,7 +115,7 @@ def three() -> list[Store]:
 def test_ranks_meet_and_learn_their_places(three: list[Store]) -> None:
     heard = together(three)
     assert [one["problem"] for one in heard] == [None, None, None]
-    places = [one["go"]["place"] for one in heard]  # type: ignore[index]
+    places = [one["go"]["place"] for one in heard]
     assert [tuple(place.values()) for place in places] == [(0, 2, 0, 2), (1, 2, 0, 1), (0, 1, 1, 2)]
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import runners.injob.rank
-from runners.injob.rank import early_stop, kinds
+from runners.injob import failure_kinds as kinds
+from runners.injob.rank import early_stop
 
 RANK = Path(runners.injob.rank.__file__).parent
 STARTED = "import os; open(f'started-{os.getpid()}', 'w').close(); time.sleep(30)"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import signal
 import sys
 from typing import Any
 
+from .. import failure_kinds as kinds
+from ..rank import failure, task
+from ..rank.problem import Problem
 from . import EXIT_HOST_MPI, hello, libraries
 
 SECONDS = 120  # MPI_Init takes a few, on the slowest of systems
@@ -20,15 +22,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--launcher", required=True)
     parser.add_argument("--run-dir", required=True)
     options = parser.parse_args(argv)
-    me = importlib.import_module("rank.task").read(options.launcher, os.environ)
+    me = task.read(options.launcher, os.environ)
     problem = _libraries() or _hello(me)
     if not problem:
         return 0
     if me.local_rank == 0:
         print(f"runner: host MPI: {problem}", flush=True)
-    kinds = importlib.import_module("rank.kinds")
-    failed = kinds.Problem(kinds.HOST_MPI, f"host MPI: {problem}", {"error": problem})
-    importlib.import_module("rank.failure").record(me, EXIT_HOST_MPI, failed, options.run_dir)
+    failed = Problem(kinds.HOST_MPI, f"host MPI: {problem}", {"error": problem})
+    failure.record(me, EXIT_HOST_MPI, failed, options.run_dir)
     return EXIT_HOST_MPI
 
 

@@ -10,9 +10,9 @@ import signal
 import time
 from collections.abc import Collection, Sequence
 
-from . import kinds
+from .. import failure_kinds as kinds
 from .ansi import plain
-from .kinds import Problem
+from .problem import Problem
 from .task import Task
 
 LONGEST = 300  # characters of an error in a sentence; the record has KEPT, and the log all of it

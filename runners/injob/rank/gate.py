@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Callable
 
-from . import kinds
-from .kinds import Problem
+from .. import failure_kinds as kinds
+from .problem import Problem
 from .task import Task
 
 BASICS = "horovod.common.basics"

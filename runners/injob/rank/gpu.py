@@ -12,8 +12,9 @@ import socket
 import sys
 from typing import NoReturn
 
-from . import kinds
-from .kinds import NO_DRIVER, Problem
+from .. import failure_kinds as kinds
+from ..failure_kinds import NO_DRIVER
+from .problem import Problem
 
 LIBRARY = "libcuda.so.1"  # what the driver's library calls itself, and `--nv` always gives
 OPENED = "libcuda.so"  # what Horovod opens (0.28.1, horovod/torch/cuda_util.cc)

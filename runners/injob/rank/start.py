@@ -7,7 +7,7 @@ import os
 import sys
 
 from . import failure, gpu, local_ranks, task, trainer
-from .kinds import Problem
+from .problem import Problem
 from .supervise import supervise
 
 EXIT_USAGE = 2

@@ -11,9 +11,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from . import early_stop, failure, horovod_env, kinds, orphaned, signals
+from .. import failure_kinds as kinds
+from . import early_stop, failure, horovod_env, orphaned, signals
 from .gate import EXIT_WORLD_SIZE, Progress, no_world
-from .kinds import Problem
+from .problem import Problem
 from .rendezvous.errors import RendezvousError, of_system
 from .task import Task
 from .trainer import Work, run

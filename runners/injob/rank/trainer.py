@@ -12,7 +12,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from . import failure, horovod_env, kinds
+from .. import failure_kinds as kinds
+from . import failure, horovod_env
 from .early_stop import EXIT_STOPPED
 from .gate import EXIT_WORLD_SIZE, Gate, Progress, no_world
 from .rendezvous.errors import RendezvousError

@@ -6,11 +6,10 @@ import socket
 import sys
 import time
 
+from .. import failure_kinds as kinds
+
 EXIT_NOT_STAGED = 92
 EXIT_NOT_VERIFIED = 81
-# The form of a record, as in rank/kinds.py; this folder imports nothing from beside it.
-VERSION = 1
-NOT_STAGED, IMAGE_CHANGED = "not-staged", "image-changed"
 DATA, IMAGE = "data", "image"
 # The image's names begin so, which no dataset's does.
 OF_THE_IMAGE = ".image"
@@ -52,8 +51,8 @@ def record(what: "str", message: "str", code: "int") -> None:
     folder = os.path.join(os.path.dirname(above), "failures")
     path = os.path.join(folder, f"rank-{what}-{host()}.json")
     facts = {
-        "version": VERSION,
-        "kind": IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else NOT_STAGED,
+        "version": kinds.VERSION,
+        "kind": kinds.IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else kinds.NOT_STAGED,
         "rank": None,
         "size": None,
         "host": host(),

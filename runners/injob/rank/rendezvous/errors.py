@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import kinds
-from ..kinds import Problem
+from ... import failure_kinds as kinds
+from ..problem import Problem
 
 
 class RendezvousError(Exception):

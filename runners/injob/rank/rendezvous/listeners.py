@@ -9,7 +9,7 @@ import socket
 import zlib
 from collections.abc import Sequence
 
-from .. import kinds
+from ... import failure_kinds as kinds
 from .errors import failed
 
 PORTS_TRIED = 8

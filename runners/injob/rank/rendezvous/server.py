@@ -15,8 +15,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from .. import kinds
-from ..kinds import Problem
+from ... import failure_kinds as kinds
+from ..problem import Problem
 from . import listeners, protocol
 from .connections import Guest, Lobby
 from .exchange import Exchange

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ... import addresses
-from .. import hostname, kinds, network
-from ..kinds import Problem
+from ... import failure_kinds as kinds
+from .. import hostname, network
+from ..problem import Problem
 from ..task import Task
 from . import http_messages, listeners, protocol, secret
 from .connect import Link, connect, endpoints

@@ -16,8 +16,8 @@ import threading
 import time
 from typing import Any, Callable
 
-from .. import kinds
-from ..kinds import Problem
+from ... import failure_kinds as kinds
+from ..problem import Problem
 from . import http_messages, peer_address, protocol
 from .connect import Link
 from .errors import RendezvousError, of_system

@@ -1,14 +1,13 @@
 """Kinds of failures: what a record in `failures/` says, as values that `runner explain` goes by.
 
 A record has `version`, `kind`, `rank`, `size`, `host`, `time` (Unix time), `exit_code` and
-`message`, a sentence for people, and the fields of its kind. `runner` imports this list too.
+`message`, a sentence for people, and the fields of its kind. `runner` imports this list too, and
+the Python of a node's own, which may be 3.6.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+TYPE_CHECKING = False  # without an import of typing's, which would cost each rank's start
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 VERSION = 1
 
@@ -22,7 +21,7 @@ NO_INTERFACE, NO_PORT, MISLEADING_NAME = "no-interface", "no-port", "misleading-
 RENDEZVOUS = "rendezvous"
 # Checks before the trainer
 DRIVER, HOST_MPI = "driver", "host-mpi"
-# A node's, before any rank; they have no rank (stage/failure.py writes them)
+# A node's, before any rank
 NOT_STAGED, IMAGE_CHANGED = "not-staged", "image-changed"
 
 # Kind -> its fields
@@ -51,25 +50,12 @@ SIGTERM = 15
 OF_A_LOST_PEER = ("HorovodInternalError", "Horovod has been shut down", "gloo/transport/tcp")
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Why a rank failed: a kind, a sentence for people, and the fields of its kind."""
-
-    kind: str
-    text: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as it travels between the ranks."""
-        return {"kind": self.kind, "text": self.text, "fields": dict(self.fields)}
-
-
-def of_lost_peer(error: str) -> bool:
+def of_lost_peer(error: "str") -> "bool":
     """Whether an error says that another rank has ended."""
     return any(words in error for words in OF_A_LOST_PEER)
 
 
-def follows(kind: str, fields: Mapping[str, Any]) -> bool:
+def follows(kind: "str", fields: "Mapping[str, object]") -> "bool":
     """Whether a rank failed only because another had.
 
     One that srun ends with SIGKILL leaves no record, so one that tells of SIGKILL is a cause.
