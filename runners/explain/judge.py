@@ -56,9 +56,9 @@ def _nothing(facts: Facts) -> Explanation | None:
 def _explanation(name: str, found: Finding, facts: Facts) -> Explanation:
     first = facts.first
     rank, host = found.rank, found.host
-    who = f"rank {rank}@{host}" if rank is not None else host
+    who = host if rank is None else f"rank {rank}@{host}".rstrip("@")
     traceback: tuple[str, ...] = ()
-    if not host and first:
+    if rank is None and not host and first:
         rank, host, who = (None if first.alike > 1 else first.rank), first.host, first.name
         traceback = first.record.traceback if first.record else ()
     because = "; ".join(text for text in (found.because, first.doubt if first else "") if text)
