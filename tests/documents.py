@@ -3,7 +3,7 @@
 A comment before a block says what to do with it:
 
     <!-- parsed only: REASON -->   its commands are not run on the cluster, only parsed
-    <!-- exit code: N -->          its last command ends with N, not with 0
+    <!-- exit code: N -->          its commands end with N, not with 0
     <!-- file: NAME -->            it is a file, written before the commands after it run
 """
 
@@ -47,7 +47,7 @@ class Block:
 
     @property
     def exit_code(self) -> int:
-        """What its last command ends with."""
+        """What its commands end with."""
         return int(self.marks.get("exit code", 0))
 
 
