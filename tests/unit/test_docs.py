@@ -121,6 +121,19 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
+def test_files_of_ours_exist(name: str) -> None:
+    text = PAGES[name].read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:runners|recipes|containers|tests)/[\w./-]+)`", text):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_map_has_every_room() -> None:
+    text = PAGES["docs/contributing.md"].read_text(encoding="utf-8")
+    rooms = {folder.parent.name for folder in (ROOT / "runners").glob("*/__init__.py")}
+    assert set(re.findall(r"^\|[ \d]*\| `(\w+)/` \|", text, re.MULTILINE)) == rooms
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_make_targets_exist(name: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     text = PAGES[name].read_text(encoding="utf-8")
