@@ -12,9 +12,19 @@ from pathlib import Path
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its name when the block ends without an error."""
+    """A file beside `path` that takes its name when the block ends without an error.
+
+    Its folder is made.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
+    with _part_of(path) as part:
+        yield part
+
+
+@contextmanager
+def _part_of(path: Path) -> Iterator[Path]:
+    # Two processes may write the same at once, such as two that cancel a job: the last one wins.
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield part
         os.replace(part, path)
@@ -36,6 +46,6 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the text of a file in one step."""
-    with new_file(path) as part:
+    """Replace the text of a file in one step, in a folder that must be there."""
+    with _part_of(path) as part:
         part.write_text(text, encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from containers import definition
+from containers import atomic, definition
 from containers.errors import UsageError as NotADefinition
 
 from ..core.errors import UsageError
@@ -49,10 +49,7 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    part = output.with_name(f".{output.name}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(output)
+        atomic.write_text(output, text)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise UsageError(f"cannot write {output}", str(error)) from None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from containers import atomic
 
 from .errors import SystemFault
 
@@ -27,10 +28,4 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, value: Any) -> None:
     """Write by rename, so that nobody reads half a file."""
-    # Two commands may write the same at once, such as two that cancel a job.
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)  # half of it, where the disk is full
+    atomic.write_text(path, json.dumps(value, indent=2) + "\n")

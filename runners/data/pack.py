@@ -11,6 +11,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from containers import atomic
+
 from ..core import disk_space, download, shell
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.progress import Progress
@@ -59,15 +61,11 @@ def pack(folder: Path, output: Path, compression: str, image: Path | None, say: 
     content = look(folder)
     _check_output(folder, output)
     disk_space.check(output.parent, content.size, output.name)
-    part = output.with_name(f".{output.name}.{os.getpid()}.part")
     command = _command(image, [folder, output.parent])
-    try:
+    with atomic.new_file(output) as part:
         _run(command, folder, part, compression, content, say)
         digest = download.digest_of(part, output.name, say).partition(":")[2]
         size = part.stat().st_size
-        part.replace(output)
-    finally:
-        part.unlink(missing_ok=True)
     found = manifest.Manifest(output.name, {output.name: manifest.File(size, digest)})
     manifest.write(found, output)
     return Packed(output, content, size, digest)

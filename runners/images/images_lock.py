@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from containers import atomic
+
 from ..core.errors import SystemFault, UsageError
 from ..core.locks import exclusive
 from ..settings import config
@@ -112,13 +114,7 @@ def _escape(found: re.Match[str]) -> str:
 
 def _replace(path: Path, content: str) -> None:
     """Write beside it and rename, so that nobody reads half a file. The lock must be held."""
-    new = path.with_name(f".{path.name}.new")
-    try:
-        new.write_text(content, encoding="utf-8")
-        new.replace(path)
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
+    atomic.write_text(path, content)
 
 
 @contextmanager

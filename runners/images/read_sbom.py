@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from containers import atomic
+
 from ..core.errors import NotFound, SystemFault
 from . import isolated_exec
 
@@ -30,11 +32,8 @@ def extract(image: Path) -> Path:
     Raises NotFound as `read` does, SystemFault when it cannot be written.
     """
     text, target = read(image), beside(image)
-    part = target.with_name(f".{target.name}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(target)
+        atomic.write_text(target, text)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise SystemFault(f"cannot write {target}", str(error)) from None
     return target

@@ -9,6 +9,8 @@ import re
 import socket
 from pathlib import Path
 
+from containers import atomic
+
 from ...core import places, shell
 from ...core.errors import Refused, SystemFault, UsageError
 from ...core.model import Partition, Site
@@ -72,11 +74,8 @@ def _anyones(folder: Path) -> str:
 
 
 def _save(path: Path, text: str) -> None:
-    part = path.with_suffix(".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        atomic.write_text(path, text)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise SystemFault(f"cannot write {path}", str(error)) from None
