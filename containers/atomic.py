@@ -45,7 +45,12 @@ def new_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace the text of a file in one step, in a folder that must be there."""
+def write_text(path: Path, text: str, private: bool = False) -> None:
+    """Replace the text of a file in one step, in a folder that must be there.
+
+    A `private` one is for its owner alone.
+    """
     with _part_of(path) as part:
+        if private:
+            part.touch(mode=0o600)
         part.write_text(text, encoding="utf-8")

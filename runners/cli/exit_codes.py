@@ -15,7 +15,7 @@ from ..core.errors import NotVerified, Refused, RunnerError, UsageError
 from ..core.job_record import JobState
 from ..injob.rank.early_stop import EXIT_STOPPED
 from ..jobs.job_status import Status
-from ..script.render import EXIT_NOT_VERIFIED
+from ..script.checks import EXIT_NOT_VERIFIED
 
 FAULT = RunnerError.exit_code
 USAGE = UsageError.exit_code

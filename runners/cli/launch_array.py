@@ -12,7 +12,7 @@ import click
 
 from ..core import signals
 from ..core.job_record import Job
-from ..core.model import Plan
+from ..core.model import Plan, Variable
 from ..images import gc_roots
 from ..settings import sweep
 from ..settings.sweep import Asked, Variant
@@ -64,8 +64,11 @@ def _plan(made: Plan, variant: Variant) -> Plan:
     """A task's number is told to the trainer, also where its script is run by hand."""
     spec = made.spec
     trainer = replace(spec.trainer, args=(*spec.trainer.args, *variant.args))
-    env = () if variant.task is None else ((sweep.TASK, str(variant.task)),)
-    return replace(made, spec=replace(spec, trainer=trainer, env=(*spec.env, *env)))
+    changed = replace(made, spec=replace(spec, trainer=trainer))
+    if variant.task is None:
+        return changed
+    number = Variable(sweep.TASK, str(variant.task), "its task", where="image", forced=True)
+    return replace(changed, variables=(*made.variables, number))
 
 
 def _words(typed: Sequence[str], variant: Variant) -> tuple[str, ...]:

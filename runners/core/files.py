@@ -26,6 +26,6 @@ def read_json(path: Path) -> Any:
         raise SystemFault(f"cannot read {path}", str(error)) from None
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write by rename, so that nobody reads half a file."""
-    atomic.write_text(path, json.dumps(value, indent=2) + "\n")
+def write_json(path: Path, value: Any, private: bool = False) -> None:
+    """Write by rename, so that nobody reads half a file; `private` is for its owner alone."""
+    atomic.write_text(path, json.dumps(value, indent=2) + "\n", private)

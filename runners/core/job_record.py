@@ -95,8 +95,13 @@ class JobPaths:
 
     @property
     def private(self) -> Path:
-        """What only the owner may read: the token of a session and where it answers."""
+        """What only the owner may read: the values of --env, a session's token and address."""
         return self.root / "private"
+
+    @property
+    def env(self) -> Path:
+        """The values of --env, which the scripts read; for their owner alone."""
+        return self.private / "env.sh"
 
     @property
     def tensorboard(self) -> Path:
@@ -155,8 +160,8 @@ class Job:
     that runs it, where no scheduler is in between. `array` names the folder of the runs that were
     submitted with it, and `varied` are the arguments in which it differs from them. `image` is the
     path, or the store's name, of what it runs in, `digest` its own where that is known.
-    `reason` is the scheduler's for the end. `cwd` is
-    the folder in which it was launched, for the paths in `words`.
+    `reason` is the scheduler's for the end. `cwd` is the folder in which it was launched, for the
+    paths in `words`. A `private` record has values of --env in `words`: only its owner reads it.
     """
 
     id: str
@@ -177,10 +182,11 @@ class Job:
     digest: str = ""
     reason: str = ""
     cwd: str = ""
+    private: bool = False
 
     def save(self, paths: JobPaths) -> None:
         """Write it into the run's folder, whole or not at all."""
-        write_json(paths.job, asdict(self))
+        write_json(paths.job, asdict(self), self.private)
 
 
 def next_folder(runs_dir: Path, name: str) -> Path:

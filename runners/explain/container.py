@@ -9,7 +9,7 @@ from shlex import quote
 
 from ..core.remedy import LEAVE_OUT
 from ..injob import failure_kinds as kinds
-from ..script.render import EXIT_NOT_VERIFIED
+from ..script.checks import EXIT_NOT_VERIFIED
 from .explanation import Finding, Signature
 from .facts import Facts, Line, LogPattern
 from .finding_helpers import AGAIN, arguments, certain, logs

@@ -11,12 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.job_record import JobPaths
 from ..core.model import Dataset, Plan
 from ..core.tokens import Expanded, quote
+from ..injob.folders import STAGE
 from ..schedulers import SCHEDULERS, capabilities
 
 # Slurm's plugins and sites set these in a job; a profile's own folder comes before them.
 SCRATCH = "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}"
+WHERE = "code/where.sh"
+EXIT_NOT_STAGED = 75  # EX_TEMPFAIL of sysexits.h
 # The image's names among what is staged; no dataset can be named so.
 IMAGE, UNPACKED = ".image.sif", ".image"
 # The script's own end follows, and gets the exit code that it would have had.
@@ -58,12 +62,29 @@ class Staging:
     image: Image | None = None
 
 
-def of(plan: Plan, helper: str) -> list[str]:
-    """Return the lines of a job; none for one that stages nothing."""
+def of(plan: Plan, paths: JobPaths) -> list[str]:
+    """Return the lines of a job, which leave for `found_again` what only they know.
+
+    None for a job that stages nothing.
+    """
+    if not plan.stages:
+        return []
     data = plan.spec.data if plan.staged else ()
     nodes, root, image = plan.spec.resources.nodes, plan.stage_root, _image(plan)
     staging = Staging(data, plan.scheduler, nodes, root, image)
-    return lines(staging, helper) if plan.stages else []
+    helper = str(paths.code / "injob" / STAGE.name)
+    return [*lines(staging, helper), f'printf "stage=%q\\n" "$stage" > "$run/{WHERE}"']
+
+
+def found_again(plan: Plan) -> list[str]:
+    """Return the lines by which a command beside the ranks finds what the job has staged."""
+    if not plan.stages:
+        return []
+    wait = "runner: the job is still copying its image or data to its nodes; try again later"
+    return [
+        f'[ -e "$run/{WHERE}" ] || {{ echo {quote(wait)} >&2; exit {EXIT_NOT_STAGED}; }}',
+        f'. "$run/{WHERE}" || exit',
+    ]
 
 
 def _image(plan: Plan) -> Image | None:
@@ -89,7 +110,7 @@ def lines(staging: Staging, helper: str) -> list[str]:
         text += _bring_image(staging.image, staging)
     for each in staging.data:
         text += _bring(each.entry, each.path, each.squashfs, staging)
-    return [*text, ""]
+    return text
 
 
 def _what(staging: Staging) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import fields, replace
 from pathlib import Path
@@ -177,8 +178,13 @@ def parse_bind(text: str) -> BindMount:
 
 
 def parse_env(text: str) -> tuple[str, str]:
-    """Parse `NAME=VALUE`; raise UsageError when the name is not one."""
+    """Parse `NAME=VALUE`, or `NAME`, whose value is taken from our own environment.
+
+    Raises UsageError when the name is not one, or has no value here.
+    """
     name, equals, value = text.partition("=")
-    if not equals or not VARIABLE.fullmatch(name):
-        raise UsageError(f"--env {text!r} is not NAME=VALUE")
-    return name, value
+    if not VARIABLE.fullmatch(name):
+        raise UsageError(f"--env {text!r} is not NAME=VALUE, nor the name of a variable")
+    if not equals and name not in os.environ:
+        raise UsageError(f"--env {name}: it is not set here", remedy=f"--env {name}=VALUE")
+    return name, value if equals else os.environ[name]

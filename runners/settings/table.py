@@ -108,7 +108,13 @@ SLURM = (
 CONTAINER = (
     Setting("image", "text", "container", "a .sif file, a sandbox folder, a name, or a URI"),
     Setting("bind", "list", "container", "folder to bind", ("-B",), metavar="SRC[:DST[:ro]]"),
-    Setting("env", "list", "container", "variable for the trainer", metavar="NAME=VALUE"),
+    Setting(
+        "env",
+        "list",
+        "container",
+        "variable for the trainer; without a value it is taken from here",
+        metavar="NAME[=VALUE]",
+    ),
     Setting(
         "nv", "switch", "container", "NVIDIA driver in the image (default: when GPUs are asked)"
     ),

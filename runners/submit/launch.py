@@ -18,7 +18,7 @@ from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import Plan
 from ..injob import folders
 from ..schedulers import SCHEDULERS, capabilities
-from ..script import render
+from ..script import environment, render
 from ..settings.trainers import recipes_folder
 from .sessions import private_folder
 
@@ -130,6 +130,8 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     paths.enter.write_text(enter, encoding="utf-8")
     if draft.private:
         private_folder.make(paths)
+    if draft.plan.spec.env:
+        private_folder.write(paths, paths.env.name, environment.private(draft.plan))
     write_json(paths.plan, [asdict(decision) for decision in draft.plan.decisions])
 
 
@@ -188,6 +190,7 @@ def record(draft: Draft, id: str, array: str = "") -> Job:
         image=str(plan.spec.image),
         digest=plan.image_digest,
         cwd=os.getcwd(),
+        private=bool(plan.spec.env),
     )
     job.save(draft.paths)
     return job

@@ -16,6 +16,7 @@ from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Plan, Trainer, Variable
 from runners.core.site_profile import HostMpi
 from runners.script import environment, render, runtimes
+from runners.submit.sessions import private_folder
 
 from . import scripts
 from .test_script import HOSTILE
@@ -43,7 +44,9 @@ def run(
         fake = tmp_path / "bin" / name
         fake.write_text(FAKE.format(python=sys.executable, out=str(program)))
         fake.chmod(0o755)
-    text = render.render(made, JobPaths(folder), str(folder))
+    paths = JobPaths(folder)
+    text = render.render(made, paths, str(folder))
+    private_folder.write(paths, paths.env.name, environment.private(made))
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     subprocess.run(
         ["bash", "-c", text],
@@ -70,7 +73,11 @@ def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path, name: str) ->
         else:
             flag = "--env=" if job.runtime == "shifter" else ""
             assert f"{flag}V{number}={text}" in argv
-    assert sorted(path.name for path in (tmp_path / NAME).iterdir()) == ["exit.json", "logs"]
+    assert sorted(path.name for path in (tmp_path / NAME).iterdir()) == [
+        "exit.json",
+        "logs",
+        "private",
+    ]
 
 
 def test_only_the_job_knows_its_file_of_nodes(tmp_path: Path) -> None:

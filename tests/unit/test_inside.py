@@ -44,7 +44,8 @@ def plan(**changed: Any) -> Plan:
 class TestScripts:
     def test_enter_has_the_image_the_mounts_and_the_variables(self) -> None:
         text = render.enter(plan(env=(("ODD", "a, 'b'"),)), PATHS, "/scratch/ada")
-        assert "export APPTAINERENV_ODD='a, '\"'\"'b'\"'\"''" in text
+        assert '. "$run/private/env.sh" || exit' in text
+        assert "a, " not in text
         last = text.splitlines()[-1]
         assert last.startswith("exec apptainer exec ")
         assert last.endswith(' /scratch/ada/horovod_cpu.sif "$@"')
@@ -62,7 +63,10 @@ class TestScripts:
         made = plan(data=(Dataset("", Path("/data/x")),), stage_data="node-local")
         text = session.interactive(made, PATHS, "/", ["bash"], pty=False)
         assert 'printf "stage=%q\\n" "$stage" > "$run/code/where.sh"' in text
-        assert '. "$run/code/where.sh" || exit' in render.enter(made, PATHS, "/")
+        text = render.enter(made, PATHS, "/")
+        assert '. "$run/code/where.sh" || exit' in text
+        early = subprocess.run(["bash", "-c", text], text=True, capture_output=True, cwd="/")
+        assert early.returncode != 0
 
     def test_a_session_is_about_no_ranks(self) -> None:
         made = plan(requeue=True)

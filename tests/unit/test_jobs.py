@@ -153,6 +153,14 @@ def test_a_silent_controller() -> None:
         slurm.check_controller(Result(1, "Slurmctld(primary) at login is DOWN\n", ""))
 
 
+def test_a_record_with_values_of_env_is_for_its_owner_alone(tmp_path: Path) -> None:
+    paths = JobPaths(tmp_path)
+    for private, mode in ((False, 0o644), (True, 0o600), (True, 0o600)):
+        os.umask(0o022)
+        Job("1", "n", "slurm", "/log", 0.0, private=private).save(paths)
+        assert paths.job.stat().st_mode & 0o777 == mode
+
+
 def test_inherited_variables_do_not_reach_sbatch() -> None:
     env = {"SLURM_JOB_ID": "1", "SBATCH_PARTITION": "x", "SLURM_CONF": "/c", "PATH": "/bin"}
     own = {"PMIX_MCA_psec": "native"}

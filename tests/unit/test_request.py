@@ -58,7 +58,7 @@ def test_number_of_ranks(asked: dict[str, Any], tasks: int) -> None:
         ({"job-name": "a\nb"}, "one line"),
         ({"partition": ""}, "one line"),
         ({"env": ["1A=2"]}, "not NAME=VALUE"),
-        ({"env": ["A"]}, "not NAME=VALUE"),
+        ({"env": ["NOT_SET_HERE"]}, "--env NOT_SET_HERE: it is not set here"),
         ({"bind": ["/no/such/folder"]}, "does not exist"),
         ({"bind": ["/tmp:relative"]}, "absolute path"),
         ({"bind": ["/tmp:/a:rx"]}, "malformed"),
@@ -84,6 +84,12 @@ def test_binds() -> None:
 
 def test_env_keeps_everything_after_the_first_equals() -> None:
     assert request.parse_env("A=b=c, d\n$e") == ("A", "b=c, d\n$e")
+
+
+def test_a_variable_without_a_value_is_taken_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN_OF_MINE", "a=b\nc")
+    assert request.parse_env("TOKEN_OF_MINE") == ("TOKEN_OF_MINE", "a=b\nc")
+    assert request.parse_env("TOKEN_OF_MINE=") == ("TOKEN_OF_MINE", "")
 
 
 def test_a_request_is_a_value() -> None:

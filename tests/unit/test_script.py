@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,8 +16,9 @@ from runners import plan
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
 from runners.schedulers import slurm_options
-from runners.script import render
+from runners.script import environment, render
 from runners.script.runtimes import apptainer
+from runners.submit.sessions import private_folder
 
 from . import scripts
 
@@ -128,12 +130,26 @@ def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path) -> None:
     folder.mkdir()
     trainer = Trainer("t", None, folder / "it's.py", tuple(HOSTILE))
     env = tuple((f"V{number}", text) for number, text in enumerate(HOSTILE))
-    text = render.render(made(trainer=trainer, env=env), JobPaths(folder), str(folder))
+    job, paths = made(trainer=trainer, env=env), JobPaths(folder)
+    text = render.render(job, paths, str(folder))
+    private_folder.write(paths, paths.env.name, environment.private(job))
     argv, seen = run_script(tmp_path, text)
     assert argv[argv.index("--") + 1 :] == [str(folder / "it's.py"), *HOSTILE]
     assert [seen[f"APPTAINERENV_V{number}"] for number in range(len(HOSTILE))] == HOSTILE
     assert argv[argv.index("--run-dir") + 1] == str(folder)
     assert json.loads((folder / "exit.json").read_text())["exit_code"] == 0
+
+
+def test_values_of_the_users_variables_are_for_their_owner_alone(tmp_path: Path) -> None:
+    job, paths = made(env=(("TOKEN", "s3cret"), ("OUTPUT_DIR", "/mine"))), JobPaths(tmp_path)
+    text = render.render(job, paths, "/w") + render.enter(job, paths, "/w")
+    assert "s3cret" not in text
+    assert "# The values of TOKEN OUTPUT_DIR stand where only their owner reads them." in text
+    assert "APPTAINERENV_OUTPUT_DIR" not in text  # the user's own is the only one
+    private_folder.write(paths, paths.env.name, environment.private(job))
+    assert stat.S_IMODE(paths.env.stat().st_mode) == 0o600
+    assert stat.S_IMODE(paths.private.stat().st_mode) == 0o700
+    assert "export APPTAINERENV_TOKEN=s3cret\n" in paths.env.read_text()
 
 
 def test_the_hosts_python_does_not_leak_in_and_slurms_variables_stay(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ...script.render import LEAKS
+from ...script.modules import LEAKS
 from ..finding import OK, WARNING, Finding
 
 SUBJECT = "environment"

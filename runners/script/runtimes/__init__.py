@@ -1,20 +1,39 @@
 """What runs the image: Plan -> the tokens before a command, and the variables around it.
 
-One module each, with `argv` and `exports`; apptainer and singularity share theirs.
+One module each, which is a `Runtime`; apptainer and singularity share theirs. Adding one is such a
+module and a row here.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Mapping
+from typing import Protocol
 
-from ...core.model import BindMount, Dataset, Plan
+from ...core.model import BindMount, Dataset, Plan, Variable
 from ...core.tokens import Expanded
 from ..stage_lines import source
 from . import apptainer, none, podman_hpc, shifter
 from .limits import refusals
 
-__all__ = ["DATA_TARGET", "RUNTIMES", "argv", "data_target", "exports", "python", "refusals"]
-RUNTIMES: dict[str, ModuleType] = {
+__all__ = ["DATA_TARGET", "RUNTIMES", "argv", "data_target", "exports", "own", "python", "refusals"]
+
+
+class Runtime(Protocol):
+    """What runs an image. `fixed` are the variables that win within it."""
+
+    def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
+        """Return the tokens before the command."""
+
+    def exports(
+        self, plan: Plan, defaults: tuple[Variable, ...], fixed: Mapping[str, str]
+    ) -> list[tuple[str, str]]:
+        """Return the variables that the job exports for it, with the text of their values."""
+
+    def own(self, plan: Plan) -> list[tuple[str, str]]:
+        """Return those by which the values of --env get in, with the text of their values."""
+
+
+RUNTIMES: Mapping[str, Runtime] = {
     "apptainer": apptainer,
     "singularity": apptainer,
     "shifter": shifter,
@@ -27,8 +46,7 @@ DATA_TARGET = "/data"
 def argv(plan: Plan, run_dir: str) -> list[str]:
     """Return the tokens that put a command into the image; none without a container."""
     binds = (*plan.binds, *_of_host_mpi(plan), BindMount(run_dir, run_dir))
-    found: list[str] = RUNTIMES[plan.runtime].argv(plan, binds, _fixed(plan, run_dir))
-    return found
+    return RUNTIMES[plan.runtime].argv(plan, binds, _fixed(plan, run_dir))
 
 
 def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
@@ -37,10 +55,12 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
     Where the runtime takes values as options (`argv`) those are not among them.
     """
     defaults = tuple(v for v in plan.variables if v.where == "image" and not v.forced)
-    found: list[tuple[str, str]] = RUNTIMES[plan.runtime].exports(
-        plan, defaults, _fixed(plan, run_dir)
-    )
-    return found
+    return RUNTIMES[plan.runtime].exports(plan, defaults, _fixed(plan, run_dir))
+
+
+def own(plan: Plan) -> list[tuple[str, str]]:
+    """Return what a private file exports for the user's own variables, which win over all."""
+    return RUNTIMES[plan.runtime].own(plan)
 
 
 def python(plan: Plan) -> str:
@@ -71,11 +91,11 @@ def _data_dir(plan: Plan) -> str:
 
 
 def _fixed(plan: Plan, run_dir: str) -> dict[str, str]:
-    """Return the variables that win within; of two with one name the user's own is the last."""
+    """Return the variables that win within, but for those that the user sets."""
     found = {"PYTHONNOUSERSITE": "1", "OUTPUT_DIR": run_dir}
     if plan.spec.data:
         found["DATA_DIR"] = _data_dir(plan)
     if plan.host_mpi and plan.host_mpi.library_path:
         found["LD_LIBRARY_PATH"] = Expanded(plan.host_mpi.library_path)
     found.update({v.name: v.value for v in plan.variables if v.where == "image" and v.forced})
-    return {**found, **dict(plan.spec.env)}
+    return {name: value for name, value in found.items() if name not in dict(plan.spec.env)}

@@ -39,6 +39,11 @@ def exports(
     return lines + [(f"{program}ENV_{name}", tokens.quote(value)) for name, value in fixed.items()]
 
 
+def own(plan: Plan) -> list[tuple[str, str]]:
+    """Return the variables that become the user's own in the container."""
+    return [(f"{plan.runtime.upper()}ENV_{n}", tokens.quote(v)) for n, v in plan.spec.env]
+
+
 def bind_argv(bind: BindMount) -> list[str]:
     """Return the option for one mount; paths with `,` or `:` need --mount, which reads CSV."""
     if any(char in bind.source + bind.target for char in ',:"\n'):

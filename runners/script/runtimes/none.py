@@ -23,3 +23,8 @@ def exports(
     path = tokens.quote(f"{plan.spec.image}/bin") + ':"$PATH"'
     lines = [("PATH", path), *((v.name, tokens.default(v.value, v.name)) for v in defaults)]
     return lines + [(name, tokens.quote(value)) for name, value in fixed.items()]
+
+
+def own(plan: Plan) -> list[tuple[str, str]]:
+    """Return the user's own variables."""
+    return [(name, tokens.quote(value)) for name, value in plan.spec.env]

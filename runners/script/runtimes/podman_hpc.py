@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ...core import tokens
 from ...core.model import BindMount, Plan, Variable
+from . import own_variables
 from .apptainer import mount
 
 # The launcher's, and those by which users tune what runs in the container.
@@ -29,6 +30,8 @@ def argv(plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> 
         command += ["--env", passed]
     for name, value in fixed.items():
         command += ["--env", tokens.prefixed(f"{name}=", value)]
+    for setting in own_variables.settings(plan):
+        command += ["--env", setting]
     return [*command, *plan.spec.apptainer_args, str(plan.spec.image)]
 
 
@@ -52,3 +55,8 @@ def exports(
 ) -> list[tuple[str, str]]:
     """Return the variables that `argv` takes along."""
     return [(v.name, tokens.default(v.value, v.name)) for v in defaults]
+
+
+def own(plan: Plan) -> list[tuple[str, str]]:
+    """Return the variables with the values that `argv` fills in."""
+    return own_variables.exports(plan)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ...core import tokens
 from ...core.model import BindMount, Plan, Variable
+from . import own_variables
 
 
 def argv(plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
@@ -21,6 +22,7 @@ def argv(plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> 
     command += plan.runtime_args
     command += [f"--volume={volume(bind)}" for bind in binds if bind.source != bind.target]
     command += [tokens.prefixed(f"--env={name}=", value) for name, value in fixed.items()]
+    command += [tokens.prefixed("--env=", text) for text in own_variables.settings(plan)]
     return [*command, *plan.spec.apptainer_args]
 
 
@@ -34,3 +36,8 @@ def exports(
 ) -> list[tuple[str, str]]:
     """Return the variables that the container gets from the job."""
     return [(v.name, tokens.default(v.value, v.name)) for v in defaults]
+
+
+def own(plan: Plan) -> list[tuple[str, str]]:
+    """Return the variables with the values that `argv` fills in."""
+    return own_variables.exports(plan)

@@ -1,4 +1,4 @@
-"""The part of a run's folder that only its owner can read: the token, and where it answers."""
+"""The part of a run's folder that only its owner can read: values of --env, a token, addresses."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class Address:
 
 def make(paths: JobPaths) -> None:
     """Make the folder with a new token in it; raise Refused where others could read it."""
-    paths.private.mkdir(mode=0o700)
-    _write(paths, TOKEN, secrets.token_urlsafe(32))
+    write(paths, TOKEN, secrets.token_urlsafe(32))
     for path in (paths.private, paths.private / TOKEN):
         mode = path.stat().st_mode & 0o777
         if mode & OTHERS:
@@ -56,11 +55,13 @@ def address(paths: JobPaths) -> Address | None:
 
 def keep(paths: JobPaths, text: str) -> str:
     """Write down how to get there, for its owner alone; return the file's path."""
-    _write(paths, ACCESS, text)
+    write(paths, ACCESS, text)
     return str(paths.private / ACCESS)
 
 
-def _write(paths: JobPaths, name: str, text: str) -> None:
+def write(paths: JobPaths, name: str, text: str) -> None:
+    """Write a file that only its owner can read, in the folder, which is made if need be."""
+    paths.private.mkdir(mode=0o700, exist_ok=True)
     path = paths.private / name
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:

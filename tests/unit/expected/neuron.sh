@@ -51,6 +51,7 @@ trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 
 module load singularity/3.11.0 || { echo 'runner: no module singularity/3.11.0: it could not be loaded on this node' >&2; exit 93; }
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
 export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
 export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"

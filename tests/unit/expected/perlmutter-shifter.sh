@@ -51,6 +51,7 @@ trap finish EXIT
 trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-32}"
 export SLURM_CPU_BIND="${SLURM_CPU_BIND:-cores}"
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"

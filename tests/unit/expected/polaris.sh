@@ -53,6 +53,7 @@ module load spack-pe-base || { echo 'runner: no module spack-pe-base: it could n
 module load apptainer || { echo 'runner: no module apptainer: it could not be loaded on this node' >&2; exit 93; }
 module load cray-mpich-abi || { echo 'runner: no module cray-mpich-abi: it could not be loaded on this node' >&2; exit 93; }
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
 export http_proxy="${http_proxy:-http://proxy.alcf.anl.gov:3128}"
 export https_proxy="${https_proxy:-http://proxy.alcf.anl.gov:3128}"

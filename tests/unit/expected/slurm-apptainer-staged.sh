@@ -41,6 +41,7 @@ trap finish EXIT
 trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+
 # The data on each node's own disk; `hold` removes it once its input ends.
 stage=${SLURM_TMPDIR:-${TMPDIR:-/tmp}}
 stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$$"
@@ -52,7 +53,6 @@ on_each_node copy "$stage" tokens /scratch/ada/tokens < /dev/null || exit
 on_each_node room "$stage" images.sqsh /scratch/ada/images.sqsh < /dev/null || exit
 sbcast --force /scratch/ada/images.sqsh "$stage"/images.sqsh
 on_each_node copy "$stage" images.sqsh /scratch/ada/images.sqsh < /dev/null || exit
-
 printf "stage=%q\n" "$stage" > "$run/code/where.sh"
 
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"

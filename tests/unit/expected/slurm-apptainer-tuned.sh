@@ -48,6 +48,7 @@ trap finish EXIT
 trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 export HOROVOD_TIMELINE="${HOROVOD_TIMELINE:-$run/timeline.json}"
 export HOROVOD_AUTOTUNE="${HOROVOD_AUTOTUNE:-1}"

@@ -49,6 +49,7 @@ trap finish EXIT
 trap 'exit 143' TERM
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-16}"
 export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
 export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
