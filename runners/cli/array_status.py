@@ -13,12 +13,12 @@ from ..core.errors import NotFound
 from ..core.job_record import Job, JobPaths, JobState
 from ..jobs import job_status
 from ..jobs.job_status import Status
+from ..scale import ranking
 from ..submit import job_array
 from ..submit.job_array import Runs
 from . import job_end, printer, status_view
 
 TOLD = 3  # of the runs that failed, so many are told of at length
-REACHED = ("accuracy", "loss", "samples_per_s", "images_per_s", "tokens_per_s")
 
 
 def facts(paths: JobPaths, job: Job) -> dict[str, Any]:
@@ -77,13 +77,13 @@ def _ended(runs: Runs, statuses: Sequence[Status], as_json: bool, quiet: bool) -
     return next((code for code in codes if code), 0)
 
 
-def results(runs: Runs, as_json: bool) -> None:
-    """Print what all runs have reached."""
+def results(runs: Runs, as_json: bool, sort: str | None = None) -> None:
+    """Print what all runs have reached; raise UsageError for a `sort` that none of them has."""
     found = status_view.ask(list(runs))
     if as_json:
         printer.print_json(_results(runs, found))
     else:
-        table(runs, found)
+        table(runs, found, sort)
 
 
 def _results(runs: Runs, statuses: Sequence[Status]) -> list[dict[str, Any]]:
@@ -100,17 +100,25 @@ def _results(runs: Runs, statuses: Sequence[Status]) -> list[dict[str, Any]]:
     ]
 
 
-def table(runs: Runs, statuses: Sequence[Status]) -> None:
-    """Print a line for each run: what it was asked, how it stands, what it reached."""
+def table(runs: Runs, statuses: Sequence[Status], sort: str | None = None) -> None:
+    """Print a line for each run: what it was asked, how it stands, what it reached; best first."""
     names = list(dict.fromkeys(name for _, job in runs for name in job.varied))
     results = [files.read_json(paths.result) or {} for paths, _ in runs]
-    reached = [name for name in REACHED if any(result.get(name) is not None for result in results)]
+    metric = ranking.metric(results, sort)
+    reached = list(dict.fromkeys([*([metric] if metric else []), *ranking.metrics(results)]))
     rows = []
     for (_, job), now, result in zip(runs, statuses, results):
         own = [status_view.visible(job.varied.get(name, "")) for name in names]
-        ends = [_text(result.get(name)) for name in reached]
+        ends = [printer.text(result.get(name)) for name in reached]
         rows.append([job.id, *own, printer.describe(now, job.restarts), _code(now), *ends])
-    printer.table(rows, ["id", *names, "state", "exit code", *reached])
+    order = ranking.best_first(results, metric) if metric else range(len(rows))
+    headers = ["id", *names, "state", "exit code", *reached]
+    printer.table([rows[place] for place in order], headers, reached[1:])
+    if metric:
+        _, job = runs[order[0]]
+        value = printer.text(results[order[0]][metric])
+        what = f"{job.id}  {status_view.varied(job.varied)}".rstrip()
+        click.echo(f"best {metric}: {what}, {value}", err=True)
 
 
 def _code(status: Status) -> str:
@@ -125,7 +133,3 @@ def cancel(runs: Runs) -> None:
         raise NotFound(f"all runs of {name} have ended already", remedy=f"runner status {name}")
     job_array.cancel(left)
     click.echo(f"{name}: {len(left)} of {len(runs)} runs cancelled", err=True)
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)

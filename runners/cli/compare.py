@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from ..jobs import find
-from ..scale import compare
+from ..scale import compare, ranking
 from ..scale.compare import Compared
-from . import printer, run_arguments, status_view
+from . import printer, run_arguments, status_view, table
 
 EXAMPLE = """\b
 Examples:
   runner compare torch_mnist-1 torch_mnist-2
+  runner compare --sort samples_per_s torch_mnist-1 torch_mnist-2 torch_mnist-3
   runner compare --json 42 43 44
 """
 
@@ -22,40 +23,74 @@ Examples:
 @click.argument("names", metavar="RUN RUN...", nargs=-1, required=True)
 @run_arguments.of_runs
 @click.option("--all", "every", is_flag=True, help="show the settings that agree, too")
+@run_arguments.sort
 @run_arguments.as_json
 def compare_command(
-    names: tuple[str, ...], runs_dir: str | None, every: bool, as_json: bool
+    names: tuple[str, ...], runs_dir: str | None, every: bool, sort: str | None, as_json: bool
 ) -> None:
-    """Show in which settings runs differ, and what each reached, side by side.
+    """Show in which settings runs differ, and what each reached, the best first.
 
-    The number of a job array stands for all of its runs. Changes are those from the first run.
+    The number of a job array stands for all of its runs. Changes are those from the first run
+    that is named.
     """
     folder = run_arguments.folder(runs_dir)
     meant = [run for name in names for run in find.find_all(name, folder)]
     if len(meant) < 2:
         raise click.UsageError("compare needs two runs or more; runner list shows them")
     found = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]
-    printer.print_json(_facts(found)) if as_json else _print(found, every)
+    metric = ranking.metric([each.measured for each in found], sort)
+    printer.print_json(_facts(found, metric)) if as_json else _print(found, metric, every)
 
 
-def _facts(found: list[Compared]) -> dict[str, Any]:
+def _facts(found: list[Compared], metric: str | None) -> dict[str, Any]:
+    best = _order(found, metric)[0].run if metric else None
+    names = ("run", "settings", "measured")
+    runs = [{name: getattr(each, name) for name in names} for each in found]
+    return {"runs": runs, "differ": compare.differing(found), "metric": metric, "best": best}
+
+
+def _order(found: list[Compared], metric: str | None) -> list[Compared]:
+    if metric is None:
+        return found
+    return [found[n] for n in ranking.best_first([each.measured for each in found], metric)]
+
+
+def _print(found: list[Compared], metric: str | None, every: bool) -> None:
     settings = compare.rows([each.settings for each in found])
-    return {"runs": [vars(each) for each in found], "differ": list(compare.differing(settings))}
-
-
-def _print(found: list[Compared], every: bool) -> None:
-    settings = compare.rows([each.settings for each in found])
-    shown = settings if every else compare.differing(settings)
-    table = [[name, *map(printer.text, values)] for name, values in shown.items()]
-    for name, values in compare.rows([each.measured for each in found]).items():
-        table.append([name.replace("_", " "), *_measured(values)])
-    printer.table(table, ["", *(each.run for each in found)])
+    shown = list(settings) if every else compare.differing(found)
+    reached = compare.rows([each.measured for each in found])
+    names = ["state", *([metric] if metric else []), *reached]
+    reached = {name: reached[name] for name in dict.fromkeys(names)}
+    spare = [name for name in reached if name not in ("state", metric)]
+    _table(found, _order(found, metric), shown, list(reached), spare)
     if len(shown) < len(settings):
-        agree = len(settings) - len(shown)
-        click.echo(f"{agree} settings agree: --all shows them", err=True)
+        click.echo(f"{len(settings) - len(shown)} settings agree: --all shows them", err=True)
+    if metric:
+        best = _order(found, metric)[0]
+        click.echo(f"best {metric}: {best.run}, {printer.text(best.measured[metric])}", err=True)
 
 
-def _measured(values: list[Any]) -> list[str]:
-    texts = [printer.text(value) for value in values]
-    changes = [compare.change(value, values[0]) for value in values]
-    return [f"{text}  {more}".rstrip() for text, more in zip(texts, changes)]
+def _table(
+    found: list[Compared], ordered: list[Compared], settings: list[str], reached: list[str],
+    spare: list[str],
+) -> None:  # fmt: skip
+    """Print a line for each run; few runs that differ in more than fits get a column each."""
+    first = found[0].measured
+    rows = [
+        [each.run, *(printer.text(each.settings.get(name)) for name in settings)]
+        + [_measured(each.measured.get(name), first.get(name)) for name in reached]
+        for each in ordered
+    ]
+    headers = ["run", *settings, *reached]
+    needed = [place for place, name in enumerate(headers) if name not in spare]
+    least = [[row[place] for place in needed] for row in [headers, *rows]]
+    columns = [list(column) for column in zip(headers, *rows)]
+    wide, room = table.needed(least, []), table.width()
+    if room and wide > room and wide > table.needed(columns, []):
+        printer.table(columns[1:], columns[0])
+    else:
+        printer.table(rows, headers, spare)
+
+
+def _measured(value: Any, first: Any) -> str:
+    return f"{printer.text(value)} {compare.change(value, first)}".rstrip()

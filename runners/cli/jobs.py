@@ -47,12 +47,16 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
     "result", context_settings=run_arguments.HELP, epilog="Example: runner result --json 42"
 )
 @run_arguments.of_a_job
+@run_arguments.sort
 @run_arguments.as_json
-def result_command(job: str | None, runs_dir: str | None, as_json: bool) -> None:
-    """Show what the trainer of JOB wrote in result.json; of an array, a line for each run."""
+def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_json: bool) -> None:
+    """Show what the trainer of JOB wrote in result.json.
+
+    Of an array it is a line for each run, the best first.
+    """
     meant = find.find_all(job, run_arguments.folder(runs_dir))
     if len(meant) > 1:
-        array_status.results(meant, as_json)
+        array_status.results(meant, as_json, sort)
         return
     paths, found = meant[0]
     result = files.read_json(paths.result)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import click
 
 from ..jobs.job_status import Status
 from ..schedulers.pending_reasons import in_words
+from . import table as fit_table
 
 
 def print_json(value: Any) -> None:
@@ -16,12 +18,17 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def table(rows: list[list[Any]], headers: list[str]) -> None:
-    """Print rows under headers, without lines, so that awk and eyes both read them."""
-    # tabulate costs 15 ms, which `--help` and `--dry-run` need not pay.
-    from tabulate import tabulate
+def table(
+    rows: Sequence[Sequence[Any]], headers: Sequence[str], spare: Collection[str] = ()
+) -> None:
+    """Print rows under headers, as wide as the terminal at most, whole where there is none.
 
-    click.echo(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True))
+    Columns named in `spare` may be left out, and then that is said.
+    """
+    shown = fit_table.fitted(rows, headers, spare, fit_table.width())
+    click.echo(shown.text)
+    if shown.left_out:
+        click.echo(f"no room for: {', '.join(shown.left_out)} (see --json)", err=True)
 
 
 def result_table(result: dict[str, Any]) -> None:

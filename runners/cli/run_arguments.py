@@ -33,6 +33,14 @@ def as_json(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="print JSON")(function)
 
 
+def sort(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --sort."""
+    return click.option(
+        "--sort", metavar="NAME", help="best first by this number of the results (default: "
+        "accuracy, loss or the rate, whichever there is)",
+    )(function)  # fmt: skip
+
+
 def of_ranks(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --rank and --all, which `ranks` understands."""
     one = click.option(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import sys
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..core import signals
 from ..core.errors import Refused, SystemFault, UsageError
-from ..scale import references, study, study_request
+from ..scale import measure, references, study, study_request
+from ..scale.number_format import count
 from ..scale.run_study import ENDED, Work
 from ..scale.study import Asked, Standing, StudyPaths
 from ..scale.study_request import OWN
@@ -22,8 +24,11 @@ from . import exit_codes, options
 from .scaling import output, run_drafts
 from .trainer_command import TrainerCommand
 
+if TYPE_CHECKING:
+    from ..scale.report import Failed
+
 HOW = ("at_once", "no_wait", "dry_run", "as_json")  # options that ask nothing of the study
-EXTRA = ("matplotlib", "jinja2", "scipy")
+EXTRA = ("matplotlib>=3.7", "jinja2>=3.1", "scipy>=1.11")
 EXAMPLE = """\b
 Examples:
   runner scale --image horovod_gpu.sif --gpus-per-node 4 --nodes 1,2,4,8 torch_resnet -- --epochs 5
@@ -97,22 +102,35 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     if values["dry_run"]:
         output.plans(asked.question, run_drafts.Drafts(paths, asked), values["as_json"])
         return
-    for warning in run_drafts.Drafts(paths, asked).check():  # before a folder is made for it
+    # All of it before a folder is made.
+    study_request.check_epochs(asked.question.args, asked.question.drop)
+    for warning in [*_may_be_short(asked), *run_drafts.Drafts(paths, asked).check()]:
         output.tell(f"warning: {warning}")
     with study.alone(paths):
         asked = study.begin(paths, asked)
         sys.exit(_run(paths, asked, values))
 
 
+def _may_be_short(asked: Asked) -> list[str]:
+    """Return a warning where the training may end within the epochs that warm up."""
+    steps, drop = study_request.number(asked.question.args, "--max-steps"), asked.question.drop
+    if not steps or not drop:
+        return []
+    return [
+        f"--max-steps {steps[1]} may end in the first {count(drop, 'epoch')}, which warm up and "
+        "are not measured; --drop 0 measures them"
+    ]
+
+
 def _need_extra() -> None:
     """Refuse before anything runs, not when the results are there."""
-    missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
+    names = [each.partition(">")[0] for each in EXTRA]
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise Refused(
             f"runner scale needs {', '.join(missing)}, which this Python does not have",
-            "they reckon and draw the results, and are not installed by default; "
-            f"this is {sys.executable}",
-            "pip install '.[scale]', in the checkout, with the pip of that Python",
+            "they reckon and draw the results, and are not installed by default",
+            shlex.join([sys.executable, "-m", "pip", "install", *EXTRA]),
         )
 
 
@@ -215,12 +233,24 @@ def _finish(
     report = render.study(paths, asked, standing)
     output.report(report, paths, values["as_json"])
     if report.failed:
-        folder = os.path.relpath(paths.runs / report.failed[0].folder)
-        output.tell(f"Why: runner explain {folder}")
+        output.tell(_why(paths, report.failed[0]))
     waiting = sum(each.stand not in ENDED for each in standing)
     if waiting or report.failed:
         output.tell(_go_on(paths))
     return exit_codes.FAULT if report.failed else 0
+
+
+def _why(paths: StudyPaths, failed: Failed) -> str:
+    """Return what to do about a run without a measurement."""
+    folder = os.path.relpath(paths.root)
+    if failed.kind == measure.WARM_UP:
+        return f"Measure the warm-up, too: runner scale --render-only {folder} --drop 0"
+    if failed.kind == measure.NO_RATE:
+        return (
+            "The trainer has to write a number such as samples_per_s into result.json in the "
+            "folder $OUTPUT_DIR, on rank 0"
+        )
+    return f"Why: runner explain {os.path.join(folder, 'runs', failed.folder)}"
 
 
 def _go_on(paths: StudyPaths) -> str:
@@ -233,4 +263,7 @@ def _render_only(ctx: click.Context, paths: StudyPaths, values: dict[str, Any]) 
     asked = _changed(ctx, study.load(paths), values)
     study.save(paths, asked)
     standing = study.look(paths, asked.question, {})
-    output.report(render.study(paths, asked, standing), paths, values["as_json"])
+    report = render.study(paths, asked, standing)
+    output.report(report, paths, values["as_json"])
+    if report.failed:
+        output.tell(_why(paths, report.failed[0]))

@@ -36,11 +36,15 @@ DECIDED = ("scheduler", "runtime", "launcher", "srun --mpi", "data", "CPUs for e
 
 @dataclass(frozen=True)
 class Compared:
-    """One run: its settings, and what was measured, each by name."""
+    """One run: its settings, and what was measured, each by name.
+
+    Of a run without a `result` only what was asked for is known.
+    """
 
     run: str
     settings: Facts
     measured: Facts
+    result: bool = True
 
 
 def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
@@ -59,7 +63,7 @@ def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     reached = {name: result[name] for name in MEASURED if name in result}
     elapsed = None if status.elapsed is None else float(status.elapsed)
     measured = {"state": status.state.value, **rates, **reached, "elapsed_seconds": elapsed}
-    return Compared(paths.root.name, _told(settings), _told(measured))
+    return Compared(paths.root.name, _told(settings), _told(measured), bool(result))
 
 
 def _digest(job: Job) -> str:
@@ -101,9 +105,14 @@ def rows(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [facts.get(name) for facts in runs] for name in names}
 
 
-def differing(found: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return the rows whose values are not all the same."""
-    return {name: values for name, values in found.items() if any(v != values[0] for v in values)}
+def differing(runs: Sequence[Compared]) -> list[str]:
+    """Return the settings in which runs differ; what is not known of a run differs from nothing."""
+    found = []
+    for name, values in rows([each.settings for each in runs]).items():
+        known = [v for v, each in zip(values, runs) if v is not None or each.result]
+        if any(value != known[0] for value in known):
+            found.append(name)
+    return found
 
 
 def change(value: Any, first: Any) -> str:

@@ -13,8 +13,10 @@ from typing import Any
 from ..core.files import read_json
 from ..core.job_record import JobPaths
 from . import timeline
+from .number_format import count
 
 PER_SECOND = "_per_s"
+WARM_UP, NO_RATE = "warm-up", "no-rate"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,11 @@ class Measured:
 
 
 class NotMeasured(Exception):
-    """Why a run that has ended tells no speed."""
+    """Why a run that has ended tells no speed; the kind is WARM_UP or NO_RATE."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 def read(
@@ -73,7 +79,7 @@ def read(
     """
     result = read_json(paths.result)
     if not isinstance(result, dict):
-        raise NotMeasured("the trainer wrote no result.json")
+        raise NotMeasured(NO_RATE, "the trainer wrote no result.json")
     epochs = _epochs(paths.root / "metrics.jsonl")
     steady = epochs[drop:]
     unit = _unit(result)
@@ -84,7 +90,8 @@ def read(
     else:
         rate = sum(r * s for r, s in zip(rates, seconds)) / sum(seconds) if steady else None
     if not rate:
-        raise NotMeasured(f"nothing is left of {len(epochs)} epochs after {drop} of warm-up")
+        what = f"nothing is left of {count(len(epochs), 'epoch')} after {drop} of warm-up"
+        raise NotMeasured(WARM_UP, what)
     return Measured(
         nodes=nodes, variant=variant, repeat=repeat, folder=paths.root.name, unit=unit, rate=rate,
         rates=rates, epochs=len(epochs), training_seconds=sum(e["seconds"] for e in epochs),
@@ -127,7 +134,7 @@ def _unit(result: Mapping[str, Any]) -> str:
         nothing = [n for n in result if n.endswith(PER_SECOND)]
         if nothing:
             return nothing[0][: -len(PER_SECOND)]
-        raise NotMeasured("result.json has no number such as samples_per_s")
+        raise NotMeasured(NO_RATE, "result.json has no number such as samples_per_s")
     return names[0][: -len(PER_SECOND)]
 
 

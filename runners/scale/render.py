@@ -20,7 +20,7 @@ def study(paths: StudyPaths, asked: Asked, standing: Sequence[Standing]) -> Repo
         asked.question,
         [each.measured for each in standing if each.measured],
         references.chosen(asked.references),
-        [Failed(_name(each), each.reason) for each in standing if each.stand is Stand.FAILED],
+        [_failed(each) for each in standing if each.stand is Stand.FAILED],
         sum(each.stand in (Stand.TO_DO, Stand.OPEN) for each in standing),
         asked.command,
     )
@@ -34,5 +34,6 @@ def study(paths: StudyPaths, asked: Asked, standing: Sequence[Standing]) -> Repo
     return report
 
 
-def _name(each: Standing) -> str:
-    return each.paths.root.name if each.paths else each.point.key
+def _failed(each: Standing) -> Failed:
+    folder = each.paths.root.name if each.paths else each.point.key
+    return Failed(folder, each.reason, each.kind)

@@ -16,10 +16,11 @@ from .summary import Comparison, Summary, comparisons, summaries
 
 @dataclass(frozen=True)
 class Failed:
-    """A run that ended without a measurement, and why."""
+    """A run that ended without a measurement, and why; `kind` as in Standing."""
 
     folder: str
     reason: str
+    kind: str = ""
 
 
 @dataclass(frozen=True)

@@ -106,13 +106,17 @@ class Stand(Enum):
 
 @dataclass(frozen=True)
 class Standing:
-    """A point, its last attempt, and what came of it: a measurement, or why there is none."""
+    """A point, its last attempt, and what came of it: a measurement, or why there is none.
+
+    `kind` is that of NotMeasured where the run itself ended well.
+    """
 
     point: Point
     stand: Stand
     paths: JobPaths | None = None
     measured: Measured | None = None
     reason: str = ""
+    kind: str = ""
 
 
 def load(paths: StudyPaths) -> Asked:
@@ -223,7 +227,7 @@ def _attempt(point: Point, paths: JobPaths, question: Question) -> Standing:
         of, trace = (point.size.nodes, point.variant.label, point.repeat), question.trace
         found = measure.read(paths, *of, question.drop, trace)
     except NotMeasured as why:
-        return Standing(point, Stand.FAILED, paths, reason=str(why))
+        return Standing(point, Stand.FAILED, paths, reason=str(why), kind=why.kind)
     return Standing(point, Stand.MEASURED, paths, found)
 
 

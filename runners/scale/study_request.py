@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..core.errors import UsageError, nearest
+from ..settings import axes
 from ..settings.config import check_table
 from ..settings.table import SETTINGS
 
@@ -133,18 +133,36 @@ def _on_each_node(values: Mapping[str, Any], ranks: int) -> dict[str, Any]:
     return found
 
 
-def _batch(args: Sequence[str]) -> tuple[int, int]:
-    """Return where the number of --batch-size stands among the words, and the number."""
+def number(args: Sequence[str], option: str) -> tuple[int, int] | None:
+    """Return where the number after an option of the trainer stands among the words, and it."""
     for place, word in enumerate(args):
-        if word.startswith(f"{BATCH}=") and word.partition("=")[2].isdigit():
+        if word.startswith(f"{option}=") and word.partition("=")[2].isdigit():
             return place, int(word.partition("=")[2])
-        if word == BATCH and place + 1 < len(args) and args[place + 1].isdigit():
+        if word == option and place + 1 < len(args) and args[place + 1].isdigit():
             return place + 1, int(args[place + 1])
-    raise UsageError(
-        f"--strong needs the trainer's {BATCH}",
-        "which is then the number of samples in a step of all ranks together, shared by them",
-        f"runner scale --strong ... TRAINER -- {BATCH} 256",
-    )
+    return None
+
+
+def _batch(args: Sequence[str]) -> tuple[int, int]:
+    found = number(args, BATCH)
+    if found is None:
+        raise UsageError(
+            f"--strong needs the trainer's {BATCH}",
+            "which is then the number of samples in a step of all ranks together, shared by them",
+            f"runner scale --strong ... TRAINER -- {BATCH} 256",
+        )
+    return found
+
+
+def check_epochs(args: Sequence[str], drop: int) -> None:
+    """Raise UsageError where no epoch would be left after those that warm up."""
+    found = number(args, "--epochs")
+    if found and found[1] <= drop:
+        raise UsageError(
+            f"--drop {drop} leaves none of --epochs {found[1]}",
+            "the first epochs warm up and are not measured",
+            f"--epochs {drop + 5}, or --drop 0 to measure the first epoch",
+        )
 
 
 def sizes(text: str) -> tuple[Size, ...]:
@@ -169,28 +187,23 @@ def variants(texts: Sequence[str]) -> tuple[Variant, ...]:
 
     A value may bring other settings along: `runtime=apptainer,none+image=/path`.
     """
-    axes = [_axis(text) for text in texts]
     ways = [
-        Variant(" ".join(way.label for way in row), tuple(s for way in row for s in way.settings))
-        for row in itertools.product(*axes)
+        _variant([_value_of(name, text) for name, text in values.items()])
+        for values in axes.combinations(axes.axes(axes.VARY, texts))
     ]
     labels = [Point(Size(1), way, 1).key for way in ways]
     if len(set(labels)) != len(labels):
-        raise UsageError("--vary names a value twice", " ".join(texts))
+        raise UsageError("--vary has two values of the same name", " ".join(texts))
     return tuple(ways)
 
 
-def _axis(text: str) -> list[Variant]:
-    name, equals, values = text.partition("=")
-    if not equals or not all(values.split(",")):
-        raise UsageError(
-            f"--vary {text!r} is not NAME=VALUE,VALUE",
-            remedy="--vary controller=gloo,mpi or --vary trainer=torch_mnist,torch_ddp_mnist",
-        )
-    return [_way(name, value) for value in values.split(",")]
+def _variant(values: Sequence[Variant]) -> Variant:
+    """Return values of several axes as one variant."""
+    label = " ".join(value.label for value in values)
+    return Variant(label, tuple(setting for value in values for setting in value.settings))
 
 
-def _way(name: str, text: str) -> Variant:
+def _value_of(name: str, text: str) -> Variant:
     """Return one value of an axis, with what it brings along after each `+NAME=`."""
     first, *others = re.split(r"\+(?=[a-z-]+=)", text)
     pairs = [(name, first)] + [tuple(other.split("=", 1)) for other in others]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..core.errors import UsageError
+from . import axes
 
 # sbatch(1), --array: numbers and ranges, with a step, and how many run at a time: 0-15:4,20%2
 RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 AT_ONCE = re.compile(r"%([1-9]\d*)$")
-NAME = re.compile(r"[A-Za-z][\w.-]*")
-MOST = 100_000  # more than any Slurm takes; a slip of the finger must not fill the memory
 TASK = "SLURM_ARRAY_TASK_ID"
 
 
@@ -62,9 +60,8 @@ def variants(array: str | None, sweeps: Sequence[str]) -> Asked | None:
             f"--sweep seed={','.join(str(n) for n in numbers[:10])}, or --array %4 alone, "
             "for 4 at a time",
         )
-    axes = _axes(sweeps)
-    combined = itertools.product(*([(name, value) for value in axes[name]] for name in axes))
-    return Asked([Variant(None, dict(pairs)) for pairs in combined], at_once)
+    combined = axes.combinations(axes.axes(axes.SWEEP, sweeps))
+    return Asked([Variant(None, values) for values in combined], at_once)
 
 
 def _array(text: str) -> tuple[list[int], int | None]:
@@ -81,59 +78,9 @@ def _range(part: str, text: str) -> range:
     found = RANGE.fullmatch(part)
     if found:
         first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
-        if step and first <= last < MOST:
+        if step and first <= last < axes.MOST:
             return range(first, last + 1, step)
     raise UsageError(
         f"--array {text!r} is not a list of numbers as sbatch reads it",
         remedy="--array 0-9, --array 1,5,7, --array 0-20:5, each with %4 for 4 at a time",
     )
-
-
-def _axes(sweeps: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values by the name of the argument; refuse what would make two runs the same."""
-    axes: dict[str, list[str]] = {}
-    for text in sweeps:
-        name, values = _axis(text)
-        if name in axes:
-            raise UsageError(
-                f"--sweep {name} is there twice", remedy=f"--sweep {name}=ALL,ITS,VALUES"
-            )
-        axes[name] = values
-    count = 1
-    for values in axes.values():
-        count *= len(values)
-    if count > MOST:
-        raise UsageError(f"--sweep makes {count} runs, more than {MOST}")
-    return axes
-
-
-def _axis(text: str) -> tuple[str, list[str]]:
-    name, equals, rest = text.partition("=")
-    name = name.lstrip("-")
-    if not equals or not NAME.fullmatch(name):
-        raise UsageError(
-            f"--sweep {text!r} is not NAME=VALUE,VALUE,...",
-            "NAME is an argument of the trainer, such as base-lr for --base-lr",
-            "--sweep base-lr=0.1,0.01",
-        )
-    values = _values(rest)
-    double = next((value for place, value in enumerate(values) if value in values[:place]), None)
-    if "" in values or double is not None:
-        what = "an empty value" if "" in values else f"the value {double!r} twice"
-        raise UsageError(
-            f"--sweep {text!r} has {what}",
-            "a comma within a value is written \\, and a backslash before a comma \\\\",
-            f"--sweep {name}={','.join(dict.fromkeys(v for v in values if v)) or '1,2'}",
-        )
-    return name, values
-
-
-def _values(text: str) -> list[str]:
-    """Split at commas; `\\,` is a comma within a value, `\\\\` a backslash, all else is itself."""
-    parts: list[str] = [""]
-    for token in re.findall(r"\\[\\,]|.", text, re.DOTALL):
-        if token == ",":
-            parts.append("")
-        else:
-            parts[-1] += token[-1]
-    return parts

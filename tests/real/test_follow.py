@@ -214,12 +214,16 @@ def test_runs_side_by_side(login: Login) -> None:
     assert login.runner("wait", other.stdout.strip()).returncode == 0
     done = login.runner("compare", "torch_mnist-1", "torch_mnist-2")
     assert done.returncode == 0, done.stderr
-    rows = {line.split("  ")[0]: line.split() for line in done.stdout.splitlines()[1:]}
-    assert rows["--base-lr"][1] == "0.02"
-    assert rows["world_size"][1:] == ["2", "1"]
-    assert rows["state"][1:] == ["completed", "completed"]
-    assert {"accuracy", "loss", "startup seconds", "elapsed seconds"} <= set(rows)
-    assert "--epochs" not in rows
+    header, *lines = (re.split(r" {2,}", line) for line in done.stdout.splitlines())
+    rows = {line[0]: dict(zip(header, line)) for line in lines}
+    assert {run: row["--base-lr"] for run, row in rows.items()}["torch_mnist-1"] == "0.02"
+    assert {run: row["world_size"] for run, row in rows.items()} == {
+        "torch_mnist-1": "2", "torch_mnist-2": "1",
+    }  # fmt: skip
+    assert {row["state"] for row in rows.values()} == {"completed"}
+    assert {"accuracy", "loss", "startup_seconds", "elapsed_seconds"} <= set(header)
+    assert "--epochs" not in header
+    assert f"best accuracy: {lines[0][0]}" in done.stderr
     assert "settings agree" in done.stderr
     whole = json.loads(login.runner("compare", "--json", "torch_mnist-1", "torch_mnist-2").stdout)
     assert {"--base-lr", "world_size", "hosts"} <= set(whole["differ"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.cli.scale import EXTRA
 from runners.scale import study
 from runners.scale.study import Asked, StudyPaths
 
@@ -34,6 +35,10 @@ def scale(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         (["torch_mnist"], "--nodes is not given"),
         (["--nodes", "1;2", "torch_mnist"], "not a list of numbers of nodes"),
         ([*NODES, "--vary", "colour=red,blue", "torch_mnist"], "it cannot vary"),
+        (
+            [*NODES, "--drop", "5", "torch_mnist", "--", "--epochs", "5"],
+            "leaves none of --epochs 5",
+        ),
         ([*NODES, "--reference", "nowhere", "torch_mnist"], "there is none"),
         (["--continue", "."], "is no scaling study"),
         (["--continue", ".", "--repeats", "9"], "leave out --repeats"),
@@ -63,3 +68,23 @@ def test_a_study_is_shown_again_without_running(tmp_path: Path) -> None:
     assert study.load(paths).references == ("thetagpu-ddp",)
     for path in (paths.csv, paths.json, paths.png, paths.svg):
         assert path.stat().st_size > 0
+
+
+def test_a_run_that_ends_within_the_warm_up_says_how_to_measure_it(tmp_path: Path) -> None:
+    paths = StudyPaths(tmp_path / "study")
+    asked = Asked(question((1,), 1, variants=(GLOO,)), ("scale", "torch_lm"), str(tmp_path))
+    study.begin(paths, asked)
+    (run,) = study.next_attempts(paths, asked.question.points())
+    leave(run, 0, epochs=1, state="COMPLETED", samples_per_s=None, world_size=1)
+    done = scale(tmp_path, "--render-only", "study")
+    assert "nothing is left of 1 epoch after 1 of warm-up" in done.stdout
+    assert "runner scale --render-only study --drop 0" in done.stderr
+    again = scale(tmp_path, "--render-only", "study", "--drop", "0")
+    assert again.returncode == 0, again.stderr
+    assert "50.0" in again.stdout
+
+
+def test_the_extra_packages_are_those_of_the_project() -> None:
+    text = (CHECKOUT / "pyproject.toml").read_text()
+    for each in EXTRA:
+        assert f'"{each}"' in text

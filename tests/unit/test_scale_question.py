@@ -7,6 +7,7 @@ import json
 import pytest
 
 from runners.core.errors import UsageError
+from runners.scale import study_request
 from runners.scale.study_request import Point, Size, as_json, from_json, sizes, variants
 
 from .scaled import question
@@ -49,7 +50,8 @@ def test_values_have_the_kinds_of_their_settings() -> None:
         ("controller=gloo,mpl", "is not one of"),
         ("nodes=1,2", "cannot vary"),
         ("controller", "not NAME=VALUE"),
-        ("controller=gloo,gloo", "a value twice"),
+        ("controller=gloo,gloo", "the value 'gloo' twice"),
+        ("image=a/x.sif,b/x.sif", "two values of the same name"),
         ("cpus-per-task=many,1", "must be a whole number"),
     ],
 )
@@ -99,3 +101,17 @@ def test_a_batch_that_cannot_be_shared_is_refused() -> None:
 def test_a_question_survives_its_file() -> None:
     asked = question(strong=True, flags=(("image", "x.sif"), ("bind", ["/a"])), together=True)
     assert from_json(json.loads(json.dumps(as_json(asked)))) == asked
+
+
+def test_epochs_that_all_warm_up_are_refused() -> None:
+    for args in (("--epochs", "1"), ("--lr", "1", "--epochs=1")):
+        with pytest.raises(UsageError, match="leaves none of --epochs 1"):
+            study_request.check_epochs(args, drop=1)
+        study_request.check_epochs(args, drop=0)
+    study_request.check_epochs(("--epochs", "2"), drop=1)
+    study_request.check_epochs((), drop=1)
+
+
+def test_a_comma_within_a_value_is_escaped() -> None:
+    one, two = variants([r"image=a\,b.sif,c.sif"])
+    assert (dict(one.settings)["image"], two.label) == ("a,b.sif", "c.sif")

@@ -63,7 +63,7 @@ def test_a_trainer_of_ones_own_needs_a_rate_in_its_result_only(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("epochs", "result", "told"),
-    [(1, {"samples_per_s": None}, "nothing is left of 1 epochs"), (3, None, "no result.json")],
+    [(1, {"samples_per_s": None}, "nothing is left of 1 epoch after"), (3, None, "no result.json")],
 )
 def test_what_tells_no_speed_says_why(
     tmp_path: Path, epochs: int, result: dict[str, None] | None, told: str
