@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Collection, Sequence
@@ -23,7 +22,7 @@ class Fitted(NamedTuple):
 
 def width() -> int | None:
     """Return the terminal's columns; None where the output goes to a file or a program."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS"):
+    if sys.stdout.isatty():
         return max(LEAST, shutil.get_terminal_size().columns)
     return None
 

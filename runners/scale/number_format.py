@@ -40,13 +40,13 @@ def interval(value: Estimate | None, share: bool = False) -> str:
     return f"{told(value.low)} to {told(value.high)}"
 
 
-def estimate(value: Estimate | None, share: bool = False) -> str:
+def estimate(value: Estimate, share: bool = False) -> str:
     """Return the centre and the limits behind it in brackets, as a terminal shows them."""
-    if value is None:
-        return "-"
-    centre = percent(value.value) if share else number(value.value)
-    limits = interval(value, share)
-    return f"{centre} ({limits})" if limits else centre
+    told = percent if share else number
+    centre = told(value.value)
+    if value.low is None or value.high is None or value.low == value.high:
+        return centre
+    return f"{centre} ({told(value.low).removesuffix(' %')}-{told(value.high).removesuffix(' %')})"
 
 
 def count(value: int, what: str) -> str:

@@ -33,6 +33,7 @@ def html(report: Report, made: float) -> str:
         report=report,
         drawings=drawings,
         findings=sentences.findings(report),
+        cautions=[sentences.caution(each) for each in report.cautions],
         circumstances=sentences.circumstances(report),
         variables=style.variables(),
         # The project's own file; autoescape would turn its quotes into entities.

@@ -1,10 +1,13 @@
-"""What a study found, in sentences for its page and its figure. Pure."""
+"""What a study found, and what to be warned of, in sentences. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
+from typing import Any
 
+from . import cautions
+from .cautions import Caution
 from .number_format import count, interval, number, percent
 from .report import Report
 from .summary import Comparison, Summary
@@ -54,3 +57,78 @@ def _hosts(names: Sequence[str]) -> str:
     if len(names) <= 4:
         return ", ".join(names)
     return f"{len(names)} hosts, {names[0]} to {names[-1]}"
+
+
+def caution(each: Caution) -> str:
+    """Return a warning as it is read."""
+    way = f"{each.variant}, " if each.variant else ""
+    size = "" if each.nodes is None else f"{way}{count(each.nodes, 'node')}, "
+    at = size and f"{size}{count(each.ranks or 0, 'rank')}"
+    return CAUTIONS[each.kind](each, at, each.facts)
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _noisy(at: str, what: str, facts: Mapping[str, Any], why: str) -> str:
+    more = f" At {facts['points']} of {facts['of']} points more than {percent(facts['limit'])}."
+    text = f"{at}: the {what} differ by {percent(facts['spread'])} (coefficient of variation)."
+    return f"{text}{more if facts['points'] > 1 else ''} {why}"
+
+
+CAUTIONS: dict[str, Callable[[Caution, str, Mapping[str, Any]], str]] = {
+    "too-good": lambda each, at, facts: (
+        f"{at}: efficiency {percent(facts['efficiency'])}. Above {percent(cautions.TOO_GOOD)} the "
+        "smallest size was slow, cold or short of memory. Repeat it, or drop more epochs."
+    ),
+    "noisy-runs": lambda each, at, facts: _noisy(
+        at, "runs", facts, "Something else shared the machine."
+    ),
+    "noisy-epochs": lambda each, at, facts: _noisy(
+        at, "epochs of a run", facts, "Longer epochs are steadier."
+    ),
+    "unequal-hosts": lambda each, at, facts: (
+        f"{at}: {facts['fastest']} is {percent(facts['faster'])} faster than {facts['slowest']}. "
+        "Runs on several hosts go at the slowest's."
+    ),
+    "unequal-devices": lambda each, at, facts: (
+        f"{at}: the runs had different devices or numbers of threads: compare the columns of "
+        "results.csv."
+    ),
+    "falling": lambda each, at, facts: (
+        f"{facts['folder']}: it lost {percent(facts['lost'])} of its speed from its first steady "
+        "epoch on. Heat (clocks that go down), or a neighbour."
+    ),
+    "accuracy": lambda each, at, facts: (
+        f"{at}: accuracy {facts['accuracy']:.3f}, {facts['lost']:.3f} below that of "
+        f"{count(facts['base'], 'rank')}. Speed that costs accuracy is no gain: see "
+        "--warmup-epochs, --base-lr and the number of epochs."
+    ),
+    "software": lambda each, at, facts: (
+        f"{each.variant or 'The runs'}: not all with the same {', '.join(facts['names'])}."
+    ),
+    "resumed": lambda each, at, facts: (
+        "Resumed from a checkpoint, so start-up and an epoch may be incomplete: "
+        f"{_list(facts['folders'])}."
+    ),
+    "missing": lambda each, at, facts: (
+        f"{at}: {count(facts['runs'], 'run')} of {facts['repeats']} measured; the others failed or "
+        "are to come."
+    ),
+    "one-run": lambda each, at, facts: (
+        "One run at each size: no intervals, and noise cannot be told from scaling. "
+        "--repeats 3 or more."
+    ),
+    "few-runs": lambda each, at, facts: (
+        f"{facts['repeats']} runs at each size: Student's t is {facts['quantile']:.1f}, and "
+        "intervals are wide. --repeats 3 or more."
+    ),
+    "short": lambda each, at, facts: (
+        f"{count(facts['points'], 'point')} measured over less than {cautions.SHORT:.0f} s of "
+        f"training ({at}: {facts['seconds']:.1f} s). Train more epochs."
+    ),
+    "baseline": lambda each, at, facts: (
+        f"The smallest size has {each.ranks} ranks: its own communication counts as none."
+    ),
+}

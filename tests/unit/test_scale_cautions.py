@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from runners.scale import sentences
 from runners.scale.cautions import cautions
 from runners.scale.measure import Measured
 from runners.scale.summary import summaries
@@ -16,7 +17,7 @@ LONG: dict[str, Any] = {"epoch_seconds": 10.0}
 
 def told(runs: Sequence[Measured], repeats: int = 3) -> dict[str, str]:
     """Return the warnings by kind."""
-    return {each.kind: each.text for each in cautions(summaries(runs), repeats)}
+    return {each.kind: sentences.caution(each) for each in cautions(summaries(runs), repeats)}
 
 
 def good(ranks: int, rate: float, **more: Any) -> list[Measured]:
@@ -29,29 +30,29 @@ def test_good_runs_raise_no_doubt() -> None:
 
 def test_more_than_105_percent_is_a_cold_baseline() -> None:
     text = told([*good(1, 100), *good(2, 240)])["too-good"]
-    assert "2 nodes, 2 ranks: efficiency 120%" in text
+    assert "2 nodes, 2 ranks: efficiency 120 %" in text
     assert "too-good" not in told([*good(1, 100), *good(2, 209)])
 
 
 def test_noisy_runs_and_epochs() -> None:
     noisy = [run(1, rate, r, **LONG) for r, rate in enumerate((100, 130, 80), 1)]
-    assert "1 node, 1 rank: the runs differ by 24%" in told(noisy)["noisy-runs"]
+    assert "1 node, 1 rank: the runs differ by 24 %" in told(noisy)["noisy-runs"]
     restless = good(1, 100, rates=(100, 150, 70))
-    assert "the epochs of a run differ by 38%" in told(restless)["noisy-epochs"]
+    assert "the epochs of a run differ by 38 %" in told(restless)["noisy-epochs"]
 
 
 def test_hosts_of_unequal_speed_are_named() -> None:
     rates = [("n1", 100), ("n7", 130), ("n1", 101)]
     runs = [run(1, rate, r, hosts=(host,), **LONG) for r, (host, rate) in enumerate(rates, 1)]
-    assert "n7 is 29% faster than n1" in told(runs)["unequal-hosts"]
+    assert "n7 is 29 % faster than n1" in told(runs)["unequal-hosts"]
     mixed = [*good(1, 100)[:2], run(1, 100, 3, threads=4, **LONG)]
-    assert "numbers of threads" in told(mixed)["unequal-hosts"]
+    assert "numbers of threads" in told(mixed)["unequal-devices"]
 
 
 def test_a_run_that_grows_slower_is_named() -> None:
     hot = tuple(100 - n for n in range(10))
     text = told(good(1, 100, rates=hot))["falling"]
-    assert "1n--r3: it lost 9% of its speed" in text
+    assert "1n--r3: it lost 9 % of its speed" in text
     assert "Heat" in text
 
 
@@ -67,10 +68,10 @@ def test_other_software_within_a_variant() -> None:
 
 
 def test_resumed_missing_few_short_and_large_baselines() -> None:
-    found = told(good(4, 100, resumed=True)[:2])
+    found = told([*good(4, 100, resumed=True)[:2], *good(8, 190)])
     assert "4n--r1, 4n--r2" in found["resumed"]
     assert "2 runs of 3 measured" in found["missing"]
     assert "has 4 ranks" in found["baseline"]
     assert "Student's t is 12.7" in told(good(1, 100)[:2], repeats=2)["few-runs"]
-    assert "no intervals" in told(good(1, 100)[:1], repeats=1)["few-runs"]
+    assert "no intervals" in told(good(1, 100)[:1], repeats=1)["one-run"]
     assert "less than 10 s" in told(good(1, 100, epoch_seconds=0.1))["short"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from runners.cli import printer, table
@@ -49,9 +51,9 @@ def test_long_texts_are_folded_between_words() -> None:
 def test_the_terminal_is_taken_to_have_80_columns_at_least(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
     assert table.width() is None
     monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert table.width() == 80
     printer.table([["a" * 50, "b" * 40]], ["one", "two"], ("two",))
     out = capsys.readouterr()

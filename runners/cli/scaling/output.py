@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -86,25 +86,30 @@ def report(report: Report, paths: StudyPaths, as_json: bool) -> None:
 
         printer.print_json(tables.json_value(report))
         return
+    from ...scale import sentences
+
     if report.points:
-        names = ["nodes", "ranks", "n", f"{report.unit}/s", "speed-up", "efficiency", "epoch",
-                 "start-up"]  # fmt: skip
-        printer.table([_row(report, point) for point in report.points], names)
+        rate, spare = f"{report.unit}/s", ("epoch", "start-up", "runs")
+        names = ["nodes", "ranks", rate, "speed-up", "efficiency", *spare]
+        printer.table([_row(report, point) for point in report.points], names, spare)
+    for finding in sentences.findings(report):
+        click.echo(finding)
     for each in report.cautions:
-        click.echo(f"! {each.text}")
+        click.echo(f"! {sentences.caution(each)}")
     for failed in report.failed:
         click.echo(f"failed: {failed.folder}: {failed.reason.splitlines()[0]}")
     click.echo(f"page: {paths.page}")
 
 
-def _row(report: Report, point: Summary) -> list[Any]:
+def _row(report: Report, point: Summary) -> list[str]:
+    """Return a point's numbers; in brackets the limits of the 95 % interval."""
     return [
         report.name_of(point),
-        point.ranks,
-        point.rate.n,
+        str(point.ranks),
         number_format.estimate(point.rate),
-        "1" if point.base else number_format.estimate(point.speed_up),
-        "100 %" if point.base else number_format.estimate(point.efficiency, share=True),
+        number_format.number(point.speed_up.value),
+        number_format.estimate(point.efficiency, share=True),
         number_format.seconds(point.epoch_seconds.value if point.epoch_seconds else None),
         number_format.seconds(point.launch_seconds.value if point.launch_seconds else None),
+        str(point.rate.n),
     ]
