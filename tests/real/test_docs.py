@@ -20,7 +20,6 @@ def run(login: Login, block: Block) -> None:
         fewer = "env -u RUNNER_CPUS_PER_TASK " if command.startswith("salloc ") else ""
         done = login.run("bash", "-c", fewer + command)
         assert done.returncode == block.exit_code, f"{command}\n{done.stdout}{done.stderr}"
-        assert (done.stdout + done.stderr).strip(), f"{command}: it says nothing"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=map(name, PAGES))
