@@ -22,7 +22,6 @@ Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUT
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -35,32 +34,38 @@ os.environ.setdefault("TF_USE_LEGACY_KERAS", "1" if importlib.util.find_spec("tf
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import horovod
 import horovod.tensorflow as hvd
 import horovod.tensorflow.keras as hvd_keras
 import tensorflow as tf
 
-from recipes import common, mnist, tf_common
+from recipes import common, mnist, options, tf_checkpoint, tf_run
 
 MOMENTUM = 0.9
 EVALUATION_BATCH = 1000  # samples at once: bounds the memory, changes no result
-NOT_HERE = {
-    "workers": "the data is in memory",
-    "amp": "Horovod's optimiser knows nothing of Keras' loss scaling; --bf16 needs none",
-    "adasum": "Horovod's optimiser for Keras has means only",
-    "batches_per_allreduce": "each batch is a step for fit; a larger --batch-size does the same",
-}
+
+
+def parser() -> options.Parser:
+    """Define the command line: every setting there is, its default and what it does."""
+    not_here = {
+        "workers": "the data is in memory",
+        "amp": "Horovod's optimiser knows nothing of Keras' loss scaling; --bf16 needs none",
+        "adasum": "Horovod's optimiser for Keras has means only",
+        "batches_per_allreduce": (
+            "each batch is a step for fit; a larger --batch-size does the same"
+        ),
+    }
+    about = "Train a small network on handwritten digits with fit."
+    parser = options.Parser("keras_mnist", about, not_here)
+    options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
+    add = parser.add_argument
+    add("--dropout", type=options.fraction, default=0.5, help="share of zeros")
+    add("--schedule", choices=options.SCHEDULES, default="constant", help="how the rate falls")
+    return parser
 
 
 def settings(argv: Sequence[str] | None) -> Namespace:
-    """Read the command line: every setting there is, its default and what it does."""
-    parser = common.Parser("keras_mnist", "Train a small network on handwritten digits with fit.")
-    common.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
-    parser.add_argument("--dropout", type=common.fraction, default=0.5, help="share of zeros")
-    parser.add_argument(
-        "--schedule", choices=common.SCHEDULES, default="constant", help="how the rate falls"
-    )
-    args = common.parse(parser, argv, NOT_HERE)
+    """Read the command line; raise `UserError` for what is wrong in it."""
+    args = parser().settings(argv)
     if args.warmup_epochs % 1:
         raise common.UserError("--warmup-epochs: Horovod's callback knows whole epochs only")
     return args
@@ -99,23 +104,40 @@ def network(args: Namespace, data: mnist.Digits) -> tf.keras.Model:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings and the data, train, tell what came of it."""
-    common.before_init(argv)
+    options.allow_timeline(argv)
     hvd.init()  # Horovod: find the other ranks.
+    # Horovod: each rank takes a GPU of its own, if there are any.
+    args, device = tf_run.start(hvd, lambda: settings(argv))
     # Horovod: an error on any rank stops all of them, with one message.
-    args, device = common.together(hvd, lambda: tf_common.with_device(settings(argv), hvd))
-    common.together(hvd, refuse_keras_3)
-    data = common.together(hvd, lambda: mnist.load(args.data))
-    versions = {"tensorflow": tf.__version__, "horovod": horovod.__version__}
-    run = common.Run(args, hvd, "keras_mnist", device=device, versions=versions)
-    run.introduce(data.describe())
-
-    model = train(args, run, data)
-
-    # Horovod: all ranks must have ended with the same weights.
-    digest = common.digest(weight.numpy() for weight in model.trainable_variables)
-    common.assert_identical(hvd.allgather_object(digest, name="digest"))
-    run.finish()
+    common.on_all_ranks(hvd, refuse_keras_3)
+    data = common.on_all_ranks(hvd, lambda: mnist.load(args.data))
+    run = Run(args, hvd, "keras_mnist", device, about=data.describe())
+    run.finish(train(run, data))
     hvd.shutdown()  # Horovod: leave together.
+
+
+def train(run: Run, data: mnist.Digits) -> tf.keras.Model:
+    """Train over all epochs, testing and recording after each; return the model."""
+    args = run.args
+    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
+    shards = run.deal(len(data.y_train), whole_steps=True)
+    model, random = prepare(args, data)
+    optimizer = model.optimizer
+    same = {v.name: v for v in [*model.variables, *optimizer.variables, optimizer.learning_rate]}
+    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    run.resume_state(tf_checkpoint.State(hvd, same, {}, random), shards)
+    skipped = {run.loop.epoch - 1: run.loop.taken // shards.per_step}
+    called = [*callbacks(args, shards, skipped), Recorder(run)]
+    # A call of fit for each epoch, because the first and the last one may be parts of epochs.
+    for epoch in run.epochs():
+        model.fit(
+            batches(data, shards, epoch, run.loop.taken),
+            steps_per_epoch=run.loop.steps_of_epoch(),
+            initial_epoch=epoch - 1, epochs=epoch, callbacks=called, verbose=0,
+        )  # fmt: skip
+        run.rate = float(optimizer.learning_rate)
+        run.epoch_done(lambda: evaluate(model, data))
+    return model
 
 
 def prepare(args: Namespace, data: mnist.Digits) -> tuple[tf.keras.Model, dict[str, Any]]:
@@ -141,7 +163,7 @@ def prepare(args: Namespace, data: mnist.Digits) -> tuple[tf.keras.Model, dict[s
     # Keras has no public name for them.
     random = {layer.name: layer._random_generator._generator.state for layer in dropouts}
     # Horovod: from here on another seed on each rank, for dropout that differs.
-    tf_common.draw_apart(args, hvd, random)
+    tf_checkpoint.draw_apart(args, hvd, random)
     return model, random
 
 
@@ -180,69 +202,39 @@ class Warmup(hvd_keras.callbacks.LearningRateWarmupCallback):  # type: ignore[mi
         super().on_batch_begin(batch + self.skipped.get(self.current_epoch, 0), logs)
 
 
-class Recorder(tf.keras.callbacks.Callback):  # type: ignore[misc]  # not there for mypy
-    """Tells the run of each step, saves, and stops all ranks in the same step."""
+class Run(tf_run.Run):
+    """The run's record, for losses that `fit` tells as numbers of Python."""
 
-    def __init__(self, run: common.Run, profile: tf_common.Profile) -> None:
+    def scalar(self, value: float) -> float:
+        """Return the number."""
+        return value
+
+
+class Recorder(tf.keras.callbacks.Callback):  # type: ignore[misc]  # not there for mypy
+    """Tells the run of each step, which saves, and stops all ranks in the same one."""
+
+    def __init__(self, run: Run) -> None:
         super().__init__()
-        self.run, self.profile = run, profile
-        self.agreement = tf_common.Agreement(hvd, run)
+        self.run = run
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Begin to count what this call of `fit` does."""
-        self.batches = self.run.course.batches()
+        self.batches = self.run.batches()
         self.loss_sum, self.seen = 0.0, 0
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Note the samples of the step."""
-        self.now = next(self.batches)
+        next(self.batches)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Count a step; `logs` has the mean loss of all steps since `fit` was called."""
-        self.seen += self.now.own
+        self.seen += self.run.batch.own
         loss = logs["loss"] * self.seen - self.loss_sum
         self.loss_sum += loss
+        agreement = self.run.agreement
         # Horovod: all ranks stop in the same step, whichever of them was asked to.
-        flags = [*self.agreement.flags().numpy(), float(not math.isfinite(loss))]
-        stop = self.agreement.stop(hvd.allreduce(tf.constant(flags), name="flags"), loss)
-        self.run.step_done(self.now, loss)
-        self.profile.step()
-        if self.run.must_save(stop=stop):
-            # Horovod: a checkpoint has the sum of all ranks.
-            mine = tf.constant(self.run.loss_before() + self.loss_sum, tf.float64)
-            total = float(hvd.allreduce(mine, op=hvd.Sum, name="loss"))
-            self.run.save_within(total, stop=stop)
-
-
-def train(args: Namespace, run: common.Run, data: mnist.Digits) -> tf.keras.Model:
-    """Train over all epochs, testing and recording after each; return the model."""
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: common.deal_whole_steps(args, hvd, len(data.y_train)))
-    model, random = prepare(args, data)
-    optimizer = model.optimizer
-    same = {v.name: v for v in [*model.variables, *optimizer.variables, optimizer.learning_rate]}
-    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    course = run.resume(tf_common.State(hvd, same, {}, random), shards)
-    skipped = {course.epoch - 1: course.taken // shards.per_step}
-    profile = tf_common.Profile(args, run)
-    called = [*callbacks(args, shards, skipped), Recorder(run, profile)]
-    # A call of fit for each epoch, because the first and the last one may be parts of epochs.
-    for epoch in course.epochs():
-        left = shards.steps_left(epoch, course.taken, epoch)
-        history = model.fit(
-            batches(data, shards, epoch, course.taken),
-            steps_per_epoch=min(left, course.last_step - course.step),
-            initial_epoch=epoch - 1, epochs=epoch, callbacks=called, verbose=0,
-        )  # fmt: skip
-        seconds = course.seconds()
-        local = [run.loss_before() + history.history["loss"][-1] * called[-1].seen]
-        local += [run.trained(), *evaluate(model, data)]
-        # Horovod: sums over all ranks, so that the means count every sample alike.
-        sums = hvd.allreduce(tf.constant(local, tf.float64), op=hvd.Sum, name="sums")
-        rate = float(optimizer.learning_rate)
-        run.epoch_done(sums.numpy().tolist(), learning_rate=rate, seconds=seconds)
-    profile.stop()
-    return model
+        flags = agreement.exchange(agreement.flags(), tf.constant(loss, tf.float32))
+        self.run.step_done(loss, stop=agreement.stop(flags, loss))
 
 
 def batches(

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -33,23 +32,22 @@ import numpy as np
 os.environ.update(KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import horovod
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from recipes import common, mnist, tf_common
+from recipes import common, mnist, options, tf_checkpoint, tf_run
 
 MOMENTUM = 0.9
 EVALUATION_BATCH = 1000  # samples at once: bounds the memory, changes no result
-NOT_HERE = {"workers": "the data is in memory"}
 
 
-def settings(argv: Sequence[str] | None) -> Namespace:
-    """Read the command line: every setting there is, its default and what it does."""
-    parser = common.Parser("tf_mnist", "Train a small network on handwritten digits.")
-    common.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
-    parser.add_argument("--dropout", type=common.fraction, default=0.5, help="share of zeros")
-    return common.parse(parser, argv, NOT_HERE)
+def parser() -> options.Parser:
+    """Define the command line: every setting there is, its default and what it does."""
+    not_here = {"workers": "the data is in memory"}
+    parser = options.Parser("tf_mnist", "Train a small network on handwritten digits.", not_here)
+    options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
+    parser.add_argument("--dropout", type=options.fraction, default=0.5, help="share of zeros")
+    return parser
 
 
 def network(args: Namespace, data: mnist.Digits) -> tf.keras.Model:
@@ -71,107 +69,72 @@ def network(args: Namespace, data: mnist.Digits) -> tf.keras.Model:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings and the data, train, tell what came of it."""
-    common.before_init(argv)
+    options.allow_timeline(argv)
     hvd.init()  # Horovod: find the other ranks.
+    # Horovod: each rank takes a GPU of its own, if there are any.
+    args, device = tf_run.start(hvd, lambda: parser().settings(argv))
     # Horovod: an error on any rank stops all of them, with one message.
-    args, device = common.together(hvd, lambda: tf_common.with_device(settings(argv), hvd))
-    data = common.together(hvd, lambda: mnist.load(args.data))
-    versions = {"tensorflow": tf.__version__, "horovod": horovod.__version__}
-    run = common.Run(args, hvd, "tf_mnist", device=device, versions=versions)
-    run.introduce(data.describe())
-
-    model = train(args, run, data)
-
-    # Horovod: all ranks must have ended with the same weights.
-    digest = common.digest(weight.numpy() for weight in model.trainable_variables)
-    common.assert_identical(hvd.allgather_object(digest, name="digest"))
-    run.finish()
+    data = common.on_all_ranks(hvd, lambda: mnist.load(args.data))
+    run = tf_run.Run(args, hvd, "tf_mnist", device, about=data.describe())
+    run.finish(train(run, data))
     hvd.shutdown()  # Horovod: leave together.
+
+
+def train(run: tf_run.Run, data: mnist.Digits) -> tf.keras.Model:
+    """Train over all epochs, testing and recording after each; return the model."""
+    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
+    shards = run.deal(len(data.y_train))
+    model, optimizer = prepare(run.args, data)
+    compile_step(run, model, optimizer, data)
+    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    run.resume(model, optimizer, shards)
+    for _ in run.epochs():
+        for _ in run.batches():
+            # Horovod: the rate grows with the number of ranks, after a warm-up.
+            run.set_rate(optimizer, common.learning_rate(run.args, hvd.size(), run.epochs_done))
+            # Horovod: a part may be empty here and not on other ranks, which wait for this one.
+            run.step(lambda part: (data.x_train[part], data.y_train[part]))
+        run.epoch_done(lambda: evaluate(model, data))
+    return model
 
 
 def prepare(args: Namespace, data: mnist.Digits) -> tuple[tf.keras.Model, tf.keras.Optimizer]:
     """Build the model and its optimiser, equal on all ranks."""
     tf.keras.utils.set_random_seed(args.seed)
     model = network(args, data)
-    optimizer = tf_common.scaled(args, tf.keras.optimizers.SGD(args.base_lr, momentum=MOMENTUM))
+    optimizer = tf_run.scaled(args, tf.keras.optimizers.SGD(args.base_lr, momentum=MOMENTUM))
     optimizer.build(model.trainable_variables)
     # Horovod: all ranks start from the weights and the optimiser state of rank 0.
     hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
     # Horovod: from here on another seed on each rank, for dropout that differs.
-    tf_common.draw_apart(args, hvd, tf_common.seeds(model))
+    tf_checkpoint.draw_apart(args, hvd, tf_checkpoint.seeds(model))
     return model, optimizer
 
 
-def training_step(
-    args: Namespace, model: tf.keras.Model, optimizer: tf.keras.Optimizer, data: mnist.Digits
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Compile a backward pass, and one step of training, which ends with such a pass."""
+def compile_step(
+    run: tf_run.Run, model: tf.keras.Model, optimizer: tf.keras.Optimizer, data: mnist.Digits
+) -> None:
+    """Compile a step of training: one graph for all batches, the short one of an epoch too."""
 
     def backward(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(losses(model(x, training=True), y))
-            goal = tf_common.goal(args, optimizer, loss * weight)
+            goal = run.goal(optimizer, loss * weight)
         gradients = tape.gradient(goal, [v.value for v in model.trainable_variables])
         return [loss * tf.sign(weight), *gradients]  # without weight: a sample for an empty part
 
-    def step(x: Any, y: Any, weight: Any, before: Any, flags: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        loss, *gradients = tf_common.add(before, one_pass(x, y, weight))
-        # Horovod: the mean of the gradients over all ranks, and what ranks have to tell.
-        gradients, flags = tf_common.exchange(args, hvd, gradients, loss, flags)
+    def update(gradients: list[tf.Tensor]) -> None:
+        # Horovod: the mean of the gradients over all ranks.
+        gradients = run.average(gradients)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-        return loss, flags
 
-    # One graph for all batches, the short one at the end of an epoch too.
     images = tf.TensorSpec([None, data.height, data.width], tf.float32)
-    part = [images, tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32)]
-    more = [tf_common.specification(args, model), tf.TensorSpec([2], tf.float32)]
-    one_pass = tf.function(backward, part, autograph=False)
-    return one_pass, tf.function(step, [*part, *more], autograph=False)
+    run.compile(model, backward, update, [images, tf.TensorSpec([None], tf.int64)])
 
 
 def losses(guesses: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Return the loss of each sample, in float32 whatever the model computes in."""
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.cast(guesses, tf.float32))
-
-
-def train(args: Namespace, run: common.Run, data: mnist.Digits) -> tf.keras.Model:
-    """Train over all epochs, testing and recording after each; return the model."""
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: common.deal(args, hvd, len(data.y_train)))
-    model, optimizer = prepare(args, data)
-    one_pass, train_on = training_step(args, model, optimizer, data)
-    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    course = run.resume(tf_common.state(hvd, model, optimizer), shards)
-    # Horovod: all ranks stop in the same step, whichever of them was asked to.
-    agreement = tf_common.Agreement(hvd, run)
-    profile = tf_common.Profile(args, run)
-    for epoch in course.epochs():
-        loss_sum = tf.constant(run.loss_before())
-        for batch in course.batches():
-            # Horovod: the rate grows with the number of ranks, after a warm-up.
-            rate = common.learning_rate(args, hvd.size(), epoch - 1 + batch.before / shards.count)
-            optimizer.learning_rate.assign(rate)
-            # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-            passes = tf_common.passes(args, batch)
-            parts = [(data.x_train[part], data.y_train[part], weight) for part, weight in passes]
-            before = tf_common.earlier_passes(one_pass, parts)
-            loss, flags = train_on(*parts[-1], before, agreement.flags())
-            loss_sum += loss
-            stop = agreement.stop(flags, loss)
-            run.step_done(batch, loss)
-            profile.step()
-            if run.must_save(stop=stop):
-                # Horovod: a checkpoint has the sum of all ranks.
-                total = float(hvd.allreduce(loss_sum, op=hvd.Sum, name="loss"))
-                run.save_within(total, stop=stop)
-        local = [float(loss_sum)]  # float() waits for the device: the clock stops after it
-        seconds = course.seconds()
-        local += [run.trained(), *evaluate(model, data)]
-        # Horovod: sums over all ranks, so that the means count every sample alike.
-        sums = hvd.allreduce(tf.constant(local, tf.float64), op=hvd.Sum, name="sums")
-        run.epoch_done(sums.numpy().tolist(), learning_rate=rate, seconds=seconds)
-    profile.stop()
-    return model
 
 
 def evaluate(model: tf.keras.Model, data: mnist.Digits) -> list[float]:

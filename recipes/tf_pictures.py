@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 
 from recipes.common import Indices
-from recipes.common.course import Course
+from recipes.common.loop import Loop
 from recipes.pictures import Labels, Pictures, PictureSet, Pixels
 
 Key = tuple[int, Indices]  # epoch, and which pictures
@@ -38,11 +38,11 @@ def stream(pictures: Pictures, keys: Iterable[Key], workers: int) -> Iterator[Re
 
 
 class Feed:
-    """The training pictures of a course from where it is, to be asked for part by part."""
+    """The training pictures of a run from where it is, to be asked for part by part."""
 
-    def __init__(self, data: PictureSet, course: Course, epochs: int, workers: int) -> None:
+    def __init__(self, data: PictureSet, loop: Loop, epochs: int, workers: int) -> None:
         self.size = data.size
-        keys = _keys(course, course.epoch, course.taken, epochs)
+        keys = _keys(loop, loop.epoch, loop.taken, epochs)
         self.ahead = stream(data.train, keys, workers)
 
     def __getitem__(self, part: Indices) -> Read:
@@ -54,7 +54,7 @@ class Feed:
         return np.zeros((1, self.size, self.size, 3), np.uint8), np.zeros(1, np.int64)
 
 
-def _keys(course: Course, first: int, taken: int, epochs: int) -> Iterator[Key]:
+def _keys(loop: Loop, first: int, taken: int, epochs: int) -> Iterator[Key]:
     for epoch in range(first, epochs + 1):
-        for batch in course.shards.batches(epoch, taken if epoch == first else 0):
+        for batch in loop.shards.batches(epoch, taken if epoch == first else 0):
             yield from ((epoch, part) for part in batch.parts)

@@ -2,7 +2,8 @@
 
 Data: with `--data DIR` (or DATA_DIR) an ImageNet folder, train/CLASS/*.JPEG and val/CLASS/*.JPEG,
 for resnet50 and resnet18; CIFAR-10 for resnet110 and resnet20. With `--synthetic` nothing is read:
-the speed of each rank and of all is told with its 95 % confidence interval, after a warm-up.
+result.json has the speed, without the first epoch, which warms up. `runner scale` measures it with
+its confidence interval.
 
 Run it:
     runner launch --image horovod_cpu.sif --nodes 2 tf_resnet -- --epochs 5 --synthetic
@@ -29,47 +30,67 @@ import numpy as np
 os.environ.update(KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import horovod
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from recipes import common, resnets, tf_common, tf_pictures, tf_resnets
+from recipes import (
+    common,
+    options,
+    resnet_data,
+    resnet_options,
+    tf_pictures,
+    tf_resnet_model,
+    tf_run,
+)
 from recipes.pictures import PictureSet
 
 
-def settings(argv: Sequence[str] | None) -> Namespace:
-    """Read the command line: every setting there is, its default and what it does."""
-    parser = common.Parser("tf_resnet", "Train a ResNet on pictures.")
-    resnets.add_options(parser)
-    return resnets.check(common.parse(parser, argv))
+def parser() -> options.Parser:
+    """Define the command line; `resnet_options` has every setting."""
+    return resnet_options.parser("tf_resnet")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings, open the data, train, tell what came of it."""
-    common.before_init(argv)
+    options.allow_timeline(argv)
     hvd.init()  # Horovod: find the other ranks.
-    # Horovod: an error on any rank stops all of them, with one message.
-    args, device = common.together(hvd, lambda: tf_common.with_device(settings(argv), hvd))
-    data = resnets.load(args, hvd)  # Horovod: one rank looks for the files, for all.
-    versions = {"tensorflow": tf.__version__, "horovod": horovod.__version__}
-    run = common.Run(args, hvd, "tf_resnet", device=device, versions=versions)
-    run.introduce(f"{args.model} on {data.describe()}")
-
-    model = train(args, run, data)
-
-    # Horovod: all ranks must have ended with the same weights.
-    digest = common.digest(weight.numpy() for weight in model.trainable_variables)
-    common.assert_identical(hvd.allgather_object(digest, name="digest"))
-    run.finish(**resnets.tell_speed(args, run, hvd.size()))
+    # Horovod: each rank takes a GPU of its own, if there are any.
+    args, device = tf_run.start(hvd, lambda: resnet_options.check(parser().settings(argv)))
+    data = resnet_data.load(args, hvd)  # Horovod: one rank looks for the files, for all.
+    about = f"{args.model} on {data.describe()}"
+    run = tf_run.Run(args, hvd, "tf_resnet", device, about=about)
+    run.finish(train(run, data))
     hvd.shutdown()  # Horovod: leave together.
+
+
+def train(run: tf_run.Run, data: PictureSet) -> tf.keras.Model:
+    """Train over all epochs, testing and recording after each; return the model."""
+    args = run.args
+    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
+    # A short last step is left out: a rank's mean over one picture, or none, is no mean.
+    shards = run.deal(len(data.train), "pictures", whole_steps=True)
+    model, optimizer = prepare(args, data)
+    guess = guesser(model, data)
+    compile_step(run, model, optimizer, guess)
+    test_on = tf.function(lambda x: guess(x, False), [pixels(args)], autograph=False)
+    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    run.resume(model, optimizer, shards)
+    feed = tf_pictures.Feed(data, run.loop, args.epochs, args.workers)
+    for _ in run.epochs():
+        for _ in run.batches():
+            # Horovod: the rate grows with the number of ranks, after a warm-up.
+            run.set_rate(optimizer, resnet_data.rate(args, hvd, run.epochs_done))
+            run.step(lambda part: feed[part], feed.blank)
+        run.epoch_done(lambda: evaluate(args, model, test_on, data))
+    return model
 
 
 def prepare(args: Namespace, data: PictureSet) -> tuple[tf.keras.Model, tf.keras.Optimizer]:
     """Build the model and its optimiser, equal on all ranks."""
     tf.keras.utils.set_random_seed(args.seed)
-    model = tf_resnets.build(args.model, data.classes, data.size)
+    model = tf_resnet_model.build(args.model, data.classes, data.size)
     optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=args.momentum)
-    optimizer = tf_common.scaled(args, optimizer)
+    optimizer = tf_run.scaled(args, optimizer)
     optimizer.build(model.trainable_variables)
     # Horovod: all ranks start from the weights and the optimiser state of rank 0.
     hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
@@ -106,75 +127,26 @@ def penalty(weights: Sequence[tf.Variable]) -> tf.Tensor:
     return tf.add_n([tf.nn.l2_loss(one) for one in weights if one.shape.rank > 1])
 
 
-def training_step(
-    args: Namespace, model: tf.keras.Model, optimizer: tf.keras.Optimizer, guess: Callable[..., Any]
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Compile a backward pass, and one step of training, which ends with such a pass."""
+def compile_step(
+    run: tf_run.Run, model: tf.keras.Model, optimizer: tf.keras.Optimizer, guess: Callable[..., Any]
+) -> None:
+    """Compile a step of training."""
+    args = run.args
 
     def backward(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
         weights = [v.value for v in model.trainable_variables]
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(losses(guess(x, True), y, args.label_smoothing))
             decay = penalty(weights) * args.weight_decay / args.batches_per_allreduce
-            goal = tf_common.goal(args, optimizer, loss * weight + decay)
+            goal = run.goal(optimizer, loss * weight + decay)
         return [loss, *tape.gradient(goal, weights)]
 
-    def step(x: Any, y: Any, weight: Any, before: Any, flags: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        loss, *gradients = tf_common.add(before, one_pass(x, y, weight))
-        # Horovod: the mean of the gradients over all ranks, and what ranks have to tell.
-        gradients, flags = tf_common.exchange(args, hvd, gradients, loss, flags)
+    def update(gradients: list[tf.Tensor]) -> None:
+        # Horovod: the mean of the gradients over all ranks.
+        gradients = run.average(gradients)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-        return loss, flags
 
-    part = [pixels(args), tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32)]
-    more = [tf_common.specification(args, model), tf.TensorSpec([2], tf.float32)]
-    one_pass = tf.function(backward, part, autograph=False)
-    return one_pass, tf.function(step, [*part, *more], autograph=False)
-
-
-def train(args: Namespace, run: common.Run, data: PictureSet) -> tf.keras.Model:
-    """Train over all epochs, testing and recording after each; return the model."""
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: resnets.shares(args, hvd, len(data.train)))
-    model, optimizer = prepare(args, data)
-    guess = guesser(model, data)
-    one_pass, train_on = training_step(args, model, optimizer, guess)
-    test_on = tf.function(lambda x: guess(x, False), [pixels(args)], autograph=False)
-    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    course = run.resume(tf_common.state(hvd, model, optimizer), shards)
-    feed = tf_pictures.Feed(data, course, args.epochs, args.workers)
-    # Horovod: all ranks stop in the same step, if one was asked to, or cannot read a picture.
-    agreement = tf_common.Agreement(hvd, run)
-    profile = tf_common.Profile(args, run)
-    for epoch in course.epochs():
-        loss_sum = tf.constant(run.loss_before())
-        for batch in course.batches():
-            # Horovod: the rate grows with the number of ranks, after a warm-up.
-            rate = resnets.rate(args, hvd, epoch - 1 + batch.before / shards.count)
-            optimizer.learning_rate.assign(rate)
-            passes = tf_common.passes(args, batch)
-            parts = [(*agreement.read(feed, part), weight) for part, weight in passes]
-            before = tf_common.earlier_passes(one_pass, parts)
-            loss, flags = train_on(*parts[-1], before, agreement.flags())
-            loss_sum += loss
-            stop = agreement.stop(flags, loss)
-            run.step_done(batch, loss)
-            profile.step()
-            if run.must_save(stop=stop):
-                # Horovod: a checkpoint has the sum of all ranks.
-                total = float(hvd.allreduce(loss_sum, op=hvd.Sum, name="loss"))
-                run.save_within(total, stop=stop)
-        local = [float(loss_sum)]  # float() waits for the device: the clock stops after it
-        seconds = course.seconds()
-        average_statistics(model)
-        local.append(run.trained())
-        # Horovod: a picture that cannot be read may be in one rank's share only.
-        local += common.together(hvd, lambda: evaluate(args, test_on, data))
-        # Horovod: sums over all ranks, so that the means count every sample alike.
-        sums = hvd.allreduce(tf.constant(local, tf.float64), op=hvd.Sum, name="sums")
-        run.epoch_done(sums.numpy().tolist(), learning_rate=rate, seconds=seconds)
-    profile.stop()
-    return model
+    run.compile(model, backward, update, [pixels(args), tf.TensorSpec([None], tf.int64)])
 
 
 def average_statistics(model: tf.keras.Model) -> None:
@@ -186,9 +158,12 @@ def average_statistics(model: tf.keras.Model) -> None:
         variable.assign(mean)
 
 
-def evaluate(args: Namespace, test_on: Callable[..., Any], data: PictureSet) -> list[float]:
+def evaluate(
+    args: Namespace, model: tf.keras.Model, test_on: Callable[..., Any], data: PictureSet
+) -> list[float]:
     """Test this rank's share; return its sum of losses, its right answers and its size."""
-    # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
+    average_statistics(model)
+    # Horovod: shares differ in size and may be empty, so nothing more is exchanged in here.
     share = common.evaluation_share(len(data.test), hvd.rank(), hvd.size())
     parts = [(0, part) for part in common.chunks(share, args.batch_size)]
     loss = right = 0.0

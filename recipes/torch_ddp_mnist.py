@@ -21,7 +21,6 @@ import contextlib
 from argparse import Namespace
 from collections.abc import Sequence
 
-import horovod
 import horovod.torch as hvd
 import torch
 from torch import nn
@@ -29,25 +28,23 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from recipes import common, mnist, process_group, torch_common
+from recipes import common, mnist, options, process_group, torch_run
 from recipes.process_group import World
 
 MOMENTUM = 0.9
 EVALUATION_BATCH = 1000  # samples at once: bounds the memory, changes no result
-NOT_HERE = {
-    "workers": "the data is in memory",
-    "adasum": "it is Horovod's, and here DDP exchanges gradients",
-    "gradient_predivide_factor": "it is Horovod's, and here DDP exchanges gradients",
-    "timeline": "it is Horovod's, and here DDP exchanges gradients: --profile shows it",
-}
 
 
-def settings(argv: Sequence[str] | None) -> Namespace:
-    """Read the command line: every setting there is, its default and what it does."""
-    parser = common.Parser("torch_ddp_mnist", "Train a small network on digits, with DDP.")
-    common.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
-    parser.add_argument("--dropout", type=common.fraction, default=0.5, help="share of zeros")
-    return common.parse(parser, argv, NOT_HERE)
+def parser() -> options.Parser:
+    """Define the command line: every setting there is, its default and what it does."""
+    horovods = "it is Horovod's, and here DDP exchanges gradients"
+    not_here = dict.fromkeys(("adasum", "gradient_predivide_factor"), horovods)
+    not_here |= {"workers": "the data is in memory", "timeline": f"{horovods}: --profile shows it"}
+    about = "Train a small network on digits, with DDP."
+    parser = options.Parser("torch_ddp_mnist", about, not_here)
+    options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
+    parser.add_argument("--dropout", type=options.fraction, default=0.5, help="share of zeros")
+    return parser
 
 
 def network(args: Namespace, data: mnist.Digits) -> nn.Module:
@@ -68,26 +65,46 @@ def network(args: Namespace, data: mnist.Digits) -> nn.Module:
 def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings and the data, train, tell what came of it."""
     hvd.init()  # Horovod: find the other ranks.
+    # Horovod: each rank takes a GPU of its own, if there are any.
+    args, device = torch_run.start(hvd, lambda: parser().settings(argv))
     # Horovod: an error on any rank stops all of them, with one message.
-    args = common.together(hvd, lambda: settings(argv))
-    device = common.together(hvd, lambda: torch_common.pick_device(args, hvd))
-    data = common.together(hvd, lambda: mnist.load(args.data))
+    data = common.on_all_ranks(hvd, lambda: mnist.load(args.data))
     # Horovod: the ranks form DDP's group with its help, and need it no longer.
-    common.together(hvd, lambda: process_group.join(hvd, device))
+    common.on_all_ranks(hvd, lambda: process_group.join(hvd, device))
     world = World(hvd)
     hvd.shutdown()
-    versions = {"torch": torch.__version__, "horovod": horovod.__version__}
-    run = common.Run(args, world, "torch_ddp_mnist", device=str(device), versions=versions)
-    run.introduce(data.describe())
-
-    model = train(args, run, world, data, device)
-
-    # DDP: all ranks must have ended with the same weights.
-    digest = common.digest(weight.detach().cpu().numpy() for weight in model.parameters())
-    common.assert_identical(world.allgather_object(digest, name="digest"))
-    run.finish(exchange="ddp")
+    run = torch_run.Run(args, world, "torch_ddp_mnist", device, about=data.describe())
+    run.finish(train(run, world, data), exchange="ddp")
     world.shutdown()  # DDP: leave together,
     common.leave(0)  # and at once: Gloo's threads may abort Python's way out.
+
+
+def train(run: torch_run.Run, world: World, data: mnist.Digits) -> nn.Module:
+    """Train over all epochs, testing and recording after each; return the model."""
+    args, device = run.args, run.device
+    # DDP: each rank learns from its own share, by its number among all ranks, not on its host.
+    shards = run.deal(len(data.y_train))
+    x, y = torch.from_numpy(data.x_train).to(device), torch.from_numpy(data.y_train).to(device)
+    model, optimizer = prepare(args, world, data, device)
+    # DDP: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    run.resume(model.module, optimizer, shards)
+    for _ in run.epochs():
+        model.train()
+        for batch in run.batches():
+            # DDP: the rate grows with the number of ranks, after a warm-up.
+            run.set_rate(optimizer, common.learning_rate(args, world.size(), run.epochs_done))
+            optimizer.zero_grad()
+            # DDP: a part may be empty here and not on other ranks, which wait for this one.
+            for number, part in enumerate(batch.parts, 1):
+                # DDP: the last backward pass of a step exchanges what all of them added up.
+                last = number == len(batch.parts)
+                with contextlib.nullcontext() if last else model.no_sync():
+                    with run.autocast():
+                        loss = functional.cross_entropy(model(x[part]), y[part], reduction="sum")
+                    run.backward(loss)
+            run.step(optimizer)
+        run.epoch_done(lambda: evaluate(model.module, world, data, device))
+    return model.module
 
 
 def prepare(
@@ -104,63 +121,6 @@ def prepare(
     # DDP: from here on another seed on each rank, for dropout that differs.
     torch.manual_seed(args.seed + 1 + world.rank())
     return model, optimizer
-
-
-def train(
-    args: Namespace, run: common.Run, world: World, data: mnist.Digits, device: torch.device
-) -> nn.Module:
-    """Train over all epochs, testing and recording after each; return the model."""
-    # DDP: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(world, lambda: common.deal(args, world, len(data.y_train)))
-    x, y = torch.from_numpy(data.x_train).to(device), torch.from_numpy(data.y_train).to(device)
-    model, optimizer = prepare(args, world, data, device)
-    scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
-    # DDP: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    course = run.resume(torch_common.State(world, model.module, optimizer, scaler=scaler), shards)
-    # DDP: all ranks stop in the same step, whichever of them was asked to.
-    agreement = torch_common.Agreement(world, run, device)
-    with torch_common.profiled(args, run) as profiler:
-        for epoch in course.epochs():
-            model.train()
-            loss_sum = torch.tensor(run.loss_before(), device=device)
-            for batch in course.batches():
-                # DDP: the rate grows with the number of ranks, after a warm-up.
-                progress = epoch - 1 + batch.before / shards.count
-                rate = common.learning_rate(args, world.size(), progress)
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-                optimizer.zero_grad()
-                losses = torch.zeros((), device=device)
-                # DDP: a part may be empty here and not on other ranks, which wait for this one.
-                for number, part in enumerate(batch.parts, 1):
-                    # DDP: the last backward pass of a step exchanges what all of them added up.
-                    last = number == len(batch.parts)
-                    with contextlib.nullcontext() if last else model.no_sync():
-                        with torch_common.autocast(args, device):
-                            loss = functional.cross_entropy(
-                                model(x[part]), y[part], reduction="sum"
-                            )
-                        scaler.scale(loss * torch_common.weight(args, batch)).backward()
-                    losses += loss.detach()
-                agreement.ask(losses)
-                scaler.step(optimizer)
-                scaler.update()
-                loss_sum += losses
-                stop = agreement.stop()
-                run.step_done(batch, losses)
-                profiler.step()
-                if run.must_save(stop=stop):
-                    # DDP: a checkpoint has the sum of all ranks.
-                    total = world.allreduce(loss_sum, op=world.Sum, name="loss").item()
-                    run.save_within(total, stop=stop)
-            local = [loss_sum.item()]  # item() waits for the device: the clock stops after it
-            seconds = course.seconds()
-            local += [run.trained(), *evaluate(model.module, world, data, device)]
-            # DDP: sums over all ranks, so that the means count every sample alike.
-            totals = torch.tensor(local, dtype=torch.float64)
-            sums = world.allreduce(totals, op=world.Sum, name="sums")
-            run.epoch_done(sums.tolist(), learning_rate=rate, seconds=seconds)
-    return model.module
 
 
 def evaluate(

@@ -25,62 +25,74 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-import horovod
 import horovod.torch as hvd
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
-from recipes import common, pretrained, texts, torch_common
+from recipes import common, options, pretrained, texts, torch_run
 
 EVALUATION_BATCH = 64  # texts at once: bounds the memory, changes no result
-NOT_HERE = {"workers": "the data is in memory"}
 
 
-def settings(argv: Sequence[str] | None) -> Namespace:
-    """Read the command line: every setting there is, its default and what it does."""
-    parser = common.Parser("torch_finetune", "Fine-tune a transformer to classify texts.")
-    common.add_common(parser, epochs=6, batch_size=16, base_lr=0.0005, warmup=1)
+def parser() -> options.Parser:
+    """Define the command line: every setting there is, its default and what it does."""
+    not_here = {"workers": "the data is in memory"}
+    about = "Fine-tune a transformer to classify texts."
+    parser = options.Parser("torch_finetune", about, not_here)
+    options.add_common(parser, epochs=6, batch_size=16, base_lr=0.0005, warmup=1)
     add = parser.add_argument
     add("--model", metavar="DIR", help="folder with the model; without: a small random one")
-    add("--max-length", type=common.positive_int, default=128, help="tokens of a text to look at")
+    add("--max-length", type=options.positive_int, default=128, help="tokens of a text to look at")
     add("--lora", action="store_true", help="train adapters of low rank only (LoRA)")
-    add("--lora-rank", type=common.positive_int, default=8, help="width of the adapters")
-    add("--lora-alpha", type=common.positive_float, default=16, help="weight of the adapters")
-    return common.parse(parser, argv, NOT_HERE)
+    add("--lora-rank", type=options.positive_int, default=8, help="width of the adapters")
+    add("--lora-alpha", type=options.positive_float, default=16, help="weight of the adapters")
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings and the data, train, tell what came of it."""
-    common.before_init(argv)
+    options.allow_timeline(argv)
     hvd.init()  # Horovod: find the other ranks.
+    # Horovod: each rank takes a GPU of its own, if there are any.
+    args, device = torch_run.start(hvd, lambda: parser().settings(argv))
     # Horovod: an error on any rank stops all of them, with one message.
-    args = common.together(hvd, lambda: settings(argv))
-    device = common.together(hvd, lambda: torch_common.pick_device(args, hvd))
-    data = common.together(hvd, lambda: texts.load(args.data))
+    data = common.on_all_ranks(hvd, lambda: texts.load(args.data))
     torch.manual_seed(args.seed)  # the same on all ranks, for the weights that are random
-    model, tokenizer = common.together(hvd, lambda: pretrained.build(args, data))
-    run = common.Run(args, hvd, "torch_finetune", device=str(device), versions=versions())
-    run.introduce(f"{data.describe()}, {describe(model)}")
-
-    train(args, run, data, tokenizer, model.to(device), device)
-
-    # Horovod: all ranks must have ended with the same weights.
-    digest = common.digest(weight.detach().cpu().numpy() for weight in model.parameters())
-    common.assert_identical(hvd.allgather_object(digest, name="digest"))
+    model, tokenizer = common.on_all_ranks(hvd, lambda: pretrained.build(args, data))
+    versions = {"transformers": pretrained.library().__version__}
+    about = f"{data.describe()}, {describe(model)}"
+    run = torch_run.Run(args, hvd, "torch_finetune", device, about=about, versions=versions)
+    train(run, data, tokenizer, model.to(device))
     keep(run, model, tokenizer)
     total, learning = count(model)
-    run.finish(parameters=total, learning_parameters=learning)
+    run.finish(model, parameters=total, learning_parameters=learning)
     hvd.shutdown()  # Horovod: leave together.
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of what the result depends on."""
-    import transformers
-
-    found = {"torch": torch.__version__, "transformers": transformers.__version__}
-    return {**found, "horovod": horovod.__version__}
+def train(run: torch_run.Run, data: texts.Texts, tokenizer: Any, model: nn.Module) -> None:
+    """Train over all epochs, testing and recording after each."""
+    args, device = run.args, run.device
+    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
+    shards = run.deal(len(data.train))
+    x, y = pretrained.encode(tokenizer, data.train, args.max_length), torch.from_numpy(data.y_train)
+    learning, optimizer = prepare(args, model)
+    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    run.resume(learning, optimizer, shards, State)
+    for _ in run.epochs():
+        model.train()
+        for batch in run.batches():
+            # Horovod: the rate grows with the number of ranks, after a warm-up.
+            run.set_rate(optimizer, common.learning_rate(args, hvd.size(), run.epochs_done))
+            optimizer.zero_grad()
+            # Horovod: a part may be empty here and not on other ranks, which wait for this one.
+            for part in batch.parts:
+                with run.autocast():
+                    loss = losses_of(model, x, y, part, device).sum()
+                run.backward(loss)
+            run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
+        run.epoch_done(lambda: evaluate(args, model, tokenizer, data, device))
 
 
 def count(model: nn.Module) -> tuple[int, int]:
@@ -95,7 +107,7 @@ def describe(model: nn.Module) -> str:
     return f"{model.config.model_type} with {total:,} weights of which {learning:,} learn"
 
 
-class State(torch_common.State):
+class State(torch_run.State):
     """What a checkpoint holds: the weights that learn, and which others they belong to."""
 
     def signature(self) -> str:
@@ -109,13 +121,13 @@ def prepare(args: Namespace, model: nn.Module) -> tuple[pretrained.Learning, tor
     learning = pretrained.Learning(model)
     # Horovod: what does not learn is not sent, so each rank must have read the same.
     digests = hvd.allgather_object(learning.digest(), name="frozen")
-    common.together(hvd, lambda: require_same(args, digests))
+    common.on_all_ranks(hvd, lambda: require_same(args, digests))
     named = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
     # Horovod: step() first averages the gradients over all ranks.
     optimizer = hvd.DistributedOptimizer(
         torch.optim.AdamW([weight for _, weight in named], lr=args.base_lr),
         named_parameters=named,
-        **torch_common.exchange(args, hvd),
+        **torch_run.optimizer_options(args, hvd),
     )
     # Horovod: all ranks start from the weights of rank 0. The optimiser's state is empty, or comes
     # to all ranks from a checkpoint; hvd.broadcast_optimizer_state would take a step to make one,
@@ -134,56 +146,6 @@ def require_same(args: Namespace, digests: list[str]) -> None:
             f"--model {args.model} has other weights on rank {', '.join(strays)} than on rank 0:"
             " copy it again, or name a folder that all nodes share"
         )
-
-
-def train(
-    args: Namespace, run: common.Run, data: texts.Texts, tokenizer: Any, model: nn.Module,
-    device: torch.device,
-) -> None:  # fmt: skip
-    """Train over all epochs, testing and recording after each."""
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: common.deal(args, hvd, len(data.train)))
-    x, y = pretrained.encode(tokenizer, data.train, args.max_length), torch.from_numpy(data.y_train)
-    learning, optimizer = prepare(args, model)
-    scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
-    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    course = run.resume(State(hvd, learning, optimizer, scaler=scaler), shards)
-    # Horovod: all ranks stop in the same step, whichever of them was asked to.
-    agreement = torch_common.Agreement(hvd, run, device)
-    with torch_common.profiled(args, run) as profiler:
-        for epoch in course.epochs():
-            model.train()
-            loss_sum = torch.tensor(run.loss_before(), device=device)
-            for batch in course.batches():
-                # Horovod: the rate grows with the number of ranks, after a warm-up.
-                progress = epoch - 1 + batch.before / shards.count
-                rate = common.learning_rate(args, hvd.size(), progress)
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-                optimizer.zero_grad()
-                losses = torch.zeros((), device=device)
-                # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-                for part in batch.parts:
-                    with torch_common.autocast(args, device):
-                        loss = losses_of(model, x, y, part, device).sum()
-                    scaler.scale(loss * torch_common.weight(args, batch)).backward()
-                    losses += loss.detach()
-                agreement.ask(losses)
-                torch_common.update(args, optimizer, scaler)
-                loss_sum += losses
-                stop = agreement.stop()
-                run.step_done(batch, losses)
-                profiler.step()
-                if run.must_save(stop=stop):
-                    # Horovod: a checkpoint has the sum of all ranks.
-                    total = hvd.allreduce(loss_sum, op=hvd.Sum, name="loss").item()
-                    run.save_within(total, stop=stop)
-            local = [loss_sum.item()]  # item() waits for the device: the clock stops after it
-            seconds = course.seconds()
-            local += [run.trained(), *evaluate(args, model, tokenizer, data, device)]
-            # Horovod: sums over all ranks, so that the means count every sample alike.
-            sums = hvd.allreduce(torch.tensor(local, dtype=torch.float64), op=hvd.Sum, name="sums")
-            run.epoch_done(sums.tolist(), learning_rate=rate, seconds=seconds)
 
 
 def guesses_of(
@@ -226,7 +188,7 @@ def evaluate(
     return [loss, right, len(share)]
 
 
-def keep(run: common.Run, model: nn.Module, tokenizer: Any) -> None:
+def keep(run: torch_run.Run, model: nn.Module, tokenizer: Any) -> None:
     """Let rank 0 write the finished model, or its adapters, to `model` in the output folder."""
     if not run.speaks:
         return

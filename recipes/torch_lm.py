@@ -20,7 +20,6 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-import horovod
 import horovod.torch as hvd
 import numpy as np
 import torch
@@ -28,24 +27,28 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from recipes import common, token_files, torch_common
+from recipes import common, options, token_files, torch_run
 from recipes.token_files import Tokens
 
-NOT_HERE = {"workers": "tokens are read through a memory map"}
+
+def parser() -> options.Parser:
+    """Define the command line: every setting there is, its default and what it does."""
+    not_here = {"workers": "tokens are read through a memory map"}
+    parser = options.Parser("torch_lm", "Train a small language model on tokens.", not_here)
+    options.add_common(parser, epochs=3, batch_size=16, base_lr=0.001, warmup=1)
+    add = parser.add_argument
+    # The model: about half a million weights with the defaults.
+    add("--context", type=options.positive_int, default=64, help="tokens that it sees at once")
+    add("--width", type=options.positive_int, default=128, help="of the vector for a token")
+    add("--heads", type=options.positive_int, default=4, help="of attention, per block")
+    add("--blocks", type=options.positive_int, default=2, help="of attention and network")
+    add("--vocabulary", type=options.positive_int, help="its size, if meta.json does not tell")
+    return parser
 
 
 def settings(argv: Sequence[str] | None) -> Namespace:
-    """Read the command line: every setting there is, its default and what it does."""
-    parser = common.Parser("torch_lm", "Train a small language model on tokens.")
-    common.add_common(parser, epochs=3, batch_size=16, base_lr=0.001, warmup=1)
-    add = parser.add_argument
-    # The model: about half a million weights with the defaults.
-    add("--context", type=common.positive_int, default=64, help="tokens that it sees at once")
-    add("--width", type=common.positive_int, default=128, help="of the vector for a token")
-    add("--heads", type=common.positive_int, default=4, help="of attention, per block")
-    add("--blocks", type=common.positive_int, default=2, help="of attention and network")
-    add("--vocabulary", type=common.positive_int, help="its size, if meta.json does not tell")
-    args = common.parse(parser, argv, NOT_HERE)
+    """Read the command line; raise `UserError` for what is wrong in it."""
+    args = parser().settings(argv)
     if args.width % args.heads:
         raise common.UserError(f"--width {args.width} is no multiple of --heads {args.heads}")
     return args
@@ -96,26 +99,43 @@ class LanguageModel(nn.Module):  # type: ignore[misc]  # as above
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings, open the data, train, tell what came of it."""
-    common.before_init(argv)
+    options.allow_timeline(argv)
     hvd.init()  # Horovod: find the other ranks.
+    # Horovod: each rank takes a GPU of its own, if there are any.
+    args, device = torch_run.start(hvd, lambda: settings(argv))
     # Horovod: an error on any rank stops all of them, with one message.
-    args = common.together(hvd, lambda: settings(argv))
-    device = common.together(hvd, lambda: torch_common.pick_device(args, hvd))
-    data = common.together(hvd, lambda: token_files.load(args.data, args.context, args.vocabulary))
-    versions = {"torch": torch.__version__, "horovod": horovod.__version__}
-    run = common.Run(
-        args, hvd, "torch_lm", device=str(device), versions=versions, unit="tokens",
-        each=args.context,
-    )  # fmt: skip
-    run.introduce(data.describe())
-
-    model = train(args, run, data, device)
-
-    # Horovod: all ranks must have ended with the same weights.
-    digest = common.digest(weight.detach().cpu().numpy() for weight in model.parameters())
-    common.assert_identical(hvd.allgather_object(digest, name="digest"))
-    run.finish(loss_floor=data.floor)
+    data = common.on_all_ranks(
+        hvd, lambda: token_files.load(args.data, args.context, args.vocabulary)
+    )
+    run = torch_run.Run(
+        args, hvd, "torch_lm", device, about=data.describe(), unit="tokens", each=args.context
+    )
+    run.finish(train(run, data), loss_floor=data.floor)
     hvd.shutdown()  # Horovod: leave together.
+
+
+def train(run: torch_run.Run, data: Tokens) -> nn.Module:
+    """Train over all epochs, testing and recording after each; return the model."""
+    args, device = run.args, run.device
+    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
+    shards = run.deal(len(data.train))
+    model, optimizer = prepare(args, data, device)
+    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    run.resume(model, optimizer, shards)
+    for _ in run.epochs():
+        for batch in run.batches():
+            # Horovod: the rate grows with the number of ranks, after a warm-up.
+            run.set_rate(optimizer, common.learning_rate(args, hvd.size(), run.epochs_done))
+            optimizer.zero_grad()
+            # Horovod: a part may be empty here and not on other ranks, which wait for this one.
+            for part in batch.parts:
+                text = run.read(data.train, part)
+                with run.autocast():
+                    loss = functional.cross_entropy(*guess(model, text, device), reduction="sum")
+                run.backward(loss)
+            run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
+        run.epoch_done(lambda: evaluate(args, model, data, device))
+    return model
 
 
 def prepare(
@@ -128,65 +148,13 @@ def prepare(
     optimizer = hvd.DistributedOptimizer(
         torch.optim.AdamW(model.parameters(), lr=args.base_lr),
         named_parameters=model.named_parameters(),
-        **torch_common.exchange(args, hvd),
+        **torch_run.optimizer_options(args, hvd),
     )
     # Horovod: all ranks start from the weights of rank 0. The optimiser's state is empty, or comes
     # to all ranks from a checkpoint; hvd.broadcast_optimizer_state would take a step to make one,
     # and with weight decay that step changes the weights.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     return model, optimizer
-
-
-def train(args: Namespace, run: common.Run, data: Tokens, device: torch.device) -> nn.Module:
-    """Train over all epochs, testing and recording after each; return the model."""
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: common.deal(args, hvd, len(data.train)))
-    model, optimizer = prepare(args, data, device)
-    scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
-    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    course = run.resume(torch_common.State(hvd, model, optimizer, scaler=scaler), shards)
-    # Horovod: all ranks stop in the same step, whichever of them was asked to or read a bad token.
-    agreement = torch_common.Agreement(hvd, run, device)
-    with torch_common.profiled(args, run) as profiler:
-        for epoch in course.epochs():
-            loss_sum = torch.tensor(run.loss_before(), device=device)
-            for batch in course.batches():
-                # Horovod: the rate grows with the number of ranks, after a warm-up.
-                progress = epoch - 1 + batch.before / shards.count
-                rate = common.learning_rate(args, hvd.size(), progress)
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-                optimizer.zero_grad()
-                losses = torch.zeros((), device=device)
-                # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-                for part in batch.parts:
-                    text = agreement.read(data.train, part)
-                    with torch_common.autocast(args, device):
-                        loss = functional.cross_entropy(
-                            *guess(model, text, device), reduction="sum"
-                        )
-                    weight = torch_common.weight(args, batch) / args.context
-                    scaler.scale(loss * weight).backward()
-                    losses += loss.detach()
-                agreement.ask(losses)
-                torch_common.update(args, optimizer, scaler)
-                loss_sum += losses
-                stop = agreement.stop()
-                run.step_done(batch, losses)
-                profiler.step()
-                if run.must_save(stop=stop):
-                    # Horovod: a checkpoint has the sum of all ranks.
-                    total = hvd.allreduce(loss_sum, op=hvd.Sum, name="loss").item()
-                    run.save_within(total, stop=stop)
-            local = [loss_sum.item()]  # item() waits for the device: the clock stops after it
-            seconds = course.seconds()
-            local.append(run.trained())
-            # Horovod: a bad token may be in one rank's share only.
-            local += common.together(hvd, lambda: evaluate(args, model, data, device))
-            # Horovod: sums over all ranks, so that the means count every token alike.
-            sums = hvd.allreduce(torch.tensor(local, dtype=torch.float64), op=hvd.Sum, name="sums")
-            run.epoch_done(sums.tolist(), learning_rate=rate, seconds=seconds)
-    return model
 
 
 def guess(

@@ -19,25 +19,27 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-import horovod
 import horovod.torch as hvd
 import torch
 from torch import nn
 from torch.nn import functional
 
-from recipes import common, mnist, torch_common
+from recipes import common, mnist, options, torch_run
 
 MOMENTUM = 0.9
 EVALUATION_BATCH = 1000  # samples at once: bounds the memory, changes no result
-NOT_HERE = {"workers": "the data is in memory"}
 
 
-def settings(argv: Sequence[str] | None) -> Namespace:
-    """Read the command line: every setting there is, its default and what it does."""
-    parser = common.Parser("torch_mnist", "Train a small network on handwritten digits.")
-    common.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
-    parser.add_argument("--dropout", type=common.fraction, default=0.5, help="share of zeros")
-    return common.parse(parser, argv, NOT_HERE)
+def parser() -> options.Parser:
+    """Define the command line: every setting there is, its default and what it does."""
+    parser = options.Parser(
+        "torch_mnist",
+        "Train a small network on handwritten digits.",
+        not_here={"workers": "the data is in memory"},
+    )
+    options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
+    parser.add_argument("--dropout", type=options.fraction, default=0.5, help="share of zeros")
+    return parser
 
 
 def network(args: Namespace, data: mnist.Digits) -> nn.Module:
@@ -57,23 +59,40 @@ def network(args: Namespace, data: mnist.Digits) -> nn.Module:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings and the data, train, tell what came of it."""
-    common.before_init(argv)
+    options.allow_timeline(argv)
     hvd.init()  # Horovod: find the other ranks.
+    # Horovod: each rank takes a GPU of its own, if there are any.
+    args, device = torch_run.start(hvd, lambda: parser().settings(argv))
     # Horovod: an error on any rank stops all of them, with one message.
-    args = common.together(hvd, lambda: settings(argv))
-    device = common.together(hvd, lambda: torch_common.pick_device(args, hvd))
-    data = common.together(hvd, lambda: mnist.load(args.data))
-    versions = {"torch": torch.__version__, "horovod": horovod.__version__}
-    run = common.Run(args, hvd, "torch_mnist", device=str(device), versions=versions)
-    run.introduce(data.describe())
-
-    model = train(args, run, data, device)
-
-    # Horovod: all ranks must have ended with the same weights.
-    digest = common.digest(weight.detach().cpu().numpy() for weight in model.parameters())
-    common.assert_identical(hvd.allgather_object(digest, name="digest"))
-    run.finish()
+    data = common.on_all_ranks(hvd, lambda: mnist.load(args.data))
+    run = torch_run.Run(args, hvd, "torch_mnist", device, about=data.describe())
+    run.finish(train(run, data))
     hvd.shutdown()  # Horovod: leave together.
+
+
+def train(run: torch_run.Run, data: mnist.Digits) -> nn.Module:
+    """Train over all epochs, testing and recording after each; return the model."""
+    args, device = run.args, run.device
+    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
+    shards = run.deal(len(data.y_train))
+    x, y = torch.from_numpy(data.x_train).to(device), torch.from_numpy(data.y_train).to(device)
+    model, optimizer = prepare(args, data, device)
+    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    run.resume(model, optimizer, shards)
+    for _ in run.epochs():
+        model.train()
+        for batch in run.batches():
+            # Horovod: the rate grows with the number of ranks, after a warm-up.
+            run.set_rate(optimizer, common.learning_rate(args, hvd.size(), run.epochs_done))
+            optimizer.zero_grad()
+            # Horovod: a part may be empty here and not on other ranks, which wait for this one.
+            for part in batch.parts:
+                with run.autocast():
+                    loss = functional.cross_entropy(model(x[part]), y[part], reduction="sum")
+                run.backward(loss)
+            run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
+        run.epoch_done(lambda: evaluate(model, data, device))
+    return model
 
 
 def prepare(
@@ -86,7 +105,7 @@ def prepare(
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=args.base_lr, momentum=MOMENTUM),
         named_parameters=model.named_parameters(),
-        **torch_common.exchange(args, hvd),
+        **torch_run.optimizer_options(args, hvd),
     )
     # Horovod: all ranks start from the weights of rank 0. The optimiser's state is empty, or comes
     # to all ranks from a checkpoint; hvd.broadcast_optimizer_state would take a step to make one,
@@ -95,54 +114,6 @@ def prepare(
     # Horovod: from here on another seed on each rank, for dropout that differs.
     torch.manual_seed(args.seed + 1 + hvd.rank())
     return model, optimizer
-
-
-def train(args: Namespace, run: common.Run, data: mnist.Digits, device: torch.device) -> nn.Module:
-    """Train over all epochs, testing and recording after each; return the model."""
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: common.deal(args, hvd, len(data.y_train)))
-    x, y = torch.from_numpy(data.x_train).to(device), torch.from_numpy(data.y_train).to(device)
-    model, optimizer = prepare(args, data, device)
-    scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
-    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    course = run.resume(torch_common.State(hvd, model, optimizer, scaler=scaler), shards)
-    # Horovod: all ranks stop in the same step, whichever of them was asked to.
-    agreement = torch_common.Agreement(hvd, run, device)
-    with torch_common.profiled(args, run) as profiler:
-        for epoch in course.epochs():
-            model.train()
-            loss_sum = torch.tensor(run.loss_before(), device=device)
-            for batch in course.batches():
-                # Horovod: the rate grows with the number of ranks, after a warm-up.
-                progress = epoch - 1 + batch.before / shards.count
-                rate = common.learning_rate(args, hvd.size(), progress)
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-                optimizer.zero_grad()
-                losses = torch.zeros((), device=device)
-                # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-                for part in batch.parts:
-                    with torch_common.autocast(args, device):
-                        loss = functional.cross_entropy(model(x[part]), y[part], reduction="sum")
-                    scaler.scale(loss * torch_common.weight(args, batch)).backward()
-                    losses += loss.detach()
-                agreement.ask(losses)
-                torch_common.update(args, optimizer, scaler)
-                loss_sum += losses
-                stop = agreement.stop()
-                run.step_done(batch, losses)
-                profiler.step()
-                if run.must_save(stop=stop):
-                    # Horovod: a checkpoint has the sum of all ranks.
-                    total = hvd.allreduce(loss_sum, op=hvd.Sum, name="loss").item()
-                    run.save_within(total, stop=stop)
-            local = [loss_sum.item()]  # item() waits for the device: the clock stops after it
-            seconds = course.seconds()
-            local += [run.trained(), *evaluate(model, data, device)]
-            # Horovod: sums over all ranks, so that the means count every sample alike.
-            sums = hvd.allreduce(torch.tensor(local, dtype=torch.float64), op=hvd.Sum, name="sums")
-            run.epoch_done(sums.tolist(), learning_rate=rate, seconds=seconds)
-    return model
 
 
 def evaluate(model: nn.Module, data: mnist.Digits, device: torch.device) -> list[float]:

@@ -16,8 +16,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from recipes.common import Indices, UserError
-from recipes.common.course import Course
-from recipes.common.stopping import SIGNALS
+from recipes.common.loop import Loop
+from recipes.common.stop_signals import SIGNALS
 from recipes.pictures import Pictures, PictureSet
 
 Key = tuple[int, Indices]  # epoch, and which pictures
@@ -78,13 +78,13 @@ def stream(pictures: Pictures, keys: Iterable[Key], workers: int, scaled: Scaled
 
 
 class Feed:
-    """The training pictures of a course from where it is, to be asked for part by part."""
+    """The training pictures of a run from where it is, to be asked for part by part."""
 
     def __init__(
-        self, data: PictureSet, course: Course, epochs: int, workers: int, device: torch.device
+        self, data: PictureSet, loop: Loop, epochs: int, workers: int, device: torch.device
     ) -> None:
         self.scaled, self.pictures = Scaled(data, device), data.train
-        keys = _keys(course, course.epoch, course.taken, epochs)
+        keys = _keys(loop, loop.epoch, loop.taken, epochs)
         self.ahead = stream(data.train, keys, workers, self.scaled)
 
     def __getitem__(self, part: Indices) -> Tensors:
@@ -96,9 +96,9 @@ class Feed:
         return self.scaled(torch.from_numpy(pixels), torch.from_numpy(labels))
 
 
-def _keys(course: Course, first: int, taken: int, epochs: int) -> Iterator[Key]:
+def _keys(loop: Loop, first: int, taken: int, epochs: int) -> Iterator[Key]:
     for epoch in range(first, epochs + 1):
-        for batch in course.shards.batches(epoch, taken if epoch == first else 0):
+        for batch in loop.shards.batches(epoch, taken if epoch == first else 0):
             yield from ((epoch, part) for part in batch.parts if len(part))
 
 

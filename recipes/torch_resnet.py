@@ -2,7 +2,8 @@
 
 Data: with `--data DIR` (or DATA_DIR) an ImageNet folder, train/CLASS/*.JPEG and val/CLASS/*.JPEG,
 for resnet50 and resnet18; CIFAR-10 for resnet110 and resnet20. With `--synthetic` nothing is read:
-the speed of each rank and of all is told with its 95 % confidence interval, after a warm-up.
+result.json has the speed, without the first epoch, which warms up. `runner scale` measures it with
+its confidence interval.
 
 Run it:
     runner launch --image horovod_cpu.sif --nodes 2 torch_resnet -- --epochs 5 --synthetic
@@ -20,42 +21,76 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-import horovod
 import horovod.torch as hvd
 import torch
 from torch import nn
 from torch.nn import functional
 
-from recipes import common, resnets, torch_common, torch_pictures, torch_resnets
+from recipes import (
+    common,
+    options,
+    resnet_data,
+    resnet_options,
+    torch_pictures,
+    torch_resnet_model,
+    torch_run,
+)
 from recipes.pictures import PictureSet
 
 
-def settings(argv: Sequence[str] | None) -> Namespace:
-    """Read the command line: every setting there is, its default and what it does."""
-    parser = common.Parser("torch_resnet", "Train a ResNet on pictures.")
-    resnets.add_options(parser)
-    return resnets.check(common.parse(parser, argv))
+def parser() -> options.Parser:
+    """Define the command line; `resnet_options` has every setting."""
+    return resnet_options.parser("torch_resnet")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings, open the data, train, tell what came of it."""
-    common.before_init(argv)
+    options.allow_timeline(argv)
     hvd.init()  # Horovod: find the other ranks.
-    # Horovod: an error on any rank stops all of them, with one message.
-    args = common.together(hvd, lambda: settings(argv))
-    device = common.together(hvd, lambda: torch_common.pick_device(args, hvd))
-    data = resnets.load(args, hvd)  # Horovod: one rank looks for the files, for all.
-    versions = {"torch": torch.__version__, "horovod": horovod.__version__}
-    run = common.Run(args, hvd, "torch_resnet", device=str(device), versions=versions)
-    run.introduce(f"{args.model} on {data.describe()}")
-
-    model = train(args, run, data, device)
-
-    # Horovod: all ranks must have ended with the same weights.
-    digest = common.digest(weight.detach().cpu().numpy() for weight in model.parameters())
-    common.assert_identical(hvd.allgather_object(digest, name="digest"))
-    run.finish(**resnets.tell_speed(args, run, hvd.size()))
+    # Horovod: each rank takes a GPU of its own, if there are any.
+    args, device = torch_run.start(hvd, lambda: resnet_options.check(parser().settings(argv)))
+    data = resnet_data.load(args, hvd)  # Horovod: one rank looks for the files, for all.
+    about = f"{args.model} on {data.describe()}"
+    run = torch_run.Run(args, hvd, "torch_resnet", device, about=about)
+    run.finish(train(run, data))
     hvd.shutdown()  # Horovod: leave together.
+
+
+def train(run: torch_run.Run, data: PictureSet) -> nn.Module:
+    """Train over all epochs, testing and recording after each; return the model."""
+    args, device = run.args, run.device
+    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
+    # A short last step is left out: a rank's mean over one picture, or none, is no mean.
+    shards = run.deal(len(data.train), "pictures", whole_steps=True)
+    model, optimizer = prepare(args, data, device)
+    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    run.resume(model, optimizer, shards, State)
+    feed = torch_pictures.Feed(data, run.loop, args.epochs, args.workers, device)
+    for _ in run.epochs():
+        model.train()
+        for batch in run.batches():
+            # Horovod: the rate grows with the number of ranks, after a warm-up.
+            run.set_rate(optimizer, resnet_data.rate(args, hvd, run.epochs_done))
+            optimizer.zero_grad()
+            for part in batch.parts:
+                x, y = run.read(feed, part)
+                with run.autocast():
+                    loss = functional.cross_entropy(
+                        model(x), y, reduction="sum", label_smoothing=args.label_smoothing
+                    )
+                run.backward(loss)
+            run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
+        run.epoch_done(lambda: evaluate(args, model, data, device))
+    return model
+
+
+class State(torch_run.State):
+    """What a checkpoint holds: the same running statistics for all ranks."""
+
+    def gather(self) -> None:
+        """Collect the random states. Collective."""
+        average_statistics(self.model)
+        super().gather()
 
 
 def prepare(
@@ -63,73 +98,19 @@ def prepare(
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
     """Build the model and its optimiser, equal on all ranks."""
     torch.manual_seed(args.seed)
-    model = torch_resnets.build(args.model, data.classes).to(device)
-    weights = torch_resnets.decayed(model, args.weight_decay)
+    model = torch_resnet_model.build(args.model, data.classes).to(device)
+    weights = torch_resnet_model.decayed(model, args.weight_decay)
     # Horovod: step() first averages the gradients over all ranks.
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(weights, lr=args.base_lr, momentum=args.momentum),
         named_parameters=model.named_parameters(),
-        **torch_common.exchange(args, hvd),
+        **torch_run.optimizer_options(args, hvd),
     )
     # Horovod: all ranks start from the weights of rank 0. The optimiser's state is empty, or comes
     # to all ranks from a checkpoint; hvd.broadcast_optimizer_state would take a step to make one,
     # and with weight decay that step changes the weights.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     return model, optimizer
-
-
-def train(args: Namespace, run: common.Run, data: PictureSet, device: torch.device) -> nn.Module:
-    """Train over all epochs, testing and recording after each; return the model."""
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = common.together(hvd, lambda: resnets.shares(args, hvd, len(data.train)))
-    model, optimizer = prepare(args, data, device)
-    scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
-    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    course = run.resume(torch_common.State(hvd, model, optimizer, scaler=scaler), shards)
-    feed = torch_pictures.Feed(data, course, args.epochs, args.workers, device)
-    # Horovod: all ranks stop in the same step, if one was asked to, or cannot read a picture.
-    agreement = torch_common.Agreement(hvd, run, device)
-    with torch_common.profiled(args, run) as profiler:
-        for epoch in course.epochs():
-            model.train()
-            loss_sum = torch.tensor(run.loss_before(), device=device)
-            for batch in course.batches():
-                # Horovod: the rate grows with the number of ranks, after a warm-up.
-                progress = epoch - 1 + batch.before / shards.count
-                rate = resnets.rate(args, hvd, progress)
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-                optimizer.zero_grad()
-                losses = torch.zeros((), device=device)
-                for part in batch.parts:
-                    x, y = agreement.read(feed, part)
-                    with torch_common.autocast(args, device):
-                        loss = functional.cross_entropy(
-                            model(x), y, reduction="sum", label_smoothing=args.label_smoothing
-                        )
-                    scaler.scale(loss * torch_common.weight(args, batch)).backward()
-                    losses += loss.detach()
-                agreement.ask(losses)
-                torch_common.update(args, optimizer, scaler)
-                loss_sum += losses
-                stop = agreement.stop()
-                run.step_done(batch, losses)
-                profiler.step()
-                if run.must_save(stop=stop):
-                    average_statistics(model)
-                    # Horovod: a checkpoint has the sum of all ranks.
-                    total = hvd.allreduce(loss_sum, op=hvd.Sum, name="loss").item()
-                    run.save_within(total, stop=stop)
-            local = [loss_sum.item()]  # item() waits for the device: the clock stops after it
-            seconds = course.seconds()
-            average_statistics(model)
-            local.append(run.trained())
-            # Horovod: a picture that cannot be read may be in one rank's share only.
-            local += common.together(hvd, lambda: evaluate(args, model, data, device))
-            # Horovod: sums over all ranks, so that the means count every sample alike.
-            sums = hvd.allreduce(torch.tensor(local, dtype=torch.float64), op=hvd.Sum, name="sums")
-            run.epoch_done(sums.tolist(), learning_rate=rate, seconds=seconds)
-    return model
 
 
 def average_statistics(model: nn.Module) -> None:
@@ -144,7 +125,8 @@ def evaluate(
     args: Namespace, model: nn.Module, data: PictureSet, device: torch.device
 ) -> list[float]:
     """Test this rank's share; return its sum of losses, its right answers and its size."""
-    # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
+    average_statistics(model)
+    # Horovod: shares differ in size and may be empty, so nothing more is exchanged in here.
     share = common.evaluation_share(len(data.test), hvd.rank(), hvd.size())
     parts = [(0, part) for part in common.chunks(share, args.batch_size)]
     loss = right = 0.0

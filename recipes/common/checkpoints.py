@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import UserError
+from recipes.errors import UserError
+
 from .files import write_atomically, write_json
 
 AUTO, NEVER = "auto", "never"

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from recipes.errors import Diverged
+
 from .checkpoints import Position
-from .errors import Diverged
 from .files import write_atomically
 
 
@@ -61,9 +62,9 @@ def means(sums: Sequence[float]) -> dict[str, float]:
     The sums, in this order: training loss, samples trained on, test loss, right answers, samples
     tested. Never average the means of ranks: their shares differ in size.
     """
-    train_loss, trained, test_loss, right, tested = sums
+    loss, trained, test_loss, right, tested = sums
     return {
-        "train_loss": train_loss / trained,
+        "loss": loss / trained,
         "test_loss": test_loss / tested,
         "accuracy": right / tested,
     }
@@ -86,8 +87,8 @@ def summary(epochs: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any]:
     count = sum(epoch["count"] for epoch in steady)
     return {
         "accuracy": last["accuracy"],
-        "loss": last["test_loss"],
-        "train_loss": last["train_loss"],
+        "loss": last["loss"],
+        "test_loss": last["test_loss"],
         "epochs": len(epochs),
         "steps": last["step"],
         # The first epoch compiles, fills caches and warms up: never part of the speed.

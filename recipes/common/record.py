@@ -7,10 +7,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from .board import Board
-from .errors import NotSaved, UserError
+from recipes.errors import NotSaved, UserError
+
 from .files import write_json
 from .metrics import Metrics
+from .tensorboard import TensorBoard
 
 
 class Record:
@@ -26,7 +27,7 @@ class Record:
             (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
             (folder / "result.json").unlink(missing_ok=True)
             self.metrics = Metrics(folder / "metrics.jsonl")
-            self.board = Board(folder / "tensorboard")
+            self.board = TensorBoard(folder / "tensorboard")
         except OSError as error:
             raise UserError(
                 f"cannot write to the output folder {folder}: {error.strerror}\n"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import UserError
+from recipes.errors import UserError
 
 Indices = NDArray[np.int64]
 
@@ -93,6 +95,25 @@ class Shards:
                 mine[i * self.batch_size : (i + 1) * self.batch_size] for i in range(self.passes)
             )
             yield Batch(parts, len(step), start + len(step), self.size)
+
+
+def deal(
+    args: Namespace, hvd: Any, count: int, what: str = "samples", *, whole_steps: bool = False
+) -> Shards:
+    """Return this rank's shards of `count` samples, by its number among all ranks.
+
+    `whole_steps` leaves a short last step out. Raises `UserError` for too few samples.
+    """
+    shards = Shards(
+        count, hvd.rank(), hvd.size(), args.seed, batch_size=args.batch_size,
+        passes=args.batches_per_allreduce, drop_last=whole_steps,
+    )  # fmt: skip
+    if whole_steps and count < shards.per_step:
+        raise UserError(
+            f"{count} training {what} are fewer than one step of all ranks takes "
+            f"({shards.per_step}): give a smaller --batch-size"
+        )
+    return shards
 
 
 def evaluation_share(count: int, rank: int, size: int) -> Indices:

@@ -32,11 +32,11 @@ step_done = common.Run.step_done
 write_atomically = files.write_atomically
 
 
-def slower_step(self, *args):  # type: ignore[no-untyped-def]
+def slower_step(self, losses, stop):  # type: ignore[no-untyped-def]
     """Count the step, slowly."""
     time.sleep(float(os.environ["STEP_SECONDS"]))
     obey("rank")
-    step_done(self, *args)
+    step_done(self, losses, stop=stop)
 
 
 def slower_write(path, write):  # type: ignore[no-untyped-def]

@@ -85,7 +85,7 @@ def test_another_number_of_ranks_goes_on_and_says_what_changed(login: Login) -> 
     assert "changed since: ranks" in printed
     whole, run = (json.loads(login.sh(f"cat {folder}/result.json")) for folder in ("whole", "run"))
     assert run["world_size"] == 4
-    assert run["train_loss"] == pytest.approx(whole["train_loss"], rel=1e-3)
+    assert run["loss"] == pytest.approx(whole["loss"], rel=1e-3)
 
 
 def test_a_full_disk_is_told_and_the_old_checkpoint_stays_whole(login: Login) -> None:

@@ -17,9 +17,9 @@ import os, signal
 from recipes import common
 from recipes.lightning_mnist import main
 done = common.Run.step_done
-def step_done(run, batch, losses):
-    done(run, batch, losses)
-    if run.course.step == 60 and run.hvd.rank() == 1:
+def step_done(run, losses, stop):
+    done(run, losses, stop=stop)
+    if run.loop.step == 60 and run.hvd.rank() == 1:
         os.kill(os.getpid(), signal.SIGTERM)
 common.Run.step_done = step_done
 main()
@@ -43,7 +43,7 @@ def losses(login: Login, count: int, trainer: str, *words: str) -> list[float]:
     lines: list[dict[str, Any]] = [
         json.loads(line) for line in login.sh("cat out/metrics.jsonl").splitlines()
     ]
-    return [line["train_loss"] for line in lines if line["event"] == "epoch"]
+    return [line["loss"] for line in lines if line["event"] == "epoch"]
 
 
 def test_the_loss_is_that_of_one_rank_whoever_exchanges(login: Login) -> None:

@@ -16,7 +16,7 @@ TAKES_A_GPU = """\
 import os
 import horovod.torch as hvd
 import torch
-from recipes import torch_common, torch_mnist
+from recipes import torch_mnist, torch_run
 
 visible = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
 chosen = []
@@ -25,7 +25,7 @@ torch.cuda.device_count = lambda: len(visible)
 torch.cuda.set_device = chosen.append
 torch.cuda.current_device = lambda: chosen[-1]
 hvd.init()
-torch_common.pick_device(torch_mnist.settings(['--device', 'gpu']), hvd)
+torch_run.pick_device(torch_mnist.parser().settings(['--device', 'gpu']), hvd)
 print(f"RANK {hvd.rank()} of {hvd.size()} LOCAL {hvd.local_rank()} GPU {visible[chosen[-1]]}")
 """
 RANK = re.compile(r"RANK (\d) of (\d) LOCAL (\d) GPU (\d)")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from .conftest import Login
 from .test_recipes import ranks, train
 from .test_recipes_torch import NEARLY_ALL, PLAIN, SPOIL, curve, same, synthetic
@@ -15,9 +13,9 @@ STOP_IN_STEP_40 = """
 import os, signal
 from recipes import keras_mnist as it
 plain = it.common.Run.step_done
-def step_done(run, *args):
-    plain(run, *args)
-    if run.course.step == 39 and it.hvd.rank() == 1:
+def step_done(run, losses, stop):
+    plain(run, losses, stop=stop)
+    if run.loop.step == 39 and it.hvd.rank() == 1:
         os.kill(os.getpid(), signal.SIGUSR1)
 it.common.Run.step_done = step_done
 it.main()
@@ -95,12 +93,10 @@ def test_a_resnet_learns_from_folders_and_names_a_bad_picture(login: Login) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_synthetic_pictures_measure_speed_with_its_confidence(login: Login) -> None:
+def test_synthetic_pictures_measure_speed(login: Login) -> None:
     small = ["--synthetic", "--model", "resnet20", "--batch-size", "2", "--epochs", "3"]
     done = ranks(login, 1, "-m", "recipes.tf_resnet", *small)
     assert done.returncode == 0, done.stderr
-    measured = json.loads(login.sh(f"cat {login.folder}/out/result.json"))["benchmark"]
-    assert measured["groups"] == 2
-    assert measured["samples_per_s"] == pytest.approx(measured["samples_per_s_per_rank"])
-    told = f"each rank: {measured['samples_per_s']:.1f} +- {measured['ci95']:.1f} images/s"
-    assert done.stdout.count(told) == 1
+    result = json.loads(login.sh(f"cat {login.folder}/out/result.json"))
+    assert (result["epochs"], result["steps"]) == (3, 30)
+    assert result["samples_per_s"] > 0

@@ -37,7 +37,7 @@ def curve(login: Login, count: int, trainer: str, *words: str) -> list[tuple[flo
     """Train; return the losses and the accuracy of each epoch."""
     train(login, count, trainer, *words)
     lines = map(json.loads, login.sh(f"cat {login.folder}/out/metrics.jsonl").splitlines())
-    names = ("train_loss", "test_loss", "accuracy")
+    names = ("loss", "test_loss", "accuracy")
     return [tuple(line[name] for name in names) for line in lines if line["event"] == "epoch"]
 
 
@@ -81,7 +81,7 @@ def test_a_copied_trainer_and_ddp_on_two_nodes(login: Login) -> None:
         result = login.result()
         assert (result["world_size"], result["controller"]) == (2, controller)
         assert (result["exchange"], len(set(result["hosts"]))) == ("ddp", 2)
-        losses[trainer] = result["train_loss"]
+        losses[trainer] = result["loss"]
     assert losses["torch_ddp_mnist"] != losses["./torch_ddp_mnist.py"]  # what was edited ran
 
 
@@ -130,16 +130,13 @@ def test_a_resnet_learns_from_cifar10(login: Login) -> None:
     assert result["arguments"]["image_size"] == 32
 
 
-def test_synthetic_pictures_measure_speed_with_its_confidence(login: Login) -> None:
+def test_synthetic_pictures_measure_speed(login: Login) -> None:
     small = ["--synthetic", "--model", "resnet20", "--batch-size", "2", "--epochs", "4"]
     done = ranks(login, 2, "-m", "recipes.torch_resnet", *small)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(login.sh(f"cat {login.folder}/out/result.json"))
-    measured = result["benchmark"]
-    assert measured["groups"] == 3
-    assert measured["samples_per_s"] == pytest.approx(2 * measured["samples_per_s_per_rank"])
-    told = f"all 2 ranks: {measured['samples_per_s']:.1f} +- {measured['ci95']:.1f} images/s"
-    assert done.stdout.count(told) == 1
+    assert (result["epochs"], result["steps"]) == (4, 40)
+    assert result["samples_per_s"] > 0
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from runners.schedulers import slurm
 from runners.schedulers.pending_reasons import in_words
 
 STEP = {"event": "step", "step": 100, "epoch": 1, "loss": 0.5, "samples_per_s": 80.0}
-EPOCH = {"event": "epoch", "step": 120, "epoch": 1, "train_loss": 0.4, "samples_per_s": 81.0}
+EPOCH = {"event": "epoch", "step": 120, "epoch": 1, "loss": 0.4, "samples_per_s": 81.0}
 WHEN = {"time": "2026-11-21T20:00:00.500+00:00"}
 THEN = 1795291200.5
 

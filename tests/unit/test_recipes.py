@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 import recipes
-from recipes import common, tokens
-from recipes.common import UserError, ending, metrics
+from recipes import common, options, tokens
+from recipes.common import UserError, abort, metrics
 
 from .one_rank import OneRank
 
@@ -37,7 +37,7 @@ def _catch_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(code: int) -> None:
         raise SystemExit(code)
 
-    monkeypatch.setattr(ending, "leave", leave)
+    monkeypatch.setattr(abort, "leave", leave)
 
 
 def failing(message: str) -> Callable[[], int]:
@@ -81,7 +81,7 @@ def test_header_has_the_commands(path: Path) -> None:
 @pytest.mark.parametrize("path", TRAINERS, ids=lambda path: path.stem)
 def test_every_trainer_has_the_common_options(path: Path) -> None:
     text = path.read_text()
-    assert "common.add_common(" in text or "resnets.add_options(" in text
+    assert "options.add_common(" in text or "resnet_options.parser(" in text
 
 
 def test_version_is_the_projects() -> None:
@@ -107,25 +107,25 @@ def test_version_is_the_projects() -> None:
     ],
 )
 def test_bad_setting(words: list[str], message: str) -> None:
-    parser = common.Parser("some_trainer", "what it does")
-    parser.add_argument("--epochs", type=common.positive_int)
-    parser.add_argument("--rate", type=common.positive_float)
+    parser = options.Parser("some_trainer", "what it does")
+    parser.add_argument("--epochs", type=options.positive_int)
+    parser.add_argument("--rate", type=options.positive_float)
     with pytest.raises(UserError) as caught:
         parser.parse_args(words)
     assert str(caught.value) == f"{message}\nAll options: python -m recipes.some_trainer --help"
 
 
 def test_zero_where_zero_is_allowed() -> None:
-    assert (common.natural_int("0"), common.natural_float("0")) == (0, 0.0)
+    assert (options.natural_int("0"), options.natural_float("0")) == (0, 0.0)
     with pytest.raises(argparse.ArgumentTypeError):
-        common.natural_int("-1")
+        options.natural_int("-1")
 
 
 # One message for all ranks
 
 
 def test_together_returns_the_value() -> None:
-    assert common.together(OneRank(others=(("n2", None),)), lambda: 7) == 7
+    assert common.on_all_ranks(OneRank(others=(("n2", None),)), lambda: 7) == 7
 
 
 @pytest.mark.usefixtures("_catch_leaving")
@@ -134,7 +134,7 @@ def test_together_stops_a_healthy_rank_when_another_failed(
 ) -> None:
     hvd = OneRank(others=(("n2", ("the data folder /d does not exist", 2)),))
     with pytest.raises(SystemExit) as caught:
-        common.together(hvd, lambda: 7)
+        common.on_all_ranks(hvd, lambda: 7)
     assert caught.value.code == 2
     assert hvd.is_down
     assert capsys.readouterr().err == "error: on rank 1@n2: the data folder /d does not exist\n"
@@ -144,27 +144,27 @@ def test_together_stops_a_healthy_rank_when_another_failed(
 def test_only_rank_0_speaks(capsys: pytest.CaptureFixture[str]) -> None:
     hvd = OneRank(rank=1, others=(("n1", ("bad", 2)),))
     with pytest.raises(SystemExit):
-        common.together(hvd, failing("bad"))
+        common.on_all_ranks(hvd, failing("bad"))
     assert capsys.readouterr() == ("", "")
 
 
 def test_failure_all_ranks_share_is_told_once() -> None:
-    text = ending.failure_text([("n1", ("bad", 2)), ("n2", ("bad", 2))])
+    text = abort.failure_text([("n1", ("bad", 2)), ("n2", ("bad", 2))])
     assert text == "error: bad"
 
 
 def test_different_failures_are_all_told() -> None:
     found = [("n1", ("this", 2)), ("n2", None), ("n3", ("that", 2)), ("n4", ("this", 2))]
-    text = ending.failure_text(found)
+    text = abort.failure_text(found)
     assert text == "error: on rank 0@n1, 3@n4: this\nerror: on rank 2@n3: that"
 
 
 @pytest.mark.usefixtures("_catch_leaving")
 def test_divergence_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        common.together(OneRank(), lambda: metrics.check_finite({"train_loss": math.nan}, 3, 0.5))
+        common.on_all_ranks(OneRank(), lambda: metrics.check_finite({"loss": math.nan}, 3, 0.5))
     assert caught.value.code == 1
-    assert "train_loss is nan in epoch 3" in capsys.readouterr().err
+    assert "loss is nan in epoch 3" in capsys.readouterr().err
 
 
 # Weights

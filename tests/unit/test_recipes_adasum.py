@@ -6,7 +6,7 @@ from argparse import Namespace
 
 import pytest
 
-from recipes import common
+from recipes import common, options
 
 from .one_rank import OneRank
 
@@ -20,16 +20,16 @@ class WithMpi(OneRank):
 
 @pytest.mark.parametrize("size", [1, 2, 4, 16])
 def test_powers_of_two_with_mpi(size: int) -> None:
-    common.check_adasum(WANTED, WithMpi(size=size))
+    options.check_adasum(WANTED, WithMpi(size=size))
 
 
 @pytest.mark.parametrize("size", [3, 6, 12])
 def test_other_numbers_of_ranks(size: int) -> None:
     with pytest.raises(common.UserError, match=rf"--adasum needs 2, 4, .* ranks, not {size}"):
-        common.check_adasum(WANTED, WithMpi(size=size))
-    common.check_adasum(Namespace(adasum=False), WithMpi(size=size))
+        options.check_adasum(WANTED, WithMpi(size=size))
+    options.check_adasum(Namespace(adasum=False), WithMpi(size=size))
 
 
 def test_gloo() -> None:
     with pytest.raises(common.UserError, match="--adasum needs the MPI controller"):
-        common.check_adasum(WANTED, OneRank(size=2))
+        options.check_adasum(WANTED, OneRank(size=2))

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recipes import cifar, common, imagenet, pictures, resnets
+from recipes import cifar, common, imagenet, pictures, resnet_options
 from recipes.common import UserError
-from recipes.common.benchmark import confidence
-from recipes.common.rates import decay
+from recipes.common.schedule import decay
 
 from .one_rank import OneRank
 
@@ -162,17 +161,15 @@ def test_synthetic_pictures_are_as_many_as_wanted() -> None:
 
 
 def settings(*words: str) -> Namespace:
-    parser = common.Parser("torch_resnet", "what it does")
-    resnets.add_options(parser)
-    return resnets.check(common.parse(parser, words))
+    return resnet_options.check(resnet_options.parser("torch_resnet").settings(words))
 
 
 def test_complete_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATA_DIR", raising=False)
     args = settings("--synthetic")
-    assert (args.image_size, args.epochs) == (224, resnets.SYNTHETIC_EPOCHS)
+    assert (args.image_size, args.epochs) == (224, resnet_options.SYNTHETIC_EPOCHS)
     args = settings("--model", "resnet110", "--data", "there")
-    assert (args.image_size, args.epochs) == (32, resnets.EPOCHS)
+    assert (args.image_size, args.epochs) == (32, resnet_options.EPOCHS)
 
 
 @pytest.mark.parametrize(
@@ -196,10 +193,10 @@ def test_settings_that_do_not_go_together(
 def test_only_whole_steps_are_dealt() -> None:
     args = settings("--synthetic", "--batch-size", "4")
     world = OneRank(0, ("another rank",))
-    steps = list(resnets.shares(args, world, 21).batches(epoch=1))
+    steps = list(common.deal(args, world, 21, "pictures", whole_steps=True).batches(epoch=1))
     assert [batch.own for batch in steps] == [4, 4]
     with pytest.raises(UserError, match=r"7 training pictures are fewer than one step .*\(8\)"):
-        resnets.shares(args, world, 7)
+        common.deal(args, world, 7, "pictures", whole_steps=True)
 
 
 def test_rates_fall_as_scheduled() -> None:
@@ -211,13 +208,3 @@ def test_rates_fall_as_scheduled() -> None:
         1e-3,
     ]
     assert [round(decay("cosine", share), 4) for share in (0, 0.5, 1, 1.1)] == [1, 0.5, 0, 0]
-
-
-def test_confidence_is_students() -> None:
-    assert confidence([1.0]) is None
-    assert confidence([9.0, 11.0]) == pytest.approx(12.706)
-    assert confidence([0.0, 2.0] * 20) == pytest.approx(1.96 * 1.01274 / 40**0.5, rel=1e-4)
-    epochs = [{"count": 100, "seconds": seconds} for seconds in (50.0, 10.0, 10.0, 10.0)]
-    found = common.benchmark(epochs, size=4)
-    assert (found["samples_per_s"], found["samples_per_s_per_rank"]) == (10, 2.5)
-    assert (found["ci95"], found["groups"]) == (0, 3)

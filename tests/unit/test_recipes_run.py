@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from recipes import common
-from recipes.common import UserError, ending, files
+from recipes import common, options
+from recipes.common import UserError, abort, files
 from recipes.common.checkpoints import Checkpoints, Manifest, Position, find
-from recipes.common.course import Course
-from recipes.common.fitting import changes
+from recipes.common.loop import Loop
 from recipes.common.record import Record
+from recipes.common.resume import changes
 from recipes.common.run import Run
 
 from .one_rank import OneRank
@@ -68,39 +68,38 @@ def _catch_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(code: int) -> None:
         raise SystemExit(code)
 
-    monkeypatch.setattr(ending, "leave", leave)
+    monkeypatch.setattr(abort, "leave", leave)
 
 
 def settings(folder: Path, **changed: Any) -> Namespace:
-    parser = common.Parser("some_trainer", "what it does")
-    common.add_common(parser, epochs=3, batch_size=5, base_lr=0.1, warmup=0, log_interval=2)
-    args = common.parse(parser, ["--output", str(folder)])
+    parser = options.Parser("some_trainer", "what it does")
+    options.add_common(parser, epochs=3, batch_size=5, base_lr=0.1, warmup=0, log_interval=2)
+    args = parser.settings(["--output", str(folder)])
     for name, value in changed.items():
         setattr(args, name, value)
     return args
 
 
 def run_of(folder: Path, hvd: OneRank | None = None, **changed: Any) -> Run:
-    args = settings(folder, **changed)
-    return Run(args, hvd or OneRank(), "some_trainer", device="cpu", versions={"torch": "2"})
+    args, about = settings(folder, **changed), "things"
+    found = {"torch": "2"}
+    return Run(args, hvd or OneRank(), "some_trainer", device="cpu", versions=found, about=about)
 
 
 def shards(size: int = 1, count: int = 20, seed: int = 1) -> common.Shards:
     return common.Shards(count, 0, size, seed, batch_size=5)
 
 
-def train(run: Run, weights: Weights, *, stop_at: int = 0) -> Course:
+def train(run: Run, weights: Weights, *, stop_at: int = 0) -> Loop:
     """Do what a trainer does, its weights being the step that they were changed in."""
-    course = run.resume(weights, shards(run.hvd.size()))
-    for _ in course.epochs():
-        for batch in course.batches():
-            weights.value = b"%d" % (course.step + 1)
-            run.step_done(batch, 2.3)
-            stop = course.step == stop_at
-            if run.must_save(stop=stop):
-                run.save_within(7.0, stop=stop)
-        run.epoch_done(SUMS, learning_rate=0.1, seconds=1.0)
-    return course
+    run.begin(weights, shards(run.hvd.size()))
+    for _ in run.epochs():
+        for _ in run.batches():
+            run.rate = 0.1
+            weights.value = b"%d" % (run.loop.step + 1)
+            run.step_done(3.5, stop=run.loop.step + 1 == stop_at)
+        run.record_epoch(SUMS, seconds=1.0)
+    return run.loop
 
 
 def lines(folder: Path, event: str) -> list[dict[str, Any]]:
@@ -117,26 +116,49 @@ def checkpoints(folder: Path) -> list[str]:
 
 def test_result_keeps_the_first_epoch_out_of_the_speed(tmp_path: Path) -> None:
     run = run_of(tmp_path)
-    course = run.resume(Weights(), shards())
-    for epoch in course.epochs():
-        for batch in course.batches():
-            run.step_done(batch, 2.3)
-        run.epoch_done(SUMS, learning_rate=0.1, seconds=[10.0, 1.0, 3.0][epoch - 1])
-    run.finish(extra=7)
+    run.begin(Weights(), shards())
+    for epoch in run.epochs():
+        for _ in run.batches():
+            run.rate = 0.1
+            run.step_done(2.3, stop=False)
+        run.record_epoch(SUMS, seconds=[10.0, 1.0, 3.0][epoch - 1])
+    run.conclude([], extra=7)
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["samples_per_s"] == 50
     assert (result["first_epoch_seconds"], result["steady_epoch_seconds"]) == (10, 2)
-    assert (result["accuracy"], result["loss"], result["steps"]) == (0.9, 0.4, 12)
+    assert (result["accuracy"], result["test_loss"], result["steps"]) == (0.9, 0.4, 12)
+    assert result["loss"] == 0.5
     assert (result["world_size"], result["controller"]) == (1, "gloo")
     assert result["startup_seconds"] > 0
     assert {"recipes", "python", "numpy", "torch"} == set(result["versions"])
     assert (result["arguments"]["base_lr"], result["extra"]) == (0.1, 7)
 
 
+def test_an_epoch_is_recorded_with_means_over_all_ranks(tmp_path: Path) -> None:
+    run = run_of(tmp_path, OneRank(size=2), epochs=1)
+    run.begin(Weights(), shards(2))
+    for _ in run.epochs():
+        for _ in run.batches():
+            run.rate = 0.1
+            run.step_done(3.0, stop=False)
+        run.epoch_done(lambda: [4.0, 9, 10])
+    (epoch,) = lines(tmp_path, "epoch")
+    # Two steps; of the samples rank 0 counts all, and this one stands for two.
+    assert (epoch["loss"], epoch["test_loss"], epoch["accuracy"]) == (12 / 40, 0.4, 0.9)
+
+
+def test_weights_that_differ_by_rank_leave_no_result(tmp_path: Path) -> None:
+    run = run_of(tmp_path, OneRank(size=2))
+    run.hvd.others = ("other weights",)
+    with pytest.raises(RuntimeError, match="the weights of rank 1 differ"):
+        run.conclude([])
+    assert not (tmp_path / "result.json").exists()
+
+
 def test_one_epoch_has_no_steady_speed(tmp_path: Path) -> None:
     run = run_of(tmp_path, epochs=1)
     train(run, Weights())
-    run.finish()
+    run.conclude([])
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["samples_per_s"], result["steady_epoch_seconds"]) == (None, None)
 
@@ -146,7 +168,7 @@ def test_metrics_have_a_line_per_epoch_and_per_log_interval(tmp_path: Path) -> N
     assert [line["step"] for line in lines(tmp_path, "step")] == [2, 4, 6, 8, 10, 12]
     epochs = lines(tmp_path, "epoch")
     assert [(line["epoch"], line["step"]) for line in epochs] == [(1, 4), (2, 8), (3, 12)]
-    keys = "event epoch step train_loss test_loss accuracy learning_rate seconds samples_per_s"
+    keys = "event epoch step loss test_loss accuracy learning_rate seconds samples_per_s"
     assert set(epochs[0]) == {*keys.split(), "steps", "time"}
     assert {line["steps"] for line in (*epochs, *lines(tmp_path, "step"))} == {12}
 
@@ -154,7 +176,7 @@ def test_metrics_have_a_line_per_epoch_and_per_log_interval(tmp_path: Path) -> N
 def test_a_new_run_takes_away_the_old_result(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text("{}")
     (tmp_path / "metrics.jsonl").write_text("{}\n")
-    run_of(tmp_path).resume(Weights(), shards())
+    run_of(tmp_path).begin(Weights(), shards())
     assert not (tmp_path / "result.json").exists()
     assert (tmp_path / "metrics.jsonl").read_text() == ""
 
@@ -163,9 +185,8 @@ def test_other_ranks_write_and_say_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of(tmp_path / "out", OneRank(rank=1, size=2))
-    run.introduce("things")
     train(run, Weights())
-    run.finish()
+    run.conclude([])
     assert capsys.readouterr().out == ""
     assert not (tmp_path / "out").exists()
 
@@ -227,10 +248,12 @@ def test_a_run_goes_on_where_it_was_stopped(
     ]
     weights = Weights()
     run = run_of(tmp_path, resume="auto", checkpoint_every=0)
-    course = run.resume(weights, shards())
+    run.begin(weights, shards())
     assert weights.value == b"6"
-    assert (course.step, course.epoch, course.taken, course.last_step) == (6, 2, 10, 12)
-    assert run.loss_before() == SUMS[0]
+    loop = run.loop
+    assert (loop.step, loop.epoch, loop.taken, loop.last_step) == (6, 2, 10, 12)
+    next(run.epochs())
+    assert run.loss_sum == SUMS[0]
     said = capsys.readouterr().out
     assert "resumed at step 6, epoch 2" in said
     assert "changed since: max_steps: 6 -> None" in said
@@ -249,7 +272,7 @@ def test_metrics_of_lost_steps_are_taken_away(tmp_path: Path) -> None:
     assert steps == [2, 4, 6, 8, 10, 12]
     assert [line["epoch"] for line in lines(tmp_path, "epoch")] == [1, 2, 3]
     assert [line["step"] for line in lines(tmp_path, "resume")] == [5]
-    run.finish()
+    run.conclude([])
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["resumed_at_steps"], result["epochs"]) == ([5], 3)
 
@@ -367,8 +390,9 @@ def test_a_foreign_checkpoint_is_refused_and_nothing_begins_anew(
 
 
 def test_auto_without_checkpoints_begins(tmp_path: Path) -> None:
-    course = run_of(tmp_path, resume="auto").resume(Weights(), shards())
-    assert course.step == 0
+    run = run_of(tmp_path, resume="auto")
+    run.begin(Weights(), shards())
+    assert run.loop.step == 0
 
 
 @pytest.mark.parametrize(
@@ -404,7 +428,7 @@ def test_another_order_in_the_middle_of_an_epoch_is_refused(
 ) -> None:
     saved(tmp_path, steps=6)
     with pytest.raises(SystemExit) as caught:
-        run_of(tmp_path, resume="auto").resume(Weights(), given)
+        run_of(tmp_path, resume="auto").begin(Weights(), given)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -415,11 +439,11 @@ def test_a_run_that_is_done_wants_more_epochs(
 ) -> None:
     saved(tmp_path, steps=12)
     with pytest.raises(SystemExit):
-        run_of(tmp_path, resume="auto").resume(Weights(), shards())
+        run_of(tmp_path, resume="auto").begin(Weights(), shards())
     text = "the checkpoint has 12 steps, 3 whole epochs; give more than --epochs 3"
     assert text in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        run_of(tmp_path, resume="auto", epochs=9, max_steps=12).resume(Weights(), shards())
+        run_of(tmp_path, resume="auto", epochs=9, max_steps=12).begin(Weights(), shards())
     assert "give more than --max-steps 12" in capsys.readouterr().err
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from recipes import common
-from recipes.common import UserError, places, rates
+from recipes.common import UserError, placement, schedule
 from recipes.common.metrics import means
 
 WORLDS = [(1797, 1), (1797, 2), (1797, 4), (10, 3), (10, 7), (5, 5), (64, 64)]
@@ -114,7 +114,7 @@ def test_chunks_of_nothing() -> None:
 
 def test_means_weigh_by_samples() -> None:
     found = means([30.0, 60.0, 5.0, 9.0, 10.0])
-    assert found == {"train_loss": 0.5, "test_loss": 0.5, "accuracy": 0.9}
+    assert found == {"loss": 0.5, "test_loss": 0.5, "accuracy": 0.9}
 
 
 # The learning rate
@@ -139,11 +139,11 @@ def test_rate_of_one_rank_or_without_warmup() -> None:
 
 
 def test_rate_grows_with_the_passes_of_a_step_but_not_with_adasums_ranks() -> None:
-    assert rates.scale(asked(batches_per_allreduce=3), 4) == 12
-    assert rates.scale(asked(batches_per_allreduce=3, adasum=True), 4) == 3
+    assert schedule.scale(asked(batches_per_allreduce=3), 4) == 12
+    assert schedule.scale(asked(batches_per_allreduce=3, adasum=True), 4) == 3
 
 
-# Places
+# Placement
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_threads(
 
 def test_banner_has_a_line_for_every_rank() -> None:
     found = [
-        places.Place(0, "n1", "cpu", 2, (0, 1, 2, 3, 8)),
-        places.Place(1, "node-two", "cuda:1", 1, (5,)),
+        placement.Place(0, "n1", "cpu", 2, (0, 1, 2, 3, 8)),
+        placement.Place(1, "node-two", "cuda:1", 1, (5,)),
     ]
-    assert places.banner(found).splitlines() == [
+    assert placement.banner(found).splitlines() == [
         "rank  host      device  threads  CPUs",
         "0     n1        cpu     2        0-3,8",
         "1     node-two  cuda:1  1        5",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recipes.common import Indices, Position, Shards, UserError
-from recipes.common.course import Course
+from recipes.common.loop import Loop
 from recipes.pictures import Labels, Pixels, synthetic
 from recipes.tf_pictures import AHEAD, Feed, stream
 
@@ -61,8 +61,8 @@ def test_a_bad_picture_is_told_in_its_turn(workers: int) -> None:
 def test_a_feed_goes_on_within_an_epoch_and_into_the_next(workers: int) -> None:
     data = synthetic(8, 100, 100, 1)
     shards = Shards(100, 1, 2, seed=3, batch_size=10, drop_last=True)
-    course = Course(shards, Position(step=3, epoch=1, taken=60), epochs=2, max_steps=None)
-    feed = Feed(data, course, 2, workers)
+    loop = Loop(shards, Position(step=3, epoch=1, taken=60), epochs=2, max_steps=None)
+    feed = Feed(data, loop, 2, workers)
     parts = [batch.parts[0] for epoch, taken in ((1, 60), (2, 0))
              for batch in shards.batches(epoch, taken)]  # fmt: skip
     assert len(parts) == 2 + 5
@@ -73,6 +73,6 @@ def test_a_feed_goes_on_within_an_epoch_and_into_the_next(workers: int) -> None:
 def test_a_blank_has_the_form_of_a_batch() -> None:
     data = synthetic(8, 100, 100, 1)
     shards = Shards(100, 0, 1, seed=3, batch_size=10)
-    pixels, labels = Feed(data, Course(shards, Position(), 1, None), 1, 0).blank()
+    pixels, labels = Feed(data, Loop(shards, Position(), 1, None), 1, 0).blank()
     assert (pixels.shape, labels.shape) == ((1, 8, 8, 3), (1,))
     assert pixels.dtype == np.uint8

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Board:
+class TensorBoard:
     """Event files in a folder. Without the package `tensorboard` it writes none."""
 
     def __init__(self, folder: Path) -> None:

@@ -1,21 +1,34 @@
-"""The command line of a trainer: the options that all of them have, under the same names."""
+"""The command line of a trainer: the options that all of them have, under the same names.
+
+Standard library only: the `runner` command asks a trainer for its options where no framework is.
+"""
 
 from __future__ import annotations
 
 import argparse
 import math
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .errors import UserError
 
+#: How the learning rate may fall (see `common.schedule`).
+SCHEDULES = ("constant", "step", "cosine")
+
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser that raises `UserError`, so that one rank speaks for all of them."""
+    """An argparse parser that raises `UserError`, so that one rank speaks for all of them.
 
-    def __init__(self, trainer: str, description: str) -> None:
+    `not_here` maps the names of common options that this trainer cannot honour to the reason:
+    to accept them in silence would be a lie.
+    """
+
+    def __init__(
+        self, trainer: str, description: str, not_here: Mapping[str, str] | None = None
+    ) -> None:
         # Without abbreviations: `--epoch 3` is a typing error, not `--epochs 3`.
         super().__init__(
             prog=trainer,
@@ -23,9 +36,25 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         )
+        self.not_here = not_here or {}
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}\nAll options: python -m recipes.{self.prog} --help")
+
+    def settings(self, argv: Sequence[str] | None) -> Namespace:
+        """Read the command line; raise `UserError` for what is wrong in it."""
+        args = self.parse_args(argv)
+        self.refuse(args, self.not_here)
+        if args.adasum and args.gradient_predivide_factor != 1:
+            raise UserError("--gradient-predivide-factor is part of a mean; --adasum has none")
+        return args
+
+    def refuse(self, args: Namespace, not_here: Mapping[str, str]) -> None:
+        """Raise `UserError` for an option that was given, and is not for this trainer."""
+        for name, reason in not_here.items():
+            if getattr(args, name) != self.get_default(name):
+                option = "--" + name.replace("_", "-")
+                raise UserError(f"{option} is not for {self.prog}: {reason}")
 
 
 def positive_int(text: str) -> int:
@@ -138,22 +167,26 @@ def _add_running(parser: Parser, log_interval: int) -> None:
     add("--timeline", action="store_true", help="write Horovod's timeline into --output")
 
 
-def parse(
-    parser: Parser, argv: Sequence[str] | None, not_here: Mapping[str, str] | None = None
-) -> Namespace:
-    """Read the command line; raise `UserError` for what is wrong in it.
+def allow_timeline(argv: Sequence[str] | None) -> None:
+    """Let Horovod record a timeline later on, if `--timeline` asks for one.
 
-    `not_here` maps the names of common options that this trainer cannot honour to the reason:
-    to accept them in silence would be a lie.
+    Before `hvd.init()`: Horovod 0.28 starts one within a run only if it was told so at its start.
     """
-    args = parser.parse_args(argv)
-    for name, reason in (not_here or {}).items():
-        if getattr(args, name) != parser.get_default(name):
-            option = "--" + name.replace("_", "-")
-            raise UserError(f"{option} is not for {parser.prog}: {reason}")
-    if args.adasum and args.gradient_predivide_factor != 1:
-        raise UserError("--gradient-predivide-factor is part of a mean; --adasum has none")
-    return args
+    if "--timeline" in (sys.argv[1:] if argv is None else argv):
+        os.environ.setdefault("HOROVOD_TIMELINE", "DYNAMIC")
+
+
+def check_adasum(args: Namespace, hvd: Any) -> None:
+    """Raise `UserError` if `--adasum` is asked for where Horovod 0.28 would break off.
+
+    It pairs ranks, so their number must be a power of two, and on CPUs it is there with MPI only.
+    """
+    if not args.adasum:
+        return
+    if hvd.size() & (hvd.size() - 1):
+        raise UserError(f"--adasum needs 2, 4, 8, 16, ... ranks, not {hvd.size()}")
+    if not hvd.mpi_enabled():
+        raise UserError("--adasum needs the MPI controller, and this run has Gloo's")
 
 
 def arguments(args: Namespace) -> dict[str, Any]:

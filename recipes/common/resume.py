@@ -5,8 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
+from recipes.errors import UserError
+
 from .checkpoints import Manifest, Position
-from .errors import UserError
 from .shards import Shards
 
 

@@ -1,11 +1,10 @@
-"""The learning rate for many ranks."""
+"""The learning rate for many ranks: warm-up and schedule."""
 
 from __future__ import annotations
 
 import math
 from argparse import Namespace
 
-SCHEDULES = ("constant", "step", "cosine")
 #: Where `step` divides the rate by ten: after 30, 60 and 80 of 90 epochs (Goyal et al.).
 STEPS = (30 / 90, 60 / 90, 80 / 90)
 
@@ -31,7 +30,7 @@ def scale(args: Namespace, size: int) -> int:
 
 
 def decay(schedule: str, share: float) -> float:
-    """Return the factor for the rate after `share` of the training, by one of `SCHEDULES`."""
+    """Return the factor for the rate after `share` of the training; see `options.SCHEDULES`."""
     if schedule == "cosine":
         return 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
     return 0.1 ** sum(share >= place for place in STEPS) if schedule == "step" else 1.0

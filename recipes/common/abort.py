@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from .errors import UserError
+from recipes.errors import UserError
 
 T = TypeVar("T")
 
 
-def together(hvd: Any, action: Callable[[], T]) -> T:
+def on_all_ranks(hvd: Any, action: Callable[[], T]) -> T:
     """Do `action` on every rank and return its value, or stop all ranks if it failed on any.
 
     A `UserError` on one rank alone (a data folder missing on one node, say) would leave the
@@ -27,7 +27,7 @@ def together(hvd: Any, action: Callable[[], T]) -> T:
     except UserError as error:
         failure = (str(error), error.exit_code)
     # Horovod: the explicit name matters: the default is the object's type, which differs by rank.
-    failures = hvd.allgather_object((socket.gethostname(), failure), name="together")
+    failures = hvd.allgather_object((socket.gethostname(), failure), name="failures")
     if any(found for _, found in failures):
         text = failure_text(failures) if hvd.rank() == 0 else ""
         end_together(hvd, text, max(found[1] for _, found in failures if found))

@@ -1,4 +1,4 @@
-"""Where the ranks are, and what each of them may use."""
+"""On which host, device and CPUs each rank computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run is in its training: step, epoch, samples taken, and the clock of the epoch."""
+"""Counters of the training loop: step, epoch, samples taken, and the clock of the epoch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .checkpoints import Position
 from .shards import Batch, Shards
 
 
-class Course:
+class Loop:
     """Counts from `start` to the end of `epochs` epochs, or to step `max_steps`."""
 
     def __init__(self, shards: Shards, start: Position, epochs: int, max_steps: int | None) -> None:
@@ -36,6 +36,11 @@ class Course:
             if self.step == self.last_step:
                 return
             yield batch
+
+    def steps_of_epoch(self) -> int:
+        """Count the steps that are left of this epoch."""
+        left = self.shards.steps_left(self.epoch, self.taken, self.epoch)
+        return min(left, self.last_step - self.step)
 
     def step_done(self, batch: Batch) -> None:
         """Count a step."""

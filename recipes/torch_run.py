@@ -1,4 +1,4 @@
-"""What the PyTorch trainers share: the device, precision, agreeing on a stop, checkpoints."""
+"""A training run with PyTorch: the device, precision, agreeing on a stop, checkpoints, profiles."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import contextlib
 import io
 import math
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import horovod
 import numpy as np
 import torch
 from torch import nn
 
-from recipes import common
+from recipes import common, options
 from recipes.common import UserError
-from recipes.common.run import Run
+
+
+def start(hvd: Any, settings: Callable[[], Namespace]) -> tuple[Namespace, torch.device]:
+    """Read the settings and take this rank's device; an error on any rank stops all. Collective."""
+    args = common.on_all_ranks(hvd, settings)
+    return args, common.on_all_ranks(hvd, lambda: pick_device(args, hvd))
 
 
 def pick_device(args: Namespace, hvd: Any) -> torch.device:
@@ -24,7 +30,7 @@ def pick_device(args: Namespace, hvd: Any) -> torch.device:
     Raises `UserError` for a GPU that is not there, float16 on a CPU, and impossible Adasum.
     """
     torch.set_num_threads(common.threads(hvd.local_size()))
-    common.check_adasum(args, hvd)
+    options.check_adasum(args, hvd)
     if args.device == "cpu" or not torch.cuda.is_available():
         if args.device == "gpu":
             raise UserError("--device gpu: this rank sees no GPU. Was one asked for? --device auto")
@@ -36,16 +42,7 @@ def pick_device(args: Namespace, hvd: Any) -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
-def autocast(args: Namespace, device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """Return the context in which the model computes with `--bf16` or `--amp`."""
-    if not (args.bf16 or args.amp):
-        return contextlib.nullcontext()
-    kind = torch.bfloat16 if args.bf16 else torch.float16
-    context: contextlib.AbstractContextManager[Any] = torch.autocast(device.type, kind)
-    return context
-
-
-def exchange(args: Namespace, hvd: Any) -> dict[str, Any]:
+def optimizer_options(args: Namespace, hvd: Any) -> dict[str, Any]:
     """Return what the options say of exchanging gradients, for `hvd.DistributedOptimizer`."""
     return {
         "compression": hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
@@ -55,21 +52,103 @@ def exchange(args: Namespace, hvd: Any) -> dict[str, Any]:
     }
 
 
-def weight(args: Namespace, batch: common.Batch) -> float:
-    """Return the factor for a part's sum of losses: for Adasum its own mean, else all ranks'."""
-    return 1 / max(1, batch.own) if args.adasum else batch.weight
+class Run(common.Run):
+    """What `common.Run` is, for a model of PyTorch. `hvd` may be a `process_group.World` too."""
 
+    def __init__(
+        self, args: Namespace, hvd: Any, trainer: str, device: torch.device, *, about: str,
+        versions: dict[str, str] | None = None, unit: str = "samples", each: int = 1,
+    ) -> None:  # fmt: skip
+        found = {"torch": torch.__version__, "horovod": horovod.__version__, **(versions or {})}
+        super().__init__(
+            args, hvd, trainer, device=str(device), versions=found, about=about, unit=unit,
+            each=each,
+        )  # fmt: skip
+        self.device = device
+        self.scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
+        self.agreement = Agreement(hvd, self, device)
 
-def update(args: Namespace, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
-    """Change the weights by the gradients of all ranks."""
-    if args.adasum:
-        optimizer.step()  # which combines changes, not gradients
-        return
-    # Horovod: wait for all ranks' gradients before the scaler looks at them.
-    optimizer.synchronize()
-    with optimizer.skip_synchronize():
-        scaler.step(optimizer)
-    scaler.update()
+    def resume(
+        self, model: Any, optimizer: Any, shards: common.Shards, kind: type[State] | None = None,
+        parts: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Go on from a checkpoint, or begin, as `--resume` says; see `common.Run.begin`.
+
+        A checkpoint has the states of model, optimizer and `parts`: by default the loss scaler.
+        """
+        more = {"scaler": self.scaler} if parts is None else parts
+        self.begin((kind or State)(self.hvd, model, optimizer, **more), shards)
+        if self.args.profile is not None and self.speaks:
+            self.profiler = profiler(self.args, str(self.folder / "profile"))
+
+    def scalar(self, value: float) -> torch.Tensor:
+        """Return a number as a tensor on the device."""
+        return torch.tensor(value, device=self.device)
+
+    def batches(self) -> Iterator[common.Batch]:
+        """Yield the steps that are left of this epoch."""
+        for batch in super().batches():
+            self.losses = self.scalar(0.0)
+            yield batch
+
+    def set_rate(self, optimizer: Any, rate: float) -> None:
+        """Set the learning rate."""
+        self.rate = rate
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the context in which the model computes with `--bf16` or `--amp`."""
+        if not (self.args.bf16 or self.args.amp):
+            return contextlib.nullcontext()
+        kind = torch.bfloat16 if self.args.bf16 else torch.float16
+        context: contextlib.AbstractContextManager[Any] = torch.autocast(self.device.type, kind)
+        return context
+
+    def read(self, source: Any, part: common.Indices) -> Any:
+        """Return `source[part]`; if it cannot be read, nothing, and `step` ends all ranks."""
+        return self.agreement.read(source, part)
+
+    def weighted(self, loss: torch.Tensor) -> torch.Tensor:
+        """Count a part's sum of losses; return it so weighed that means count all samples alike.
+
+        With Adasum it is the mean of this rank's own samples.
+        """
+        self.losses += loss.detach()
+        own = 1 / max(1, self.batch.own)
+        return loss * ((own if self.args.adasum else self.batch.weight) / self.each)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Compute the gradients of a part's *sum* of losses."""
+        self.scaler.scale(self.weighted(loss)).backward()
+
+    def step(self, optimizer: Any) -> None:
+        """Change the weights by the gradients of all ranks, and count the step. Collective.
+
+        Without an `optimizer` they are changed already. Saves if it is time to; ends all ranks if
+        one was asked to stop, has a loss that is no number, or could not read its samples.
+        """
+        self.agreement.ask(self.losses)
+        if optimizer is not None:
+            self._update(optimizer)
+        self.step_done(self.losses, stop=self.agreement.stop())
+
+    def _update(self, optimizer: Any) -> None:
+        if self.args.adasum:
+            optimizer.step()  # which combines changes, not gradients
+            return
+        # Horovod: wait for all ranks' gradients before the scaler looks at them; DDP has them.
+        skip = contextlib.nullcontext
+        if hasattr(optimizer, "synchronize"):
+            optimizer.synchronize()
+            skip = optimizer.skip_synchronize
+        with skip():
+            self.scaler.step(optimizer)
+        self.scaler.update()
+
+    def finish(self, model: nn.Module, **facts: Any) -> None:
+        """Check that all ranks have the same model, and write result.json. Collective."""
+        self.conclude((weight.detach().cpu().numpy() for weight in model.parameters()), **facts)
 
 
 class Agreement:
@@ -100,7 +179,7 @@ class Agreement:
 
     def ask(self, loss: torch.Tensor) -> None:
         """Begin the exchange; `loss` is this rank's in this step. Collective, like `stop`."""
-        bad = self._bad(loss, self.run.course.step + 1)
+        bad = self._bad(loss, self.run.loop.step + 1)
         flags = [bool(self.run.stop), bad, self.failure is not None]
         self.flags.copy_(torch.tensor(flags, dtype=torch.float32))
         # Horovod: the gradients' kind of reduction, so that it may travel together with them.
@@ -126,7 +205,7 @@ class Agreement:
         self.hvd.synchronize(self.handle)
         asked, bad, unread = self.flags.tolist()
         if unread:
-            common.together(self.hvd, self._tell)
+            common.on_all_ranks(self.hvd, self._tell)
         if bad:
             self.run.check_loss(self.loss, int(self.bad_step))
         return bool(asked)
@@ -180,27 +259,14 @@ class State:
         return ""
 
 
-class NoProfile:
-    """Stands for the profiler where nothing is profiled."""
-
-    def step(self) -> None:
-        """Do nothing."""
-
-
-@contextlib.contextmanager
-def profiled(args: Namespace, run: Run) -> Iterator[Any]:
-    """Profile the steps of `--profile` on rank 0: `profile/*.pt.trace.json` in the output folder.
-
-    Yields an object whose `step()` is called after each step; steps count from this run's first.
-    """
-    if args.profile is None or not run.speaks:
-        yield NoProfile()
-        return
+def profiler(args: Namespace, folder: str) -> Any:
+    """Start to profile the steps of `--profile`, counted from this run's first, into `folder`."""
     first, last = args.profile
-    with torch.profiler.profile(
+    begun = torch.profiler.profile(
         schedule=torch.profiler.schedule(
             wait=max(0, first - 2), warmup=min(1, first - 1), active=last - first + 1, repeat=1
         ),
-        on_trace_ready=torch.profiler.tensorboard_trace_handler(str(run.folder / "profile")),
-    ) as profiler:
-        yield profiler
+        on_trace_ready=torch.profiler.tensorboard_trace_handler(folder),
+    )
+    begun.start()
+    return begun

@@ -1,0 +1,32 @@
+"""The pictures and the learning rate of the ResNet trainers of all frameworks."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from recipes import cifar, common, imagenet, pictures
+from recipes.pictures import PictureSet
+from recipes.resnet_options import CIFAR, SYNTHETIC_STEPS
+
+
+def load(args: Namespace, hvd: Any) -> PictureSet:
+    """Open the pictures, or tell all ranks together why not. Collective."""
+    if args.synthetic:
+        count = SYNTHETIC_STEPS * args.batch_size * args.batches_per_allreduce * hvd.size()
+        classes = cifar.CLASSES if args.model in CIFAR else 1000
+        return pictures.synthetic(args.image_size, classes, count, hvd.size())
+    if args.model in CIFAR:
+        return common.on_all_ranks(hvd, lambda: cifar.load(args.data, args.seed))
+    # Horovod: one rank looks into the folders, for all.
+    first = hvd.rank() == 0
+    found = common.on_all_ranks(hvd, lambda: imagenet.listing(args.data) if first else None)
+    found = hvd.broadcast_object(found, root_rank=0, name="listing")
+    return imagenet.pictures(found, args.image_size, args.seed)
+
+
+def rate(args: Namespace, hvd: Any, progress: float) -> float:
+    """Return the learning rate after `progress` epochs."""
+    # Horovod: it grows with the number of ranks, after a warm-up, and falls towards the end.
+    reached = common.learning_rate(args, hvd.size(), progress)
+    return reached * common.decay(args.schedule, progress / args.epochs)
