@@ -1,4 +1,4 @@
-"""CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html) from a folder, binary or for Python.
+"""CIFAR-10 from a folder, binary or for Python (see `recipes/formats/cifar.py`).
 
 The folder has `cifar-10-batches-bin` or `cifar-10-batches-py`, as they come out of the archives, or
 is one of them. What is read is checked; nothing is downloaded, and no pickle may run anything.
@@ -15,13 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recipes.common import UserError
+from recipes.formats import FormatError
+from recipes.formats.cifar import (
+    CLASSES,
+    FORMS,
+    PIXELS,
+    RECORD,
+    SIZE,
+    TEST,
+    TRAINING,
+    count_records,
+)
 from recipes.pictures import Held, Labels, PictureSet, Pixels
 
-SIZE, CLASSES = 32, 10
-PIXELS = 3 * SIZE * SIZE  # bytes of a picture: all red ones, all green ones, all blue ones
-TRAINING = [f"data_batch_{number}" for number in range(1, 6)]
-TEST = ["test_batch"]
-FORMS = {"cifar-10-batches-bin": ".bin", "cifar-10-batches-py": ""}
 # Of the 50,000 training pictures.
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 # All that the pickles of CIFAR-10 need, by the names that old and new versions of numpy write.
@@ -88,12 +94,11 @@ def _read(path: Path) -> tuple[Pixels, Labels]:
 
 def _binary(data: bytes, path: Path) -> tuple[Pixels, NDArray[Any]]:
     """Take apart records of a label of one byte and a picture."""
-    if not data or len(data) % (1 + PIXELS):
-        raise UserError(
-            f"{path} is damaged: its {len(data)} bytes are no whole number of records of "
-            f"{1 + PIXELS}. Copy it again."
-        )
-    records = np.frombuffer(data, np.uint8).reshape(-1, 1 + PIXELS)
+    try:
+        count_records(data)
+    except FormatError as error:
+        raise UserError(f"{path} is damaged: {error}. Copy it again.") from error
+    records = np.frombuffer(data, np.uint8).reshape(-1, RECORD)
     return records[:, 1:], records[:, 0]
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from recipes.common import Indices, UserError
+from recipes.formats.imagefolder import PARTS, SUFFIXES, TRAIN, VAL
 from recipes.pictures import Labels, PictureSet, Pixels
 
-SUFFIXES = (".jpeg", ".jpg", ".png")
 # Of ImageNet's training pictures, as torchvision's models have them.
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Cuts for training (Szegedy et al. 2014, arXiv:1409.4842, section 6): share of the area, and shape.
@@ -50,14 +50,14 @@ def listing(folder: str) -> Listing:
     root = Path(folder)
     if not root.is_dir():
         raise UserError(f"the data folder {root} does not exist or is not a folder.")
-    for part in ("train", "val"):
+    for part in PARTS:
         if not (root / part).is_dir():
             raise UserError(f"no folder {part} in {root}: needed are train/CLASS/*.JPEG and val")
-    classes = _classes(root / "train")
-    strays = sorted(set(_classes(root / "val")) - set(classes))
+    classes = _classes(root / TRAIN)
+    strays = sorted(set(_classes(root / VAL)) - set(classes))
     if strays:
-        raise UserError(f"{root / 'val'} has classes that train has not: {', '.join(strays[:5])}")
-    return Listing(folder, classes, _files(root, "train", classes), _files(root, "val", classes))
+        raise UserError(f"{root / VAL} has classes that train has not: {', '.join(strays[:5])}")
+    return Listing(folder, classes, _files(root, TRAIN, classes), _files(root, VAL, classes))
 
 
 def _classes(part: Path) -> list[str]:

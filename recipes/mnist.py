@@ -1,34 +1,24 @@
 """Handwritten digits: those that scikit-learn ships, or MNIST from a folder of the user's.
 
-MNIST comes in IDX form (http://yann.lecun.com/exdb/mnist: four files, plain or .gz) or as Keras's
-`mnist.npz`. Nothing is downloaded and nothing is written. What is read is checked first, so a file
-that is cut short or is not what its name says is a `UserError`, whatever its bytes.
+MNIST comes as `recipes/formats/mnist.py` describes it. Nothing is downloaded or written. What is
+read is checked first, so a file that is cut short or is not what its name says is a `UserError`,
+whatever its bytes.
 """
 
 from __future__ import annotations
 
-import gzip
-import math
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recipes.common import UserError
+from recipes.formats import FormatError
+from recipes.formats.mnist import CLASSES, IDX_NAMES, NPZ, find, places, read_idx
 
-#: Parts of the data set and the IDX files they come in; some sites write `.idx` for `-idx`.
-IDX_NAMES = {
-    "x_train": "train-images-idx3-ubyte",
-    "y_train": "train-labels-idx1-ubyte",
-    "x_test": "t10k-images-idx3-ubyte",
-    "y_test": "t10k-labels-idx1-ubyte",
-}
-#: Magic number of an IDX file of unsigned bytes: 0x0800 plus the number of dimensions.
-IDX_UBYTE = 0x0800
-DIGITS = 10
 SPLIT_SEED = 20  # fixed: a result must not change because another test set was drawn
 
 
@@ -112,22 +102,14 @@ def _scaled(images: NDArray[Any], white: int) -> NDArray[np.float32]:
 def _read_folder(root: Path) -> dict[str, NDArray[Any]]:
     if not root.is_dir():
         raise UserError(f"the data folder {root} does not exist or is not a folder.")
-    for folder in (root, root / "MNIST" / "raw"):  # the second is where torchvision puts it
-        if (folder / "mnist.npz").is_file():
-            return read_npz(folder / "mnist.npz")
-        found = {part: _find(folder, name) for part, name in IDX_NAMES.items()}
+    for folder in places(root):
+        if (folder / NPZ).is_file():
+            return read_npz(folder / NPZ)
+        found = {part: find(folder, name) for part, name in IDX_NAMES.items()}
         if any(found.values()):
-            return {part: read_idx(_there(found[part], part, folder)) for part in found}
-    wanted = "\n  ".join(["mnist.npz", *(f"{name}[.gz]" for name in IDX_NAMES.values())])
+            return {part: _idx(_there(found[part], part, folder), part) for part in found}
+    wanted = "\n  ".join([NPZ, *(f"{name}[.gz]" for name in IDX_NAMES.values())])
     raise UserError(f"no MNIST in {root}. Looked there and in MNIST/raw for\n  {wanted}")
-
-
-def _find(folder: Path, name: str) -> Path | None:
-    for stem in (name, name.replace("-idx", ".idx")):
-        for path in (folder / stem, folder / f"{stem}.gz"):
-            if path.is_file():
-                return path
-    return None
 
 
 def _there(path: Path | None, part: str, folder: Path) -> Path:
@@ -136,36 +118,11 @@ def _there(path: Path | None, part: str, folder: Path) -> Path:
     return path
 
 
-def read_idx(path: Path) -> NDArray[np.uint8]:
-    """Read one IDX file of unsigned bytes, plain or gzipped (told by its first two bytes).
-
-    Raises `UserError` for a wrong magic number or length; gzip's own errors pass through.
-    """
-    with path.open("rb") as plain:
-        packed = plain.read(2) == b"\x1f\x8b"
-        plain.seek(0)
-        if not packed:
-            return _read_idx(plain, path)
-        with gzip.open(plain) as stream:
-            return _read_idx(cast(BinaryIO, stream), path)
-
-
-def _read_idx(stream: BinaryIO, path: Path) -> NDArray[np.uint8]:
-    dimensions = 3 if "idx3" in path.name else 1
-    header = stream.read(4 * (1 + dimensions))
-    numbers = [int.from_bytes(header[i : i + 4], "big") for i in range(0, len(header), 4)]
-    magic = IDX_UBYTE + dimensions
-    if not numbers or numbers[0] != magic:
-        found = header[:4].hex() or "an empty file"
-        raise UserError(f"{path} is no IDX file: it starts with {found}, not with {magic:08x}")
-    shape = tuple(numbers[1:])
-    body = stream.read()
-    # Compared before numpy sees it: the header of a bad file may claim 2^96 bytes.
-    if len(shape) != dimensions or len(body) != math.prod(shape):
-        raise UserError(
-            f"{path} is damaged: its header promises {' x '.join(map(str, shape))} bytes, "
-            f"{len(body)} follow. Copy it again."
-        )
+def _idx(path: Path, part: str) -> NDArray[np.uint8]:
+    try:
+        shape, body = read_idx(path, 3 if part.startswith("x") else 1)
+    except FormatError as error:
+        raise UserError(f"{path} is damaged or no IDX file: {error}. Copy it again.") from error
     return np.frombuffer(body, np.uint8).reshape(shape)
 
 
@@ -202,7 +159,7 @@ def _check_labels(labels: NDArray[Any], learned: NDArray[Any], what: str) -> Non
     Larger sets in this form, such as EMNIST with up to 62, have samples of all classes in between.
     """
     classes = np.unique(learned)
-    known = classes if len(classes) > DIGITS and np.ptp(classes) < len(classes) else range(DIGITS)
+    known = classes if len(classes) > CLASSES and np.ptp(classes) < len(classes) else range(CLASSES)
     strange = np.flatnonzero(~np.isin(labels, list(known)))
     if len(strange):
         raise UserError(

@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 from recipes import cifar, common, imagenet, pictures
+from recipes.formats.cifar import CLASSES
 from recipes.pictures import PictureSet
 from recipes.resnet_options import CIFAR, SYNTHETIC_STEPS
 
@@ -14,7 +15,7 @@ def load(args: Namespace, hvd: Any) -> PictureSet:
     """Open the pictures, or tell all ranks together why not. Collective."""
     if args.synthetic:
         count = SYNTHETIC_STEPS * args.batch_size * args.batches_per_allreduce * hvd.size()
-        classes = cifar.CLASSES if args.model in CIFAR else 1000
+        classes = CLASSES if args.model in CIFAR else 1000
         return pictures.synthetic(args.image_size, classes, count, hvd.size())
     if args.model in CIFAR:
         return common.on_all_ranks(hvd, lambda: cifar.load(args.data, args.seed))

@@ -1,15 +1,12 @@
 """Tokens for a language model: from a folder of the user's, or made on the spot (`tokens.py`).
 
-A folder has what nanoGPT's preparation scripts write: `train.bin` and `val.bin`, raw little-endian
-token numbers of 16 bits, and here also `meta.json`: {"vocabulary": 50257, "dtype": "uint16"} (or
-"uint32"). Without meta.json the option `--vocabulary` tells the one, and 16 bits are taken. The
-files are memory-mapped: what is read is what is used, by every rank on its own, whatever their
-size.
+A folder has the files of `recipes/formats/tokens.py`. Without meta.json the option `--vocabulary`
+tells the size, and 16 bits are taken. The files are memory-mapped: what is read is what is used, by
+every rank on its own, whatever their size.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,9 +16,9 @@ from numpy.typing import NDArray
 
 from recipes import tokens
 from recipes.common import UserError
+from recipes.formats import FormatError
+from recipes.formats.tokens import CODES, FILES, META, read_meta
 
-#: Kinds of token numbers; the files are little-endian on every machine.
-DTYPES = {"uint16": "<u2", "uint32": "<u4"}
 # The synthetic data, in sequences.
 SYNTHETIC_TRAINING, SYNTHETIC_TEST = 4096, 256
 
@@ -110,16 +107,15 @@ def load(folder: str | None, context: int, vocabulary: int | None) -> Tokens:
     root = Path(folder)
     if not root.is_dir():
         raise UserError(f"the data folder {root} does not exist or is not a folder.")
-    missing = [name for name in ("train.bin", "val.bin") if not (root / name).is_file()]
+    missing = [name for name in FILES if not (root / name).is_file()]
     if missing:
         raise UserError(
             f"no {' and no '.join(missing)} in {root}: needed are train.bin and val.bin, raw "
             "little-endian token numbers, and meta.json"
         )
-    size, dtype = _read_meta(root / "meta.json", vocabulary)
-    train, test = (
-        Windows(root / name, DTYPES[dtype], context, size) for name in ("train.bin", "val.bin")
-    )
+    size, dtype = _meta(root / META, vocabulary)
+    # The files are little-endian on every machine.
+    train, test = (Windows(root / name, f"<{CODES[dtype]}", context, size) for name in FILES)
     return Tokens(str(root), size, train, test)
 
 
@@ -131,24 +127,19 @@ def synthetic(context: int) -> Tokens:
     return Tokens("a synthetic language", tokens.VOCABULARY, train, test, floor)
 
 
-def _read_meta(path: Path, vocabulary: int | None) -> tuple[int, str]:
+def _meta(path: Path, vocabulary: int | None) -> tuple[int, str]:
     """Return the size of the vocabulary and the kind of token numbers."""
-    if not path.exists():
-        if vocabulary is None:
-            raise UserError(
-                f"{path} is missing, so the size of the vocabulary is unknown. Say it, for tokens "
-                "of 16 bits: --vocabulary 50257 (that is GPT-2's)"
-            )
-        return vocabulary, "uint16"
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-        size, dtype = vocabulary or meta["vocabulary"], meta.get("dtype", "uint16")
-        known = isinstance(size, int) and size > 0 and dtype in DTYPES
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        known = False
-    if not known:
+        return read_meta(path, vocabulary)
+    except FileNotFoundError:
+        if vocabulary is not None:
+            return vocabulary, "uint16"
+        raise UserError(
+            f"{path} is missing, so the size of the vocabulary is unknown. Say it, for tokens "
+            "of 16 bits: --vocabulary 50257 (that is GPT-2's)"
+        ) from None
+    except FormatError as error:
         raise UserError(
             f'{path} must say something like {{"vocabulary": 50257, "dtype": "uint16"}}; '
-            f"possible kinds: {', '.join(DTYPES)}"
-        )
-    return size, dtype
+            f"possible kinds: {', '.join(CODES)}"
+        ) from error

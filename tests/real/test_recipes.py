@@ -18,14 +18,14 @@ import gzip, sys
 from pathlib import Path
 import numpy as np
 from recipes import mnist
+from recipes.formats.mnist import IDX_NAMES, idx_header
 digits, folder = mnist.load(None), Path(sys.argv[1])
 folder.mkdir()
-for part, name in mnist.IDX_NAMES.items():
+for part, name in IDX_NAMES.items():
     array = getattr(digits, part)
     array = (array * 255 if part.startswith("x") else array).astype(np.uint8)
-    numbers = [mnist.IDX_UBYTE + array.ndim, *array.shape]
-    head = b"".join(number.to_bytes(4, "big") for number in numbers)
-    folder.joinpath(name + ".gz").write_bytes(gzip.compress(head + array.tobytes()))
+    whole = idx_header(array.shape) + array.tobytes()
+    folder.joinpath(name + ".gz").write_bytes(gzip.compress(whole))
 """
 
 # What a broadcast that fails would leave: weights that differ by rank.

@@ -8,10 +8,11 @@ from typing import Callable
 
 import pytest
 
+from recipes.formats.cifar import BINARY, RECORD
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.progress import Progress
 from runners.data import manifest, synth, verify
-from runners.data.check import Report, cifar, images
+from runners.data.check import Report, images
 
 from .test_data_fetch import Quiet
 
@@ -56,11 +57,11 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, kind: str) -> None:
 
 def test_classes_can_be_told_apart(tmp_path: Path) -> None:
     """The nearest mean of the training images names the class of every test image."""
-    inner = made("cifar10", tmp_path, synth.Asked(200)) / cifar.INNER
+    inner = made("cifar10", tmp_path, synth.Asked(200)) / BINARY
 
     def records(pattern: str) -> list[bytes]:
         data = b"".join(path.read_bytes() for path in sorted(inner.glob(pattern)))
-        return [data[at : at + cifar.RECORD] for at in range(0, len(data), cifar.RECORD)]
+        return [data[at : at + RECORD] for at in range(0, len(data), RECORD)]
 
     known = {record[0]: record[1:] for record in records("data_batch_*.bin")}
     for record in records("test_batch.bin"):

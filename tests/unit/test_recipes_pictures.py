@@ -12,6 +12,7 @@ import pytest
 from recipes import cifar, common, imagenet, pictures, resnet_options
 from recipes.common import UserError
 from recipes.common.schedule import decay
+from recipes.formats.cifar import PIXELS, TEST, TRAINING
 
 from .one_rank import OneRank
 
@@ -22,9 +23,9 @@ def cifar_folder(path: Path, form: str = "bin") -> Path:
     """Write CIFAR-10 in one of its forms; picture k of file n has red k, label (n + k) % 10."""
     batches = path / f"cifar-10-batches-{form}"
     batches.mkdir()
-    for number, name in enumerate(cifar.TRAINING + cifar.TEST):
+    for number, name in enumerate(TRAINING + TEST):
         labels = [(number + k) % 10 for k in range(EACH)]
-        rows = np.zeros((EACH, cifar.PIXELS), np.uint8)
+        rows = np.zeros((EACH, PIXELS), np.uint8)
         rows[:, :1024] = np.arange(EACH)[:, None]
         if form == "bin":
             records = np.hstack([np.array(labels, np.uint8)[:, None], rows])
@@ -60,7 +61,7 @@ def test_pictures_to_learn_from_differ_by_epoch_and_not_by_run(tmp_path: Path) -
 def test_a_label_out_of_range_is_named(tmp_path: Path) -> None:
     path = cifar_folder(tmp_path) / "data_batch_3.bin"
     data = bytearray(path.read_bytes())
-    data[1 + cifar.PIXELS] = 17
+    data[1 + PIXELS] = 17
     path.write_bytes(data)
     with pytest.raises(UserError, match=r"data_batch_3.bin: the label of picture 1 is 17, not 0"):
         cifar.load(str(tmp_path), seed=1)

@@ -10,6 +10,7 @@ import pytest
 
 from recipes import token_files
 from recipes.common import UserError
+from recipes.formats.tokens import CODES
 
 CONTEXT = 8
 
@@ -17,7 +18,7 @@ CONTEXT = 8
 def folder(path: Path, count: int = 100, dtype: str = "uint16", meta: bool = True) -> Path:
     """Write tokens 0, 1, 2 ... 49, 0, 1 ... as a data folder."""
     for name, length in (("train.bin", count), ("val.bin", 20)):
-        (np.arange(length) % 50).astype(token_files.DTYPES[dtype]).tofile(path / name)
+        (np.arange(length) % 50).astype(f"<{CODES[dtype]}").tofile(path / name)
     if meta:
         (path / "meta.json").write_text(json.dumps({"vocabulary": 50, "dtype": dtype}))
     return path

@@ -1,19 +1,22 @@
-"""CIFAR-10 in binary form: records of a label and 3 x 32 x 32 bytes, in six files."""
+"""CIFAR-10 in binary form (see `recipes.formats.cifar`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from recipes.formats import FormatError
+from recipes.formats.cifar import BINARY, CLASSES, FORMS, RECORD, TEST, TRAINING, count_records
+
 from .report import Report
 
-INNER = "cifar-10-batches-bin"
-PARTS = {"training": [f"data_batch_{n}.bin" for n in range(1, 6)], "test": ["test_batch.bin"]}
-RECORD = 1 + 3 * 32 * 32
-CLASSES = 10
+PARTS = {
+    part: [f"{name}{FORMS[BINARY]}" for name in names]
+    for part, names in (("training", TRAINING), ("test", TEST))
+}
 
 
 def _folder(path: Path) -> Path:
-    return path / INNER if (path / INNER).is_dir() else path
+    return path / BINARY if (path / BINARY).is_dir() else path
 
 
 def fits(folder: Path) -> bool:
@@ -38,11 +41,12 @@ def _records(path: Path, inner: str, report: Report) -> int:
         missing = isinstance(error, FileNotFoundError)
         report.fault(name, "missing" if missing else f"cannot be read: {error.strerror}")
         return 0
-    count, rest = divmod(len(data), RECORD)
-    if rest or not count:
-        report.fault(name, f"{len(data)} bytes are no whole number of records of {RECORD}")
     labels = data[::RECORD]
     if labels and max(labels) >= CLASSES:
         wrong = next(i for i, label in enumerate(labels) if label >= CLASSES)
         report.fault(name, f"label {labels[wrong]} of image {wrong} is not below {CLASSES}")
-    return count
+    try:
+        return count_records(data)
+    except FormatError as error:
+        report.fault(name, str(error))
+    return len(data) // RECORD

@@ -1,4 +1,4 @@
-"""A folder of images by class, as ImageNet's: `train/CLASS/FILE`, `val/CLASS/FILE`.
+"""A folder of images by class (see `recipes.formats.imagefolder`).
 
 Each image is told by its first bytes, not by its name: ImageNet has a PNG that is called JPEG.
 """
@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from recipes.formats.imagefolder import PARTS, SUFFIXES
+
 from .report import Report
 
-PARTS = ("train", "val")
-ENDINGS = (".jpeg", ".jpg", ".png")
 PNG, JPEG, JPEG_END = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\xff\xd9"
 
 
@@ -46,7 +46,7 @@ def _images(folder: Path) -> Iterator[Path]:
     for path, below, names in os.walk(folder):
         below.sort()
         for name in sorted(names):
-            if path != str(folder) and name.lower().endswith(ENDINGS):
+            if path != str(folder) and name.lower().endswith(SUFFIXES):
                 yield Path(path, name)
 
 

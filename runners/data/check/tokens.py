@@ -1,17 +1,16 @@
-"""Tokens of a language model: `train.bin` and `val.bin`, raw little-endian numbers, `meta.json`."""
+"""Tokens of a language model (see `recipes.formats.tokens`)."""
 
 from __future__ import annotations
 
 import array
-import json
 import sys
 from pathlib import Path
 
+from recipes.formats import FormatError
+from recipes.formats.tokens import CODES, FILES, META, read_meta
+
 from .report import Report
 
-FILES = ("train.bin", "val.bin")
-META = "meta.json"
-CODES = {"uint16": "H", "uint32": "I"}
 AT_ONCE = 1 << 22  # tokens
 
 
@@ -34,16 +33,11 @@ def check(folder: Path, report: Report) -> None:
 
 def _described(folder: Path, report: Report) -> tuple[int, str] | None:
     try:
-        meta = json.loads((folder / META).read_text(encoding="utf-8"))
-        vocabulary, kind = int(meta["vocabulary"]), str(meta.get("dtype", "uint16"))
+        return read_meta(folder / META)
     except FileNotFoundError:
         report.fault(META, "missing")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        report.fault(META, f"has no vocabulary: {type(error).__name__}: {error}")
-    else:
-        if kind in CODES and vocabulary > 0:
-            return vocabulary, kind
-        report.fault(META, f"vocabulary {vocabulary}, dtype {kind!r}: not {' or '.join(CODES)}")
+    except FormatError as error:
+        report.fault(META, str(error))
     return None
 
 

@@ -10,7 +10,9 @@ import struct
 import zlib
 from pathlib import Path
 
-from ..check.images import PARTS, PNG
+from recipes.formats.imagefolder import PARTS
+
+from ..check.images import PNG
 from .patterns import Images
 from .request import Asked
 

@@ -8,7 +8,8 @@ import random
 import sys
 from pathlib import Path
 
-from ..check.tokens import FILES, META
+from recipes.formats.tokens import CODES, FILES, META
+
 from .request import Asked
 
 SURE = 0.8  # how often the follower is the one that the token before says
@@ -22,7 +23,7 @@ def write(folder: Path, asked: Asked) -> None:
     kind = "uint16" if asked.vocabulary <= WIDEST else "uint32"
     for count, name in zip(asked.parts, FILES):
         with (folder / name).open("wb") as file:
-            _text(source, follower, count, "H" if kind == "uint16" else "I").tofile(file)
+            _text(source, follower, count, CODES[kind]).tofile(file)
     meta = {"vocabulary": asked.vocabulary, "dtype": kind}
     (folder / META).write_text(json.dumps(meta) + "\n", encoding="utf-8")
 
