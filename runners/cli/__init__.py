@@ -31,7 +31,7 @@ COMMANDS = {
     "jupyter": ("jupyter", "Start JupyterLab on a node, behind a token."),
     "tensorboard": ("tensorboard", "Show what runs have written for TensorBoard."),
     "data": ("data", "Fetch, pack, check, make up and stage datasets."),
-    "recipes": ("info", "List the packaged trainers; copy one to edit it."),
+    "recipes": ("info", "List the packaged trainers; show one's options, copy one to edit it."),
     "pull": ("registry", "Pull an image, once, by its digest."),
     "push": ("registry", "Push an image to a registry."),
     "registry": ("registry", "Log in to a registry and out of it."),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ..core.errors import NotFound, nearest
 from ..settings import config, trainers
 from . import printer
 
@@ -17,7 +18,8 @@ HELP = {"help_option_names": ["-h", "--help"]}
 RECIPES_EXAMPLE = """\b
 Examples:
   runner recipes
-  runner recipes copy torch_mnist
+  runner recipes show torch_mnist
+  runner recipes copy minimal_torch
 """
 
 
@@ -25,15 +27,36 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @click.pass_context
 def recipes_command(ctx: click.Context, as_json: bool) -> None:
-    """List the packaged trainers; copy one to edit it."""
+    """List the packaged trainers; show one's options, copy one to edit it.
+
+    A minimal one is one file of at most 60 lines that imports nothing of ours. A full one also
+    saves, resumes, stops in time and records; what it imports comes with the image.
+    """
     if ctx.invoked_subcommand is not None:
         return
     presets = trainers.presets()
     if as_json:
         printer.print_json(presets)
     else:
-        rows = [[name, p["framework"], p["description"]] for name, p in presets.items()]
-        printer.table(rows, ["name", "framework", "what it does"])
+        rows = [[name, p["kind"], p["framework"], p["description"]] for name, p in presets.items()]
+        printer.table(rows, ["name", "kind", "framework", "what it does"])
+
+
+@recipes_command.command(
+    "show", context_settings=HELP, epilog="Example: runner recipes show torch_mnist"
+)
+@click.argument("name")
+def show_recipe_command(name: str) -> None:
+    """Show what the trainer NAME does, and its options, which come after `--`."""
+    from ..settings import trainer_options
+
+    path = trainers.source(name)
+    if path is None:
+        raise NotFound(f"there is no recipe named {name!r}", nearest(name, trainers.presets()))
+    preset = trainers.presets()[name]
+    click.echo(f"{preset['description']} ({preset['kind']}, {preset['framework']})")
+    click.echo(f"runner launch --image IMAGE --nodes 2 {name} -- OPTIONS\n")
+    click.echo(trainer_options.help_text(path), nl=False)
 
 
 @recipes_command.command(
@@ -45,10 +68,13 @@ def recipes_command(ctx: click.Context, as_json: bool) -> None:
 def copy_command(name: str, folder: Path, force: bool) -> None:
     """Write the trainer NAME into FOLDER, or here, as the start of your own.
 
-    The file runs as it is; what it imports from `recipes` comes with the image or the launch.
+    The file runs as it is. A full one imports from `recipes`, which comes with the image or the
+    launch; a minimal one imports nothing of ours.
     """
     target = trainers.copy(name, folder, force=force)
-    click.echo(f"wrote {target}")
+    minimal = trainers.presets()[name]["kind"] == trainers.MINIMAL
+    about = "imports nothing of ours" if minimal else "what it imports from recipes comes along"
+    click.echo(f"wrote {target}: {about}")
     click.echo(f"next: runner launch --image IMAGE --nodes 2 {_as_trainer(target)}")
 
 

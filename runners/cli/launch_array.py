@@ -19,7 +19,7 @@ from ..settings.sweep import Asked, Variant
 from ..submit import job_array
 from ..submit.job_array import Runs
 from ..submit.launch import Draft, anew
-from . import array_status, printer, status_view
+from . import array_status, printer, status_view, trainer_command
 
 OURS = re.compile(r"--(array|sweep)(=|$)|-a")
 LISTED = 10
@@ -64,6 +64,8 @@ def _plan(made: Plan, variant: Variant) -> Plan:
     """A task's number is told to the trainer, also where its script is run by hand."""
     spec = made.spec
     trainer = replace(spec.trainer, args=(*spec.trainer.args, *variant.args))
+    if variant.args:
+        trainer_command.check(trainer.name, trainer.args)
     changed = replace(made, spec=replace(spec, trainer=trainer))
     if variant.task is None:
         return changed

@@ -14,13 +14,16 @@ CLOSE = 0.75  # --epochs is near none of ours, --nodse is
 
 
 class TrainerCommand(click.Command):
-    """Says where the trainer's arguments belong, when one stands among the command's options."""
+    """Says where the trainer's arguments belong, and asks a packaged one whether it takes them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words; raise UsageError for an option of the trainer's before `--`."""
         words = list(args)
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
+            if not ctx.resilient_parsing:
+                _ask_the_trainer(ctx)
+            return rest
         except click.NoSuchOption as error:
             at = _place(error.option_name, words)
             if not self._has_trainer(ctx, words[:at]):
@@ -30,6 +33,30 @@ class TrainerCommand(click.Command):
     def _has_trainer(self, ctx: click.Context, words: list[str]) -> bool:
         """Whether a trainer is named among words that are all known."""
         return isinstance(self.make_parser(ctx).parse_args(words)[0].get("trainer"), str)
+
+
+def _ask_the_trainer(ctx: click.Context) -> None:
+    """Answer a packaged trainer's --help, and refuse its wrong options, before there is a job."""
+    name, args = ctx.params.get("trainer"), ctx.params.get("args")
+    if not name or not args:
+        return
+    if {"-h", "--help"} & set(args):
+        from ..settings import trainer_options, trainers
+
+        path = trainers.source(name)
+        if path is not None:
+            click.echo(trainer_options.help_text(path), nl=False)
+            ctx.exit()
+    check(name, args)
+
+
+def check(name: str, args: Sequence[str]) -> None:
+    """Raise UsageError for arguments that a packaged trainer would refuse; others are not asked."""
+    from ..settings import trainer_options, trainers  # 10 ms that no other launch need pay
+
+    path = trainers.source(name)
+    if path is not None:
+        trainer_options.check(path, args)
 
 
 def _place(option: str, words: Sequence[str]) -> int:

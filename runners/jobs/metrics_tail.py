@@ -65,8 +65,7 @@ def _newest_first(text: bytes) -> Iterator[dict[str, Any]]:
 
 def _facts(line: dict[str, Any]) -> dict[str, Any]:
     """Return what a line tells, under our names. An epoch's loss is the mean of all ranks."""
-    facts = {name: line.get(name) for name in ("step", "steps", "epoch")}
-    facts["loss"] = line.get("loss", line.get("train_loss"))
+    facts = {name: line.get(name) for name in ("step", "steps", "epoch", "loss")}
     for name in line:
         if name.endswith(RATE):
             facts.update(rate=line[name], unit=name[: -len(RATE)])

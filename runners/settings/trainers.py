@@ -21,9 +21,27 @@ def recipes_folder() -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
+MINIMAL = "minimal"
+
+
 def presets() -> dict[str, dict[str, Any]]:
-    """Return every recipe's preset by name: description, framework and resources."""
-    return {path.stem: config.read_toml(path) for path in sorted(recipes_folder().glob("*.toml"))}
+    """Return every recipe's preset by name: kind, description, framework and resources."""
+    return {
+        name: {"kind": MINIMAL if path.parent.name == MINIMAL else "full", **config.read_toml(path)}
+        for name, path in _presets().items()
+    }
+
+
+def source(name: str) -> Path | None:
+    """Return the file of a packaged recipe; None for a name that stands for none."""
+    found = _presets().get(name)
+    return found and found.with_suffix(".py")
+
+
+def _presets() -> dict[str, Path]:
+    folder = recipes_folder()
+    paths = [*sorted(folder.glob("*.toml")), *sorted((folder / MINIMAL).glob("*.toml"))]
+    return {path.stem: path for path in paths}
 
 
 def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None]:
@@ -33,13 +51,14 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None
     """
     if name.endswith(".py") or "/" in name:
         return _file(name, args), None
-    path = recipes_folder() / f"{name}.toml"
-    if not path.is_file():
+    path = _presets().get(name)
+    if path is None:
         file = f"{name}.py" if Path(f"{name}.py").is_file() else ""
-        raise NotFound(f"there is no recipe named {name!r}", nearest(name, presets()), file)
+        raise NotFound(f"there is no recipe named {name!r}", nearest(name, _presets()), file)
     preset = config.read_toml(path)
     layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
-    return Trainer(name, f"recipes.{name}", None, args, preset.get("framework")), layer
+    package = f"recipes.{MINIMAL}" if path.parent.name == MINIMAL else "recipes"
+    return Trainer(name, f"{package}.{name}", None, args, preset.get("framework")), layer
 
 
 def _file(name: str, args: tuple[str, ...]) -> Trainer:
@@ -59,8 +78,9 @@ def copy(name: str, folder: Path, *, force: bool) -> Path:
     What it imports from `recipes` stays there. Raises NotFound for a name that stands for none,
     UsageError if the file or no folder is there, SystemFault if it cannot be written.
     """
-    if name not in presets():
-        raise NotFound(f"there is no recipe named {name!r}", nearest(name, presets()))
+    original = source(name)
+    if original is None:
+        raise NotFound(f"there is no recipe named {name!r}", nearest(name, _presets()))
     target = folder / f"{name}.py"
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder", remedy=f"mkdir -p {quote(str(folder))}")
@@ -71,7 +91,7 @@ def copy(name: str, folder: Path, *, force: bool) -> Path:
         )
     part = folder / f".{name}.py.part"
     try:
-        part.write_bytes((recipes_folder() / f"{name}.py").read_bytes())
+        part.write_bytes(original.read_bytes())
         part.replace(target)
     except OSError as error:
         part.unlink(missing_ok=True)

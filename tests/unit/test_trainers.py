@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from runners.cli import cli, trainer_command
 from runners.cli.info import recipes_command
 from runners.core.errors import NotFound, UsageError
 from runners.settings import trainers
@@ -19,8 +20,10 @@ def recipes(*words: str) -> Result:
 
 def test_recipes_are_listed_with_their_framework() -> None:
     listed = recipes().output.splitlines()
-    assert listed[0].split()[:2] == ["name", "framework"]
-    assert any(line.split()[:2] == ["torch_ddp_mnist", "pytorch"] for line in listed)
+    assert listed[0].split()[:3] == ["name", "kind", "framework"]
+    assert any(line.split()[:3] == ["torch_ddp_mnist", "full", "pytorch"] for line in listed)
+    assert any(line.split()[:3] == ["minimal_torch", "minimal", "pytorch"] for line in listed)
+    assert max(map(len, listed)) <= 80
     assert json.loads(recipes("--json").output)["tf_mnist"]["framework"] == "tensorflow"
 
 
@@ -30,6 +33,64 @@ def test_a_recipe_is_copied_whole(tmp_path: Path) -> None:
     original = trainers.recipes_folder() / "torch_mnist.py"
     assert (tmp_path / "torch_mnist.py").read_bytes() == original.read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["torch_mnist.py"]
+
+
+def test_a_copy_says_which_kind_it_is(tmp_path: Path) -> None:
+    assert "imports nothing of ours" in recipes("copy", "minimal_ddp", str(tmp_path)).output
+    assert "comes along" in recipes("copy", "torch_mnist", str(tmp_path)).output
+    assert (tmp_path / "minimal_ddp.py").is_file()
+
+
+def test_a_minimal_one_is_launched_by_its_name() -> None:
+    trainer, preset = trainers.find("minimal_torch", ())
+    assert (trainer.name, trainer.module) == ("minimal_torch", "recipes.minimal.minimal_torch")
+    assert preset is not None
+
+
+@pytest.mark.parametrize("name", trainers.presets())
+def test_options_are_shown_without_the_framework(name: str) -> None:
+    shown = recipes("show", name).output
+    assert "--epochs" in shown
+    assert "--batch-size" in shown
+    assert f"runner launch --image IMAGE --nodes 2 {name} -- OPTIONS" in shown
+
+
+@pytest.mark.parametrize(
+    ("trainer", "words", "message", "near"),
+    [
+        ("torch_mnist", ["--epochz", "1"], "there is no option --epochz", "did you mean --epochs"),
+        ("torch_mnist", ["--epoch=1"], "there is no option --epoch", "did you mean --epochs"),
+        ("minimal_torch", ["--lr", "1"], "there is no option --lr", "--base-lr"),
+        ("tf_mnist", ["5"], "there is no argument 5", ""),
+        ("tf_mnist", ["--epochs", "0"], "argument --epochs: must be at least 1, not 0", ""),
+        ("minimal_keras", ["--epochs", "x"], "argument --epochs: invalid int value: 'x'", ""),
+        ("keras_mnist", ["--adasum"], "--adasum is not for keras_mnist", ""),
+    ],
+)
+def test_a_wrong_option_is_refused_before_there_is_a_job(
+    trainer: str, words: list[str], message: str, near: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        cli.main(["launch", trainer, "--", *words], "runner", standalone_mode=False)
+    assert f"{trainer}: {message}" in caught.value.message
+    assert near in caught.value.evidence
+    assert caught.value.remedy == f"runner recipes show {trainer}"
+
+
+def test_a_wrong_value_of_a_sweep_is_refused_too() -> None:
+    with pytest.raises(UsageError, match="argument --epochs: must be at least 1, not 0"):
+        trainer_command.check("torch_mnist", ["--epochs", "0"])
+
+
+def test_trainers_help_is_answered_at_once() -> None:
+    done = CliRunner().invoke(cli, ["launch", "tf_resnet", "--", "--help"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "--label-smoothing" in done.output
+
+
+def test_options_of_ones_own_trainer_are_its_own(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("parser = 1 / 0\n")
+    trainer_command.check(str(tmp_path / "own.py"), ["--anything"])
 
 
 def test_a_copy_that_was_edited_stays(tmp_path: Path) -> None:

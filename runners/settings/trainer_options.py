@@ -1,0 +1,65 @@
+"""A packaged trainer's own options, asked of its parser: without torch or TensorFlow, in no job.
+
+Of the trainer's file only the parser runs here: the function `parser`, or in the minimal ones the
+statements that begin with it. It needs the standard library and `recipes.options`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from recipes import options, resnet_options
+from recipes.errors import UserError
+
+from ..core.errors import UsageError, nearest
+
+
+def help_text(path: Path) -> str:
+    """Return what a trainer answers to --help."""
+    return parser(path).format_help()
+
+
+def check(path: Path, args: Sequence[str]) -> None:
+    """Raise UsageError for arguments that the trainer in a file would refuse as it reads them."""
+    made = parser(path)
+    try:
+        known, unknown = made.parse_known_args(list(args))
+        made.refuse(known, made.not_here)
+    except UserError as error:
+        raise _refused(path, str(error).splitlines()[0]) from error
+    if unknown:
+        option = unknown[0].partition("=")[0]
+        names = [name for action in made._actions for name in action.option_strings]
+        near = nearest(option, names) if option.startswith("--") else ""
+        what = "option" if option.startswith("-") else "argument"
+        raise _refused(path, f"there is no {what} {option}", near)
+
+
+def _refused(path: Path, what: str, near: str = "") -> UsageError:
+    remedy = f"runner recipes show {path.stem}"
+    return UsageError(f"{path.stem}: {what}", near, remedy)
+
+
+def parser(path: Path) -> options.Parser:
+    """Return the parser of the trainer in a file of ours."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    about = (ast.get_docstring(tree) or "").splitlines()[0]
+    scope: dict[str, Any] = {"options": options, "resnet_options": resnet_options}
+    scope["argparse"] = SimpleNamespace(
+        ArgumentParser=lambda: options.Parser(path.stem, about)  # raises where another would exit
+    )
+    body = [node for node in tree.body if _is_of_the_parser(node)]
+    exec(compile(ast.Module(body, []), str(path), "exec"), scope)
+    found = scope["parser"]
+    made: options.Parser = found() if callable(found) else found
+    return made
+
+
+def _is_of_the_parser(node: ast.stmt) -> bool:
+    if isinstance(node, ast.FunctionDef):
+        return node.name == "parser"
+    return isinstance(node, (ast.Assign, ast.Expr)) and ast.unparse(node).startswith("parser")
