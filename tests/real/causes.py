@@ -284,8 +284,9 @@ TRAINING = (
         explained="training-diverged", said="the loss is nan in step", fix="--base-lr 0.01",
     ),
     Cause(
-        "argument", "torch_mnist", (*GLOO, *TWO), ("--epoch", "1"), explained="bad-argument",
-        said="unrecognized arguments: --epoch 1", fix="-m recipes.torch_mnist --help",
+        "argument", "from recipes.torch_mnist import main\nmain()", (*GLOO, *TWO), ("--epoch", "1"),
+        explained="bad-argument", said="unrecognized arguments: --epoch 1",
+        fix="argument.py --help",
     ),
     Cause(
         "usage", "import argparse\np = argparse.ArgumentParser()\np.parse_args()",

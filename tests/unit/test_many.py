@@ -109,15 +109,15 @@ def test_sweeps_that_cannot_be_meant(sweeps: tuple[str, ...], words: str) -> Non
 
 
 def test_each_run_knows_the_words_that_launch_it_alone(tmp_path: Path) -> None:
-    typed = ["launch", "--sweep", "lr=1,2", "-a", "%1", "--nodes=2", "t.py", "--", "--sweep", "x"]
-    asked = sweep.variants("%1", ("lr=1,2",))
+    typed = ["launch", "--sweep", "base-lr=1,2", "-a", "%1", "--nodes=2", "t.py", "--", "--sweep", "x"]
+    asked = sweep.variants("%1", ("base-lr=1,2",))
     assert asked is not None
     drafts = launch_array.drafts_of(made(tmp_path), asked.variants, typed)
     assert drafts[1].words == (
         *("launch", "--nodes=2", "t.py", "--"),
-        *("--sweep", "x", "--lr=2"),
+        *("--sweep", "x", "--base-lr=2"),
     )
-    assert " --epochs 5 --lr=2\n" in drafts[1].text
+    assert " --epochs 5 --base-lr=2\n" in drafts[1].text
     alone = launch_array.drafts_of(made(tmp_path), [Variant(7)], ["launch", "--array=7", "t.py"])
     assert alone[0].words == ("launch", "--env=SLURM_ARRAY_TASK_ID=7", "t.py")
     assert "APPTAINERENV_SLURM_ARRAY_TASK_ID=7" in alone[0].text
