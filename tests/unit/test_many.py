@@ -109,7 +109,8 @@ def test_sweeps_that_cannot_be_meant(sweeps: tuple[str, ...], words: str) -> Non
 
 
 def test_each_run_knows_the_words_that_launch_it_alone(tmp_path: Path) -> None:
-    typed = ["launch", "--sweep", "base-lr=1,2", "-a", "%1", "--nodes=2", "t.py", "--", "--sweep", "x"]
+    typed = ["launch", "--sweep", "base-lr=1,2", "-a", "%1", "--nodes=2", "t.py"]
+    typed += ["--", "--sweep", "x"]
     asked = sweep.variants("%1", ("base-lr=1,2",))
     assert asked is not None
     drafts = launch_array.drafts_of(made(tmp_path), asked.variants, typed)
