@@ -17,7 +17,7 @@ from ..core.job_record import Job, JobPaths, JobState
 from ..core.signals import Interrupted
 from ..jobs import job_status
 from ..jobs.job_status import Status
-from ..jobs.logs import Log, concerns, last
+from ..jobs.logs import Log, concerns, last, says_end
 from ..schedulers import SCHEDULERS
 from . import printer
 from .durations import moment, span
@@ -100,7 +100,12 @@ class Follower:
 
     def _pass_on(self, shown: Plain) -> None:
         for lines in self.log.new():
-            shown.show([x for x in lines if not shown.at(x) and concerns(x, self.ranks)])
+            mine = [x for x in lines if not shown.at(x) and concerns(x, self.ranks)]
+            shown.show([x for x in mine if not (says_end(x) and self._recorded())])
+
+    def _recorded(self) -> bool:
+        """Whether a rank left a record of its failure: what Slurm says of it tells no more."""
+        return next(self.paths.failures.glob("rank-*.json"), None) is not None
 
 
 def queue(ahead: int | None) -> str:

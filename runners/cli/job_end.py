@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
+from dataclasses import replace
+
 import click
 
 from ..core import files
@@ -12,16 +16,26 @@ from ..jobs.job_status import Status
 from . import exit_codes, explanation_view, printer, resume_hint
 
 
-def ending(paths: JobPaths, job: Job, status: Status) -> int:
-    """Print how a job ended, to stderr; return the exit code for it."""
+def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | None = ()) -> int:
+    """Print how a job ended, to stderr; return the exit code for it.
+
+    `shown` are the ranks (None: all) whose tracebacks are on the screen already.
+    """
     code = exit_code(paths, job, status)
-    if status.state == JobState.STOPPED:
+    if status.state == JobState.CANCELLED and status.reason in ("", f"by {os.getuid()}"):
+        click.echo(f"runner: job {job.id} was cancelled, exit code {code}", err=True)
+        if go_on := resume_hint.command(paths, job):
+            click.echo(f"  go on: {go_on}", err=True)
+    elif status.state == JobState.STOPPED:
         for line in resume_hint.told(paths, job, status):
             click.echo(line, err=True)
     elif code:
         text = f"runner: job {job.id} ended: {printer.describe(status)}, exit code {code}"
         click.echo(text, err=True)
-        for line in explanation_view.lines(_why(paths, job, status), job):
+        why = _why(paths, job, status)
+        if shown is None or why.rank in shown or (why.rank is None and shown):
+            why = replace(why, traceback=())
+        for line in explanation_view.lines(why, job):
             click.echo(line, err=True)
         click.echo(f"  log: {job.log} (all ranks: runner logs --all {job.id})", err=True)
     return code
@@ -40,10 +54,15 @@ def exit_code(paths: JobPaths, job: Job, status: Status) -> int:
 
 
 def finish(
-    paths: JobPaths, job: Job, status: Status, as_json: bool = False, quiet: bool = False
+    paths: JobPaths,
+    job: Job,
+    status: Status,
+    shown: Collection[int] | None = (),
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> int:
     """Print the ending and the result of a job that was waited for; return the exit code."""
-    code = ending(paths, job, status)
+    code = ending(paths, job, status, shown)
     result = files.read_json(paths.result)
     if as_json:
         value = {"id": job.id, "folder": str(paths.root), "state": status.state.name}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from typing import Any
 
 import click
@@ -120,10 +121,13 @@ def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
 
 
 def _to_the_end(paths: JobPaths, job: Job, values: dict[str, Any]) -> int:
+    shown: Collection[int] | None = ()
     if values["wait"] or values["as_json"] or values["parsable"]:
         status = follow.waited(paths, job)
     else:
+        shown = values["ranks"]
         status = follow.to_the_end(paths, job, values["ranks"], values["stall_after"])
     if status is None:
         return follow.INTERRUPTED
-    return job_end.finish(paths, job, status, as_json=values["as_json"], quiet=values["parsable"])
+    as_json, quiet = values["as_json"], values["parsable"]
+    return job_end.finish(paths, job, status, shown, as_json=as_json, quiet=quiet)

@@ -45,7 +45,7 @@ def logs_command(
     ranks = run_arguments.ranks(rank, all_ranks)
     if goes_on:
         status = follow.to_the_end(paths, found, ranks, tail=tail)
-        sys.exit(job_end.finish(paths, found, status) if status else follow.INTERRUPTED)
+        sys.exit(job_end.finish(paths, found, status, ranks) if status else follow.INTERRUPTED)
     _print(found, ranks, tail)
 
 

@@ -151,9 +151,10 @@ class FirstFailure:
 
     @property
     def name(self) -> str:
-        """`rank R@HOST`, `all 4 ranks`, or for a node without ranks `data on HOST`."""
+        """`rank R@HOST`, `all 4 ranks` that failed alike, or `data on HOST` of a node alone."""
         if self.alike > 1:
-            return f"all {self.alike} ranks" if self.alike == self.size else f"{self.alike} ranks"
+            everybody = "both ranks" if self.size == 2 else f"all {self.size} ranks"
+            return everybody if self.alike == self.size else f"{self.alike} ranks"
         if self.rank is not None:
             return f"rank {self.rank}@{self.host}"
         what = self.record.fields.get("what", "node") if self.record else "node"

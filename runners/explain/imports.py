@@ -6,6 +6,7 @@ import difflib
 import re
 from shlex import quote
 
+from ..injob import log_lines
 from .explanation import Finding, Signature
 from .facts import Facts, Line, LogPattern
 from .finding_helpers import PLACE, argument, certain, edit, likely, who
@@ -33,7 +34,7 @@ PACKAGES = {
 }
 HOME = re.compile(r"/\.local/lib/python|/\.conda/|/(?:mini|ana)(?:conda|forge)3?/")
 # Lmod's words, those of Environment Modules, bash's where the shell has no `module`, and our own.
-NOT_LOADED = LogPattern("runner: no module ", r"^runner: no module (\S+): ")
+NOT_LOADED = LogPattern(log_lines.NO_MODULE, rf"^{log_lines.NO_MODULE}(\S+): ")
 NO_COMMAND = LogPattern("module: command not found")
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ..core.job_record import Job, JobPaths, JobState
+from ..injob import log_lines
 from ..jobs.job_status import Status
 from . import read_facts, unrecognised
 from .explanation import COMPLETED, PENDING, RUNNING, Certainty, Explanation, Finding
 from .facts import Facts, LogPattern
 from .signatures import PATTERNS, SIGNATURES
 
-# The shim's warning (rank/trainer.py)
-NOT_JOINED = LogPattern("runner: warning: the trainer ended without hvd.init()")
+NOT_JOINED = LogPattern(log_lines.NOT_JOINED)
 NOTHING = {
     JobState.PENDING: (PENDING, "the job has not started"),
     JobState.RUNNING: (RUNNING, "nothing has failed so far"),

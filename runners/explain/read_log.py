@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from ..injob import log_lines
 from ..injob.rank.ansi import plain
 from ..jobs import srun_messages
 from .facts import Line, LogFacts, LogPattern, Lost
@@ -21,10 +22,12 @@ LAST = 60  # lines of the rank that failed first
 LONGEST = 2000  # bytes of a line
 LABEL = re.compile(r"(\d+)@(\S+) \| ")
 # Where a job that came back begins anew: what stands before was another start's.
-AGAIN = b"runner: start "
+AGAIN = log_lines.START.encode()
 # From here on srun itself ends the ranks.
 ENDING = (LogPattern("Terminating StepId=", r"^srun: "), LogPattern("Job step aborted", r"^srun: "))
-FAILED = LogPattern("runner: rank ", r"^runner: rank (\d+)@(\S+) failed: ")
+FAILED = LogPattern(
+    log_lines.FAILED.partition("{")[0], "^" + log_lines.FAILED.format(rank=r"(\d+)@(\S+)")
+)
 # `srun: error: ...`, Open MPI's and PALS' words for it
 LOST = (
     LogPattern("srun: error: "),

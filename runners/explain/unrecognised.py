@@ -34,8 +34,11 @@ def own_words(facts: Facts) -> Finding | None:
 
 
 def _place(facts: Facts) -> list[Line]:
-    """Return the user's own line that was being run, and the code below it."""
-    found = place(facts)
+    """Return the user's own line that was being run, and the code below it.
+
+    Where the record has the traceback, that is shown as a whole.
+    """
+    found = None if facts.record and facts.record.traceback else place(facts)
     last = list(facts.log.last)
     return last[last.index(found[0]) :][:2] if found else []
 

@@ -9,6 +9,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 PIECE = 2**20  # bytes read at once: a log of gigabytes never lies in memory
+# srun's and slurmstepd's words (Slurm 22.05 to 26.05)
+SAYS_END = re.compile(
+    rb"srun: error: [^:\s]+: tasks? [\d,-]+: |srun: Terminating StepId=|srun: Job step aborted"
+    rb"|slurmstepd\S*: error: \*\*\* STEP "
+)
 LABELLED = re.compile(rb"(\d+)@\S+ \| ")
 
 
@@ -48,6 +53,11 @@ def rank_of(line: bytes) -> int | None:
 def concerns(line: bytes, ranks: Collection[int] | None) -> bool:
     """Whether a log line is of one of these ranks, or of no rank; None is all."""
     return ranks is None or (rank := rank_of(line)) is None or rank in ranks
+
+
+def says_end(line: bytes) -> bool:
+    """Whether Slurm says in a line that a rank has ended, or that it ends the others."""
+    return SAYS_END.match(line) is not None
 
 
 def last(log: Log, ranks: Collection[int] | None, count: int) -> list[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from ..core.model import Plan
+from ..injob.log_lines import NO_MODULE
 
 # Of the login shell, these would lead the image's Python and loader to the host's files.
 # LD_LIBRARY_PATH is not among them: srun may need it, and apptainer never passes it on.
@@ -29,5 +30,5 @@ def lines(plan: Plan) -> list[str]:
 
 def _load(module: str) -> str:
     """Return the line that loads a module; without it the job would fail later, and look odd."""
-    words = shlex.quote(f"runner: no module {module}: it could not be loaded on this node")
+    words = shlex.quote(f"{NO_MODULE}{module}: it could not be loaded on this node")
     return f"module load {module} || {{ echo {words} >&2; exit {EXIT_NO_MODULE}; }}"

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runners.cli import durations
+from runners.cli import durations, job_end
 from runners.cli.follow_output import PROGRESS
 from runners.core import job_record, shell
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.shell import Result
 from runners.images import digest_cache
+from runners.injob.rank import failure
 from runners.jobs import job_status, metrics_tail
-from runners.jobs.logs import PIECE, Log, concerns
+from runners.jobs.job_status import Status
+from runners.jobs.logs import PIECE, Log, concerns, says_end
 from runners.jobs.metrics_tail import Reading
 from runners.scale import compare
 from runners.schedulers import slurm
 from runners.schedulers.pending_reasons import in_words
+
+from .failures import leave
 
 STEP = {"event": "step", "step": 100, "epoch": 1, "loss": 0.5, "samples_per_s": 80.0}
 EPOCH = {"event": "epoch", "step": 120, "epoch": 1, "loss": 0.4, "samples_per_s": 81.0}
@@ -271,3 +276,42 @@ def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
 )
 def test_changes(value: object, first: object, shown: str) -> None:
     assert compare.change(value, first) == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "so"),
+    [
+        (b"srun: error: n2: task 1: Exited with exit code 1", True),
+        (b"srun: error: n1: tasks 0,2-3: Bus error", True),
+        (b"srun: Terminating StepId=3000.0", True),
+        (b"slurmstepd-n1: error: *** STEP 3000.0 ON n1 CANCELLED AT 2026-11-22 ***", True),
+        (b"srun: error: Unable to create step for job 3000: Invalid account", False),
+        (b"slurmstepd: error: *** JOB 3000 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***", False),
+        (b"0@n1 | srun: error: n2: task 1: of a trainer", False),
+    ],
+)
+def test_what_slurm_says_of_ranks_that_ended(line: bytes, so: bool) -> None:
+    assert says_end(line) is so
+
+
+def test_ones_own_cancelling_is_not_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths, job = a_run(tmp_path / "t-1")
+    own = Status(JobState.CANCELLED, f"by {os.getuid()}")
+    assert job_end.ending(paths, job, own) == 86
+    assert "certainty" not in capsys.readouterr().err
+    assert job_end.ending(paths, job, replace(own, reason=f"by {os.getuid() + 1}")) == 86
+    assert "certainty" in capsys.readouterr().err
+
+
+def test_a_traceback_that_was_followed_is_not_shown_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths, job = a_run(tmp_path / "t-1")
+    error = failure.of_exception(1, ValueError("boom"), ["Traceback", "ValueError: boom"])
+    leave(paths, 1, 1.0, error)
+    ended = Status(JobState.FAILED, "", 1)
+    for shown, count in (((), 1), ((0,), 1), ((1,), 0), (None, 0)):
+        assert job_end.ending(paths, job, ended, shown) == 1
+        assert capsys.readouterr().err.count("traceback:") == count

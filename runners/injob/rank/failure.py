@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from .. import failure_kinds as kinds
+from .. import log_lines
 from .ansi import plain
 from .problem import Problem
 from .task import Task
@@ -64,7 +65,7 @@ def speaks_for_node(task: Task, run_dir: str) -> bool:
 
 def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
     """Say on stdout, and write to the run's folder, how this task failed; False if it cannot."""
-    print(f"runner: rank {task.name} failed: {problem.text}", flush=True)
+    print(log_lines.FAILED.format(rank=task.name) + problem.text, flush=True)
     value = {"version": kinds.VERSION, "kind": problem.kind, "rank": task.rank, "size": task.size}
     value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())
     path = _path(task, run_dir)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .. import failure_kinds as kinds
+from ..log_lines import NOT_JOINED
 from . import failure, horovod_env
 from .early_stop import EXIT_STOPPED
 from .gate import EXIT_WORLD_SIZE, Gate, Progress, no_world
@@ -74,8 +75,7 @@ def run(task: Task, work: Work, session: Session | None, progress: Progress, run
         return 1
     if progress.get() == Progress.NOT_CALLED and task.size > 1 and task.rank == 0:
         print(
-            f"runner: warning: the trainer ended without hvd.init(): {task.size} copies ran, "
-            "each on its own",
+            f"{NOT_JOINED}: {task.size} copies ran, each on its own",
             file=sys.stderr,
         )
     return 0
