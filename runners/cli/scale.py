@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core import signals
+from ..core import locks, signals
 from ..core.errors import Refused, SystemFault, UsageError
 from ..scale import measure, references, study, study_request
 from ..scale.number_format import count
 from ..scale.run_study import ENDED, Work
-from ..scale.study import Asked, Standing, StudyPaths
+from ..scale.study import PointStatus, StudyPaths, StudyRecord
 from ..scale.study_request import OWN
 from . import exit_codes, options
 from .scaling import output, run_drafts
@@ -106,12 +106,12 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     study_request.check_epochs(asked.question.args, asked.question.drop)
     for warning in [*_may_be_short(asked), *run_drafts.Drafts(paths, asked).check()]:
         output.tell(f"warning: {warning}")
-    with study.alone(paths):
+    with locks.undisturbed(paths.lock, f"another runner scale is at work on {paths.root}"):
         asked = study.begin(paths, asked)
         sys.exit(_run(paths, asked, values))
 
 
-def _may_be_short(asked: Asked) -> list[str]:
+def _may_be_short(asked: StudyRecord) -> list[str]:
     """Return a warning where the training may end within the epochs that warm up."""
     steps, drop = study_request.number(asked.question.args, "--max-steps"), asked.question.drop
     if not steps or not drop:
@@ -149,7 +149,7 @@ def _given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
-def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, Asked]:
+def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, StudyRecord]:
     """Return a study as it was asked, and go to where that was."""
     paths = StudyPaths(Path(values["go_on"]).absolute())
     asked = _changed(ctx, study.load(paths), values)
@@ -163,7 +163,7 @@ def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, 
     return paths, asked
 
 
-def _changed(ctx: click.Context, asked: Asked, values: dict[str, Any]) -> Asked:
+def _changed(ctx: click.Context, asked: StudyRecord, values: dict[str, Any]) -> StudyRecord:
     """Return it with what may be looked at differently: the warm-up, published numbers."""
     if values["reference"]:
         references.chosen(values["reference"])
@@ -175,7 +175,7 @@ def _changed(ctx: click.Context, asked: Asked, values: dict[str, Any]) -> Asked:
 
 def _asked(
     trainer: str | None, args: tuple[str, ...], values: dict[str, Any]
-) -> tuple[StudyPaths, Asked]:
+) -> tuple[StudyPaths, StudyRecord]:
     """Return the study's folder, and what is asked."""
     if not trainer or not values["nodes"]:
         raise UsageError(
@@ -183,7 +183,7 @@ def _asked(
             remedy=f"runner scale --image IMAGE --nodes 1,2,4 {trainer or 'TRAINER'}",
         )
     flags = options.given({name: v for name, v in values.items() if name not in OWN})
-    given = study_request.Question(
+    given = study_request.StudyRequest(
         trainer=trainer,
         args=args,
         sizes=study_request.sizes(values["nodes"]),
@@ -202,10 +202,12 @@ def _asked(
         )
     name = flags.get("job-name") or Path(trainer).stem
     folder = Path(values["study"] or os.path.join("studies", name)).absolute()
-    return StudyPaths(folder), Asked(given, tuple(sys.argv[1:]), os.getcwd(), values["reference"])
+    return StudyPaths(folder), StudyRecord(
+        given, tuple(sys.argv[1:]), os.getcwd(), values["reference"]
+    )
 
 
-def _run(paths: StudyPaths, asked: Asked, values: dict[str, Any]) -> int:
+def _run(paths: StudyPaths, asked: StudyRecord, values: dict[str, Any]) -> int:
     """Get the study done and report it; return the exit code."""
     drafts = run_drafts.Drafts(paths, asked)
     work = Work(
@@ -214,27 +216,27 @@ def _run(paths: StudyPaths, asked: Asked, values: dict[str, Any]) -> int:
     if values["no_wait"]:
         return _finish(paths, asked, work.submit(), values)
     shown = output.Shown()
-    standing: list[Standing] = []
+    statuses: list[PointStatus] = []
     try:
-        for standing in work.to_the_end():
-            shown.look(standing)
+        for statuses in work.to_the_end():
+            shown.look(statuses)
     except KeyboardInterrupt as told:
         words = f"jobs in the queue go on. {_go_on(paths)}"
         raise signals.Interrupted(signals.code(told), words) from None
-    return _finish(paths, asked, standing, values)
+    return _finish(paths, asked, statuses, values)
 
 
 def _finish(
-    paths: StudyPaths, asked: Asked, standing: list[Standing], values: dict[str, Any]
+    paths: StudyPaths, asked: StudyRecord, statuses: list[PointStatus], values: dict[str, Any]
 ) -> int:
     """Write and print what there is; not all of it is a failure, or to be continued."""
     from ..scale import render
 
-    report = render.study(paths, asked, standing)
+    report = render.study(paths, asked, statuses)
     output.report(report, paths, values["as_json"])
     if report.failed:
         output.tell(_why(paths, report.failed[0]))
-    waiting = sum(each.stand not in ENDED for each in standing)
+    waiting = sum(each.state not in ENDED for each in statuses)
     if waiting or report.failed:
         output.tell(_go_on(paths))
     return exit_codes.FAULT if report.failed else 0
@@ -262,8 +264,8 @@ def _render_only(ctx: click.Context, paths: StudyPaths, values: dict[str, Any]) 
 
     asked = _changed(ctx, study.load(paths), values)
     study.save(paths, asked)
-    standing = study.look(paths, asked.question, {})
-    report = render.study(paths, asked, standing)
+    statuses = study.look(paths, asked.question, {})
+    report = render.study(paths, asked, statuses)
     output.report(report, paths, values["as_json"])
     if report.failed:
         output.tell(_why(paths, report.failed[0]))

@@ -33,9 +33,7 @@ def alone(path: Path, progress: Progress, busy: str) -> Iterator[None]:
         if not _taken(file, fcntl.LOCK_EX):
             progress.say(f"waiting for {_holder(file)}, which {busy}")
             fcntl.flock(file, fcntl.LOCK_EX)
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
+        _sign(file)
         yield
 
 
@@ -50,12 +48,14 @@ def together(path: Path, progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def undisturbed(path: Path) -> Iterator[None]:
-    """Hold `path` against all who hold it `together`; raise Refused when there are any."""
+def undisturbed(path: Path, busy: str) -> Iterator[None]:
+    """Hold the lock file `path` at once; raise Refused, saying `busy`, where somebody has it."""
     with _opened(path) as file:
         if not _taken(file, fcntl.LOCK_EX):
-            raise Refused("a pull is going on here", str(path.parent), "again when it has ended")
+            raise Refused(busy, f"{_holder(file)} has {path}", "again when it has ended")
+        _sign(file)
         yield
+        file.truncate(0)  # those who hold it together do not say who they are
 
 
 def exclusive(file: IO[str]) -> None:
@@ -82,6 +82,13 @@ def _taken(file: IO[str], kind: int) -> bool:
         if error.errno not in NO_LOCKS:
             raise SystemFault(f"cannot lock {file.name}", str(error.strerror)) from None
     return True
+
+
+def _sign(file: IO[str]) -> None:
+    """Write down who holds a lock."""
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}")
+    file.flush()
 
 
 def _holder(file: IO[str]) -> str:

@@ -24,7 +24,7 @@ def prune(dry_run: bool) -> Pruned:
     names, and what a run needs that has not ended. Raises Refused while a pull goes on, and
     SystemFault when the scheduler does not answer.
     """
-    with undisturbed(download_dir.everybody()):
+    with undisturbed(download_dir.everybody(), "a pull is going on here"):
         needed = {*store.names().values(), *(digest for digest, _ in gc_roots.holders(ask=True))}
         unused = [digest for digest in store.digests() if digest not in needed]
         size = sum(store.path_of(digest).stat().st_size for digest in unused)

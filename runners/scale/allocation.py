@@ -21,7 +21,7 @@ from ..schedulers import SCHEDULERS
 from ..script import exit_trap
 from ..submit import launch
 from ..submit.launch import Draft
-from .study import Stand, Standing, StudyPaths
+from .study import PointState, PointStatus, StudyPaths
 
 NAME = re.compile(r"allocation-(\d+)")
 ONE_BY_ONE = """\
@@ -86,10 +86,14 @@ def _write(drafts: Sequence[Draft]) -> None:
         like.setdefault(packages, draft.paths)
 
 
-def record(standing: Standing, job: Job) -> None:
+def record(status: PointStatus, job: Job) -> None:
     """Give a run that has ended in an allocation its job, so that `runner list` tells of it."""
-    paths = standing.paths
-    if paths is None or paths.job.exists() or standing.stand not in (Stand.MEASURED, Stand.FAILED):
+    paths = status.paths
+    if (
+        paths is None
+        or paths.job.exists()
+        or status.state not in (PointState.MEASURED, PointState.FAILED)
+    ):
         return
     code = job_record.exit_code(paths)
     state = JobState.COMPLETED if code == 0 else JobState.FAILED

@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import ScaledTranslation, Transform
 
+from containers import atomic
+
 from . import plot, sentences, style
 from .plot import Panel
 from .report import Report
 from .style import Key
-from .tables import replace
 
 WIDTH, ROW, LINE = 13.33, 2.85, 0.27  # inches: of a slide, a row of drawings, a line of text
 INLINE = (4.5, 3.2)  # of one drawing in a page: its letters stay readable on a telephone
@@ -33,9 +34,8 @@ def write(report: Report, png: Path, svg: Path) -> None:
     with style.styled(**{"font.size": 11}):
         figure = _figure(report, plot.panels(report))
         for path, kind, more in ((png, "png", {"dpi": 200}), (svg, "svg", {"metadata": NO_DATE})):
-            content = io.BytesIO()
-            figure.savefig(content, format=kind, **more)
-            replace(path, content.getvalue())
+            with atomic.new_file(path) as part:
+                figure.savefig(part, format=kind, **more)
 
 
 def _figure(report: Report, panels: Sequence[Panel]) -> Figure:

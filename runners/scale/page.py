@@ -10,11 +10,12 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from containers import atomic
+
 from .. import __version__
 from . import figure, number_format, plot, sentences, style
 from .cautions import TOO_GOOD
 from .report import Report
-from .tables import replace
 
 HERE = Path(__file__).parent
 
@@ -53,4 +54,4 @@ def _unbroken(told: Callable[..., str]) -> Callable[..., str]:
 
 def write(report: Report, path: Path, made: float) -> None:
     """Write the page, whole or not at all."""
-    replace(path, html(report, made).encode())
+    atomic.write_text(path, html(report, made))

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from ..core.errors import SystemFault
 from . import figure, page, references, tables
 from .report import Failed, Report, build
-from .study import Asked, Stand, Standing, StudyPaths
+from .study import PointState, PointStatus, StudyPaths, StudyRecord
 
 
-def study(paths: StudyPaths, asked: Asked, standing: Sequence[Standing]) -> Report:
+def study(paths: StudyPaths, asked: StudyRecord, statuses: Sequence[PointStatus]) -> Report:
     """Write results.csv, results.json, the drawings and the page; return what they show.
 
     Raises SystemFault for what cannot be written; each file is whole, the old one or the new one.
     """
     report = build(
         asked.question,
-        [each.measured for each in standing if each.measured],
+        [each.measured for each in statuses if each.measured],
         references.chosen(asked.references),
-        [_failed(each) for each in standing if each.stand is Stand.FAILED],
-        sum(each.stand in (Stand.TO_DO, Stand.OPEN) for each in standing),
+        [_failed(each) for each in statuses if each.state is PointState.FAILED],
+        sum(each.state in (PointState.TO_DO, PointState.OPEN) for each in statuses),
         asked.command,
     )
     try:
@@ -34,6 +34,6 @@ def study(paths: StudyPaths, asked: Asked, standing: Sequence[Standing]) -> Repo
     return report
 
 
-def _failed(each: Standing) -> Failed:
+def _failed(each: PointStatus) -> Failed:
     folder = each.paths.root.name if each.paths else each.point.key
     return Failed(folder, each.reason, each.kind)

@@ -10,13 +10,13 @@ from .fits import Fit, fits
 from .measure import Measured
 from .number_format import count
 from .references import Reference
-from .study_request import Question
+from .study_request import StudyRequest
 from .summary import Comparison, Summary, comparisons, summaries
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A run that ended without a measurement, and why; `kind` as in Standing."""
+    """A run that ended without a measurement, and why; `kind` as in PointStatus."""
 
     folder: str
     reason: str
@@ -27,7 +27,7 @@ class Failed:
 class Report:
     """Everything known of a study; `waiting` counts the runs that are to come."""
 
-    question: Question
+    question: StudyRequest
     points: tuple[Summary, ...]
     fits: tuple[Fit, ...]
     comparisons: tuple[Comparison, ...]
@@ -93,7 +93,7 @@ class Report:
 
 
 def build(
-    question: Question, runs: Sequence[Measured], references: Sequence[Reference],
+    question: StudyRequest, runs: Sequence[Measured], references: Sequence[Reference],
     failed: Sequence[Failed] = (), waiting: int = 0, command: str = "",
 ) -> Report:  # fmt: skip
     """Return the report of the runs that were measured."""

@@ -17,13 +17,13 @@ from ..jobs import find, job_status
 from ..submit import job_array
 from ..submit.launch import Draft
 from . import allocation, study
-from .study import Stand, Standing, StudyPaths
-from .study_request import Point, Question
+from .study import PointState, PointStatus, StudyPaths
+from .study_request import Point, StudyRequest
 
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_FOR_EACH = 0.02  # hundreds of folders on a shared disk are not looked into each second
 SECONDS_BETWEEN_QUESTIONS = 10.0  # to the scheduler; a run's end is seen in its folder before
-ENDED = (Stand.MEASURED, Stand.FAILED)
+ENDED = (PointState.MEASURED, PointState.FAILED)
 
 
 @dataclass
@@ -36,68 +36,68 @@ class Work:
     """
 
     paths: StudyPaths
-    question: Question
+    question: StudyRequest
     drafts: Callable[[Sequence[Point]], list[Draft]]
     largest: Callable[[], Plan]
     at_once: int
     tell: Callable[[str], None]
-    known: dict[str, Standing] = field(default_factory=dict)
+    known: dict[str, PointStatus] = field(default_factory=dict)
     retried: set[str] = field(default_factory=set)
     lost: set[Path] = field(default_factory=set)
     asked: float = 0.0
     bound: int | None = None
 
-    def to_the_end(self) -> Iterator[list[Standing]]:
+    def to_the_end(self) -> Iterator[list[PointStatus]]:
         """Submit and look; yield how all points stand, each time, the last time when all is done.
 
         Runs that had failed before are tried once more. Raises Refused when nothing can be
         submitted, SystemFault when the scheduler does not answer the first question.
         """
-        self.retried = {s.point.key for s in self.look() if s.stand is Stand.FAILED}
+        self.retried = {s.point.key for s in self.look() if s.state is PointState.FAILED}
         while True:
-            standing = self.look()
-            left = [s for s in standing if s.stand not in ENDED]
+            statuses = self.look()
+            left = [s for s in statuses if s.state not in ENDED]
             if not left and not self.retried:
-                yield standing
+                yield statuses
                 return
-            self._submit(standing)
-            standing = self.look()
-            yield standing
-            busy = sum(each.stand is Stand.OPEN for each in standing)
+            self._submit(statuses)
+            statuses = self.look()
+            yield statuses
+            busy = sum(each.state is PointState.OPEN for each in statuses)
             time.sleep(SECONDS_BETWEEN_LOOKS + busy * SECONDS_FOR_EACH)
 
-    def submit(self) -> list[Standing]:
+    def submit(self) -> list[PointStatus]:
         """Submit all that is to do and do not wait; return how the points stand."""
-        self.retried = {s.point.key for s in self.look() if s.stand is Stand.FAILED}
+        self.retried = {s.point.key for s in self.look() if s.state is PointState.FAILED}
         self._submit(self.look())
         return self.look()
 
-    def look(self) -> list[Standing]:
+    def look(self) -> list[PointStatus]:
         """Return how all points stand, from their folders and now and then from the scheduler."""
         if time.monotonic() - self.asked > SECONDS_BETWEEN_QUESTIONS or not self.asked:
             self._ask(study.look(self.paths, self.question, self.known))
         # Before its runs are: the last of them may end, and it with them, while they are read.
         newest = self._allocations()[-1:]
         goes_on = any(self._goes_on(*each) for each in newest)
-        standing = study.look(self.paths, self.question, self.known)
-        for each in standing:
+        statuses = study.look(self.paths, self.question, self.known)
+        for each in statuses:
             for _, job in newest:
                 allocation.record(each, job)
         if goes_on:
-            standing = [_waits(each) for each in standing]
-        standing = [self._still(each) for each in standing]
-        self.known = {each.point.key: each for each in standing}
-        return standing
+            statuses = [_waits(each) for each in statuses]
+        statuses = [self._still(each) for each in statuses]
+        self.known = {each.point.key: each for each in statuses}
+        return statuses
 
-    def _ask(self, standing: Sequence[Standing]) -> None:
+    def _ask(self, statuses: Sequence[PointStatus]) -> None:
         """Ask the scheduler for the open ones, all at once; it writes down those that have ended.
 
         Later on its silence is borne: jobs go on without it.
         """
         runs = [
             (s.paths, job_record.load(s.paths))
-            for s in standing
-            if s.paths and s.stand is Stand.OPEN
+            for s in statuses
+            if s.paths and s.state is PointState.OPEN
         ]
         runs += [(paths, job) for paths, job in self._allocations() if not job.state]
         first = not self.asked
@@ -110,10 +110,10 @@ class Work:
             if first:
                 raise
 
-    def _still(self, each: Standing) -> Standing:
+    def _still(self, each: PointStatus) -> PointStatus:
         """A run that the scheduler has forgotten, and that left no record, will not come back."""
-        if each.stand is Stand.OPEN and each.paths and each.paths.root in self.lost:
-            return replace(each, stand=Stand.FAILED, reason=job_status.FORGOTTEN)
+        if each.state is PointState.OPEN and each.paths and each.paths.root in self.lost:
+            return replace(each, state=PointState.FAILED, reason=job_status.FORGOTTEN)
         return each
 
     def _allocations(self) -> list[tuple[JobPaths, Job]]:
@@ -123,10 +123,12 @@ class Work:
         """Whether an allocation has not ended yet."""
         return not (job.state or paths.exit.exists() or paths.root in self.lost)
 
-    def _submit(self, standing: Sequence[Standing]) -> None:
+    def _submit(self, statuses: Sequence[PointStatus]) -> None:
         """Submit what is to do, as much of it as there is room for."""
-        todo = [s.point for s in standing if s.stand is Stand.TO_DO or s.point.key in self.retried]
-        busy = sum(s.stand is Stand.OPEN for s in standing)
+        todo = [
+            s.point for s in statuses if s.state is PointState.TO_DO or s.point.key in self.retried
+        ]
+        busy = sum(s.state is PointState.OPEN for s in statuses)
         room = max(0, self.at_once - busy) if self.at_once else len(todo)
         full = self.bound is not None and busy >= self.bound
         if not todo or not room or full or (self.question.together and busy):
@@ -164,10 +166,10 @@ class Work:
         return f"{runs} submitted: {_jobs(list(ids))}"
 
 
-def _waits(each: Standing) -> Standing:
+def _waits(each: PointStatus) -> PointStatus:
     """A run with a folder and without a job is open as long as its allocation goes on."""
-    known = each.stand is Stand.TO_DO and each.paths is not None
-    return replace(each, stand=Stand.OPEN) if known else each
+    known = each.state is PointState.TO_DO and each.paths is not None
+    return replace(each, state=PointState.OPEN) if known else each
 
 
 def _jobs(ids: Sequence[str]) -> str:

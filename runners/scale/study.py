@@ -6,27 +6,22 @@ Nothing else is remembered, so a study that was interrupted in any way goes on f
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
 import shlex
-import socket
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from ..core import files, job_record
-from ..core.errors import NotFound, Refused, SystemFault, UsageError
+from ..core.errors import NotFound, SystemFault, UsageError
 from ..core.job_record import JobPaths
-from ..core.locks import NO_LOCKS
 from ..explain import read_facts
 from . import measure
 from .measure import Measured, NotMeasured
-from .study_request import Point, Question, as_json, from_json
+from .study_request import Point, StudyRequest, as_json, from_json
 
 SCHEMA = 1
 # What may grow from one call to the next, and what only says how the runs are started or read.
@@ -81,10 +76,10 @@ class StudyPaths:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyRecord:
     """What study.json holds: the question, the command in words, where it was typed, references."""
 
-    question: Question
+    question: StudyRequest
     words: tuple[str, ...]
     cwd: str
     references: tuple[str, ...] = ()
@@ -95,31 +90,31 @@ class Asked:
         return shlex.join(["runner", *self.words])
 
 
-class Stand(Enum):
+class PointState(Enum):
     """How a point stands."""
 
     TO_DO = "to do"
-    OPEN = "open"
+    OPEN = "submitted"
     MEASURED = "measured"
     FAILED = "failed"
 
 
 @dataclass(frozen=True)
-class Standing:
+class PointStatus:
     """A point, its last attempt, and what came of it: a measurement, or why there is none.
 
     `kind` is that of NotMeasured where the run itself ended well.
     """
 
     point: Point
-    stand: Stand
+    state: PointState
     paths: JobPaths | None = None
     measured: Measured | None = None
     reason: str = ""
     kind: str = ""
 
 
-def load(paths: StudyPaths) -> Asked:
+def load(paths: StudyPaths) -> StudyRecord:
     """Read a study; raise NotFound where there is none, SystemFault for an unreadable one."""
     value = files.read_json(paths.asked)
     if value is None:
@@ -127,12 +122,12 @@ def load(paths: StudyPaths) -> Asked:
     try:
         question = from_json(value["question"])
         words, references = tuple(value["words"]), tuple(value["references"])
-        return Asked(question, words, value["cwd"], references)
+        return StudyRecord(question, words, value["cwd"], references)
     except (KeyError, TypeError, UsageError) as error:
         raise SystemFault(f"cannot read {paths.asked}", f"{error!r}") from None
 
 
-def begin(paths: StudyPaths, asked: Asked) -> Asked:
+def begin(paths: StudyPaths, asked: StudyRecord) -> StudyRecord:
     """Write down a new study, or return the one that is there, grown to what is asked now.
 
     Raises UsageError when the one that is there asks something else.
@@ -149,13 +144,13 @@ def begin(paths: StudyPaths, asked: Asked) -> Asked:
     return asked
 
 
-def save(paths: StudyPaths, asked: Asked) -> None:
+def save(paths: StudyPaths, asked: StudyRecord) -> None:
     """Write study.json, whole or not at all."""
     record = {"question": as_json(asked.question), "words": asked.words, "cwd": asked.cwd}
     files.write_json(paths.asked, {"schema": SCHEMA, **record, "references": asked.references})
 
 
-def _grown(old: Asked, new: Asked, folder: Path) -> Question:
+def _grown(old: StudyRecord, new: StudyRecord, folder: Path) -> StudyRequest:
     """Return the new question with the old one's points in it."""
     before, now = (json.loads(json.dumps(as_json(each.question))) for each in (old, new))
     changed = [name for name in now if before[name] != now[name] and name not in MAY_CHANGE]
@@ -177,18 +172,20 @@ def _told(value: Any) -> str:
     return shlex.join(value) if isinstance(value, list) else json.dumps(value)
 
 
-def look(paths: StudyPaths, question: Question, known: Mapping[str, Standing]) -> list[Standing]:
+def look(
+    paths: StudyPaths, question: StudyRequest, known: Mapping[str, PointStatus]
+) -> list[PointStatus]:
     """Return how each point stands; those that have ended and are `known` by key are not read."""
     folders = _attempts(paths.runs)
-    ended = (Stand.MEASURED, Stand.FAILED)
+    ended = (PointState.MEASURED, PointState.FAILED)
     found = []
     for point in question.points():
         before = known.get(point.key)
         attempts = folders.get(point.key, [])
-        if before and before.stand in ended and attempts and before.paths == attempts[-1]:
+        if before and before.state in ended and attempts and before.paths == attempts[-1]:
             found.append(before)
         else:
-            found.append(_standing(point, attempts, question))
+            found.append(_status(point, attempts, question))
     return found
 
 
@@ -210,72 +207,39 @@ def next_attempts(paths: StudyPaths, points: Sequence[Point]) -> list[JobPaths]:
     return [JobPaths(paths.runs / name) for name in names]
 
 
-def _standing(point: Point, attempts: Sequence[JobPaths], question: Question) -> Standing:
+def _status(point: Point, attempts: Sequence[JobPaths], question: StudyRequest) -> PointStatus:
     """Return the measurement of the first attempt that has one, else how the last one stands."""
     found = [_attempt(point, each, question) for each in attempts]
-    measured = [each for each in found if each.stand is Stand.MEASURED]
-    return (measured or found[-1:] or [Standing(point, Stand.TO_DO)])[0]
+    measured = [each for each in found if each.state is PointState.MEASURED]
+    return (measured or found[-1:] or [PointStatus(point, PointState.TO_DO)])[0]
 
 
-def _attempt(point: Point, paths: JobPaths, question: Question) -> Standing:
+def _attempt(point: Point, paths: JobPaths, question: StudyRequest) -> PointStatus:
     code = job_record.exit_code(paths)
     if code is None:
         return _without_record(point, paths)
     if code != 0:
-        return Standing(point, Stand.FAILED, paths, reason=_why(paths, f"exit code {code}"))
+        return PointStatus(point, PointState.FAILED, paths, reason=_why(paths, f"exit code {code}"))
     try:
         of, trace = (point.size.nodes, point.variant.label, point.repeat), question.trace
         found = measure.read(paths, *of, question.drop, trace)
     except NotMeasured as why:
-        return Standing(point, Stand.FAILED, paths, reason=str(why), kind=why.kind)
-    return Standing(point, Stand.MEASURED, paths, found)
+        return PointStatus(point, PointState.FAILED, paths, reason=str(why), kind=why.kind)
+    return PointStatus(point, PointState.MEASURED, paths, found)
 
 
-def _without_record(point: Point, paths: JobPaths) -> Standing:
+def _without_record(point: Point, paths: JobPaths) -> PointStatus:
     """A run without a job is one that waits in its study's allocation, or was never submitted."""
     if not paths.job.exists():
-        return Standing(point, Stand.TO_DO, paths)
+        return PointStatus(point, PointState.TO_DO, paths)
     state = job_record.load(paths).state
     if not state:
-        return Standing(point, Stand.OPEN, paths)
-    return Standing(
-        point, Stand.FAILED, paths, reason=_why(paths, job_record.JobState[state].value)
+        return PointStatus(point, PointState.OPEN, paths)
+    return PointStatus(
+        point, PointState.FAILED, paths, reason=_why(paths, job_record.JobState[state].value)
     )
 
 
 def _why(paths: JobPaths, else_: str) -> str:
     first = read_facts.first_recorded(paths)
     return str(first) if first else else_
-
-
-@contextmanager
-def alone(paths: StudyPaths) -> Iterator[None]:
-    """Hold the study against a second `runner scale`; raise Refused when there is one.
-
-    Where the file system has no locks it goes on without (runners/core/locks.py says where).
-    """
-    try:
-        paths.root.mkdir(parents=True, exist_ok=True)
-        file = paths.lock.open("a+", encoding="utf-8")
-    except OSError as error:
-        raise SystemFault(f"cannot write {paths.lock}", str(error.strerror)) from None
-    with file:
-        _take(file, paths)
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
-        yield
-
-
-def _take(file: Any, paths: StudyPaths) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        holder = file.read(200) or "another process"
-        raise Refused(
-            f"{holder} is at work on {paths.root}", remedy="again when it has ended"
-        ) from None
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise SystemFault(f"cannot lock {paths.lock}", str(error.strerror)) from None

@@ -56,7 +56,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Question:
+class StudyRequest:
     """A whole study. `flags` are the settings given, as lists, numbers, texts and switches.
 
     With `strong` the samples of a step stay the same in all; else those of each rank. `drop` is the
@@ -229,7 +229,7 @@ def _value(name: str, text: str) -> Any:
     return check_table("--vary", {name: value}).values[name]
 
 
-def as_json(question: Question) -> dict[str, Any]:
+def as_json(question: StudyRequest) -> dict[str, Any]:
     """Return the question as it goes into study.json."""
     return {
         **asdict(question),
@@ -239,8 +239,10 @@ def as_json(question: Question) -> dict[str, Any]:
     }
 
 
-def from_json(value: Mapping[str, Any]) -> Question:
+def from_json(value: Mapping[str, Any]) -> StudyRequest:
     """Read it again; raises KeyError, TypeError or UsageError for what is none."""
     ways = tuple(Variant(v["label"], tuple(v["settings"].items())) for v in value["variants"])
     read = {"args": tuple(value["args"]), "sizes": sizes(",".join(value["sizes"]))}
-    return Question(**{**value, **read, "variants": ways, "flags": tuple(value["flags"].items())})
+    return StudyRequest(
+        **{**value, **read, "variants": ways, "flags": tuple(value["flags"].items())}
+    )

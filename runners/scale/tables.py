@@ -9,6 +9,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from containers import atomic
+
 from .confidence import Estimate
 from .fits import Fit
 from .measure import Measured
@@ -75,13 +77,6 @@ def _plain(item: Any) -> Any:
 
 def write(report: Report, csv_path: Path, json_path: Path) -> None:
     """Write both, each whole or not at all."""
-    replace(csv_path, csv_text(report).encode())
+    atomic.write_text(csv_path, csv_text(report))
     text = json.dumps(json_value(report), indent=2, ensure_ascii=False, allow_nan=False)
-    replace(json_path, (text + "\n").encode())
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Put content in a file's place by rename, so that nobody reads half of it."""
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    part.replace(path)
+    atomic.write_text(json_path, text + "\n")

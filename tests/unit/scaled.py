@@ -9,7 +9,7 @@ from typing import Any
 from runners.core.job_record import Job, JobPaths
 from runners.scale.measure import Measured
 from runners.scale.report import Report, build
-from runners.scale.study_request import Question, Size, Variant
+from runners.scale.study_request import Size, StudyRequest, Variant
 
 GLOO, MPI = Variant("gloo", (("controller", "gloo"),)), Variant("mpi", (("controller", "mpi"),))
 
@@ -27,10 +27,10 @@ def run(ranks: int, rate: float, repeat: int = 1, variant: str = "", **more: Any
     return Measured(**{**values, **more})
 
 
-def question(sizes: Sequence[int] = (1, 2), repeats: int = 2, **more: Any) -> Question:
+def question(sizes: Sequence[int] = (1, 2), repeats: int = 2, **more: Any) -> StudyRequest:
     """Return a study of torch_mnist over numbers of nodes."""
     asked = {"trainer": "torch_mnist", "args": ("--epochs", "6"), "variants": (GLOO, MPI), **more}
-    return Question(sizes=tuple(Size(n) for n in sizes), repeats=repeats, **asked)
+    return StudyRequest(sizes=tuple(Size(n) for n in sizes), repeats=repeats, **asked)
 
 
 def report(**more: Any) -> Report:

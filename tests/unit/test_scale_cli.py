@@ -11,7 +11,7 @@ import pytest
 
 from runners.cli.scale import EXTRA
 from runners.scale import study
-from runners.scale.study import Asked, StudyPaths
+from runners.scale.study import StudyPaths, StudyRecord
 
 from .scaled import GLOO, leave, question
 
@@ -55,7 +55,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, words: list[str], told:
 
 def test_a_study_is_shown_again_without_running(tmp_path: Path) -> None:
     paths = StudyPaths(tmp_path / "study")
-    asked = Asked(question(variants=(GLOO,), drop=1), ("scale", "torch_mnist"), str(tmp_path))
+    asked = StudyRecord(question(variants=(GLOO,), drop=1), ("scale", "torch_mnist"), str(tmp_path))
     study.begin(paths, asked)
     points = [point for point in asked.question.points() if point.repeat == 1]
     for point, run in zip(points, study.next_attempts(paths, points)):
@@ -72,7 +72,7 @@ def test_a_study_is_shown_again_without_running(tmp_path: Path) -> None:
 
 def test_a_run_that_ends_within_the_warm_up_says_how_to_measure_it(tmp_path: Path) -> None:
     paths = StudyPaths(tmp_path / "study")
-    asked = Asked(question((1,), 1, variants=(GLOO,)), ("scale", "torch_lm"), str(tmp_path))
+    asked = StudyRecord(question((1,), 1, variants=(GLOO,)), ("scale", "torch_lm"), str(tmp_path))
     study.begin(paths, asked)
     (run,) = study.next_attempts(paths, asked.question.points())
     leave(run, 0, epochs=1, state="COMPLETED", samples_per_s=None, world_size=1)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runners.core import locks
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
 from runners.core.job_record import Job, JobPaths
 from runners.scale import measure, study, timeline
 from runners.scale.run_study import Work
-from runners.scale.study import Asked, Stand, Standing, StudyPaths
-from runners.scale.study_request import Question, Size
+from runners.scale.study import PointState, PointStatus, StudyPaths, StudyRecord
+from runners.scale.study_request import Size, StudyRequest
 
 from .scaled import GLOO, leave, question
 
-ASKED = Asked(question(variants=(GLOO,)), ("scale", "torch_mnist"), "/scratch/ada")
+ASKED = StudyRecord(question(variants=(GLOO,)), ("scale", "torch_mnist"), "/scratch/ada")
 
 
 @pytest.fixture
@@ -30,8 +32,8 @@ def paths(tmp_path: Path) -> StudyPaths:
     return found
 
 
-def stands(paths: StudyPaths, asked: Question = ASKED.question) -> dict[str, Stand]:
-    return {each.point.key: each.stand for each in study.look(paths, asked, {})}
+def stands(paths: StudyPaths, asked: StudyRequest = ASKED.question) -> dict[str, PointState]:
+    return {each.point.key: each.state for each in study.look(paths, asked, {})}
 
 
 def test_a_run_is_measured_from_what_it_left(tmp_path: Path) -> None:
@@ -81,10 +83,10 @@ def test_folders_tell_how_each_run_stands(paths: StudyPaths) -> None:
     leave(JobPaths(paths.runs / "1n-gloo-r2"), None, state="")
     leave(JobPaths(paths.runs / "2n-gloo-r1"), 1, state="FAILED")
     assert stands(paths) == {
-        "1n-gloo-r1": Stand.MEASURED,
-        "1n-gloo-r2": Stand.OPEN,
-        "2n-gloo-r1": Stand.FAILED,
-        "2n-gloo-r2": Stand.TO_DO,
+        "1n-gloo-r1": PointState.MEASURED,
+        "1n-gloo-r2": PointState.OPEN,
+        "2n-gloo-r1": PointState.FAILED,
+        "2n-gloo-r2": PointState.TO_DO,
     }
 
 
@@ -92,17 +94,17 @@ def test_a_later_attempt_counts_and_a_measured_one_stays(paths: StudyPaths) -> N
     point = next(p for p in ASKED.question.points() if p.key == "1n-gloo-r1")
     assert study.next_attempts(paths, [point])[0].root.name == "1n-gloo-r1"
     leave(JobPaths(paths.runs / "1n-gloo-r1"), None, state="TIMEOUT")
-    assert stands(paths)["1n-gloo-r1"] is Stand.FAILED
+    assert stands(paths)["1n-gloo-r1"] is PointState.FAILED
     assert study.next_attempts(paths, [point])[0].root.name == "1n-gloo-r1.2"
     leave(JobPaths(paths.runs / "1n-gloo-r1.2"), 0, state="COMPLETED")
-    assert stands(paths)["1n-gloo-r1"] is Stand.MEASURED
+    assert stands(paths)["1n-gloo-r1"] is PointState.MEASURED
     leave(JobPaths(paths.runs / "1n-gloo-r1.3"), 1, state="FAILED")
-    assert stands(paths)["1n-gloo-r1"] is Stand.MEASURED
+    assert stands(paths)["1n-gloo-r1"] is PointState.MEASURED
 
 
 def test_a_folder_that_was_never_submitted_is_to_do(paths: StudyPaths) -> None:
     (paths.runs / "1n-gloo-r1").mkdir()
-    assert stands(paths)["1n-gloo-r1"] is Stand.TO_DO
+    assert stands(paths)["1n-gloo-r1"] is PointState.TO_DO
 
 
 def test_a_failure_says_who_it_was(paths: StudyPaths) -> None:
@@ -141,9 +143,13 @@ def test_no_study_and_a_damaged_one(paths: StudyPaths, tmp_path: Path) -> None:
 
 
 def test_one_at_a_time(paths: StudyPaths) -> None:
-    with study.alone(paths), pytest.raises(Refused, match="is at work on"), study.alone(paths):
+    def alone() -> AbstractContextManager[None]:
+        return locks.undisturbed(paths.lock, "another is at work on it")
+
+    with alone(), pytest.raises(Refused, match="at work on it") as refused, alone():
         pass
-    with study.alone(paths):
+    assert "process " in refused.value.evidence
+    with alone():
         pass
 
 
@@ -191,7 +197,7 @@ def test_a_run_that_ends_with_its_allocation_is_not_run_again(
     Job("7", "torch_mnist", "slurm", str(allocation.log), 0.0).save(allocation)
     read = study.look
 
-    def look(*words: Any) -> list[Standing]:
+    def look(*words: Any) -> list[PointStatus]:
         found = read(*words)
         for each in (run, allocation):
             each.exit.write_text('{"exit_code": 1, "time": 1010}')
@@ -199,5 +205,5 @@ def test_a_run_that_ends_with_its_allocation_is_not_run_again(
 
     monkeypatch.setattr(study, "look", look)
     work = Work(paths, asked, lambda _: [], pytest.fail, 0, print, asked=time.monotonic())
-    assert [each.stand for each in work.look()] == [Stand.OPEN]
-    assert [each.stand for each in work.look()] == [Stand.FAILED]
+    assert [each.state for each in work.look()] == [PointState.OPEN]
+    assert [each.state for each in work.look()] == [PointState.FAILED]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ...scale import number_format
-from ...scale.study import Stand, Standing, StudyPaths
-from ...scale.study_request import Question
+from ...scale.study import PointState, PointStatus, StudyPaths
+from ...scale.study_request import StudyRequest
 from .. import printer
 from .run_drafts import Drafts
 
@@ -24,7 +24,7 @@ def tell(text: str) -> None:
     click.echo(f"runner: {text}", err=True)
 
 
-def plans(question: Question, drafts: Drafts, as_json: bool) -> None:
+def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
     """Print the runs that a study would have; raise Refused when one of them cannot work."""
     rows = []
     for number, point in enumerate(question.points(), 1):
@@ -50,21 +50,21 @@ class Shown:
         self.ended: set[str] = set()
         self.counts = ""
 
-    def look(self, standing: Sequence[Standing]) -> None:
+    def look(self, statuses: Sequence[PointStatus]) -> None:
         """Print what is new; what had ended before the first look is counted only."""
         first = not self.counts
-        for each in standing:
-            if each.stand in (Stand.MEASURED, Stand.FAILED) and each.paths:
+        for each in statuses:
+            if each.state in (PointState.MEASURED, PointState.FAILED) and each.paths:
                 if each.paths.root.name not in self.ended and not first:
                     click.echo(_result(each), err=True)
                 self.ended.add(each.paths.root.name)
-        counts = _counts(standing)
+        counts = _counts(statuses)
         if counts != self.counts:
             tell(counts)
         self.counts = counts
 
 
-def _result(each: Standing) -> str:
+def _result(each: PointStatus) -> str:
     name = each.paths.root.name if each.paths else each.point.key
     if each.measured is None:
         return f"  {name}  failed: {each.reason.splitlines()[0]}"
@@ -73,10 +73,10 @@ def _result(each: Standing) -> str:
     return f"  {name}  {number_format.number(run.rate)} {run.unit}/s{epoch}"
 
 
-def _counts(standing: Sequence[Standing]) -> str:
-    found = Counter(each.stand for each in standing)
-    parts = [f"{found[stand]} {stand.value}" for stand in Stand if found[stand]]
-    return f"{len(standing)} runs: " + ", ".join(reversed(parts))
+def _counts(statuses: Sequence[PointStatus]) -> str:
+    found = Counter(each.state for each in statuses)
+    parts = [f"{found[state]} {state.value}" for state in PointState if found[state]]
+    return f"{len(statuses)} runs: " + ", ".join(reversed(parts))
 
 
 def report(report: Report, paths: StudyPaths, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from ...core.errors import Refused
 from ...core.job_record import JobPaths
 from ...core.model import Plan
 from ...scale import study
-from ...scale.study import Asked, StudyPaths
+from ...scale.study import StudyPaths, StudyRecord
 from ...scale.study_request import Point
 from ...script import render
 from ...settings import trainers
@@ -23,7 +23,7 @@ from .. import make_plan
 class Drafts:
     """The drafts of a study's runs. The machine is asked once for each variant."""
 
-    def __init__(self, paths: StudyPaths, asked: Asked) -> None:
+    def __init__(self, paths: StudyPaths, asked: StudyRecord) -> None:
         self.paths, self.asked = paths, asked
         self.plans: dict[tuple[str, str, bool], Plan] = {}
 
