@@ -8,14 +8,24 @@ from typing import Any
 
 import click
 
-from ..core import signals
+from ..core import plan_record, signals
 from ..core.job_record import Job, JobPaths
 from ..core.model import Plan
 from ..images import gc_roots
 from ..schedulers import capabilities
 from ..settings import sweep
 from ..submit import launch
-from . import follow, job_end, launch_array, make_plan, options, printer, run_arguments, suggest
+from . import (
+    choices_view,
+    follow,
+    job_end,
+    launch_array,
+    make_plan,
+    options,
+    printer,
+    run_arguments,
+    suggest,
+)
 from .trainer_command import TrainerCommand
 
 EXAMPLE = """\b
@@ -81,8 +91,7 @@ def _submit(made: Plan) -> tuple[launch.Draft, Job]:
 
 def _refuse(made: Plan, force: bool) -> None:
     """Raise Refused for a plan that cannot work, with the commands that can; with force, say it."""
-    for warning in made.warnings:
-        click.echo(f"runner: warning: {warning}", err=True)
+    choices_view.warn(made)
     if not made.refusals:
         return
     error = suggest.refused(made.refusals)
@@ -99,9 +108,9 @@ def _stays(made: Plan, values: dict[str, Any]) -> bool:
 
 def _print_draft(draft: launch.Draft, as_json: bool) -> None:
     if as_json:
-        decisions = [vars(decision) for decision in draft.plan.decisions]
+        chosen = plan_record.as_data(draft.plan)
         folder = str(draft.paths.root)
-        printer.print_json({"folder": folder, "script": draft.text, "plan": decisions})
+        printer.print_json({"folder": folder, "script": draft.text, "plan": chosen})
     else:
         click.echo(draft.text, nl=False)
 
@@ -111,8 +120,7 @@ def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
         click.echo(job.id)
     elif not values["as_json"]:
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
-        for decision in draft.plan.decisions:
-            click.echo(f"  {decision.what}: {decision.value} ({decision.reason})", err=True)
+        choices_view.show(draft.plan)
         stays = values["follow"] or values["wait"]
         if capabilities(draft.plan.scheduler).queue and not stays:
             click.echo(f"next: runner logs --follow {job.id}", err=True)

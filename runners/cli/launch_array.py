@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..core import signals
+from ..core import plan_record, signals
 from ..core.job_record import Job
 from ..core.model import Plan, Variable
 from ..images import gc_roots
@@ -19,7 +19,7 @@ from ..settings.sweep import Asked, Variant
 from ..submit import job_array
 from ..submit.job_array import Runs
 from ..submit.launch import Draft, anew
-from . import array_status, printer, status_view, trainer_command
+from . import array_status, choices_view, printer, status_view, trainer_command
 
 OURS = re.compile(r"--(array|sweep)(=|$)|-a")
 LISTED = 10
@@ -95,8 +95,8 @@ def _print(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:
     if as_json:
         listed = [{"folder": str(d.paths.root), "script": d.text} for d in drafts]
         scripts = [batch.text for batch in found if batch.array]
-        decisions = [vars(decision) for decision in drafts[0].plan.decisions]
-        printer.print_json({"submitted": scripts, "runs": listed, "plan": decisions})
+        chosen = plan_record.as_data(drafts[0].plan)
+        printer.print_json({"submitted": scripts, "runs": listed, "plan": chosen})
         return
     for batch in found:
         if batch.array:
@@ -125,7 +125,6 @@ def _announce(made: Plan, runs: Runs, values: dict[str, Any]) -> None:
             )
         if len(runs) > LISTED:
             click.echo(f"  ... and {len(runs) - LISTED} more", err=True)
-        for decision in made.decisions:
-            click.echo(f"  {decision.what}: {decision.value} ({decision.reason})", err=True)
+        choices_view.show(made)
         if not values["waits"]:
             click.echo(f"next: runner status {name}", err=True)

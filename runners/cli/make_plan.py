@@ -1,19 +1,22 @@
-"""From what was typed to a plan: settings, site and image are brought together and solved."""
+"""From what was typed to a plan: gather what is known of request, site and image, then solve."""
 
 from __future__ import annotations
 
 import os
 import socket
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 
 from .. import plan
-from ..core.model import Dataset, Decision, ImageInfo, Plan, Site, Trainer
+from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Site, Trainer
 from ..core.site_profile import Profile
 from ..images import image_storage, policy, reference, resolve_local
 from ..plan import execution
+from ..plan.case import Case
+from ..schedulers import capabilities
 from ..settings import config, request, trainers
 from ..settings.sites import find, probe
 from ..settings.sites import host_mpi as hostmpi
@@ -29,36 +32,62 @@ def plan_for(
     found: Trainer, preset: config.Layer | None, flags: dict[str, Any], here: Site, dry_run: bool
 ) -> Plan:
     """The same for a trainer that was found, with its preset, on a site that was asked."""
+    return plan.solve(gather(found, preset, flags, here, dry_run))
+
+
+def gather(
+    found: Trainer, preset: config.Layer | None, flags: dict[str, Any], here: Site, dry_run: bool
+) -> Case:
+    """Return all that is known of the request, the site and the image."""
     settings = config.load(flags, os.environ, preset, here.profile)
     policies = policy.load(os.environ)
     runtime = execution.expected(settings.get("runtime"), here)
     image = _image(settings.get("image"), runtime, dry_run, policies)
     spec = request.job_spec(settings, image.path, found, _data(settings, here.profile))
-    verdict = policy.decide(policies, image.path)
+    verdict = _verdict(policies, image.path)
+    case = Case(
+        spec,
+        _host_mpi(spec, _mounts(settings, here, runtime)),
+        image_storage.found(_looked_into(image)),
+        settings.reasons(),
+        settings.presets,
+        verdict.choices,
+        verdict.digest,
+    )
+    return _waiting(case) if spec.resources.dependency else case
+
+
+def _verdict(policies: tuple[policy.Policy, ...], image: Path) -> policy.Verdict:
+    if not any(rules.words() for rules in policies):
+        return policy.Verdict()
+    from ..images import enforce  # 8 ms that a launch without a policy need not pay
+
+    return enforce.decide(policies, image)
+
+
+def _host_mpi(spec: JobSpec, here: Site) -> Site:
+    """Ask for the mpirun of this machine, and its libraries, where the job takes them."""
     if spec.launcher == "mpirun" or spec.host_mpi:
         here = replace(here, host_mpi=probe.mpirun())
     if spec.host_mpi and not (here.profile and here.profile.host_mpi):
         here = replace(here, host_libraries=hostmpi.libraries())
-    made = plan.solve(
-        spec, _mounts(settings, here, runtime), image_storage.found(_looked_into(image))
-    )
-    decisions = (*made.decisions, *verdict.decisions)
-    made = replace(made, decisions=decisions, verified_digest=verdict.digest)
-    return _waiting(made) if spec.resources.dependency and not made.refusals else made
+    return here
 
 
-def _waiting(made: Plan) -> Plan:
+def _waiting(case: Case) -> Case:
     """Put the numbers of jobs where the dependency names runs of ours."""
     from ..jobs import job_status
     from ..submit import dependency
 
-    spec = made.spec
+    spec = case.spec
+    scheduler = execution.expected_scheduler(spec.scheduler, case.site)
+    if not capabilities(scheduler).queue:
+        return case  # nothing waits there: the plan refuses it
     asked = spec.resources.dependency or ""
-    found = dependency.resolve(asked, made.scheduler, spec.runs_dir, job_status.statuses)
-    told = Decision("dependency", found.text or "none", found.reason)
+    found = dependency.resolve(asked, scheduler, spec.runs_dir, job_status.statuses)
     resources = replace(spec.resources, dependency=found.text)
-    decisions = (*made.decisions, told)
-    return replace(made, spec=replace(spec, resources=resources), decisions=decisions)
+    reasons = {**case.reasons, "dependency": found.reason}
+    return replace(case.asking(resources=resources), reasons=reasons)
 
 
 def look_around(flags: dict[str, Any], preset: config.Layer | None) -> Site:

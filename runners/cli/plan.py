@@ -10,7 +10,7 @@ import click
 
 from ..core.model import Plan
 from ..submit import launch
-from . import exit_codes, make_plan, options, printer, suggest
+from . import choices_view, exit_codes, make_plan, options, printer, suggest
 from .trainer_command import TrainerCommand
 
 EXAMPLE = """\b
@@ -46,19 +46,22 @@ def as_data(made: Plan) -> dict[str, Any]:
     return {
         "works": not made.refusals,
         "refusals": [asdict(refusal) for refusal in made.refusals],
-        "decisions": [asdict(decision) for decision in made.decisions],
+        "choices": [asdict(choice) for choice in made.choices],
         "variables": [asdict(variable) for variable in made.variables],
-        "warnings": list(made.warnings),
+        "warnings": [asdict(caution) for caution in made.warnings],
         "script": launch.draft(made).text,
     }
 
 
 def _print(made: Plan) -> None:
-    rows = [[d.what, d.value, _because(d.reason, d.evidence)] for d in made.decisions]
+    rows = [
+        [choices_view.label(c), choices_view.value(c), _because(c.reason, c.evidence)]
+        for c in made.choices
+    ]
     rows += [[v.name, v.value, v.reason] for v in made.variables]
     printer.table(rows, ["choice", "value", "because"])
-    for text in made.warnings:
-        click.echo(f"warning: {text}")
+    for caution in made.warnings:
+        click.echo(f"warning: {choices_view.warning(caution)}")
     for refusal in made.refusals:
         click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
     for remedy in suggest.remedies(made.refusals):

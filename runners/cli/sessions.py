@@ -17,7 +17,7 @@ from ..core.model import Plan, Site
 from ..injob import folders
 from ..submit.launch import Draft
 from ..submit.sessions import session
-from . import make_plan, options, suggest
+from . import choices_view, make_plan, options, suggest
 
 A_SHELL = "if command -v bash > /dev/null; then exec bash; fi; exec sh"  # small images have no bash
 
@@ -45,8 +45,7 @@ def prepare(name: str, values: dict[str, Any]) -> Prepared:
     dry_run = bool(values["dry_run"])
     made = make_plan.plan_for(session.trainer(name), preset, flags, here, dry_run)
     plan, cwd = session.of(made, os.getcwd()), os.getcwd()
-    for warning in plan.warnings:
-        click.echo(f"runner: warning: {warning}", err=True)
+    choices_view.warn(plan)
     if plan.refusals:
         raise suggest.refused(plan.refusals)
     return Prepared(plan, here, cwd, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
@@ -55,8 +54,7 @@ def prepare(name: str, values: dict[str, Any]) -> Prepared:
 def told(draft: Draft, job: Job) -> None:
     """Say that a job was submitted, and what was chosen for it."""
     click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
-    for decision in draft.plan.decisions:
-        click.echo(f"  {decision.what}: {decision.value} ({decision.reason})", err=True)
+    choices_view.show(draft.plan)
 
 
 def own_folder(paths: JobPaths) -> str:

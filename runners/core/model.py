@@ -245,13 +245,23 @@ class ImageInfo:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """One choice of the plan, why, and what that rests on."""
+class Choice:
+    """One choice of the plan. `id` is stable, and the name of a setting where there is one.
 
-    what: str
-    value: str
+    `value` is for programs, `reason` and `evidence` are for people.
+    """
+
+    id: str
+    value: str | float
     reason: str
     evidence: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value as text."""
+        if isinstance(self.value, bool):
+            return "yes" if self.value else "no"
+        return str(self.value)
 
 
 @dataclass(frozen=True)
@@ -261,6 +271,18 @@ class Refusal:
     what: str
     evidence: str = ""
     remedies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Caution:
+    """What the user should know although the job can run, and what would mend it.
+
+    `id` is for those that something of ours asks for.
+    """
+
+    what: str
+    remedies: tuple[str, ...] = ()
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -300,7 +322,7 @@ class Plan:
     nv: bool
     brings_recipe: bool
     binds: tuple[BindMount, ...]
-    decisions: tuple[Decision, ...]
+    choices: tuple[Choice, ...]
     image_digest: str = ""
     verified_digest: str = ""
     driver: str | None = None
@@ -308,7 +330,7 @@ class Plan:
     data_plane: str = ""
     cpu_bind: str | None = None
     variables: tuple[Variable, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     runtime_args: tuple[str, ...] = ()
     module_use: tuple[str, ...] = ()

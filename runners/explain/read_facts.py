@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core import files, job_record
+from ..core import files, job_record, plan_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths
 from ..injob import failure_kinds as kinds
@@ -24,7 +24,7 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
     first = first_failure.of(failed, lines)
     return Facts(
         paths, job, status.state, status.reason, status.exit_code, status.restart,
-        failed, first, lines, _plan(paths), job_record.saved_step(paths), _free(paths),
+        failed, first, lines, plan_record.read(paths), job_record.saved_step(paths), _free(paths),
         _image_newer(job),
     )  # fmt: skip
 
@@ -101,7 +101,3 @@ def _free(paths: JobPaths) -> int | None:
     except OSError:  # the folder has been taken away
         return None
     return disk.f_bavail * disk.f_frsize
-
-
-def _plan(paths: JobPaths) -> dict[str, str]:
-    return {one["what"]: one["value"] for one in files.read_json(paths.plan) or ()}

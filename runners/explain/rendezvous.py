@@ -85,7 +85,7 @@ def controller_changed(facts: Facts) -> Finding | None:
 
 def pmi_missing(facts: Facts) -> Finding | None:
     """The image's MPI found nobody that tells it its rank."""
-    kind = facts.plan.get("srun --mpi", "")
+    kind = facts.plan.get("mpi", "")
     # Where PMIx was there, MPI may have ended for any other reason.
     line = facts.line(NO_PMI) or facts.line(PMIX_ERROR if kind == "pmix" else MPI_ENDED)
     if not _ended_in_init(facts) or line is None:
@@ -115,7 +115,7 @@ def size_mismatch(facts: Facts) -> Finding | None:
     if facts.plan.get("controller") == "gloo":
         cause += ": the trainer changes HOROVOD_* before hvd.init(), or the image has no Gloo"
         return certain(facts, cause, "--controller mpi", because=GATE)
-    kind = facts.plan.get("srun --mpi", "none")
+    kind = facts.plan.get("mpi", "none")
     cause += f": the MPI in the image does not meet srun's --mpi={kind}"
     return certain(
         facts, cause, "--controller gloo, leave out --mpi, leave out --force", because=GATE

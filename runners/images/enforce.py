@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..core.errors import NotVerified
-from ..core.model import Decision
+from ..core.model import Choice
 from . import digest_cache, images_lock, signature
 from .policy import Policy, Verdict
 
 
-def decide(active: list[Policy], image: Path) -> Verdict:
-    """Return the verdict on an image; raise NotVerified for the first policy that it fails."""
+def decide(policies: Iterable[Policy], image: Path) -> Verdict:
+    """Return the verdict on an image; raise NotVerified for the first policy that it fails.
+
+    Of an image that is not here yet, in a dry run, it only says that there are policies.
+    """
+    active = [rules for rules in policies if rules.words()]
+    if not active:
+        return Verdict()
+    if not image.exists():
+        return Verdict(tuple(Choice("policy", rules.words(), rules.origin) for rules in active))
     seen = digest_cache.stamp(image)
     met = tuple(
-        Decision(
+        Choice(
             "policy",
             meets(rules, image, images_lock.here()),
             f"{rules.origin} wants: {rules.words()}",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..core.errors import UsageError, nearest
-from ..core.model import Decision
+from ..core.model import Choice
 from ..settings import config
 
 # A key's fingerprint: SHA-1 in OpenPGP version 4, SHA-256 in version 6.
@@ -76,21 +75,5 @@ def _signers(origin: str, value: Any) -> tuple[str, ...]:
 class Verdict:
     """How an image meets the policies, and the digest that it had: the job checks it again."""
 
-    decisions: tuple[Decision, ...] = ()
+    choices: tuple[Choice, ...] = ()
     digest: str = ""
-
-
-def decide(policies: Iterable[Policy], image: Path) -> Verdict:
-    """Return the verdict on an image; raise NotVerified for the first policy that it fails.
-
-    Of an image that is not here yet, in a dry run, it only says that there are policies.
-    """
-    active = [rules for rules in policies if rules.words()]
-    if not active:
-        return Verdict()
-    if not image.exists():
-        return Verdict(tuple(Decision("policy", rules.words(), rules.origin) for rules in active))
-    # Costs 8 ms, which a launch without a policy need not pay.
-    from . import enforce
-
-    return enforce.decide(active, image)

@@ -1,18 +1,17 @@
-"""The solver: (JobSpec, Site, ImageInfo) -> Plan, each choice with its reason, or refusals.
+"""The solver: Case -> Plan, each choice with its reason and evidence, or refusals.
 
-Pure: it looks at nothing but its three inputs.
+Pure: it looks at nothing but the case.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ..core.model import BindMount, ImageInfo, JobSpec, Plan, Refusal, Site
+from ..core.model import BindMount, Plan, Refusal
 from ..core.remedy import is_part
 from ..schedulers import SCHEDULERS
 from ..script import runtimes
 from ..script.stage_lines import source
-from ..settings.sites import adapt, rules
 from . import (
     cpu,
     datasets,
@@ -27,17 +26,23 @@ from . import (
     partition,
     remedies,
     requeue,
+    site_form,
+    site_rules,
     wireup,
 )
-from .choices import Notes
+from .case import Case
+from .log import Log
+
+NO_HOROVOD = "no-horovod"
+IMAGE, HOST = "image", "host"  # where a recipe comes from
 
 
-def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
+def solve(case: Case) -> Plan:
     """Return the plan; one that cannot work has refusals, with remedies that were tried."""
-    made = _attempt(spec, site, image)
+    made = _attempt(case)
     if not made.refusals:
         return made
-    found = remedies.find(spec, lambda changed: _attempt(changed, site, image))
+    found = remedies.find(case, _attempt)
     first, *others = made.refusals
     # What the refusal itself says mends just that; what was found may change more.
     # Advice comes after what can be typed.
@@ -46,109 +51,133 @@ def solve(spec: JobSpec, site: Site, image: ImageInfo) -> Plan:
     return replace(made, refusals=(Refusal(first.what, first.evidence, ranked), *others))
 
 
-def _attempt(wanted: JobSpec, site: Site, image: ImageInfo) -> Plan:
-    notes = Notes(warnings=list(site.problems))
-    _known(wanted, site, image, notes)
-    asked = _as_the_site_wants_it(wanted, site, notes)
-    scheduler = execution.scheduler(asked, site, notes)
-    runtime = execution.runtime(asked, site, scheduler, notes)
-    execution.architecture(scheduler, site, image, notes)
-    controller = wireup.controller(asked, site, image, scheduler, notes)
-    launcher = execution.launcher(asked, scheduler, controller, notes)
-    mpi = wireup.choose(asked, site, image, launcher, controller, notes)
-    vendor = gpu.choose(asked, site, image, scheduler, notes)
-    data = gpu.data_plane(asked.resources, image, controller, vendor, notes)
-    spec = cpu.share(asked, site, notes)
-    partition.check(spec.resources, site, notes)
-    bind = cpu.bind(spec, site, launcher, notes)
-    cpu.threads(spec.resources, notes)
-    network.interface(spec, controller, spec.resources.nodes == 1, notes)
-    horovod.variables(spec, controller, launcher, notes)
-    network.variables(spec, site, image, controller, runtime, notes)
-    libraries = host_mpi.choose(spec, site, image, launcher, controller, notes)
-    staged = datasets.choose(spec, site, scheduler, runtime, notes)
-    form = images.choose(spec, site, image, scheduler, runtime, notes)
-    interrupted = requeue.choose(spec, site, scheduler, launcher, notes)
-    brings = _brings_recipe(spec, image, notes)
-    _rules(spec, site, image, notes)
-    notes.refusals += SCHEDULERS[scheduler].refusals(spec)
-    notes.refusals += runtimes.refusals(spec, runtime)
+def _attempt(case: Case) -> Plan:
+    log = Log()
+    _known(case, log)
+    case = _as_the_site_wants_it(case, log)
+    _where(case, log)
+    gpu.choose(case, log)
+    case = cpu.share(case, log)
+    partition.check(case, log)
+    cpu.bind(case, log)
+    cpu.threads(case, log)
+    network.interface(case, log)
+    horovod.variables(case, log)
+    network.variables(case, log)
+    host_mpi.choose(case, log)
+    datasets.choose(case, log)
+    images.choose(case, log)
+    requeue.choose(case, log)
+    _brings_recipe(case, log)
+    _refused_elsewhere(case, log)
+    log.choices += case.policy
+    _dependency(case, log)
+    return _plan(case, log)
+
+
+def _where(case: Case, log: Log) -> None:
+    """Choose who queues the job, what runs the image, and how the ranks become one world."""
+    execution.scheduler(case, log)
+    execution.runtime(case, log)
+    execution.architecture(case, log)
+    wireup.controller(case, log)
+    execution.launcher(case, log)
+    wireup.choose(case, log)
+
+
+def _plan(case: Case, log: Log) -> Plan:
+    chosen, site, image = log.chosen, case.site, case.image
+    runtime, profile = chosen("runtime"), site.profile
+    staged = chosen("stage-data") == datasets.STAGED
     return Plan(
-        spec=spec,
-        scheduler=scheduler,
+        spec=case.spec,
+        scheduler=chosen("scheduler"),
         runtime=runtime,
-        launcher=launcher,
-        controller=controller,
-        mpi=mpi,
-        nv=vendor == "nv",
-        rocm=vendor == "rocm",
-        brings_recipe=brings,
-        binds=_binds(spec, staged),
+        launcher=chosen("launcher"),
+        controller=chosen("controller"),
+        mpi=chosen("mpi") or None,
+        nv=log.says("nv"),
+        rocm=log.says("rocm"),
+        brings_recipe=chosen("recipe") == HOST,
+        binds=_binds(case, staged),
         image_digest=image.digest,
-        decisions=tuple(notes.decisions),
+        verified_digest=case.verified_digest,
+        choices=tuple(log.choices),
         driver=image.fact(driver.MINIMUM) or None,
-        data_plane=data,
-        cpu_bind=bind,
-        variables=tuple(notes.variables),
-        warnings=tuple(notes.warnings),
-        refusals=tuple(notes.refusals),
-        runtime_args=site.profile.runtime_args.get(runtime, ()) if site.profile else (),
-        module_use=site.profile.module_use if site.profile else (),
-        host_mpi=libraries,
+        data_plane=chosen("data-plane"),
+        cpu_bind=chosen("cpu-bind") or None,
+        variables=tuple(log.variables),
+        warnings=tuple(log.warnings),
+        refusals=tuple(log.refusals),
+        runtime_args=profile.runtime_args.get(runtime, ()) if profile else (),
+        module_use=profile.module_use if profile else (),
+        host_mpi=host_mpi.libraries(case),
         staged=staged,
-        image_form=form,
+        image_form=images.FORMS[chosen("stage-image")],
         image_offset=image.offset,
         stage_root=node_disk.root(site),
-        **interrupted,
+        **requeue.fields(case, log),
     )
 
 
-def _known(spec: JobSpec, site: Site, image: ImageInfo, notes: Notes) -> None:
+def _known(case: Case, log: Log) -> None:
     """Say what the plan starts from; refuse a trainer whose framework is not in the image."""
+    spec, site, image = case.spec, case.site, case.image
+    for problem in site.problems:
+        log.warn(problem)
     if site.profile:
-        notes.choose("site", site.profile.name, site.profile.chosen)
+        log.choose("site", site.profile.name, site.profile.chosen)
     if image.source:
-        notes.choose("image", image.digest or image.path.name, f"from {image.source}")
+        log.choose("image", image.digest or image.path.name, f"from {image.source}")
     if image.fact("horovod.version") == "none":
-        notes.warn(f"there is no Horovod in {image.path.name}: ranks will not know each other")
+        what = f"there is no Horovod in {image.path.name}: ranks will not know each other"
+        log.warn(what, id=NO_HOROVOD)
     there = image.listed("horovod.frameworks")
     wanted = spec.trainer.requires
     if wanted and there and wanted not in there:
-        notes.refuse(
+        log.refuse(
             f"{spec.trainer.name} needs {wanted}, which {image.path.name} does not have",
             image.how("horovod.frameworks"),
         )
 
 
-def _as_the_site_wants_it(spec: JobSpec, site: Site, notes: Notes) -> JobSpec:
-    if site.profile is None:
-        return spec
-    adapted, decisions = adapt.adapt(spec, site.profile)
-    notes.decisions += decisions
-    return adapted
+def _as_the_site_wants_it(case: Case, log: Log) -> Case:
+    if case.site.profile is None:
+        return case
+    adapted, choices = site_form.adapt(case.spec, case.site.profile)
+    log.choices += choices
+    return replace(case, spec=adapted)
 
 
-def _rules(spec: JobSpec, site: Site, image: ImageInfo, notes: Notes) -> None:
-    if site.profile:
-        refusals, warnings = rules.check(
-            spec, site.profile, site.cwd, site.environment, image.architecture
-        )
-        notes.refusals += refusals
-        notes.warnings += warnings
+def _refused_elsewhere(case: Case, log: Log) -> None:
+    """Note what the site, the scheduler and the runtime refuse."""
+    if case.site.profile:
+        refusals, warnings = site_rules.check(case, case.site.profile)
+        log.refusals += refusals
+        for text in warnings:
+            log.warn(text)
+    log.refusals += SCHEDULERS[log.chosen("scheduler")].refusals(case.spec)
+    log.refusals += runtimes.refusals(case.spec, log.chosen("runtime"))
 
 
-def _brings_recipe(spec: JobSpec, image: ImageInfo, notes: Notes) -> bool:
-    trainer, there = spec.trainer, image.listed("recipes")
+def _brings_recipe(case: Case, log: Log) -> None:
+    trainer, there = case.spec.trainer, case.image.listed("recipes")
     if trainer.module is None and not trainer.uses_recipes:
-        return False
+        return
     if trainer.name in there or (trainer.file and there):
-        notes.choose("recipe", "from the image", "it names it", image.how("recipes"))
-        return False
-    notes.choose("recipe", "from this machine", "the image does not have it")
-    return True
+        log.choose("recipe", IMAGE, "it names it", case.image.how("recipes"))
+    else:
+        log.choose("recipe", HOST, "the image does not have it")
 
 
-def _binds(spec: JobSpec, staged: bool) -> tuple[BindMount, ...]:
+def _dependency(case: Case, log: Log) -> None:
+    asked = case.resources.dependency
+    if asked or "dependency" in case.reasons:
+        log.choose("dependency", asked or "none", case.why("dependency"))
+
+
+def _binds(case: Case, staged: bool) -> tuple[BindMount, ...]:
+    spec = case.spec
     binds = list(spec.binds)
     for each in spec.data:
         inner = "/" if each.squashfs else ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..core.model import JobSpec, Site
 from . import node_disk
-from .choices import Notes
+from .case import Case
+from .log import Log
 
 # `--stage-data auto`. Files of a folder are looked up and opened in each epoch.
 MANY_FILES = 1000
@@ -13,41 +13,39 @@ MEASURED = (
     "of one squashfs file, 31,700 on the node's own disk"
 )
 IN_MEMORY = 2 * 10**9  # bytes that a node keeps in memory after the first epoch anyway
+STAGED, IN_PLACE = "node-local", "none"
 MOST = 200 * 10**9  # bytes that take minutes to copy
 
 
-def choose(spec: JobSpec, site: Site, scheduler: str, runtime: str, notes: Notes) -> bool:
-    """Note what the data is; return whether it is staged."""
+def choose(case: Case, log: Log) -> None:
+    """Note what the data is, and choose whether it is staged."""
+    spec = case.spec
     for each in spec.data:
         if each.found:
-            notes.choose(f"dataset {each.path.name}", str(each.path), each.found)
-    if spec.stage_data == "none":
-        return False
-    if not spec.data:
-        if spec.stage_data == "node-local":
-            notes.refuse("--stage-data node-local: there is no data", "", "--data [NAME=]PATH")
-        return False
-    why = node_disk.cannot(scheduler, runtime)
-    if spec.stage_data == "node-local":
+            log.choose("data", str(each.path), each.found)
+    asked, why = spec.stage_data, node_disk.cannot(log)
+    if asked == STAGED and not spec.data:
+        log.refuse("--stage-data node-local: there is no data", "", "--data [NAME=]PATH")
+    elif asked == STAGED:
         if why:
-            notes.refuse(f"--stage-data node-local: {why}", "", "--stage-data none")
-        notes.choose("data staged", "on each node", "as asked")
-        return not why
-    staged, reason = (False, why) if why else _worth_it(spec, site)
-    many = sum(each.files for each in spec.data) > MANY_FILES
-    notes.choose("data staged", "on each node" if staged else "no", reason, MEASURED * many)
-    return staged
+            log.refuse(f"--stage-data node-local: {why}", "", "--stage-data none")
+        log.choose("stage-data", IN_PLACE if why else STAGED, case.why("stage-data"))
+    elif asked == "auto" and spec.data:
+        staged, reason = (False, why) if why else _worth_it(case)
+        many = sum(each.files for each in spec.data) > MANY_FILES
+        log.choose("stage-data", STAGED if staged else IN_PLACE, reason, MEASURED * many)
 
 
-def _worth_it(spec: JobSpec, site: Site) -> tuple[bool, str]:
+def _worth_it(case: Case) -> tuple[bool, str]:
     """Decide from size, number of files, nodes and room, as far as these are known."""
+    spec = case.spec
     size, nodes = sum(each.size for each in spec.data), spec.resources.nodes
     files = sum(each.files for each in spec.data)
     shown = f"{size / 10**9:.1f} GB"
     if any(each.at_least for each in spec.data):
         what = f"more than {files} files; copying them takes too long"
         return False, f"{what}: runner data pack makes one file of them"
-    small = node_disk.too_small(size, spec, site)
+    small = node_disk.too_small(size, case)
     if small:
         return False, f"{shown} is more than {small}"
     if size > MOST:

@@ -6,43 +6,47 @@ from pathlib import Path
 
 from ..core.model import BindMount, JobSpec
 from ..core.tokens import Expanded
-from .choices import Notes
+from .case import Case
+from .log import Log
 
 MB = 1 << 20
+TIMELINE, AUTOTUNED = "timeline-filename", "autotune.csv"
 
 
-def variables(spec: JobSpec, controller: str, launcher: str, notes: Notes) -> None:
+def variables(case: Case, log: Log) -> None:
     """Set HOROVOD_* as asked; what the user has exported is kept, and told."""
-    tuning = spec.tuning
+    tuning = case.spec.tuning
     if tuning.timeline is not None:
-        _set("HOROVOD_TIMELINE", _in_run(tuning.timeline), "timeline", notes)
+        log.set("HOROVOD_TIMELINE", _in_run(tuning.timeline), case.why(TIMELINE))
+        log.choose(TIMELINE, tuning.timeline, case.why(TIMELINE))
     if tuning.autotune:
-        _set("HOROVOD_AUTOTUNE", "1", "autotune", notes)
-        _set("HOROVOD_AUTOTUNE_LOG", _in_run("autotune.csv"), "autotune", notes)
+        log.set("HOROVOD_AUTOTUNE", "1", case.why("autotune"))
+        log.set("HOROVOD_AUTOTUNE_LOG", _in_run(AUTOTUNED), case.why("autotune"))
+        log.choose("autotune", True, case.why("autotune"), f"what it tried: {AUTOTUNED}")
     if tuning.fusion_threshold_mb is not None:
-        value = str(tuning.fusion_threshold_mb * MB)
-        _set("HOROVOD_FUSION_THRESHOLD", value, "fusion threshold", notes)
+        value, why = tuning.fusion_threshold_mb, case.why("fusion-threshold-mb")
+        log.set("HOROVOD_FUSION_THRESHOLD", str(value * MB), why)
+        log.choose("fusion-threshold-mb", value, why)
     if tuning.cycle_time_ms is not None:
-        _set("HOROVOD_CYCLE_TIME", f"{tuning.cycle_time_ms:g}", "cycle time", notes)
+        cycle, why = tuning.cycle_time_ms, case.why("cycle-time-ms")
+        log.set("HOROVOD_CYCLE_TIME", f"{cycle:g}", why)
+        log.choose("cycle-time-ms", cycle, why)
     if tuning.start_timeout is not None:
-        _start(str(tuning.start_timeout), controller, launcher, notes)
+        _start(case, tuning.start_timeout, log)
 
 
-def _start(seconds: str, controller: str, launcher: str, notes: Notes) -> None:
+def _start(case: Case, limit: int, log: Log) -> None:
+    seconds, launcher = str(limit), log.chosen("launcher")
     if launcher == "horovodrun":
-        notes.set("HOROVOD_START_TIMEOUT", seconds, "--start-timeout, for horovodrun's own checks")
-    if controller == "gloo":
-        _set("HOROVOD_GLOO_TIMEOUT_SECONDS", seconds, "start time-out", notes)
+        log.set("HOROVOD_START_TIMEOUT", seconds, "--start-timeout, for horovodrun's own checks")
+    if log.chosen("controller") == "gloo":
+        log.set("HOROVOD_GLOO_TIMEOUT_SECONDS", seconds, case.why("start-timeout"))
+        log.choose("start-timeout", limit, case.why("start-timeout"))
     elif launcher != "horovodrun":
-        notes.warn(
+        log.warn(
             f"--start-timeout {seconds} has no effect: with MPI the ranks wait for each other as "
             f"long as {launcher} lets them"
         )
-
-
-def _set(name: str, value: str, what: str, notes: Notes) -> None:
-    notes.set(name, value, "as asked")
-    notes.choose(what, f"{name}={value}", "as asked")
 
 
 def _in_run(name: str) -> str:

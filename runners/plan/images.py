@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.model import ImageInfo, JobSpec, Site
+from ..core.model import ImageInfo
 from . import node_disk
-from .choices import Notes
+from .case import Case
 from .execution import CONTAINERS
+from .log import Log
 
 TOUCHED = 0.3  # the part of a file that a trainer reads until its first step
 UNPACKED = 4  # times the size of the file
@@ -28,47 +29,37 @@ NODES = {
     **dict.fromkeys(("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "fuse.sshfs"), ONE_SERVER),
     **dict.fromkeys(("lustre", "gpfs", "beegfs", "ceph", "wekafs", "panfs", "pvfs2"), PARALLEL),
 }
-IN_PLACE, FILE, FOLDER = "", "file", "folder"
-SHOWN = {
-    IN_PLACE: "where it lies",
-    FILE: "from each node's own disk",
-    FOLDER: "unpacked on each node's own disk",
-}
-ASKED = {"node-local": FILE, "unpack": FOLDER}
+IN_PLACE, SENT, UNPACK = "none", "node-local", "unpack"
+FORMS = {"": "", IN_PLACE: "", SENT: "file", UNPACK: "folder"}  # what lies on a node's disk then
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A form, and why."""
+class Best:
+    """A way for --stage-image, and why."""
 
-    form: str
+    way: str
     reason: str
 
 
-def choose(
-    spec: JobSpec, site: Site, image: ImageInfo, scheduler: str, runtime: str, notes: Notes
-) -> str:
-    """Note how the image is read; return "" for in place, "file" or "folder" for staged."""
-    asked, why = spec.stage_image, _cannot(image, scheduler, runtime)
-    if asked == "none":
-        best = Choice(IN_PLACE, why) if why else _worth_it(spec, site, image)
-        if best.form:
-            advice = f"--stage-image auto would stage it: {best.reason}"
-            notes.choose("image read", SHOWN[IN_PLACE], advice, MEASURED)
-        return IN_PLACE
-    if asked != "auto":
-        why = why or (_no_squashfs(image) if asked == "unpack" else "")
+def choose(case: Case, log: Log) -> None:
+    """Choose how the image is read: in place, sent to the nodes' own disks, or unpacked there."""
+    asked, why = case.spec.stage_image, _cannot(case.image, log)
+    if asked in (SENT, UNPACK):
+        why = why or (_no_squashfs(case.image) if asked == UNPACK else "")
         if why:
-            notes.refuse(f"--stage-image {asked}: {why}", "", "--stage-image none")
-        notes.choose("image read", SHOWN[ASKED[asked]], "as asked")
-        return ASKED[asked]
-    found = Choice(IN_PLACE, why) if why else _worth_it(spec, site, image)
-    notes.choose("image read", SHOWN[found.form], found.reason, "" if why else MEASURED)
-    return found.form
+            log.refuse(f"--stage-image {asked}: {why}", "", "--stage-image none")
+        log.choose("stage-image", asked, case.why("stage-image"))
+        return
+    best = Best(IN_PLACE, why) if why else _worth_it(case)
+    if asked == "auto":
+        log.choose("stage-image", best.way, best.reason, "" if why else MEASURED)
+    elif best.way != IN_PLACE:
+        advice = f"--stage-image auto would stage it: {best.reason}"
+        log.choose("stage-image", IN_PLACE, advice, MEASURED)
 
 
-def _cannot(image: ImageInfo, scheduler: str, runtime: str) -> str:
-    why = node_disk.cannot(scheduler, runtime)
+def _cannot(image: ImageInfo, log: Log) -> str:
+    why, runtime = node_disk.cannot(log), log.chosen("runtime")
     if why:
         return why
     if runtime not in CONTAINERS:
@@ -80,21 +71,22 @@ def _no_squashfs(image: ImageInfo) -> str:
     return "" if image.offset else f"{image.path.name} holds no squashfs that could be unpacked"
 
 
-def _worth_it(spec: JobSpec, site: Site, image: ImageInfo) -> Choice:
+def _worth_it(case: Case) -> Best:
     """Decide from size, nodes, file system and room."""
+    spec, site, image = case.spec, case.site, case.image
     nodes, kind = spec.resources.nodes, image.filesystem or "a file system of an unknown kind"
-    form, why = FILE, ""
+    way, why = SENT, ""
     if site.unpacks and image.offset:
-        form, why = FOLDER, f"{site.unpacks}: each rank would unpack the whole image for itself"
+        way, why = UNPACK, f"{site.unpacks}: each rank would unpack the whole image for itself"
     elif kind not in NODES:
-        return Choice(IN_PLACE, f"it is on {kind}, not known as a file system of many nodes")
+        return Best(IN_PLACE, f"it is on {kind}, not known as a file system of many nodes")
     elif nodes < NODES[kind]:
-        return Choice(IN_PLACE, f"{nodes} nodes on {kind}: {_asked(nodes, image)}")
-    size = image.size * (1 + UNPACKED * (form == FOLDER))
-    small = node_disk.too_small(size, spec, site)
+        return Best(IN_PLACE, f"{nodes} nodes on {kind}: {_asked(nodes, image)}")
+    size = image.size * (1 + UNPACKED * (way == UNPACK))
+    small = node_disk.too_small(size, case)
     if small:
-        return Choice(IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}")
-    return Choice(form, why or f"{nodes} nodes on {kind}: {_asked(nodes, image)}")
+        return Best(IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}")
+    return Best(way, why or f"{nodes} nodes on {kind}: {_asked(nodes, image)}")
 
 
 def _asked(nodes: int, image: ImageInfo) -> str:

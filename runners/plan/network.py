@@ -2,79 +2,81 @@
 
 from __future__ import annotations
 
-from ..core.model import ImageInfo, JobSpec, Site
+from ..core.model import ImageInfo
 from ..injob.rank.gpu import older
-from ..settings.sites import adapt
-from .choices import Notes
+from . import site_form
+from .case import Case
+from .log import Log
 
 # The network of torch_mnist, 2 ranks; on cores with nothing else to do it makes less difference.
 MEASURED = "make bench-train, 2 ranks on two cores: 1.31 times the steps/s of a small network"
 
 
-def interface(spec: JobSpec, controller: str, one_node: bool, notes: Notes) -> None:
+def interface(case: Case, log: Log) -> None:
     """Say which interface Gloo will use; MPI and NCCL choose by themselves or by the site's."""
-    if controller != "gloo":
+    asked = case.spec.interface
+    if log.chosen("controller") != "gloo":
         return
-    if spec.interface:
-        notes.choose("interface", spec.interface, "as asked")
-    elif one_node:
-        notes.choose("interface", "loopback", "all ranks are on one node")
+    if asked:
+        log.choose("interface", asked, case.why("network-interfaces"))
+    elif case.resources.nodes == 1:
+        log.choose("interface", "loopback", "all ranks are on one node")
     else:
         reason = "each node takes the one that leads to rank 0's node"
-        notes.choose("interface", "found on the nodes", reason)
+        log.choose("interface", "found on the nodes", reason)
 
 
-def variables(
-    spec: JobSpec, site: Site, image: ImageInfo, controller: str, runtime: str, notes: Notes
-) -> None:
+def variables(case: Case, log: Log) -> None:
     """Set what MPI in containers and what the site's network needs."""
-    if controller == "mpi" and runtime != "none":
-        _mpi_in_containers(spec, image, notes)
-    if controller == "mpi":
-        _give_way(spec, image, notes)
+    site, by_mpi = case.site, log.chosen("controller") == "mpi"
+    if by_mpi and log.chosen("runtime") != "none":
+        _mpi_in_containers(case, log)
+    if by_mpi:
+        _give_way(case, log)
     if site.profile:
-        notes.variables += adapt.variables(spec, site.profile)
-    for name in [v.name for v in notes.variables if v.name in site.environment]:
-        notes.warn(f"your {name}={site.environment[name]} is kept")
+        log.variables += site_form.variables(case.spec, site.profile)
+    for name in [v.name for v in log.variables if v.name in site.environment]:
+        log.warn(f"your {name}={site.environment[name]} is kept")
 
 
-def _give_way(spec: JobSpec, image: ImageInfo, notes: Notes) -> None:
+def _give_way(case: Case, log: Log) -> None:
     """Open MPI waits by asking again and again, which takes a core from whoever computes."""
+    resources = case.resources
     name = "OMPI_MCA_mpi_yield_when_idle"
-    if spec.resources.overcommit:
-        notes.set(name, "1", "ranks that share a CPU give it up while they wait")
-    elif not spec.resources.wants_gpus and image.fact("mpi.flavour") in ("", "openmpi"):
+    if resources.overcommit:
+        log.set(name, "1", "ranks that share a CPU give it up while they wait")
+    elif not resources.wants_gpus and case.image.fact("mpi.flavour") in ("", "openmpi"):
         reason = "on CPUs Horovod's thread shares a rank's cores with training"
-        notes.set(name, "1", reason)
-        notes.choose("waiting in MPI", "gives way to others", reason, MEASURED)
+        log.set(name, "1", reason)
+        log.choose("mpi-gives-way", True, reason, MEASURED)
 
 
-def _mpi_in_containers(spec: JobSpec, image: ImageInfo, notes: Notes) -> None:
+def _mpi_in_containers(case: Case, log: Log) -> None:
     """Each rank has a user namespace of its own, and the PMIx of another version outside."""
-    if image.fact("mpi.flavour") == "mpich":
-        if not spec.host_mpi:
-            _mpich(image, notes)
+    if case.image.fact("mpi.flavour") == "mpich":
+        if not case.spec.host_mpi:
+            _mpich(case.image, log)
         return
-    notes.set(
+    log.set(
         "OMPI_MCA_btl_vader_single_copy_mechanism",
         "none",
         "ranks in separate user namespaces may not copy from each other's memory",
     )
     # Slurm 22.05 with PMIx 4 complains of ds12's lock on every rank, seen with Open MPI 4.1.
-    notes.set("PMIX_MCA_gds", "hash", "the image's PMIx shares no memory with the host's")
+    log.set("PMIX_MCA_gds", "hash", "the image's PMIx shares no memory with the host's")
 
 
-def _mpich(image: ImageInfo, notes: Notes) -> None:
+def _mpich(image: ImageInfo, log: Log) -> None:
     """MPICH without the shared memory of UCX; its device is such as ch4:ucx or ch4:ofi."""
     device, version = image.fact("mpi.device"), image.fact("mpi.version")
     why = "UCX's shared memory does not work across the ranks' user namespaces"
     if "ofi" in device or not device:
-        notes.set("MPIR_CVAR_CH4_NETMOD", "ofi", why)
+        log.set("MPIR_CVAR_CH4_NETMOD", "ofi", why)
     if "ofi" not in device:
-        notes.set("UCX_TLS", "^sm", why)
+        log.set("UCX_TLS", "^sm", why)
     if "ofi" not in device and older(version or "0", "4.2"):
         # MPICH issue 6596; seen with 4.0.2 in one of six short jobs.
-        notes.warn(
+        log.warn(
             f"MPICH {version or 'of unknown version'} over UCX may hang in MPI_Finalize, as all "
             "before 4.2; a newer one, or --controller gloo, does not"
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ..core.model import JobSpec, Site
+from ..core.model import Site
 from ..schedulers import SCHEDULERS
 from . import partition
+from .case import Case
+from .log import Log
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
 OF_SITE = "node_local"  # the key of a profile's `paths`
@@ -15,8 +17,9 @@ def root(site: Site) -> str:
     return site.profile.paths.get(OF_SITE, "") if site.profile else ""
 
 
-def cannot(scheduler: str, runtime: str) -> str:
+def cannot(log: Log) -> str:
     """Return why nothing can be brought there, "" when it can."""
+    scheduler, runtime = log.chosen("scheduler"), log.chosen("runtime")
     if SCHEDULERS[scheduler].STEPS is None:
         return f"{scheduler} has no way to run something once on each node that is known here"
     if runtime in ("shifter", "podman-hpc"):
@@ -24,9 +27,9 @@ def cannot(scheduler: str, runtime: str) -> str:
     return ""
 
 
-def too_small(size: int, spec: JobSpec, site: Site) -> str:
+def too_small(size: int, case: Case) -> str:
     """Return what so many bytes are more than, "" when they fit as far as is known."""
-    there = partition.of(spec.resources, site)
+    there = partition.of(case)
     disk = there.disk_mb * 2**20 if there else 0
     if size <= (disk or UNKNOWN_DISK):
         return ""

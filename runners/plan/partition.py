@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from ..core.model import Partition, Resources, Site
+from ..core.model import Partition, Resources
 from ..schedulers import time_limits
-from .choices import Notes
+from .case import Case
+from .log import Log
 
 
-def of(resources: Resources, site: Site) -> Partition | None:
+def of(case: Case) -> Partition | None:
     """Return what is known of the job's partition: the one asked for, else the default."""
-    for one in site.partitions:
-        if one.name == resources.partition or (resources.partition is None and one.default):
+    asked = case.resources.partition
+    for one in case.site.partitions:
+        if one.name == asked or (asked is None and one.default):
             return one
     return None
 
 
-def check(resources: Resources, site: Site, notes: Notes) -> None:
+def check(case: Case, log: Log) -> None:
     """Refuse what sbatch would, or what would wait for ever."""
-    there = of(resources, site)
+    there = of(case)
     if there is None:
         return
-    _nodes(resources, there, site, notes)
-    _time(resources, there, site, notes)
-    _cpus(resources, there, notes)
+    _nodes(case, there, log)
+    _time(case, there, log)
+    _cpus(case.resources, there, log)
 
 
-def _nodes(resources: Resources, there: Partition, site: Site, notes: Notes) -> None:
+def _nodes(case: Case, there: Partition, log: Log) -> None:
+    resources = case.resources
     if resources.nodes <= there.nodes:
         return
-    larger = [p.name for p in site.partitions if p.nodes >= resources.nodes]
-    notes.refuse(
+    larger = [p.name for p in case.site.partitions if p.nodes >= resources.nodes]
+    log.refuse(
         f"partition {there.name} has {there.nodes} nodes, fewer than --nodes {resources.nodes}",
         f"sinfo: {there.nodes} nodes",
         *(f"--partition {name}" for name in larger),
@@ -37,15 +40,18 @@ def _nodes(resources: Resources, there: Partition, site: Site, notes: Notes) -> 
     )
 
 
-def _time(resources: Resources, there: Partition, site: Site, notes: Notes) -> None:
+def _time(case: Case, there: Partition, log: Log) -> None:
     """Refuse more time than there is; by default (EnforcePartLimits=NO) Slurm takes such a job.
 
     A QOS may give more than the partition does.
     """
+    resources = case.resources
     if resources.qos or _enough(there, resources):
         return
-    larger = [p for p in site.partitions if p.nodes >= resources.nodes and _enough(p, resources)]
-    notes.refuse(
+    larger = [
+        p for p in case.site.partitions if p.nodes >= resources.nodes and _enough(p, resources)
+    ]
+    log.refuse(
         f"partition {there.name} gives {there.time_limit}, less than --time {resources.time}",
         f"sinfo: time limit {there.time_limit}",
         *(f"--partition {one.name}" for one in larger),
@@ -58,7 +64,7 @@ def _enough(there: Partition, resources: Resources) -> bool:
     return wanted is None or most is None or wanted <= most
 
 
-def _cpus(resources: Resources, there: Partition, notes: Notes) -> None:
+def _cpus(resources: Resources, there: Partition, log: Log) -> None:
     each = resources.cpus_per_task or 1
     tasks = -(-resources.tasks // resources.nodes)
     if not there.cpus or tasks * each <= there.cpus or resources.overcommit:
@@ -67,7 +73,7 @@ def _cpus(resources: Resources, there: Partition, notes: Notes) -> None:
     remedies = ["--cpus-per-task 1"] if each > 1 else ["--overcommit"]
     if resources.ntasks and nodes <= there.nodes:
         remedies.insert(0, f"--nodes {nodes}")
-    notes.refuse(
+    log.refuse(
         f"{tasks} ranks with {each} CPUs each do not fit on a node of partition {there.name}",
         f"sinfo: its nodes have {there.cpus} CPUs",
         *remedies,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Callable
 
 from ..core.model import JobSpec, Plan
+from .case import Case
 
-Solve = Callable[[JobSpec], Plan]
+Solve = Callable[[Case], Plan]
 # Ranked: what changes least comes first. None and "auto" let the solver choose.
 CHANGES: tuple[dict[str, Any], ...] = (
     {"mpi": None},
@@ -27,13 +27,14 @@ CHANGES: tuple[dict[str, Any], ...] = (
 MOST = 3
 
 
-def find(spec: JobSpec, solve: Solve) -> tuple[str, ...]:
+def find(case: Case, solve: Solve) -> tuple[str, ...]:
     """Return the options that make the job work, each on its own, the best first."""
     found: list[str] = []
+    spec = case.spec
     for change in CHANGES:
         if all(getattr(spec, name) == value for name, value in change.items()):
             continue
-        solved = solve(replace(spec, **change))
+        solved = solve(case.asking(**change))
         options = " ".join(_options(spec, solved, change))
         if not solved.refusals and options and options not in found:
             found.append(options)

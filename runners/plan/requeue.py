@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from ..core.model import JobSpec, Site, Variable
-from ..schedulers import capabilities, time_limits
-from .choices import Notes
+from ..core.model import JobSpec
+from ..schedulers import time_limits
+from .case import Case
+from .log import Log
 
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
@@ -27,26 +28,38 @@ class Interrupted(TypedDict, total=False):
     slurm_restarts_preempted: bool
 
 
-def choose(spec: JobSpec, site: Site, scheduler: str, launcher: str, notes: Notes) -> Interrupted:
-    """Return when the ranks are warned, and how often the job may come back."""
-    if not (spec.requeue or spec.signal is not None):
-        return {}
-    _possible(spec, scheduler, launcher, notes)
-    found: Interrupted = {"restarts": _restarts(spec, scheduler, notes) if spec.requeue else 0}
-    if capabilities(scheduler).warns:
-        _signals_reach_only_ranks(site, notes)
-        found["warning"] = _warning(spec, notes)
-        found["slurm_restarts_preempted"] = _version(site.slurm_version) >= RESTARTS_PREEMPTED
+def choose(case: Case, log: Log) -> None:
+    """Choose when the ranks are warned, and how often the job may come back."""
+    if not _may_be_interrupted(case.spec):
+        return
+    _possible(case.spec, log)
+    if case.spec.requeue:
+        _restarts(case.spec, log)
+    if log.scheduler.warns:
+        _signals_reach_only_ranks(case, log)
+        _warning(case, log)
+
+
+def fields(case: Case, log: Log) -> Interrupted:
+    """Return the fields of the plan that were decided here."""
+    spec = case.spec
+    found: Interrupted = {"restarts": _limit(spec) if spec.requeue else 0}
+    if _may_be_interrupted(spec) and log.scheduler.warns:
+        found["warning"] = _seconds(spec)
+        restarts = _version(case.site.slurm_version) >= RESTARTS_PREEMPTED
+        found["slurm_restarts_preempted"] = restarts
     return found
 
 
-def _warning(spec: JobSpec, notes: Notes) -> int:
-    asked = spec.signal is not None
-    seconds = spec.signal if spec.signal is not None else _seconds(spec.resources.time)
-    reason = "as asked" if asked else "to end a step and save"
+def _may_be_interrupted(spec: JobSpec) -> bool:
+    return bool(spec.requeue) or spec.signal is not None
+
+
+def _warning(case: Case, log: Log) -> None:
+    asked = case.spec.signal is not None
+    reason = case.why("signal") if asked else "to end a step and save"
     evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
-    notes.choose("warning", f"{seconds} s before the time limit", reason, evidence)
-    return seconds
+    log.choose("signal", _seconds(case.spec), reason, evidence)
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -54,38 +67,40 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
 
 
-def _restarts(spec: JobSpec, scheduler: str, notes: Notes) -> int:
-    limit = spec.requeue_limit or LIMIT
+def _restarts(spec: JobSpec, log: Log) -> None:
     reason = "when the time is up, or another job comes first; it goes on from its checkpoint"
-    there = capabilities(scheduler)
-    if not there.warns:
-        notes.choose(
-            "requeue", f"by {there.title}", "when another job comes first, or a node fails"
-        )
+    if not log.scheduler.warns:
+        by = f"by {log.scheduler.title}, when another job comes first, or a node fails"
+        log.choose("requeue", True, by)
     else:
-        notes.choose("requeue", f"up to {limit} times", reason)
-    why = "a job that is queued again goes on"
-    notes.variables.append(Variable("RESUME", "auto", why, where="image"))
-    return limit
+        log.choose("requeue", _limit(spec), reason)
+    log.set("RESUME", "auto", "a job that is queued again goes on", where="image")
 
 
-def _seconds(limit: str | None) -> int:
-    """Return the seconds of warning, at most half of a short time limit."""
+def _limit(spec: JobSpec) -> int:
+    return spec.requeue_limit or LIMIT
+
+
+def _seconds(spec: JobSpec) -> int:
+    """Return the seconds of warning: as asked, else at most half of a short time limit."""
+    if spec.signal is not None:
+        return spec.signal
+    limit = spec.resources.time
     whole = time_limits.seconds(limit) if limit else None
     return SECONDS if whole is None else min(SECONDS, whole // 2)
 
 
-def _possible(spec: JobSpec, scheduler: str, launcher: str, notes: Notes) -> None:
+def _possible(spec: JobSpec, log: Log) -> None:
     """Refuse what this scheduler, or who starts the ranks, would not do."""
-    there = capabilities(scheduler)
+    there, launcher = log.scheduler, log.chosen("launcher")
     for option, remedy in _asked(spec):
         does_it_itself = there.requeues and not there.warns and option == "--requeue"
         if not there.warns and not does_it_itself:
-            what = f"{scheduler} has none" if there.queue else "this machine has no queue"
-            notes.refuse(f"{option} needs Slurm: {what}", "", remedy)
+            what = f"{there.title} has none" if there.queue else "this machine has no queue"
+            log.refuse(f"{option} needs Slurm: {what}", "", remedy)
         elif launcher in NOT_ALONG and not does_it_itself:
             what = f"{option} does not go with --launcher {launcher}"
-            notes.refuse(what, NOT_ALONG[launcher], "leave out --launcher")
+            log.refuse(what, NOT_ALONG[launcher], "leave out --launcher")
 
 
 def _asked(spec: JobSpec) -> list[tuple[str, str]]:
@@ -96,14 +111,15 @@ def _asked(spec: JobSpec) -> list[tuple[str, str]]:
     return asked + ([("--signal", "leave out --signal")] if spec.signal is not None else [])
 
 
-def _signals_reach_only_ranks(site: Site, notes: Notes) -> None:
+def _signals_reach_only_ranks(case: Case, log: Log) -> None:
     """Warn where Slurm signals every process of a rank: among them what shows it the image.
 
     Ran with proctrack/linuxproc: squashfuse ends by SIGUSR1 and by SIGTERM, and the ranks by a bus
     error before they have saved. proctrack/cgroup signals a task's first process only.
     """
-    if site.proctrack not in ("", TRACKS_TASKS):
-        notes.warn(
-            f"this Slurm has ProctrackType={site.proctrack}: its signals also end the process that "
+    kind = case.site.proctrack
+    if kind not in ("", TRACKS_TASKS):
+        log.warn(
+            f"this Slurm has ProctrackType={kind}: its signals also end the process that "
             "shows the ranks their image, before they can save; give --image a sandbox folder"
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core import files
+from ..core import files, plan_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths
 from ..images import digest_cache
@@ -31,7 +31,7 @@ MEASURED = (
 RATE = "_per_s"
 SETTINGS = ("trainer", "world_size", "hosts", "device", "threads", "controller")
 # Of the plan; the others follow from these, from the image, or are in the result.
-DECIDED = ("scheduler", "runtime", "launcher", "srun --mpi", "data", "CPUs for each rank")
+CHOSEN = ("scheduler", "runtime", "launcher", "mpi", "data-plane", "cpus-per-task")
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Compared:
 def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     """Read what a run's folder tells; a run that has not ended lacks what it will reach."""
     result = files.read_json(paths.result) or {}
-    decisions = {each["what"]: each["value"] for each in files.read_json(paths.plan) or ()}
+    chosen = plan_record.read(paths)
     settings = {
         "image": job.image,
         "image digest": _digest(job).partition(":")[2][:12],
-        **{name: decisions[name] for name in DECIDED if name in decisions},
+        **{name: chosen[name] for name in CHOSEN if name in chosen},
         **{name: result[name] for name in SETTINGS if name in result},
         **{f"version of {name}": text for name, text in result.get("versions", {}).items()},
         **_arguments(paths, job, result),

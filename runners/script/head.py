@@ -21,7 +21,7 @@ def header(plan: Plan, paths: JobPaths, cwd: str, by_hand: str = "") -> list[str
     scheduler = SCHEDULERS[plan.scheduler]
     by_hand = by_hand or scheduler.by_hand(paths)
     again = [f"# Submit it again by hand: {by_hand}"] if by_hand else []
-    choices = [f"{d.what}: {d.value} ({d.reason})" for d in plan.decisions]
+    choices = [f"{c.id}: {c.text} ({c.reason})" for c in plan.choices]
     return [
         f"# Written by runner {__version__}.",
         *again,

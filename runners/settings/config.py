@@ -32,6 +32,8 @@ DEFAULTS: dict[str, Any] = {
     "stage-data": "none",
     "stage-image": "none",
 }
+DEFAULT, COMMAND_LINE = "default", "command line"
+TYPED = (DEFAULT, COMMAND_LINE)  # a default is never told as a reason
 PROJECT_FILE = "runner.toml"
 TABLES = ("launch", "policy", "datasets")
 # Several ways to say one thing: a site's way gives way when the user takes another one.
@@ -41,28 +43,40 @@ TYPES: dict[str, Any] = {"int": int, "number": (int, float), "text": str, "switc
 
 @dataclass(frozen=True)
 class Layer:
-    """Settings from one source; `origin` names it as a user would find it."""
+    """Settings from one source; `origin` names it as a user would find it.
+
+    A `preset` is what comes with the trainer: the least that its user has asked for.
+    """
 
     origin: str
     values: dict[str, Any]
+    preset: bool = False
 
 
 @dataclass(frozen=True)
 class Config:
-    """The merged settings, and for each the origin of its value."""
+    """The merged settings, and for each the origin of its value; `presets` are the trainer's."""
 
     values: dict[str, Any]
     origins: dict[str, str]
+    presets: frozenset[str] = frozenset()
 
     def get(self, name: str) -> Any:
         """Return the value of a setting, None when no source gave one."""
         return self.values.get(name)
+
+    def reasons(self) -> dict[str, str]:
+        """Return, for each setting that was not typed, where its value comes from."""
+        found = {name: f"from {origin}" for name, origin in self.origins.items()}
+        found.update(dict.fromkeys(self.presets, "the trainer's preset"))
+        return {name: text for name, text in found.items() if self.origins[name] not in TYPED}
 
 
 def merge(layers: list[Layer]) -> Config:
     """Merge layers, the later ones winning; lists add up."""
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
+    presets: set[str] = set()
     for layer in layers:
         for name, value in layer.values.items():
             if SETTINGS[name].kind == "list" and name in values:
@@ -70,7 +84,8 @@ def merge(layers: list[Layer]) -> Config:
                 origins[name] += f", {layer.origin}"
             else:
                 values[name], origins[name] = value, layer.origin
-    return Config(values, origins)
+        presets = presets | set(layer.values) if layer.preset else presets - set(layer.values)
+    return Config(values, origins, frozenset(presets))
 
 
 def load(
@@ -82,8 +97,8 @@ def load(
     """Return the settings in force here; raise UsageError for a file with unknown keys."""
     own = [check_table(*found) for found in tables(env, "launch")]
     own += from_environment(env)
-    own.append(Layer("command line", {k: v for k, v in flags.items() if v not in (None, ())}))
-    below = [Layer("default", DEFAULTS), *([preset] if preset else [])]
+    own.append(Layer(COMMAND_LINE, {k: v for k, v in flags.items() if v not in (None, ())}))
+    below = [Layer(DEFAULT, DEFAULTS), *([preset] if preset else [])]
     return merge([*below, *site_layers(profile, own), *own])
 
 

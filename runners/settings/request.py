@@ -77,7 +77,7 @@ def _resources(config: Config) -> Resources:
     for switch in ("exclusive", "overcommit"):
         values[switch] = bool(values[switch])
     asked = Resources(**values)
-    if asked.wants_gpus and config.origins.get("cpus-per-task", "").startswith("recipe "):
+    if asked.wants_gpus and "cpus-per-task" in config.presets:
         asked = replace(asked, cpus_per_task=None)  # a GPU's part of its node fits better
     return _consistent(asked)
 

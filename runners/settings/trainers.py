@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -56,7 +57,8 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None
         file = f"{name}.py" if Path(f"{name}.py").is_file() else ""
         raise NotFound(f"there is no recipe named {name!r}", nearest(name, _presets()), file)
     preset = config.read_toml(path)
-    layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
+    checked = config.check_table(f"recipe {name}", preset.get("resources", {}))
+    layer = replace(checked, preset=True)
     package = f"recipes.{MINIMAL}" if path.parent.name == MINIMAL else "recipes"
     return Trainer(name, f"{package}.{name}", None, args, preset.get("framework")), layer
 

@@ -7,13 +7,12 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, TypeVar
 
-from ..core import signals
+from ..core import plan_record, signals
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
-from ..core.files import write_json
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import Plan
 from ..injob import folders
@@ -132,7 +131,7 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
         private_folder.make(paths)
     if draft.plan.spec.env:
         private_folder.write(paths, paths.env.name, environment.private(draft.plan))
-    write_json(paths.plan, [asdict(decision) for decision in draft.plan.decisions])
+    plan_record.write(paths, draft.plan)
 
 
 def packages(draft: Draft) -> tuple[Path, ...]:

@@ -206,5 +206,5 @@ def test_a_trainer_learns_from_made_up_mnist_in_a_file(login: Login) -> None:
     words = ["--data", "m.sqsh", "--stage-data", "auto", "-N", "2", "--wait", "torch_mnist"]
     done = login.launch(*words, "--", "--epochs", "1")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "data staged: no (0.0 GB in few files" in done.stderr
+    assert "data read from: where it lies (0.0 GB in few files" in done.stderr
     assert login.result()["world_size"] == 2

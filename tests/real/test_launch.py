@@ -46,10 +46,10 @@ def test_language_model(login: Login) -> None:
 
 def test_auto_takes_mpi_where_image_and_slurm_speak_pmix(login: Login) -> None:
     printed = login.launch("--nodes", "2", "--dry-run", "--json", "torch_mnist").stdout
-    chosen = {decision["what"]: decision for decision in json.loads(printed)["plan"]}
+    chosen = {choice["id"]: choice for choice in json.loads(printed)["plan"]["choices"]}
     assert chosen["controller"]["value"] == "mpi"
     assert "PMIx" in chosen["controller"]["reason"]
-    assert chosen["srun --mpi"]["value"] == "pmix"
+    assert chosen["mpi"]["value"] == "pmix"
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])

@@ -39,8 +39,8 @@ def planned(login: Login, *words: str) -> dict[str, Any]:
     return value
 
 
-def choices(plan: dict[str, Any]) -> dict[str, str]:
-    return {decision["what"]: decision["value"] for decision in plan["decisions"]}
+def choices(plan: dict[str, Any]) -> dict[str, Any]:
+    return {choice["id"]: choice["value"] for choice in plan["choices"]}
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_output_that_is_not_understood_is_shown(login: Login) -> None:
 
 def test_every_choice_has_a_reason(login: Login) -> None:
     plan = planned(login, "-N", "2", "torch_mnist")
-    assert all(decision["reason"] for decision in plan["decisions"])
-    assert choices(plan)["srun --mpi"] == "pmix"
+    assert all(choice["reason"] for choice in plan["choices"])
+    assert choices(plan)["mpi"] == "pmix"
     assert "srun --mpi=pmix" in plan["script"]
     refused = planned(login, "-N", "2", "--launcher", "horovodrun", "torch_mnist")
     assert refused["refusals"][0]["remedies"][0] == "--launcher srun"

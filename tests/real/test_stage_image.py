@@ -39,7 +39,7 @@ def test_unpacked_once_for_the_ranks_of_a_node_and_gone_after_a_failure(login: L
     login.write("looker.py", LOOKER)
     done = login.launch(*FOUR, "--stage-image", "unpack", "--follow", "looker.py", "--", "fail")
     assert done.returncode == 7, done.stdout + done.stderr
-    assert "image read: unpacked on each node's own disk (as asked)" in done.stderr
+    assert "image read from: each node's own disk, unpacked (as asked)" in done.stderr
     said = login.runner("logs", "--all").stdout
     found = seen(said)
     assert sorted(found) == ["0", "1", "2", "3"], said
@@ -119,4 +119,4 @@ def test_auto_says_why(login: Login) -> None:
     """The cluster's scratch is one disk: here there is nothing to be gained."""
     done = login.launch("--stage-image", "auto", "-N", "2", "--dry-run", "torch_mnist")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"# image read: where it lies \(it is on \w+, not known as", done.stdout)
+    assert re.search(r"# stage-image: none \(it is on \w+, not known as", done.stdout)

@@ -16,6 +16,7 @@ from runners.core.job_record import JobPaths
 from runners.core.model import Dataset, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
 from runners.core.site_profile import HostMpi
 from runners.core.tuning import Tuning
+from runners.plan.case import Case
 from runners.script import render
 from runners.settings.sites import load
 
@@ -58,7 +59,7 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
     libraries = asked.pop("libraries", None)
     facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}
     here = replace(here, profile=profile, environment={"USER": "ada"}, **facts_here)
-    return plan.solve(replace(spec, **asked), here, ImageInfo(Path(image), facts))
+    return plan.solve(Case(replace(spec, **asked), here, ImageInfo(Path(image), facts)))
 
 
 def jobs() -> dict[str, Plan]:

@@ -24,6 +24,7 @@ from runners.core.model import (
 from runners.core.site_profile import Profile
 from runners.core.tokens import Expanded
 from runners.data import find, folder_size, squashfs
+from runners.plan.case import Case
 from runners.script import runtimes
 from runners.script.runtimes import apptainer
 
@@ -131,7 +132,7 @@ ONE, TWO = Dataset("a", Path("/d/a")), Dataset("b", Path("/d/b.sqsh"), squashfs=
 
 
 def solved(*data: Dataset, site: Site = SLURM, **changes: object) -> Plan:
-    return plan.solve(replace(SPEC, data=data, **changes), site, OURS)  # type: ignore[arg-type]
+    return plan.solve(Case(replace(SPEC, data=data, **changes), site, OURS))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -192,15 +193,15 @@ def test_auto_says_why(
     site = replace(SLURM, partitions=(replace(CPU, disk_mb=disk),))
     made = solved(data, site=site, stage_data="auto", resources=Resources(nodes=nodes))
     assert made.staged == staged
-    (decision,) = (d for d in made.decisions if d.what == "data staged")
-    assert words in decision.reason
+    (choice,) = (c for c in made.choices if c.id == "stage-data")
+    assert words in choice.reason
 
 
 def test_auto_gives_up_counting() -> None:
     made = solved(replace(ONE, size=5, files=200_000, at_least=True), stage_data="auto")
-    (decision,) = (d for d in made.decisions if d.what == "data staged")
-    assert "more than 200000 files" in decision.reason
-    assert "runner data pack" in decision.reason
+    (choice,) = (c for c in made.choices if c.id == "stage-data")
+    assert "more than 200000 files" in choice.reason
+    assert "runner data pack" in choice.reason
 
 
 def test_staging_that_cannot_be() -> None:

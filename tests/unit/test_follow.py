@@ -229,9 +229,8 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     paths, job = a_run(
         tmp_path / "train-1", image="a.sif", digest="sha256:0123456789abcdef", words=words
     )
-    paths.plan.write_text(
-        '[{"what": "runtime", "value": "apptainer"}, {"what": "x", "value": "y"}]'
-    )
+    choices = [{"id": "runtime", "value": "apptainer"}, {"id": "x", "value": "y"}]
+    paths.plan.write_text(json.dumps({"version": 1, "choices": choices}))
     cut = compare.of_run(paths, job, job_status.Status(JobState.FAILED, elapsed=9.0))
     assert cut.settings == {
         "image": "a.sif", "image digest": "0123456789ab", "runtime": "apptainer",

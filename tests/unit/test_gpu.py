@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from runners import plan
 from runners.core.model import ImageInfo, JobSpec, Resources, Site, Trainer
 from runners.images import inspect
 from runners.injob.rank import gpu
+from runners.plan.case import Case
 
 RANK = Path(runners.injob.rank.__file__).parent
 IMAGE = ImageInfo(
@@ -68,41 +70,41 @@ def test_versions_are_compared_as_numbers(version: str, minimum: str, expected: 
     assert gpu.older(version, minimum) is expected
 
 
-def decisions(spec: JobSpec, site: Site, image: ImageInfo = IMAGE) -> dict[str, tuple[str, str]]:
-    found = plan.solve(spec, site, image).decisions
-    return {decision.what: (decision.value, decision.reason) for decision in found}
+def choices(spec: JobSpec, site: Site, image: ImageInfo = IMAGE) -> dict[str, tuple[Any, str]]:
+    found = plan.solve(Case(spec, site, image)).choices
+    return {choice.id: (choice.value, choice.reason) for choice in found}
 
 
 def test_under_slurm_the_nodes_are_asked_when_the_job_starts() -> None:
-    found = decisions(SPEC, SLURM)
+    found = choices(SPEC, SLURM)
     assert found["driver"] == (
-        "525.60.13 or newer",
+        "525.60.13",
         "each node is asked when the job starts",
     )
     assert found["glibc"] == ("2.36", "the image has 2.41, so what --nv brings from here fits")
 
 
 def test_an_old_driver_on_the_login_node_is_shown_but_does_not_decide() -> None:
-    found = decisions(SPEC, replace(SLURM, driver="470.57.02"))
+    found = choices(SPEC, replace(SLURM, driver="470.57.02"))
     assert "this machine has 470.57.02, too old" in found["driver"][1]
 
 
 def test_a_newer_c_library_outside_is_shown() -> None:
-    assert "the image's is older" in decisions(SPEC, replace(SLURM, glibc="2.42"))["glibc"][1]
+    assert "the image's is older" in choices(SPEC, replace(SLURM, glibc="2.42"))["glibc"][1]
 
 
 def test_a_job_without_gpus_asks_nothing_of_the_driver() -> None:
-    found = decisions(replace(SPEC, resources=Resources()), SLURM)
+    found = choices(replace(SPEC, resources=Resources()), SLURM)
     assert "driver" not in found
     assert "glibc" not in found
 
 
 def test_an_image_without_labels_needs_any_driver() -> None:
-    assert decisions(SPEC, ALONE, ImageInfo(IMAGE.path))["driver"][0] == "any"
+    assert choices(SPEC, ALONE, ImageInfo(IMAGE.path))["driver"][0] == "any"
 
 
 def test_without_a_scheduler_an_old_driver_is_refused() -> None:
-    (refusal,) = plan.solve(SPEC, replace(ALONE, driver="470.57.02"), IMAGE).refusals
+    (refusal,) = plan.solve(Case(SPEC, replace(ALONE, driver="470.57.02"), IMAGE)).refusals
     assert "too old for the CUDA in gpu.sif" in refusal.what
     assert "470.57.02" in refusal.evidence
     assert "525.60.13" in refusal.evidence
@@ -111,14 +113,14 @@ def test_without_a_scheduler_an_old_driver_is_refused() -> None:
 
 def test_a_driver_that_says_nothing_of_itself_is_left_to_the_container() -> None:
     """As under WSL, where the library is there and /proc/driver/nvidia is not."""
-    assert plan.solve(SPEC, replace(ALONE, driver=""), IMAGE).nv
+    assert plan.solve(Case(SPEC, replace(ALONE, driver=""), IMAGE)).nv
 
 
 def test_gpus_for_an_image_that_cannot_use_them_are_refused() -> None:
     image = replace(IMAGE, labels={**IMAGE.labels, "cuda.version": "none"})
-    (refusal,) = plan.solve(SPEC, SLURM, image).refusals
+    (refusal,) = plan.solve(Case(SPEC, SLURM, image)).refusals
     assert "gpu.sif cannot use them" in refusal.what
-    assert not plan.solve(replace(SPEC, nv=False), SLURM, image).nv
+    assert not plan.solve(Case(replace(SPEC, nv=False), SLURM, image)).nv
 
 
 def test_inspect_shows_what_a_gpu_image_needs(tmp_path: Path) -> None:

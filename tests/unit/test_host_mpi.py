@@ -12,6 +12,7 @@ from runners.core.model import ImageInfo, JobSpec, Resources, Site, Trainer
 from runners.core.site_profile import HostMpi, Profile
 from runners.injob.folders import MPICHECK
 from runners.injob.mpicheck import EXIT_HOST_MPI, libraries
+from runners.plan.case import Case
 from runners.settings.sites import host_mpi
 
 LDD = """\
@@ -108,13 +109,13 @@ SITE = Site(("slurm",), ("none", "pmix", "pmi2"), "apptainer", host_libraries=LI
 
 def refusals(site: Site = SITE, facts: dict[str, str] = OURS, **changes: object) -> list[str]:
     spec = replace(SPEC, **changes)  # type: ignore[arg-type]
-    return [r.what for r in plan.solve(spec, site, ImageInfo(SPEC.image, facts)).refusals]
+    return [r.what for r in plan.solve(Case(spec, site, ImageInfo(SPEC.image, facts))).refusals]
 
 
 def test_it_chooses_mpi_and_the_libraries() -> None:
-    made = plan.solve(SPEC, SITE, ImageInfo(SPEC.image, OURS))
+    made = plan.solve(Case(SPEC, SITE, ImageInfo(SPEC.image, OURS)))
     assert (made.refusals, made.controller, made.host_mpi) == ((), "mpi", LIBRARIES)
-    without = plan.solve(replace(SPEC, host_mpi=False), SITE, ImageInfo(SPEC.image, OURS))
+    without = plan.solve(Case(replace(SPEC, host_mpi=False), SITE, ImageInfo(SPEC.image, OURS)))
     assert without.host_mpi is None
 
 

@@ -71,7 +71,7 @@ class TestScripts:
     def test_a_session_is_about_no_ranks(self) -> None:
         made = plan(requeue=True)
         assert (made.warning, made.restarts) == (None, 0)
-        assert {d.what for d in made.decisions} & set(session.ABOUT_RANKS) == set()
+        assert {c.id for c in made.choices} & set(session.ABOUT_RANKS) == set()
         assert BindMount("/scratch/ada/it's: here", "/scratch/ada/it's: here") in made.binds
 
     def test_the_served_one_has_no_token(self) -> None:

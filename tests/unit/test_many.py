@@ -20,6 +20,7 @@ from runners.core.model import Plan, Resources, Site
 from runners.core.shell import Result
 from runners.jobs import find
 from runners.jobs.job_status import Status
+from runners.plan.case import Case
 from runners.schedulers import local, local_array, pbs, pbs_array, slurm, slurm_array
 from runners.settings import sweep
 from runners.settings.sweep import Variant
@@ -29,7 +30,7 @@ from .test_script import IMAGE, SITE, SPEC
 
 
 def made(folder: Path, site: Site = SITE, **changes: Any) -> Plan:
-    return plan.solve(replace(SPEC, runs_dir=folder, **changes), site, IMAGE)
+    return plan.solve(Case(replace(SPEC, runs_dir=folder, **changes), site, IMAGE))
 
 
 def numbers(array: str) -> list[int | None]:

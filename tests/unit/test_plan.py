@@ -10,6 +10,7 @@ import pytest
 
 from runners import plan
 from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Site, Trainer
+from runners.plan.case import Case
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
 SPEC = JobSpec("job", Path("/i/a.sif"), RECIPE, Resources(), Path("/runs"))
@@ -63,9 +64,9 @@ NO_PMIX = replace(SLURM, mpi_types=("none", "pmi2"))
 def test_choices(
     spec: dict[str, Any], site: Site, image: ImageInfo, expected: tuple[str, ...]
 ) -> None:
-    made = plan.solve(replace(SPEC, **spec), site, image)
+    made = plan.solve(Case(replace(SPEC, **spec), site, image))
     assert (made.scheduler, made.launcher, made.controller, made.mpi) == expected
-    assert all(decision.reason for decision in made.decisions)
+    assert all(choice.reason for choice in made.choices)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +83,14 @@ def test_choices(
     ],
 )
 def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str) -> None:
-    refusals = plan.solve(replace(SPEC, **spec), site, image).refusals
+    refusals = plan.solve(Case(replace(SPEC, **spec), site, image)).refusals
     assert words in str(refusals)
 
 
 def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:
-    made = plan.solve(SPEC, replace(SLURM, runtime=None), OURS)
+    made = plan.solve(Case(SPEC, replace(SLURM, runtime=None), OURS))
     assert made.runtime == "apptainer"
-    assert any("assumed" in decision.reason for decision in made.decisions)
+    assert any("assumed" in choice.reason for choice in made.choices)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:
     ],
 )
 def test_nv_follows_the_gpus(resources: Resources, nv: bool | None, expected: bool) -> None:
-    assert plan.solve(replace(SPEC, resources=resources, nv=nv), SLURM, OURS).nv is expected
+    assert plan.solve(Case(replace(SPEC, resources=resources, nv=nv), SLURM, OURS)).nv is expected
 
 
 def test_binds_of_data_and_of_the_users_own_file() -> None:
@@ -114,7 +115,7 @@ def test_binds_of_data_and_of_the_users_own_file() -> None:
         Dataset("images", Path("/scratch/images.sqsh"), squashfs=True),
     )
     spec = replace(SPEC, data=data, trainer=trainer)
-    assert plan.solve(spec, SLURM, OURS).binds == (
+    assert plan.solve(Case(spec, SLURM, OURS)).binds == (
         BindMount("/scratch/tokens", "/data/tokens", True),
         BindMount("/scratch/images.sqsh", "/data/images", True, "/"),
         BindMount("/home/ada", "/home/ada"),
@@ -122,23 +123,23 @@ def test_binds_of_data_and_of_the_users_own_file() -> None:
 
 
 def test_a_recipe_that_the_image_lacks_is_brought_along() -> None:
-    assert not plan.solve(SPEC, SLURM, OURS).brings_recipe
-    assert plan.solve(SPEC, SLURM, FOREIGN).brings_recipe
+    assert not plan.solve(Case(SPEC, SLURM, OURS)).brings_recipe
+    assert plan.solve(Case(SPEC, SLURM, FOREIGN)).brings_recipe
 
 
 def test_a_copied_recipe_finds_what_recipes_share() -> None:
     copied = replace(SPEC, trainer=Trainer("mine", None, Path("/mine.py"), uses_recipes=True))
     plain = replace(SPEC, trainer=Trainer("mine", None, Path("/mine.py")))
-    assert plan.solve(copied, SLURM, FOREIGN).brings_recipe
-    assert not plan.solve(copied, SLURM, OURS).brings_recipe
-    assert not plan.solve(plain, SLURM, FOREIGN).brings_recipe
+    assert plan.solve(Case(copied, SLURM, FOREIGN)).brings_recipe
+    assert not plan.solve(Case(copied, SLURM, OURS)).brings_recipe
+    assert not plan.solve(Case(plain, SLURM, FOREIGN)).brings_recipe
 
 
 def test_an_image_for_another_machine() -> None:
     arm = replace(OURS, architecture="arm64")
     here = replace(SLURM, architecture="amd64")
-    (refusal,) = plan.solve(replace(SPEC, scheduler="local"), here, arm).refusals
+    (refusal,) = plan.solve(Case(replace(SPEC, scheduler="local"), here, arm)).refusals
     assert "is for arm64 and this machine is amd64" in refusal.what
-    made = plan.solve(SPEC, here, arm)
-    reasons = {decision.what: decision.reason for decision in made.decisions}
+    made = plan.solve(Case(SPEC, here, arm))
+    reasons = {choice.id: choice.reason for choice in made.choices}
     assert reasons["architecture"] == "this machine is amd64, the nodes have to be arm64"

@@ -10,6 +10,7 @@ import pytest
 from runners import plan
 from runners.core import gpus
 from runners.core.model import ImageInfo, JobSpec, Partition, Plan, Resources, Site, Trainer
+from runners.plan.case import Case
 
 SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), Resources(), Path("/r"))
 IMAGE = ImageInfo(
@@ -30,11 +31,11 @@ SITE = Site(
 
 
 def solved(resources: Resources, site: Site = SITE, image: ImageInfo = IMAGE) -> Plan:
-    return plan.solve(replace(SPEC, resources=resources), site, image)
+    return plan.solve(Case(replace(SPEC, resources=resources), site, image))
 
 
-def values(made: Plan) -> dict[str, str]:
-    return {decision.what: decision.value for decision in made.decisions}
+def values(made: Plan) -> dict[str, str | float]:
+    return {choice.id: choice.value for choice in made.choices}
 
 
 @pytest.mark.parametrize(
@@ -111,21 +112,21 @@ def test_a_rank_has_its_gpus_part_of_the_node() -> None:
     assert made.spec.resources.cpus_per_task == 8
     assert made.cpu_bind == "cores"
     assert made.data_plane == "nccl"
-    assert values(made)["GPU of a rank"] == "local rank modulo the visible ones"
+    assert values(made)["gpu-of-a-rank"] == "local-rank"
 
 
 def test_one_visible_gpu_for_each_rank() -> None:
     made = solved(Resources(partition="a100", ntasks_per_node=4, gpus_per_task="1"))
-    assert values(made)["GPU of a rank"] == "the visible one"
+    assert values(made)["gpu-of-a-rank"] == "visible"
     assert not made.refusals
 
 
 def test_idle_gpus_and_parts_of_gpus_are_told() -> None:
     made = solved(Resources(partition="a100", gpus_per_node="8", ntasks_per_node=2))
-    assert "2 ranks on a node with 8 GPUs: 6 stay idle" in made.warnings
+    assert "2 ranks on a node with 8 GPUs: 6 stay idle" in [one.what for one in made.warnings]
     parts = replace(SITE, partitions=())
     made = solved(Resources(gres="gpu:1g.10gb:2", ntasks_per_node=2), parts)
-    assert any("MIG" in text for text in made.warnings)
+    assert any("MIG" in one.what for one in made.warnings)
 
 
 def test_amd_gpus_get_rocm() -> None:
@@ -134,15 +135,15 @@ def test_amd_gpus_get_rocm() -> None:
     assert (made.nv, made.rocm) == (False, True)
     asked = replace(SPEC, resources=Resources(gpus_per_node="8"))
     there = replace(SITE, partitions=(), amd=True)
-    assert plan.solve(asked, there, IMAGE).rocm
-    assert plan.solve(replace(asked, nv=True), there, IMAGE).nv
+    assert plan.solve(Case(asked, there, IMAGE)).rocm
+    assert plan.solve(Case(replace(asked, nv=True), there, IMAGE)).nv
 
 
 def test_a_gpu_job_without_nccl_is_told() -> None:
     image = replace(IMAGE, labels={**IMAGE.labels, "horovod.operations": "gloo"})
     made = solved(Resources(partition="a100", gpus_per_node="4", ntasks_per_node=4), image=image)
     assert made.data_plane == "gloo"
-    assert any("no NCCL" in text for text in made.warnings)
+    assert any("no NCCL" in one.what for one in made.warnings)
 
 
 @pytest.mark.parametrize(
@@ -186,5 +187,5 @@ def test_on_cpus_a_rank_that_waits_in_mpi_gives_way_to_training(
     made = solved(asked, image=image)
     names = {variable.name for variable in made.variables}
     assert ("OMPI_MCA_mpi_yield_when_idle" in names) is expected
-    told = [decision for decision in made.decisions if decision.what == "waiting in MPI"]
+    told = [choice for choice in made.choices if choice.id == "mpi-gives-way"]
     assert [bool(decision.evidence) for decision in told] == [True] * expected

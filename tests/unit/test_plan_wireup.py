@@ -9,6 +9,7 @@ import pytest
 
 from runners import plan
 from runners.core.model import ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.plan.case import Case
 
 TWO_NODES = Resources(nodes=2, ntasks_per_node=2)
 SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), TWO_NODES, Path("/runs"))
@@ -30,7 +31,7 @@ UNKNOWN = ImageInfo(Path("/i/a.sif"), problem="nothing can be run in it")
 
 def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) -> Plan:
     spec = replace(SPEC, controller=controller, mpi=mpi, launcher=launcher)
-    return plan.solve(spec, SITE, image)
+    return plan.solve(Case(spec, SITE, image))
 
 
 @pytest.mark.parametrize(
@@ -71,10 +72,10 @@ def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> N
 
 
 def test_an_unknown_image_gets_gloo_and_the_reason_why_it_is_unknown() -> None:
-    made = plan.solve(SPEC, SITE, UNKNOWN)
+    made = plan.solve(Case(SPEC, SITE, UNKNOWN))
     assert made.controller == "gloo"
-    (decision,) = [d for d in made.decisions if d.what == "controller"]
-    assert "nothing can be run in it" in decision.evidence
+    (choice,) = [c for c in made.choices if c.id == "controller"]
+    assert "nothing can be run in it" in choice.evidence
 
 
 def test_remedies_are_ranked_and_each_of_them_works() -> None:
@@ -90,16 +91,16 @@ def test_horovodrun_stays_on_one_node() -> None:
     assert "ssh" in refusal.what
     assert refusal.remedies[0] == "--launcher srun"
     alone = replace(SPEC, resources=Resources(ntasks=2), launcher="horovodrun", controller="gloo")
-    assert not plan.solve(alone, SITE, OPENMPI).refusals
+    assert not plan.solve(Case(alone, SITE, OPENMPI)).refusals
 
 
 def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     hydra = replace(SITE, host_mpi="mpich 4.0.2")
     spec = replace(SPEC, launcher="mpirun", controller="mpi")
-    assert "every rank would be alone" in plan.solve(spec, hydra, OPENMPI).refusals[0].what
-    assert not plan.solve(spec, hydra, MPICH).refusals
+    assert "every rank would be alone" in plan.solve(Case(spec, hydra, OPENMPI)).refusals[0].what
+    assert not plan.solve(Case(spec, hydra, MPICH)).refusals
     nothing = replace(SITE, host_mpi="")
-    assert "no mpirun" in plan.solve(spec, nothing, OPENMPI).refusals[0].what
+    assert "no mpirun" in plan.solve(Case(spec, nothing, OPENMPI)).refusals[0].what
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
     spec = replace(SPEC, launcher="mpirun", controller="mpi")
     inside = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version=image, pmix_version="4.2.2")
-    made = plan.solve(spec, replace(SITE, host_mpi=f"openmpi {host}"), inside)
+    made = plan.solve(Case(spec, replace(SITE, host_mpi=f"openmpi {host}"), inside))
     assert (not made.refusals) is works
     if not works:
         assert f"mpirun of Open MPI {host} starts" in made.refusals[0].what
@@ -141,31 +142,32 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
     ],
 )
 def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None:
-    made = plan.solve(replace(SPEC, controller="mpi"), SITE, image)
+    made = plan.solve(Case(replace(SPEC, controller="mpi"), SITE, image))
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
 
 
 def test_an_mpich_that_may_hang_is_told() -> None:
     old = foreign("mpi,gloo", mpi_flavour="mpich", mpi_version="4.0.2", mpi_device="ch4:ucx")
-    made = plan.solve(replace(SPEC, controller="mpi"), SITE, old)
-    assert any("may hang in MPI_Finalize" in text for text in made.warnings)
+    made = plan.solve(Case(replace(SPEC, controller="mpi"), SITE, old))
+    assert any("may hang in MPI_Finalize" in one.what for one in made.warnings)
     new = foreign("mpi,gloo", mpi_flavour="mpich", mpi_version="5.0.2", mpi_device="ch4:ucx ofi")
-    assert plan.solve(replace(SPEC, controller="mpi"), SITE, new).warnings == ()
+    assert plan.solve(Case(replace(SPEC, controller="mpi"), SITE, new)).warnings == ()
 
 
 def test_an_image_without_horovod_is_told() -> None:
-    made = plan.solve(SPEC, SITE, foreign("", horovod_version="none"))
-    assert made.warnings == ("there is no Horovod in a.sif: ranks will not know each other",)
+    made = plan.solve(Case(SPEC, SITE, foreign("", horovod_version="none")))
+    (caution,) = made.warnings
+    assert caution.what == "there is no Horovod in a.sif: ranks will not know each other"
 
 
 def test_an_option_without_effect_is_told() -> None:
     made = solved(OPENMPI, "mpi", "pmix", "mpirun")
     assert made.mpi is None
-    assert any("--mpi pmix has no effect" in text for text in made.warnings)
+    assert any("--mpi pmix has no effect" in one.what for one in made.warnings)
 
 
 def test_a_slurm_that_did_not_answer_is_told_and_does_not_stop_the_plan() -> None:
     deaf = replace(SITE, mpi_types=(), problems=("sinfo: no answer within 10 s",))
-    made = plan.solve(replace(SPEC, controller="mpi"), deaf, OPENMPI)
+    made = plan.solve(Case(replace(SPEC, controller="mpi"), deaf, OPENMPI))
     assert made.mpi == "pmix"
-    assert made.warnings == ("sinfo: no answer within 10 s",)
+    assert [one.what for one in made.warnings] == ["sinfo: no answer within 10 s"]

@@ -282,7 +282,7 @@ def test_each_files_rules_stand_on_their_own(here: Path) -> None:
     assert mine == Policy(mine.origin, True, (ADA,))
     assert mine.words() == f"signed by {ADA}"
     assert (projects.origin, projects.words()) == ("runner.toml", "")
-    assert policy.decide([projects], Path("no.sif")) == policy.Verdict()
+    assert enforce.decide([projects], Path("no.sif")) == policy.Verdict()
 
 
 @pytest.mark.parametrize(
@@ -305,18 +305,18 @@ def test_faulty_rules_are_refused(text: str, words: str) -> None:
 def test_known_digests_only(old: Path) -> None:
     rules = Policy("runner.toml", known_digests_only=True)
     with pytest.raises(NotVerified, match="the policy refuses") as error:
-        policy.decide([rules], old)
+        enforce.decide([rules], old)
     assert f"{digest_cache.digest(old)} is not in" in error.value.evidence
     assert "runner pull" in error.value.remedy
     images_lock.record(
         images_lock.here(), Entry("b.sif", "oras://x/b", digest_cache.digest(old), 7, "2026-11-21")
     )
-    verdict = policy.decide([rules], old)
+    verdict = enforce.decide([rules], old)
     assert verdict.digest == digest_cache.digest(old)
-    assert verdict.decisions[0].reason == "runner.toml wants: in images.lock"
+    assert verdict.choices[0].reason == "runner.toml wants: in images.lock"
     old.write_bytes(b"CONTENT")
     with pytest.raises(NotVerified):
-        policy.decide([rules], old)
+        enforce.decide([rules], old)
 
 
 def test_a_folder_meets_no_policy(here: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_request_is_a_value() -> None:
 
 @pytest.mark.parametrize(("gpus", "expected"), [(None, 2), ("4", None)])
 def test_a_recipes_cpus_are_for_jobs_without_gpus(gpus: str | None, expected: int | None) -> None:
-    recipe = config.Layer("recipe torch_mnist", {"cpus-per-task": 2})
+    recipe = config.Layer("recipe torch_mnist", {"cpus-per-task": 2}, preset=True)
     flags = config.Layer("command line", {"gpus-per-node": gpus} if gpus else {})
     merged = config.merge([config.Layer("default", config.DEFAULTS), recipe, flags])
     asked = request.job_spec(merged, Path("/images/a.sif"), TRAINER)

@@ -17,6 +17,7 @@ from runners import plan
 from runners.core.errors import UsageError
 from runners.core.job_record import JobPaths
 from runners.core.model import Plan, Resources
+from runners.plan.case import Case
 from runners.script import render
 
 from .test_request import spec as request_spec
@@ -27,7 +28,7 @@ NEW = replace(SITE, slurm_version="24.11.5")
 
 def made(slurm: str = "24.11.5", **changes: Any) -> Plan:
     site = replace(SITE, slurm_version=slurm)
-    return plan.solve(replace(SPEC, **{"requeue": True, **changes}), site, IMAGE)
+    return plan.solve(Case(replace(SPEC, **{"requeue": True, **changes}), site, IMAGE))
 
 
 @pytest.mark.parametrize(
@@ -85,10 +86,10 @@ def test_what_nobody_would_do(changes: dict[str, Any], words: str) -> None:
 
 def test_a_slurm_whose_signals_end_the_image_is_told_of() -> None:
     site = replace(NEW, proctrack="proctrack/linuxproc")
-    warned = plan.solve(replace(SPEC, requeue=True), site, IMAGE).warnings
-    assert any("ProctrackType=proctrack/linuxproc" in text for text in warned)
+    warned = plan.solve(Case(replace(SPEC, requeue=True), site, IMAGE)).warnings
+    assert any("ProctrackType=proctrack/linuxproc" in one.what for one in warned)
     site = replace(NEW, proctrack="proctrack/cgroup")
-    assert plan.solve(replace(SPEC, requeue=True), site, IMAGE).warnings == ()
+    assert plan.solve(Case(replace(SPEC, requeue=True), site, IMAGE)).warnings == ()
 
 
 # Ranks that save when they are asked to, or when Slurm tells them itself (`ended`).

@@ -16,6 +16,7 @@ from runners.core.model import ImageInfo, Refusal, Resources, Site
 from runners.core.shell import Result
 from runners.jobs import job_status
 from runners.jobs.job_status import status
+from runners.plan.case import Case
 from runners.schedulers import SCHEDULERS, allocation, cobalt, pbs, pbs_options, time_limits
 from runners.schedulers.protocol import SchedulerStatus
 
@@ -189,7 +190,9 @@ def test_states_of_cobalt() -> None:
 
 def test_cobalt_is_told_from_pbs_although_both_have_a_qsub() -> None:
     here = Site(("pbs", "cobalt"), runtime="singularity")
-    made = plan.solve(replace(POLARIS.spec, host_mpi=False), here, ImageInfo(POLARIS.spec.image))
+    made = plan.solve(
+        Case(replace(POLARIS.spec, host_mpi=False), here, ImageInfo(POLARIS.spec.image))
+    )
     assert made.scheduler == "cobalt"
 
 

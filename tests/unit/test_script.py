@@ -15,6 +15,7 @@ import pytest
 from runners import plan
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.plan.case import Case
 from runners.schedulers import slurm_options
 from runners.script import environment, render
 from runners.script.runtimes import apptainer
@@ -35,7 +36,7 @@ PATHS = JobPaths(Path("/runs/torch_mnist-1"))
 
 
 def made(**changes: object) -> Plan:
-    return plan.solve(replace(SPEC, **changes), SITE, IMAGE)  # type: ignore[arg-type]
+    return plan.solve(Case(replace(SPEC, **changes), SITE, IMAGE))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", sorted(scripts.jobs()))
@@ -178,7 +179,7 @@ def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
 def test_mpi_and_gpu_show_in_the_command() -> None:
     image = ImageInfo(IMAGE.path, {"horovod.controllers": "mpi", "pmix.version": "4.2.2"})
     spec = replace(SPEC, resources=Resources(nodes=2, gpus_per_node="4", ntasks_per_node=4))
-    text = render.render(plan.solve(spec, SITE, image), PATHS, "/w")
+    text = render.render(plan.solve(Case(spec, SITE, image)), PATHS, "/w")
     assert "srun --mpi=pmix " in text
     assert "apptainer exec --nv " in text
     assert "#SBATCH --gpus-per-node=4" in text

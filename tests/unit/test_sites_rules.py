@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from runners.core.model import Trainer
-from runners.settings.sites import adapt, node_kinds, rules
+from runners.core.model import ImageInfo, JobSpec, Refusal, Site, Trainer
+from runners.core.site_profile import Profile
+from runners.plan import node_kinds, site_form, site_limits, site_rules
+from runners.plan.case import Case
 
 from .sites import job, shipped
 
@@ -108,10 +110,26 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
 ]
 
 
+Checked = tuple[tuple[Refusal, ...], tuple[str, ...]]
+
+
+def checked(
+    profile: Profile,
+    spec: JobSpec,
+    cwd: str = HERE,
+    env: dict[str, str] | None = None,
+    architecture: str = "",
+) -> Checked:
+    """Return the refusals and warnings of a job submitted from `cwd`."""
+    site = Site(("slurm",), cwd=cwd, environment={**HOME, **(env or {})})
+    image = ImageInfo(spec.image, architecture=architecture)
+    return site_rules.check(Case(spec, site, image), profile)
+
+
 @pytest.mark.parametrize(("name", "asked", "what", "remedies"), REFUSED)
 def test_refused(name: str, asked: dict[str, Any], what: str, remedies: tuple[str, ...]) -> None:
     profile = shipped(name)
-    refusals, _ = rules.check(job(profile, **asked), profile, HERE, HOME)
+    refusals, _ = checked(profile, job(profile, **asked))
     (refusal,) = refusals
     assert what in refusal.what
     assert refusal.remedies == remedies
@@ -139,7 +157,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("name", "asked"), ACCEPTED)
 def test_accepted(name: str, asked: dict[str, Any]) -> None:
     profile = shipped(name)
-    assert rules.check(job(profile, **asked), profile, HERE, HOME)[0] == ()
+    assert checked(profile, job(profile, **asked))[0] == ()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +176,7 @@ def test_neuron_takes_jobs_from_scratch_only(
     cwd: str, env: dict[str, str], remedy: str | None
 ) -> None:
     profile = shipped("neuron")
-    refusals, _ = rules.check(job(profile, comment="x"), profile, cwd, {**HOME, **env})
+    refusals, _ = checked(profile, job(profile, comment="x"), cwd, env)
     assert [refusal.remedies for refusal in refusals] == ([(remedy,)] if remedy else [])
 
 
@@ -177,7 +195,7 @@ WARNED: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("name", "asked", "text"), WARNED)
 def test_warned(name: str, asked: dict[str, Any], text: str) -> None:
     profile = shipped(name)
-    _, warnings = rules.check(job(profile, **asked), profile, HERE, HOME)
+    _, warnings = checked(profile, job(profile, **asked))
     assert len(warnings) == bool(text)
     assert all(text in warning for warning in warnings)
 
@@ -203,17 +221,17 @@ def test_gpus_are_asked_for_in_the_sites_way(
     name: str, asked: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     spec = job(**asked)
-    changed, decisions = adapt.adapt(spec, shipped(name))
+    changed, choices = site_form.adapt(spec, shipped(name))
     ways = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
     found = {way: getattr(changed.resources, way) for way in ways}
     assert {way: text for way, text in found.items() if text} == wanted
-    assert bool(decisions) == (changed != spec)
-    assert adapt.adapt(changed, shipped(name)) == (changed, ())
+    assert bool(choices) == (changed != spec)
+    assert site_form.adapt(changed, shipped(name)) == (changed, ())
 
 
 def test_the_sites_variables() -> None:
     profile = shipped("perlmutter")
-    whole = adapt.variables(job(profile, gpus_per_node="4"), profile)
+    whole = site_form.variables(job(profile, gpus_per_node="4"), profile)
     found = {one.name: (one.value, one.where) for one in whole}
     assert found["FI_MR_CACHE_MONITOR"] == ("userfaultfd", "job")
     assert found["CUDA_VISIBLE_DEVICES"] == ("3,2,1,0", "image")
@@ -224,7 +242,7 @@ def test_the_sites_variables() -> None:
         {},
     )
     for part in others:
-        names = {one.name for one in adapt.variables(job(profile, **part), profile)}
+        names = {one.name for one in site_form.variables(job(profile, **part), profile)}
         assert "CUDA_VISIBLE_DEVICES" not in names
 
 
@@ -269,12 +287,10 @@ def test_an_image_for_other_machines(
 ) -> None:
     profile = shipped(name)
     spec = job(profile, comment="x", **asked)
-    refusals, _ = rules.check(spec, profile, HERE, HOME, architecture)
+    refusals, _ = checked(profile, spec, architecture=architecture)
     assert [refusal.remedies for refusal in refusals] == ([remedies] if remedies else [])
 
 
 def test_a_rule_without_a_source_says_whose_it_is() -> None:
-    from runners.core.site_profile import Profile
-    from runners.settings.sites import limits
 
-    assert limits.because(Profile("x"), "rules.gpu_type") == "the profile of x"
+    assert site_limits.because(Profile("x"), "rules.gpu_type") == "the profile of x"

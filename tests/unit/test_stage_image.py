@@ -26,6 +26,7 @@ from runners.images import image_storage, mounting
 from runners.injob.folders import STAGE
 from runners.injob.stage import copying, image, place
 from runners.injob.stage.failure import NotStaged
+from runners.plan.case import Case
 from runners.script import render
 
 FACTS = {"horovod.controllers": "gloo", "recipes": "torch_mnist"}
@@ -44,12 +45,12 @@ def solved(
     asked: str, nodes: int = 2, image: ImageInfo = FILE, site: Site = SITE, **more: object
 ) -> Plan:
     spec = replace(SPEC, image=image.path, stage_image=asked, resources=Resources(nodes=nodes))
-    return plan.solve(replace(spec, **more), site, image)  # type: ignore[arg-type]
+    return plan.solve(Case(replace(spec, **more), site, image))  # type: ignore[arg-type]
 
 
 def said(made: Plan) -> str:
     """Return what the plan says of how the image is read."""
-    return " ".join(f"{d.value}: {d.reason}" for d in made.decisions if d.what == "image read")
+    return " ".join(f"{c.value}: {c.reason}" for c in made.choices if c.id == "stage-image")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from runners.core.errors import NotFound, UsageError
 from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
 from runners.core.tokens import Expanded
 from runners.core.tuning import Tuning
+from runners.plan.case import Case
 from runners.script.environment import exports
 from runners.settings import config
 
@@ -25,7 +26,7 @@ SLURM = Site(("slurm",), ("none", "pmix"), "apptainer")
 
 def planned(asked: Tuning, site: Site = SLURM, **spec: object) -> Plan:
     made = replace(SPEC, tuning=asked, **spec)  # type: ignore[arg-type]
-    return plan.solve(made, site, ImageInfo(Path("/i/a.sif"), OURS))
+    return plan.solve(Case(made, site, ImageInfo(Path("/i/a.sif"), OURS)))
 
 
 def horovod(made: Plan) -> dict[str, str]:
@@ -46,15 +47,13 @@ def test_options_become_horovods_variables() -> None:
 
 def test_each_is_told_with_its_reason() -> None:
     made = planned(Tuning(cycle_time_ms=0.5))
-    assert ("cycle time", "HOROVOD_CYCLE_TIME=0.5", "as asked") in [
-        (d.what, d.value, d.reason) for d in made.decisions
-    ]
+    assert ("cycle-time-ms", 0.5, "as asked") in [(c.id, c.value, c.reason) for c in made.choices]
 
 
 def test_what_the_user_has_exported_is_kept_and_told() -> None:
     site = replace(SLURM, environment={"HOROVOD_CYCLE_TIME": "7"})
     made = planned(Tuning(cycle_time_ms=0.5), site)
-    assert "your HOROVOD_CYCLE_TIME=7 is kept" in made.warnings
+    assert "your HOROVOD_CYCLE_TIME=7 is kept" in [one.what for one in made.warnings]
     line = dict(exports(made, "/r/t-1"))["HOROVOD_CYCLE_TIME"]
     assert bash(f"HOROVOD_CYCLE_TIME=7; echo {line}") == "7"
     assert bash(f"echo {line}") == "0.5"
@@ -79,10 +78,10 @@ def test_a_timeline_elsewhere_is_bound(tmp_path: Path) -> None:
 
 def test_a_start_timeout_reaches_who_waits() -> None:
     asked = Tuning(start_timeout=90)
-    assert any("no effect" in text for text in planned(asked, controller="mpi").warnings)
+    assert any("no effect" in one.what for one in planned(asked, controller="mpi").warnings)
     made = planned(asked, launcher="horovodrun", controller="mpi")
     assert horovod(made) == {"HOROVOD_START_TIMEOUT": "90"}
-    assert not any("no effect" in text for text in made.warnings)
+    assert not any("no effect" in one.what for one in made.warnings)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Drafts:
         """Plan every run, and raise what one of them is refused for; return all warnings, once."""
         question = self.asked.question
         made = [self.plan(point, question.together) for point in question.points()]
-        return list(dict.fromkeys(text for plan in made for text in plan.warnings))
+        return list(dict.fromkeys(one.what for plan in made for one in plan.warnings))
 
     def largest(self) -> Plan:
         """Return the plan of a job that has room for any of the runs."""

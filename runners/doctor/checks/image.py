@@ -93,10 +93,11 @@ def plan(made: Plan, again: Callable[[Refusal], str]) -> list[Finding]:
 
     `again` makes the commands that would, of a refusal's remedies.
     """
-    lines = "\n".join(
-        f"{choice.what}: {choice.value} ({choice.reason})" for choice in made.decisions
-    )
-    warnings = [Finding(SUBJECT, "plan", WARNING, text) for text in made.warnings]
+    lines = "\n".join(f"{choice.id}: {choice.text} ({choice.reason})" for choice in made.choices)
+    warnings = [
+        Finding(SUBJECT, "plan", WARNING, one.what, "", "\n".join(one.remedies))
+        for one in made.warnings
+    ]
     refusals = [
         Finding(SUBJECT, "plan", FAILURE, item.what, item.evidence, again(item))
         for item in made.refusals

@@ -9,6 +9,7 @@ from ...core.job_record import JobPaths
 from ...core.model import BindMount, Plan, Trainer
 from ...core.tokens import Expanded
 from ...injob.folders import SERVE
+from ...plan import NO_HOROVOD
 from ...schedulers import SCHEDULERS
 from ...script import render, runtimes
 from ...settings import config
@@ -19,11 +20,11 @@ TIME = "1:00:00"
 ABOUT_RANKS = (
     "controller",
     "launcher",
-    "srun --mpi",
-    "data",
+    "mpi",
+    "data-plane",
     "interface",
-    "CPU binding",
-    "waiting in MPI",
+    "cpu-bind",
+    "mpi-gives-way",
     "recipe",
 )
 # In /tmp: the paths of sockets are short, and few shared file systems have any. It goes at once
@@ -38,7 +39,6 @@ server=$!
 until wait "$server"; code=$?; ! kill -0 "$server" 2> /dev/null; do :; done
 tidy
 (exit "$code")"""
-NO_HOROVOD = "there is no Horovod in "
 
 
 def trainer(name: str) -> Trainer:
@@ -60,8 +60,8 @@ def of(made: Plan, cwd: str) -> Plan:
     return replace(
         made,
         binds=(*made.binds, *seen),
-        decisions=tuple(d for d in made.decisions if d.what not in ABOUT_RANKS),
-        warnings=tuple(text for text in made.warnings if not text.startswith(NO_HOROVOD)),
+        choices=tuple(c for c in made.choices if c.id not in ABOUT_RANKS),
+        warnings=tuple(one for one in made.warnings if one.id != NO_HOROVOD),
         warning=None,
         restarts=0,
     )

@@ -18,14 +18,14 @@
 # runtime: apptainer (what alvis has)
 # controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
-# srun --mpi: pmix (what the image's MPI speaks (PMIx))
-# --nv: yes (the job asks for GPUs)
+# mpi: pmix (what the image's MPI speaks (PMIx))
+# nv: yes (the job asks for GPUs)
 # driver: any (each node is asked when the job starts)
-# GPU of a rank: local rank modulo the visible ones (each rank sees the 4 of its node, which keeps peer-to-peer)
-# data: nccl (GPUs, and Horovod's fastest way between them)
-# CPUs for each rank: 16 (its GPU's part of a node)
+# gpu-of-a-rank: local-rank (each rank sees the 4 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs, and Horovod's fastest way between them)
+# cpus-per-task: 16 (its GPU's part of a node)
 # threads: 16 (the CPUs for each rank)
-# recipe: from the image (it names it)
+# recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.

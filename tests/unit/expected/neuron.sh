@@ -14,19 +14,19 @@
 # Written by runner 0.1.0.
 # Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
 # site: neuron (as asked)
-# GPU request: --gres=gpu:4 (how neuron is asked for GPUs)
+# gpu-request: --gres=gpu:4 (how neuron is asked for GPUs)
 # scheduler: slurm (sbatch is on this machine)
 # runtime: singularity (what neuron has)
 # controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
-# srun --mpi: pmix (what the image's MPI speaks (PMIx))
-# --nv: yes (the job asks for GPUs)
+# mpi: pmix (what the image's MPI speaks (PMIx))
+# nv: yes (the job asks for GPUs)
 # driver: any (each node is asked when the job starts)
-# GPU of a rank: local rank modulo the visible ones (each rank sees the 4 of its node, which keeps peer-to-peer)
-# data: nccl (GPUs, and Horovod's fastest way between them)
-# CPUs for each rank: 8 (its GPU's part of a node)
+# gpu-of-a-rank: local-rank (each rank sees the 4 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs, and Horovod's fastest way between them)
+# cpus-per-task: 8 (its GPU's part of a node)
 # threads: 8 (the CPUs for each rank)
-# recipe: from the image (it names it)
+# recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.

@@ -19,15 +19,15 @@
 # runtime: podman-hpc (as asked)
 # controller: gloo (as asked)
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
-# srun --mpi: none (Gloo needs no PMI)
-# --nv: yes (the job asks for GPUs)
+# mpi: none (Gloo needs no PMI)
+# nv: yes (the job asks for GPUs)
 # driver: any (each node is asked when the job starts)
-# GPU of a rank: local rank modulo the visible ones (each rank sees the 4 of its node, which keeps peer-to-peer)
-# data: nccl (GPUs, and Horovod's fastest way between them)
-# CPUs for each rank: 32 (as asked)
+# gpu-of-a-rank: local-rank (each rank sees the 4 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs, and Horovod's fastest way between them)
+# cpus-per-task: 32 (as asked)
 # threads: 32 (the CPUs for each rank)
 # interface: found on the nodes (each node takes the one that leads to rank 0's node)
-# recipe: from the image (it names it)
+# recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.

@@ -16,14 +16,14 @@
 # runtime: apptainer (what polaris has)
 # controller: mpi (as asked)
 # launcher: mpiexec (the scheduler's own, which knows the nodes of the job)
-# --nv: yes (the job asks for GPUs)
+# nv: yes (the job asks for GPUs)
 # driver: any (each node is asked when the job starts)
-# GPU of a rank: local rank modulo the visible ones (each rank sees the 4 of its node, which keeps peer-to-peer)
-# data: nccl (GPUs, and Horovod's fastest way between them)
-# CPUs for each rank: 8 (as asked)
+# gpu-of-a-rank: local-rank (each rank sees the 4 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs, and Horovod's fastest way between them)
+# cpus-per-task: 8 (as asked)
 # threads: 8 (the CPUs for each rank)
-# host MPI: in the image (as polaris has it)
-# recipe: from the image (it names it)
+# host-mpi: yes (as polaris has it)
+# recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 cd /scratch/ada || exit
 exec >> /scratch/ada/runs/torch_mnist-1/logs/job.log 2>&1

@@ -14,14 +14,14 @@
 # runtime: apptainer (not on this machine; assumed on the nodes)
 # controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
-# srun --mpi: pmix (what the image's MPI speaks (PMIx))
-# --nv: no (the job asks for no GPU)
-# data: mpi (the CPUs' way that goes with the controller)
+# mpi: pmix (what the image's MPI speaks (PMIx))
+# nv: no (the job asks for no GPU)
+# data-plane: mpi (the CPUs' way that goes with the controller)
 # threads: 1 (the CPUs for each rank)
-# waiting in MPI: gives way to others (on CPUs Horovod's thread shares a rank's cores with training)
-# requeue: up to 10 times (when the time is up, or another job comes first; it goes on from its checkpoint)
-# warning: 120 s before the time limit (to end a step and save)
-# recipe: from the image (it names it)
+# mpi-gives-way: yes (on CPUs Horovod's thread shares a rank's cores with training)
+# requeue: 10 (when the time is up, or another job comes first; it goes on from its checkpoint)
+# signal: 120 (to end a step and save)
+# recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # The last task of an array has the array's own number, by which all of its tasks are meant.

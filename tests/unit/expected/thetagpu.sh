@@ -16,14 +16,14 @@
 # controller: mpi (as asked)
 # launcher: mpirun (the host's, with the list of the job's nodes)
 # mpirun: openmpi 4.0.5 (the one of this machine, expected on the nodes too)
-# --nv: yes (the job asks for GPUs)
+# nv: yes (the job asks for GPUs)
 # driver: any (each node is asked when the job starts)
-# GPU of a rank: local rank modulo the visible ones (each rank sees the 8 of its node, which keeps peer-to-peer)
-# data: nccl (GPUs, and Horovod's fastest way between them)
-# CPUs for each rank: 16 (as asked)
+# gpu-of-a-rank: local-rank (each rank sees the 8 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs, and Horovod's fastest way between them)
+# cpus-per-task: 16 (as asked)
 # threads: 16 (the CPUs for each rank)
-# host MPI: in the image (as thetagpu has it)
-# recipe: from the image (it names it)
+# host-mpi: yes (as thetagpu has it)
+# recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 cd /scratch/ada || exit
 exec >> /scratch/ada/runs/torch_mnist-1/logs/job.log 2>&1

@@ -16,13 +16,13 @@
 # runtime: none (as asked)
 # controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
-# srun --mpi: pmix (what the image's MPI speaks (PMIx))
-# --nv: no (the job asks for no GPU)
-# data: mpi (the CPUs' way that goes with the controller)
-# CPUs for each rank: 2 (as asked)
+# mpi: pmix (what the image's MPI speaks (PMIx))
+# nv: no (the job asks for no GPU)
+# data-plane: mpi (the CPUs' way that goes with the controller)
+# cpus-per-task: 2 (as asked)
 # threads: 2 (the CPUs for each rank)
-# waiting in MPI: gives way to others (on CPUs Horovod's thread shares a rank's cores with training)
-# recipe: from the image (it names it)
+# mpi-gives-way: yes (on CPUs Horovod's thread shares a rank's cores with training)
+# recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from ...core.model import JobSpec, Refusal
-from ...core.site_profile import Profile, Requirement
-from ...schedulers import SCHEDULERS
-from . import limits, node_kinds
+from ..core.model import JobSpec, Refusal
+from ..core.site_profile import Profile, Requirement
+from ..schedulers import SCHEDULERS
+from . import node_kinds, site_limits
+from .case import Case
 
 # What runs without being submitted is none of the site's scheduler's business.
 # One rule against --mem is meant against all of its kind.
@@ -17,20 +18,20 @@ KIN = {"mem": ("mem", "mem-per-cpu", "mem-per-gpu")}
 VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
 
 
-def check(
-    spec: JobSpec, profile: Profile, cwd: str, env: Mapping[str, str], architecture: str = ""
-) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
-    """Return what this site refuses in a job submitted from `cwd`, and what the user should know.
+def check(case: Case, profile: Profile) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
+    """Return what this site refuses in a job, and what the user should know.
 
-    `env` fills in the $NAMEs in the site's folders; `architecture` is the image's, in Go's words.
+    The user's variables fill in the $NAMEs in the site's folders.
     """
+    spec, site = case.spec, case.site
     asked = SCHEDULERS.get(spec.scheduler)
     if asked and not asked.CAPABILITIES.queue:
         return (), ()
     refusals = [*_required(spec, profile), *_forbidden(spec, profile)]
-    refusals += [*_folders(spec, profile, cwd, env), *limits.refusals(spec, profile)]
-    refusals += limits.architecture(spec, profile, architecture)
-    return tuple(refusals), tuple(limits.warnings(spec, profile))
+    refusals += _folders(spec, profile, site.cwd, site.environment)
+    refusals += site_limits.refusals(spec, profile)
+    refusals += site_limits.architecture(spec, profile, case.image.architecture)
+    return tuple(refusals), tuple(site_limits.warnings(spec, profile))
 
 
 def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
@@ -38,7 +39,7 @@ def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
         if rule.gpus_only and not _on_gpu_nodes(spec, profile):
             continue
         value = given(spec, setting)
-        evidence = limits.because(profile, f"rules.require.{setting}", rule.reason)
+        evidence = site_limits.because(profile, f"rules.require.{setting}", rule.reason)
         if not value and rule.optional:
             continue
         if not value:
@@ -77,7 +78,7 @@ def _forbidden(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     for setting, reason in profile.rules.forbid.items():
         for name in KIN.get(setting, (setting,)):
             if given(spec, name):
-                evidence = limits.because(profile, f"rules.forbid.{setting}", reason)
+                evidence = site_limits.because(profile, f"rules.forbid.{setting}", reason)
                 what = f"{profile.name} takes no job with --{name}"
                 yield Refusal(what, evidence, (f"leave out --{name}",))
 
@@ -88,7 +89,9 @@ def _folders(
     allowed = [_filled(folder, env) for folder in profile.rules.submit_below]
     if not allowed:
         return
-    evidence = limits.because(profile, "rules.submit_below", f"only below {', '.join(allowed)}")
+    evidence = site_limits.because(
+        profile, "rules.submit_below", f"only below {', '.join(allowed)}"
+    )
     # A shell keeps in PWD the name by which a folder was entered, links and all.
     if not any(_below(folder, allowed) for folder in (cwd, env.get("PWD", cwd))):
         what = f"{profile.name} takes no job submitted from {cwd}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ...core import gpus
-from ...core.model import JobSpec
-from ...core.site_profile import NodeKind, Profile
+from ..core import gpus
+from ..core.model import JobSpec
+from ..core.site_profile import NodeKind, Profile
 
 
 def kinds(spec: JobSpec, profile: Profile) -> tuple[NodeKind, ...]:

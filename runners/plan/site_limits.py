@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...core import gpus
-from ...core.model import JobSpec, Refusal, Resources
-from ...core.site_profile import NodeKind, Profile
-from ...schedulers import SCHEDULERS, time_limits
+from ..core import gpus
+from ..core.model import JobSpec, Refusal, Resources
+from ..core.site_profile import NodeKind, Profile
+from ..schedulers import SCHEDULERS, time_limits
 from . import node_kinds
 
 

@@ -1,0 +1,52 @@
+"""What a solver writes down while it decides; it lives for one solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ..core.model import Caution, Choice, Refusal, Variable
+from ..schedulers import capabilities
+from ..schedulers.protocol import Capabilities
+
+Value = TypeVar("Value", str, int, float)
+
+
+@dataclass
+class Log:
+    """Choices, reasons against the whole, things to know, and variables of the job."""
+
+    choices: list[Choice] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    warnings: list[Caution] = field(default_factory=list)
+    variables: list[Variable] = field(default_factory=list)
+
+    def choose(self, id: str, value: Value, reason: str, evidence: str = "") -> Value:
+        """Note a choice; return its value."""
+        self.choices.append(Choice(id, value, reason, evidence))
+        return value
+
+    def chosen(self, id: str) -> str:
+        """Return what was chosen before, "" for nothing."""
+        return next((str(choice.value) for choice in self.choices if choice.id == id), "")
+
+    @property
+    def scheduler(self) -> Capabilities:
+        """What the scheduler that was chosen can do."""
+        return capabilities(self.chosen("scheduler"))
+
+    def says(self, id: str) -> bool:
+        """Return whether the choice was yes."""
+        return any(choice.id == id and choice.value is True for choice in self.choices)
+
+    def refuse(self, what: str, evidence: str = "", *remedies: str) -> None:
+        """Note why this cannot work, with commands that other settings cannot replace."""
+        self.refusals.append(Refusal(what, evidence, remedies))
+
+    def warn(self, what: str, *remedies: str, id: str = "") -> None:
+        """Note what the user should know although the job can run."""
+        self.warnings.append(Caution(what, remedies, id))
+
+    def set(self, name: str, value: str, reason: str, where: str = "job") -> None:
+        """Note a variable of the job, which gives way to the user's own."""
+        self.variables.append(Variable(name, value, reason, where))
