@@ -94,7 +94,7 @@ def test_without_a_word_nothing_is_staged_and_where_it_would_pay_that_is_said() 
     assert said(solved("none", 15)) == ""
     made = solved("none", 64)
     assert not made.stages
-    assert said(made).startswith("where it lies: --stage-image auto would stage it: 64 nodes on")
+    assert said(made).startswith("none: --stage-image auto would stage it: 64 nodes on")
 
 
 def text(made: Plan) -> str:
