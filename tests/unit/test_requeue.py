@@ -72,9 +72,9 @@ def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:
     [
         ({"scheduler": "local"}, "--requeue needs Slurm: this machine has no queue"),
         ({"scheduler": "allocation"}, "--requeue needs Slurm"),
-        ({"scheduler": "cobalt"}, "--requeue needs Slurm: cobalt has none"),
-        ({"scheduler": "pbs", "requeue": None, "signal": 60}, "--signal needs Slurm: pbs has none"),
-        ({"scheduler": "pbs", "requeue_limit": 2}, "--requeue-limit needs Slurm: pbs has none"),
+        ({"scheduler": "cobalt"}, "--requeue needs Slurm: Cobalt has none"),
+        ({"scheduler": "pbs", "requeue": None, "signal": 60}, "--signal needs Slurm: PBS has none"),
+        ({"scheduler": "pbs", "requeue_limit": 2}, "--requeue-limit needs Slurm: PBS has none"),
         ({"launcher": "mpirun"}, "--requeue does not go with --launcher mpirun"),
         ({"launcher": "horovodrun"}, "--requeue does not go with --launcher horovodrun"),
     ],
