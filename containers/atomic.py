@@ -28,8 +28,9 @@ def _part_of(path: Path) -> Iterator[Path]:
     try:
         yield part
         os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    except BaseException:
+        part.unlink(missing_ok=True)  # once it is renamed, the name may be another thread's
+        raise
 
 
 @contextmanager
