@@ -88,7 +88,8 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     The same command once more goes on with a study that was interrupted, and runs nothing twice;
     with more nodes, repeats or values it grows.
     """
-    _need_extra()
+    if not values["dry_run"]:
+        _need_extra()
     ctx = click.get_current_context()
     if values["render_only"]:
         _only(ctx, "--render-only", ("render_only", "drop", "reference", "as_json"))
