@@ -6,25 +6,32 @@ The kinds tell whose fault it is; only command lines turn them into exit codes.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from .remedy import Remedy, advice
 
 
 class RunnerError(Exception):
-    """Base of all: `message` says what happened, `evidence` shows it, `remedy` is what to type.
+    """Base of all: `message` says what happened, `evidence` shows it, `remedies` mend it.
 
-    Several remedies stand on lines of their own, the best first.
+    Of several the best is first. A text stands for advice, line by line.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, evidence: str = "", remedy: str = "") -> None:
+    def __init__(
+        self, message: str, evidence: str = "", remedy: str | Remedy | Sequence[Remedy] = ()
+    ) -> None:
         super().__init__(message)
-        self.message, self.evidence, self.remedy = message, evidence, remedy
+        self.message, self.evidence = message, evidence
+        if isinstance(remedy, str):
+            remedy = [advice(line) for line in remedy.splitlines()]
+        self.remedies = (remedy,) if isinstance(remedy, Remedy) else tuple(remedy)
 
     def __str__(self) -> str:
         lines = [self.message]
         lines += [f"  {line}" for line in self.evidence.strip().splitlines()]
-        lines += [f"  try: {line}" for line in self.remedy.splitlines()]
+        lines += [f"  try: {remedy}" for remedy in self.remedies]
         return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..core.model import Caution, Choice, Plan
-from . import suggest
+from . import suggest, typed
 
 LABELS = {
     "cpu-bind": "CPU binding",
@@ -73,5 +73,5 @@ def warn(made: Plan) -> None:
 
 def warning(caution: Caution) -> str:
     """Return a warning, with what to type against it on a line of its own."""
-    commands = [suggest.with_options(remedy) for remedy in caution.remedies]
+    commands = [suggest.text(remedy, typed.command_line()) for remedy in caution.remedies]
     return "\n  try: ".join([caution.what, *commands])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +11,14 @@ import click
 
 from ..core.errors import RunnerError, UsageError
 from ..settings import config
-from . import exit_codes, options, printer
+from . import exit_codes, options, printer, suggest, typed
 
 if TYPE_CHECKING:
     from ..core.job_record import Job, JobPaths
     from ..core.model import Plan, Site
     from ..doctor.finding import Finding
     from ..jobs.job_status import Status
+from .typed import SettingsCommand
 
 EXAMPLE = """\b
 Examples:
@@ -29,7 +29,12 @@ Examples:
 SECONDS_TO_WAIT = 600
 
 
-@click.command("doctor", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    "doctor",
+    cls=SettingsCommand,
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @options.setting_options
 @click.option("--job", is_flag=True, help="also run a short job with the image")
 @click.option("--run", "run", metavar="RUN", help="come back to the short job of an earlier call")
@@ -82,12 +87,11 @@ def _plan(flags: dict[str, Any], here: Site, dry_run: bool) -> tuple[Plan | None
     """Return the plan of the job, None when there can be none, and what there is to say."""
     from ..doctor import job
     from ..doctor.checks import image as check
-    from . import make_plan, suggest
+    from . import make_plan
 
     try:
         made = make_plan.plan_for(job.trainer(), job.preset(), flags, here, dry_run)
-        planned = check.plan(made, lambda item: "\n".join(suggest.remedies([item])))
-        return made, [*_inspected(made, here), *planned]
+        return made, [*_inspected(made, here), *check.plan(made)]
     except RunnerError as error:
         return None, [check.refused(error)]
 
@@ -118,7 +122,7 @@ def _job(made: Plan, max_wait: int) -> list[Finding]:
     if made.refusals:
         return []
     try:
-        paths, submitted = job.submit(made, tuple(sys.argv[1:]))
+        paths, submitted = job.submit(made, typed.again())
     except RunnerError as error:
         return [check.refused(error)]
     click.echo(f"job {submitted.id} submitted, in {paths.root}", err=True)
@@ -136,14 +140,12 @@ def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
     """Wait for the job; a Ctrl-C leaves it running."""
     from ..doctor import job
     from ..doctor.checks import job as check
-    from . import explanation_view
 
     def tell(status: Status) -> None:
         click.echo(f"runner: job {submitted.id}: {printer.describe(status)}", err=True)
 
     try:
-        found = check.check(job.wait(paths, submitted, max_wait, tell))
-        return [replace(one, fix=explanation_view.command(one.fix, submitted)) for one in found]
+        return check.check(job.wait(paths, submitted, max_wait, tell))
     except KeyboardInterrupt:
         come_back = f"come back: runner doctor --run {paths.root}"
         click.echo(f"\nrunner: left job {submitted.id} running; {come_back}", err=True)
@@ -154,9 +156,13 @@ def _print(found: list[Finding], as_json: bool) -> None:
     from ..doctor.finding import counts, failed
 
     if as_json:
-        findings = [asdict(finding) for finding in found]
+        here = typed.command_line()
+        findings = [
+            {**vars(one), "fix": [suggest.as_json(each, here) for each in one.remedies]}
+            for one in found
+        ]
         printer.print_json({"failed": failed(found), "counts": counts(found), "findings": findings})
     else:
         from . import findings_view
 
-        findings_view.show(found)
+        findings_view.show(found, typed.command_line())

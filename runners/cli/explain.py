@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..core.job_record import Job, JobPaths, JobState
+from ..core.remedy import command
 from ..explain.explanation import Certainty, Explanation
 from ..explain.judge import explain
 from ..jobs import find, job_status, stalls
@@ -50,5 +51,5 @@ def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
     if stalled is None:
         return None
     because = "its nodes were asked just now what each rank does"
-    fix = f"runner logs --all {job.id}"
+    fix = command("runner", "logs", "--all", job.id)
     return Explanation("stall", stalls.in_words(stalled), (), fix, Certainty.LIKELY, because)

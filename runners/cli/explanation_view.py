@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from typing import Any
 
 from ..core.job_record import Job
@@ -11,11 +9,10 @@ from ..explain.explanation import Explanation
 from . import suggest
 
 WIDTH = len("first to fail: ")
-FOR_PROGRAMS = ("--parsable", "--json")  # a person is to type the command
 
 
 def facts(said: Explanation, job: Job) -> dict[str, Any]:
-    """Return an explanation for programs; `fix` is the whole command."""
+    """Return an explanation for programs; `fix` has the whole command as its text."""
     return {
         "id": job.id,
         "name": said.name,
@@ -25,7 +22,7 @@ def facts(said: Explanation, job: Job) -> dict[str, Any]:
         "host": said.host,
         "evidence": list(said.evidence),
         "traceback": list(said.traceback),
-        "fix": command(said.fix, job),
+        "fix": suggest.as_json(said.fix, suggest.of_job(job)) if said.fix else None,
         "certainty": said.certainty.value,
         "because": said.because,
     }
@@ -37,7 +34,8 @@ def lines(said: Explanation, job: Job) -> list[str]:
         return [f"  {line}" for line in (said.cause, *said.evidence)]
     who = "failed" if said.who and said.rank is None and not said.host else "first to fail"
     facts = [("cause", [said.cause]), (who, [said.who]), ("traceback", list(said.traceback))]
-    facts += [("evidence", list(said.evidence)), ("fix", [command(said.fix, job)])]
+    fix = suggest.text(said.fix, suggest.of_job(job)) if said.fix else ""
+    facts += [("evidence", list(said.evidence)), ("fix", [fix])]
     facts += [("certainty", [f"{said.certainty.value}: {said.because}"])]
     return [
         f"  {word + ':' if at == 0 else '':<{WIDTH}}{text}"
@@ -45,13 +43,3 @@ def lines(said: Explanation, job: Job) -> list[str]:
         for at, text in enumerate(texts)
         if text
     ]
-
-
-def command(fix: str, job: Job) -> str:
-    """Return what to type: the fix's commands; a launch in the folder where it was typed."""
-    words = [word for word in job.words if word not in FOR_PROGRAMS]
-    parts = [suggest.with_options(part, words) for part in fix.split(" && ") if part]
-    launches = any(part.startswith("runner launch") for part in parts)
-    if launches and job.cwd not in ("", os.getcwd()):
-        parts.insert(0, f"cd {shlex.quote(job.cwd)}")
-    return " && ".join(parts)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..core.command_line import CommandLine
 from ..doctor.finding import FAILURE, OK, WARNING, Finding, counts, grouped
+from . import suggest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,8 +15,8 @@ COLOURS = {OK: "green", WARNING: "yellow", FAILURE: "bold red"}
 WIDTH = max(map(len, COLOURS)) + 2
 
 
-def show(findings: list[Finding]) -> None:
-    """Print the findings and how many there are of each kind."""
+def show(findings: list[Finding], typed: CommandLine) -> None:
+    """Print the findings and how many there are of each kind; `typed` asked for them."""
     # rich costs 60 ms; it knows terminals, their colours and NO_COLOR.
     from rich.console import Console
 
@@ -22,7 +24,7 @@ def show(findings: list[Finding]) -> None:
     for subject, group in grouped(findings):
         console.print(subject, style="bold")
         for finding in group:
-            _one(console, finding)
+            _one(console, finding, typed)
     console.print(", ".join(_counted(*pair) for pair in counts(findings).items()))
 
 
@@ -30,10 +32,10 @@ def _counted(state: str, count: int) -> str:
     return f"{count} {state}{'' if state == OK or count == 1 else 's'}"
 
 
-def _one(console: Console, finding: Finding) -> None:
+def _one(console: Console, finding: Finding, typed: CommandLine) -> None:
     console.print(f"  {finding.state:<{WIDTH}}", style=COLOURS[finding.state], end="")
     console.print(f"{finding.name}: {finding.says}")
     for line in finding.evidence.splitlines():
         console.print(f"  {'':<{WIDTH}}{line}", style="dim")
-    for line in finding.fix.splitlines():
-        console.print(f"  {'':<{WIDTH}}try: {line}")
+    for remedy in finding.remedies:
+        console.print(f"  {'':<{WIDTH}}try: {suggest.text(remedy, typed)}")

@@ -102,8 +102,8 @@ def show_command(origin: bool, as_json: bool) -> None:
     merged = config.load({}, os.environ, profile=profile)
     if as_json:
         printer.print_json(
-            {k: {"value": v, "origin": merged.origins[k]} for k, v in merged.values.items()}
+            {k: {"value": v, "origin": merged.origins(k)} for k, v in merged.values.items()}
         )
         return
-    rows = [[k, v, *([merged.origins[k]] if origin else [])] for k, v in merged.values.items()]
+    rows = [[k, v, *([merged.origins(k)] if origin else [])] for k, v in merged.values.items()]
     printer.table(rows, ["setting", "value", *(["origin"] if origin else [])])

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from . import options, run_arguments, sessions, web_session
+from .typed import SettingsCommand
 
 EXAMPLE = """\b
 Examples:
@@ -17,7 +18,12 @@ Examples:
 """
 
 
-@click.command("jupyter", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    "jupyter",
+    cls=SettingsCommand,
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.argument("job", required=False)
 @options.setting_options
 @web_session.of_sessions

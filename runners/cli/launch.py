@@ -25,6 +25,7 @@ from . import (
     printer,
     run_arguments,
     suggest,
+    typed,
 )
 from .trainer_command import TrainerCommand
 
@@ -85,7 +86,7 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
 
 
 def _submit(made: Plan) -> tuple[launch.Draft, Job]:
-    draft = launch.draft(made, words=tuple(sys.argv[1:]))
+    draft = launch.draft(made, typed=typed.again())
     return draft, launch.submit(draft)
 
 
@@ -97,6 +98,7 @@ def _refuse(made: Plan, force: bool) -> None:
     error = suggest.refused(made.refusals)
     if not force:
         raise error
+    error.remedies = tuple(suggest.resolved(error.remedies, typed.command_line()))
     click.echo(f"runner: warning: submitted by force, although {error}", err=True)
 
 

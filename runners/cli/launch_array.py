@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 import click
 
 from ..core import plan_record, signals
+from ..core.command_line import CommandLine, Given
 from ..core.job_record import Job
 from ..core.model import Plan, Variable
 from ..images import gc_roots
@@ -19,9 +19,8 @@ from ..settings.sweep import Asked, Variant
 from ..submit import job_array
 from ..submit.job_array import Runs
 from ..submit.launch import Draft, anew
-from . import array_status, choices_view, printer, status_view, trainer_command
+from . import array_status, choices_view, printer, status_view, trainer_command, typed
 
-OURS = re.compile(r"--(array|sweep)(=|$)|-a")
 LISTED = 10
 
 
@@ -31,7 +30,7 @@ def launch(made: Plan, asked: Asked, values: dict[str, Any]) -> None:
     Of `values`, the command's, `waits` is whether to wait.
     """
     if values["dry_run"]:
-        _print(drafts_of(made, asked.variants, sys.argv[1:]), asked.at_once, values["as_json"])
+        _print(drafts_of(made, asked.variants, typed.again()), asked.at_once, values["as_json"])
         return
     with signals.held():
         drafts, submitted = anew(lambda: _submit(made, asked))
@@ -45,17 +44,17 @@ def launch(made: Plan, asked: Asked, values: dict[str, Any]) -> None:
 
 
 def _submit(made: Plan, asked: Asked) -> tuple[list[Draft], list[Job]]:
-    drafts = drafts_of(made, asked.variants, sys.argv[1:])
+    drafts = drafts_of(made, asked.variants, typed.again())
     return drafts, job_array.submit_all(drafts, asked.at_once)
 
 
-def drafts_of(made: Plan, variants: Sequence[Variant], typed: Sequence[str]) -> list[Draft]:
-    """Return a draft for each variant; its words are those that would launch it alone."""
+def drafts_of(made: Plan, variants: Sequence[Variant], launched: CommandLine) -> list[Draft]:
+    """Return a draft for each variant; its command line is the one that would launch it alone."""
     plans = [_plan(made, variant) for variant in variants]
     tasks = [variant.task for variant in variants if variant.task is not None]
     drafts = job_array.drafts(plans, tasks or None)
     return [
-        replace(draft, varied=variant.varied, words=_words(typed, variant))
+        replace(draft, varied=variant.varied, typed=launched)
         for draft, variant in zip(drafts, variants)
     ]
 
@@ -66,27 +65,12 @@ def _plan(made: Plan, variant: Variant) -> Plan:
     trainer = replace(spec.trainer, args=(*spec.trainer.args, *variant.args))
     if variant.args:
         trainer_command.check(trainer.name, trainer.args)
-    changed = replace(made, spec=replace(spec, trainer=trainer))
     if variant.task is None:
-        return changed
+        return replace(made, spec=replace(spec, trainer=trainer))
     number = Variable(sweep.TASK, str(variant.task), "its task", where="image", forced=True)
-    return replace(changed, variables=(*made.variables, number))
-
-
-def _words(typed: Sequence[str], variant: Variant) -> tuple[str, ...]:
-    """Return the words of a launch of this run alone."""
-    split = typed.index("--") if "--" in typed else len(typed)
-    kept: list[str] = []
-    skip = False
-    for word in typed[:split]:
-        ours = OURS.match(word) if not skip else None
-        if not skip and not ours:
-            kept.append(word)
-        skip = bool(ours) and word in ("--array", "--sweep", "-a")
-    if variant.task is not None:
-        kept.insert(1, f"--env={sweep.TASK}={variant.task}")
-    args = (*typed[split + 1 :], *variant.args)
-    return (*kept, "--", *args) if args else tuple(kept)
+    settings = (*spec.settings, Given("env", f"{sweep.TASK}={variant.task}"))
+    changed = replace(spec, trainer=trainer, settings=settings)
+    return replace(made, spec=changed, variables=(*made.variables, number))
 
 
 def _print(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:

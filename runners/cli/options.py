@@ -68,6 +68,10 @@ def parameter(name: str) -> str:
 
 
 def flags(values: dict[str, Any]) -> dict[str, Any]:
-    """Return click's parameters as settings by name; lists as lists, what was not given as None."""
-    found = {name: values[parameter(name)] for name in SETTINGS}
+    """Return click's parameters as settings by name, in the order in which they were typed.
+
+    Lists are lists, and what was not given is None.
+    """
+    known = {parameter(name): name for name in SETTINGS}
+    found = {known[given]: value for given, value in values.items() if given in known}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from ..core.model import Plan
+from ..core.model import Caution, Plan, Refusal
+from ..core.remedy import Remedy
 from ..submit import launch
-from . import choices_view, exit_codes, make_plan, options, printer, suggest
+from . import choices_view, exit_codes, make_plan, options, printer, suggest, typed
 from .trainer_command import TrainerCommand
 
 EXAMPLE = """\b
@@ -45,12 +47,26 @@ def as_data(made: Plan) -> dict[str, Any]:
     """Return the plan for programs."""
     return {
         "works": not made.refusals,
-        "refusals": [asdict(refusal) for refusal in made.refusals],
+        "refusals": [_refusal(refusal) for refusal in made.refusals],
         "choices": [asdict(choice) for choice in made.choices],
         "variables": [asdict(variable) for variable in made.variables],
-        "warnings": [asdict(caution) for caution in made.warnings],
+        "warnings": [_caution(caution) for caution in made.warnings],
         "script": launch.draft(made).text,
     }
+
+
+def _refusal(refusal: Refusal) -> dict[str, Any]:
+    remedies = _remedies(refusal.remedies)
+    return {"what": refusal.what, "evidence": refusal.evidence, "remedies": remedies}
+
+
+def _caution(caution: Caution) -> dict[str, Any]:
+    return {"what": caution.what, "remedies": _remedies(caution.remedies), "id": caution.id}
+
+
+def _remedies(remedies: Sequence[Remedy]) -> list[dict[str, Any]]:
+    here = typed.command_line()
+    return [suggest.as_json(remedy, here) for remedy in remedies]
 
 
 def _print(made: Plan) -> None:
@@ -65,7 +81,7 @@ def _print(made: Plan) -> None:
     for refusal in made.refusals:
         click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
     for remedy in suggest.remedies(made.refusals):
-        click.echo(f"try: {remedy}")
+        click.echo(f"try: {suggest.text(remedy, typed.command_line())}")
     if not made.refusals:
         click.echo("this works; to run it: runner launch with the same words")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from ..core import job_record
 from ..core.job_record import Job, JobPaths
+from ..core.remedy import change
 from ..jobs.job_status import Status
+from . import suggest
 
 
 def told(paths: JobPaths, job: Job, status: Status) -> list[str]:
@@ -22,20 +23,10 @@ def told(paths: JobPaths, job: Job, status: Status) -> list[str]:
 
 def command(paths: JobPaths, job: Job) -> str:
     """Return the launch that goes on from the checkpoint; empty for one that has none of ours."""
-    if not job.words or job_record.saved_step(paths) is None:
+    typed = suggest.of_job(job)
+    if typed is None or job_record.saved_step(paths) is None:
         return ""
-    words = list(job.words)
-    split = words.index("--") if "--" in words else len(words)
-    options, args = words[:split], _without_resume(words[split + 1 :])
-    if Path.cwd() not in paths.root.parents:  # a container shows the current folder by itself
-        options.insert(1, f"--bind={paths.root}:{paths.root}:ro")
-    return shlex.join(["runner", *options, "--", *args, "--resume", str(paths.root)])
-
-
-def _without_resume(args: list[str]) -> list[str]:
-    kept: list[str] = []
-    for place, word in enumerate(args):
-        follows = place > 0 and args[place - 1] == "--resume"
-        if word != "--resume" and not follows and not word.startswith("--resume="):
-            kept.append(word)
-    return kept
+    # A container shows the current folder by itself.
+    seen = Path(job.typed.cwd) in paths.root.parents
+    bind = [] if seen else [f"{paths.root}:{paths.root}:ro"]
+    return suggest.text(change(arguments={"--resume": paths.root}, bind=bind), typed)

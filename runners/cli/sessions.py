@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from ..core.model import Plan, Site
 from ..injob import folders
 from ..submit.launch import Draft
 from ..submit.sessions import session
-from . import choices_view, make_plan, options, suggest
+from . import choices_view, make_plan, options, suggest, typed
 
 A_SHELL = "if command -v bash > /dev/null; then exec bash; fi; exec sh"  # small images have no bash
 
@@ -34,8 +33,7 @@ class Prepared:
     def draft(self, text: str, private: bool = False) -> Draft:
         """Return what is going to be submitted; `text` is its script."""
         packages = (folders.SERVE,) if private else ()
-        words = tuple(sys.argv[1:])
-        return Draft(self.plan, self.paths, text, packages, words, private=private)
+        return Draft(self.plan, self.paths, text, packages, typed.again(), private=private)
 
 
 def prepare(name: str, values: dict[str, Any]) -> Prepared:

@@ -17,6 +17,7 @@ from ..submit.launch import Draft
 from ..submit.sessions import session
 from ..submit.sessions.allocate import Allocation
 from . import follow, options, sessions
+from .typed import SettingsCommand
 
 EXAMPLE = """\b
 Examples:
@@ -26,7 +27,12 @@ Examples:
 """
 
 
-@click.command("shell", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    "shell",
+    cls=SettingsCommand,
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
 @click.option("--dry-run", "--dryrun", is_flag=True, help="print the script and stop")

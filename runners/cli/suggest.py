@@ -1,132 +1,127 @@
-"""The command that was typed, with other options: what a refusal offers to type instead."""
+"""The commands that we offer, each made of settings and a remedy: by `text`, and nowhere else."""
 
 from __future__ import annotations
 
-import re
+import os
 import shlex
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
+from ..core.command_line import ENVIRONMENT, FLAG, CommandLine
 from ..core.errors import Refused
+from ..core.job_record import Job
 from ..core.model import Refusal
-from ..core.remedy import GO_TO, LEAVE_OUT, are_options, is_part
+from ..core.remedy import ADVICE, LAUNCH, Remedy, Value, argument_words, option_words, together
 from ..settings.table import SETTINGS
 
-# Switches of the commands themselves, which are no settings.
-SWITCHES = ("--force", "--dry-run", "--dryrun", "--wait", "--follow", "--parsable", "--json")
-OF_THEIR_OWN = ("doctor", "shell", "jupyter", "tensorboard")
-COMMANDS = ("launch", "plan", *OF_THEIR_OWN)
-ARGUMENTS = "-- "  # before arguments of the trainer, as on the command line
+CHECKED_BY = {"plan": "launch"}  # what was only looked at is then to be launched
 
 
-def with_options(options: str, typed: Sequence[str] | None = None) -> str:
-    """Return the whole command with `options` in it; `options` alone when it is not one of ours.
+def text(remedy: Remedy, typed: CommandLine | None) -> str:
+    """Return what to type, or advice; `typed` is the command line that a launch changes.
 
-    A remedy that does not begin with a dash, or with LEAVE_OUT, is a command of its own. After
-    ARGUMENTS come `--name value` pairs for the trainer, instead of those it was given.
+    Only what was typed is typed again: files and variables bring the rest.
     """
-    words = list(sys.argv[1:] if typed is None else typed)
-    if not are_options(options) or not words or words[0] not in COMMANDS:
-        return options
-    if options.startswith(ARGUMENTS):
-        return _with_arguments(options[len(ARGUMENTS) :].split(), words)
-    end = words.index("--") if "--" in words else len(words)
-    own = _without_variables(options, words[1:end])
-    added = " ".join(part for part in options.split(", ") if not part.startswith(LEAVE_OUT))
-    kept = shlex.join([*_without(_changed(options), own), *words[end:]])
-    command = f"runner {words[0]}" if words[0] in OF_THEIR_OWN else "runner launch"
-    return " ".join(part for part in (command, added, kept) if part)
+    if remedy.kind != LAUNCH or typed is None:
+        return str(remedy)
+    folder = remedy.cwd or (typed.cwd if typed.cwd != os.getcwd() else "")
+    there = [shlex.join(["cd", folder])] if folder else []
+    parts = [*filter(None, [remedy.text]), *there, shlex.join(argv(remedy, typed))]
+    return "; then ".join([*_in_files(remedy, typed), " && ".join(parts)])
 
 
-def _with_arguments(pairs: list[str], words: list[str]) -> str:
-    end = words.index("--") if "--" in words else len(words)
-    names, kept, skip = pairs[::2], [], False
-    for word in words[end + 1 :]:
-        if not skip and word.partition("=")[0] not in names:
-            kept.append(word)
-        skip = not skip and word in names
-    return shlex.join(["runner", *words[:end], "--", *kept, *pairs])
+def of_job(job: Job) -> CommandLine | None:
+    """Return the command line of a job; None for a run of a runner that recorded none."""
+    return job.typed if job.typed.trainer or job.typed.name != "launch" else None
+
+
+def argv(remedy: Remedy, typed: CommandLine) -> list[str]:
+    """Return the words of the command line with a remedy's changes."""
+    unset = [f"--unset={name}" for name in _variables(remedy, typed)]
+    trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
+    args = list(_arguments(remedy, args))
+    return [
+        *(["env", *unset] if unset else []),
+        *("runner", CHECKED_BY.get(typed.name, typed.name)),
+        *(
+            word
+            for pair in (*remedy.options, *_kept(remedy, typed))
+            for word in option_words(*pair)
+        ),
+        *filter(None, [trainer]),
+        *(["--", *args] if args else []),
+    ]
+
+
+def as_json(remedy: Remedy, typed: CommandLine | None) -> dict[str, Any]:
+    """Return a remedy for programs: its kind, what to type, and of a launch what it changes."""
+    value = {**vars(remedy), "text": text(remedy, typed), "before": remedy.text}
+    shown = list(value) if remedy.kind == LAUNCH else ["kind", "text"]
+    return {name: value[name] for name in shown}
+
+
+def resolved(remedies: Iterable[Remedy], typed: CommandLine) -> Iterator[Remedy]:
+    """Yield the remedies with their commands made."""
+    for remedy in remedies:
+        advice = remedy.kind == ADVICE or bool(_in_files(remedy, typed))
+        yield Remedy(ADVICE if advice else "command", text(remedy, typed))
 
 
 def refused(refusals: Sequence[Refusal]) -> Refused:
-    """Return the error for a plan that cannot work, with the commands that can."""
+    """Return the error for a plan that cannot work, with the remedies that can."""
     first, *others = refusals
     evidence = [first.evidence]
     for other in others:
         evidence += [f"also: {other.what}", other.evidence]
-    text = "\n".join(line for line in evidence if line)
-    return Refused(first.what, text, "\n".join(remedies(refusals)))
+    told = "\n".join(line for line in evidence if line)
+    return Refused(first.what, told, remedies(refusals))
 
 
-def remedies(refusals: Sequence[Refusal]) -> list[str]:
-    """Return what to type instead, the best first; one command mends several faults if it can."""
-    if len(refusals) == 1:
-        return [_command([text]) for text in refusals[0].remedies]
-    first = [refusal.remedies[0] for refusal in refusals if refusal.remedies]
-    if len(first) == len(refusals) and all(is_part(text) for text in first):
-        return [_command(first)]
-    return [_command([text]) for refusal in refusals for text in refusal.remedies]
+def remedies(refusals: Sequence[Refusal]) -> list[Remedy]:
+    """Return what to do instead, the best first; one command mends several faults if it can."""
+    if len(refusals) > 1:
+        first = [refusal.remedies[0] for refusal in refusals if refusal.remedies]
+        if len(first) == len(refusals) and all(each.kind == LAUNCH for each in first):
+            return [together(first)]
+    return [each for refusal in refusals for each in refusal.remedies]
 
 
-def _command(parts: list[str]) -> str:
-    """Return one line that does all parts."""
-    folders = [text for text in parts if text.startswith(GO_TO)]
-    options = ", ".join(text for text in parts if text not in folders)
-    if not folders:
-        return with_options(options)
-    return " && ".join([*folders, with_options(options or LEAVE_OUT)])
+def _kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:
+    """Yield the options that stay: not those that are set anew, though a list is added to."""
+    lists = {name for name, setting in SETTINGS.items() if setting.kind == "list"}
+    changed = {name for name, _ in remedy.options} - lists
+    variables = {_variable(value) for name, value in remedy.options if name == "env"}
+    flags = [(each.name, each.value) for each in typed.settings if each.origin == FLAG]
+    for name, value in (*flags, *typed.switches):
+        again = name == "env" and _variable(value) in variables
+        if name not in changed and name not in remedy.leave_out and not again:
+            yield name, value
 
 
-def _without(names: list[str], words: list[str]) -> list[str]:
-    """Return the words that do not set what the options in `names` set."""
-    flags = {word for name in names for word in _spellings(name)}
-    kept: list[str] = []
+def _variable(value: Value) -> str:
+    return str(value).partition("=")[0]
+
+
+def _arguments(remedy: Remedy, args: Sequence[str]) -> Iterator[str]:
+    """Yield the trainer's arguments, those that the remedy sets at their end."""
+    names = [name for name, _ in remedy.arguments]
     skip = False
-    for word in words:
-        name = word.partition("=")[0]
-        if skip:
-            skip = False
-        elif name in flags:
-            skip = "=" not in word and not _is_switch(name)
-        elif word[:2] not in flags:  # -N2
-            kept.append(word)
-    return kept
+    for word in args:
+        if not skip and word.partition("=")[0] not in names:
+            yield word
+        skip = not skip and word in names
+    for name, value in remedy.arguments:
+        yield from argument_words(name, value)
 
 
-def _changed(options: str) -> list[str]:
-    """Return the options whose old values go: not those of a list, to which one is added."""
-    names = []
-    for part in options.split(", "):
-        for word in (word.partition("=")[0] for word in part.split() if word.startswith("-")):
-            setting = SETTINGS.get(word.lstrip("-"))
-            if part.startswith(LEAVE_OUT) or setting is None or setting.kind != "list":
-                names.append(word)
-    return names
+def _variables(remedy: Remedy, typed: CommandLine) -> list[str]:
+    """Return the variables that set what is to be left out."""
+    gone = [each for each in typed.settings if each.name in remedy.leave_out]
+    return list(dict.fromkeys(each.where for each in gone if each.origin == ENVIRONMENT))
 
 
-def _without_variables(options: str, words: list[str]) -> list[str]:
-    """Return the words without those --env that set what `options` sets anew."""
-    names = re.findall(r"--env (\w+)=", options)
-    kept: list[str] = []
-    for word in words:
-        if kept and kept[-1] == "--env" and word.partition("=")[0] in names:
-            kept.pop()
-        elif not any(word.startswith(f"--env={name}=") for name in names):
-            kept.append(word)
-    return kept
-
-
-def _spellings(option: str) -> list[str]:
-    name = option.lstrip("-").removeprefix("no-") if option.startswith("--no-") else option[2:]
-    setting = SETTINGS.get(name)
-    words = setting.words if setting else ()
-    return [f"--{name}", f"--no-{name}", *words]
-
-
-def _is_switch(name: str) -> bool:
-    if name in SWITCHES:
-        return True
-    for setting in SETTINGS.values():
-        if name in (*setting.words, f"--{setting.name}", f"--no-{setting.name}"):
-            return setting.kind == "switch"
-    return False
+def _in_files(remedy: Remedy, typed: CommandLine) -> list[str]:
+    """Return what has to go from files first, which no option takes back."""
+    gone = [each for each in typed.settings if each.name in remedy.leave_out]
+    files = [each for each in gone if each.origin not in (FLAG, ENVIRONMENT)]
+    return list(dict.fromkeys(f"take {each.name} out of {each.where}" for each in files))

@@ -15,6 +15,7 @@ from ..core.model import BindMount
 from ..jobs import find
 from . import options, run_arguments, sessions, web_session
 from .sessions import Prepared
+from .typed import SettingsCommand
 
 EXAMPLE = """\b
 Examples:
@@ -27,7 +28,10 @@ ONE = {"nodes": 1, "ntasks": 1, "cpus_per_task": 1}
 
 
 @click.command(
-    "tensorboard", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]}
+    "tensorboard",
+    cls=SettingsCommand,
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.argument("job", nargs=-1)
 @options.setting_options

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
 from ..core.errors import UsageError
+from ..core.remedy import command
+from .typed import SettingsCommand
 
 CLOSE = 0.75  # --epochs is near none of ours, --nodse is
 
 
-class TrainerCommand(click.Command):
+class TrainerCommand(SettingsCommand):
     """Says where the trainer's arguments belong, and asks a packaged one whether it takes them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -25,14 +26,16 @@ class TrainerCommand(click.Command):
                 _ask_the_trainer(ctx)
             return rest
         except click.NoSuchOption as error:
-            at = _place(error.option_name, words)
-            if not self._has_trainer(ctx, words[:at]):
-                raise
-            raise _misplaced(ctx.command_path, words, at, error) from None
-
-    def _has_trainer(self, ctx: click.Context, words: list[str]) -> bool:
-        """Whether a trainer is named among words that are all known."""
-        return isinstance(self.make_parser(ctx).parse_args(words)[0].get("trainer"), str)
+            known = {word: each for each in self.get_params(ctx) for word in _spellings(each)}
+            meant = difflib.get_close_matches(error.option_name, known, 1, CLOSE)
+            offers = _offers(words, error.option_name, meant, known)
+            if not offers:
+                raise click.NoSuchOption(error.option_name, None, meant, ctx) from None
+            raise UsageError(
+                f"{ctx.command_path} has no option {error.option_name}",
+                "the trainer's own arguments come after --",
+                [command(*ctx.command_path.split(), *offer) for offer in offers],
+            ) from None
 
 
 def _ask_the_trainer(ctx: click.Context) -> None:
@@ -59,23 +62,55 @@ def check(name: str, args: Sequence[str]) -> None:
         trainer_options.check(path, args)
 
 
-def _place(option: str, words: Sequence[str]) -> int:
-    """Return where an option stands: by itself, with `=VALUE`, or as letters after one dash."""
-    joined = f"{option}=" if option.startswith("--") else option
-    return next(at for at, word in enumerate(words) if word == option or word.startswith(joined))
+def _spellings(parameter: click.Parameter) -> list[str]:
+    return [*parameter.opts, *parameter.secondary_opts]
 
 
-def _misplaced(command: str, words: list[str], at: int, error: click.NoSuchOption) -> UsageError:
-    """Return the error that offers a `--` at a place, or the option that was meant there."""
-    option = error.option_name
-    close = difflib.get_close_matches(option, error.possibilities or (), 1, CLOSE)
-    offers = [[*words[:at], words[at].replace(option, one, 1), *words[at + 1 :]] for one in close]
-    rest = words[at:]
-    if "--" in rest:
-        rest.remove("--")
-    offers.append([*words[:at], "--", *rest])
-    return UsageError(
-        f"{command} has no option {option}",
-        "the trainer's own arguments come after --",
-        "\n".join(shlex.join([*command.split(), *each]) for each in offers),
-    )
+def _offers(
+    words: Sequence[str], option: str, meant: Sequence[str], known: Mapping[str, click.Parameter]
+) -> list[list[str]]:
+    """Return the words with the option that was meant, and with `--`; none without a trainer."""
+    end = words.index("--") if "--" in words else len(words)
+    own, theirs = _split(words[:end], known)
+    if own is None:
+        return []
+    at = next(place for place, word in enumerate(words) if _is(word, option))
+    fixed = [[*words[:at], words[at].replace(option, one, 1), *words[at + 1 :]] for one in meant]
+    return [*fixed, [*own, "--", *theirs, *words[end + 1 :]]]
+
+
+def _is(word: str, option: str) -> bool:
+    return word == option or word.startswith(f"{option}=" if option.startswith("--") else option)
+
+
+def _split(
+    words: Sequence[str], known: Mapping[str, click.Parameter]
+) -> tuple[list[str] | None, list[str]]:
+    """Return the words of the command, None if no trainer is among them, and the trainer's."""
+    own: list[str] = []
+    theirs: list[str] = []
+    trainer, left = False, list(words)
+    while left:
+        word = left.pop(0)
+        option = known.get(word.partition("=")[0]) or known.get(word[:2])  # -N2
+        if word.startswith("-") and option:
+            own.append(word)
+            own += [left.pop(0)] if word in known and left and _takes_a_value(option) else []
+        elif word.startswith("-"):
+            theirs.append(word)
+            value = left and not trainer and "=" not in word and not left[0].startswith("-")
+            theirs += [left.pop(0)] if value and not _is_trainer(left[0]) else []
+        else:
+            (theirs if trainer else own).append(word)
+            trainer = True
+    return (own if trainer else None), theirs
+
+
+def _is_trainer(word: str) -> bool:
+    from ..settings import trainers  # only an error pays for it
+
+    return trainers.is_one(word)
+
+
+def _takes_a_value(option: click.Parameter) -> bool:
+    return isinstance(option, click.Option) and not (option.is_flag or option.count)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from containers import atomic
 
-from .errors import SystemFault
+from .. import __version__
+from .errors import Refused, SystemFault
 
 
 def entries(folder: Path) -> list[Path]:
@@ -24,6 +26,30 @@ def read_json(path: Path) -> Any:
         return None
     except (OSError, ValueError) as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
+
+
+def read_versioned(path: Path, form: int, oldest: int | None = None) -> dict[str, Any] | None:
+    """Return what `write_versioned` wrote, None when it does not exist.
+
+    Raises Refused for a form that is not between `oldest` and `form`, SystemFault for no table.
+    """
+    record = read_json(path)
+    if record is None:
+        return None
+    if not isinstance(record, dict):
+        raise SystemFault(f"cannot read {path}", "it holds no JSON object")
+    theirs, writer = record.pop("form", 1), record.pop("runner", "0.1.0 or older")
+    if not (oldest or form) <= theirs <= form:
+        raise Refused(
+            f"{path.parent} was written by runner {writer} ({path.name} of form {theirs})",
+            f"this is runner {__version__}, which reads form {form}",
+        )
+    return record
+
+
+def write_versioned(path: Path, form: int, value: Mapping[str, Any], private: bool = False) -> None:
+    """Write by rename, with the form's number and who wrote it, for `read_versioned`."""
+    write_json(path, {"form": form, "runner": __version__, **value}, private)
 
 
 def write_json(path: Path, value: Any, private: bool = False) -> None:

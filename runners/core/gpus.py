@@ -11,6 +11,13 @@ TYPED = re.compile(r"(?:[\w.+-]+:)?[1-9]\d*")
 MIG = re.compile(r"\d+g\.\d+gb")
 
 
+def asked(resources: Resources) -> list[str]:
+    """Return the settings by which GPUs are asked for."""
+    names = ["gpus", "gpus_per_node", "gpus_per_task"]
+    found = [name for name in names if getattr(resources, name)]
+    return [name.replace("_", "-") for name in [*found, *["gres"] * bool(in_gres(resources.gres))]]
+
+
 def on_a_node(resources: Resources) -> tuple[str, int] | None:
     """Return type ("" for any) and number of GPUs on each node; None when none are asked."""
     if resources.gpus_per_node:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from . import command_line
+from .command_line import CommandLine
 from .errors import SystemFault
-from .files import entries, read_json, write_json
+from .files import entries, read_versioned, write_versioned
+
+# Forms of what we write: another number where a reader of the old one would go wrong.
+JOB_FORM, EXIT_FORM = 2, 1
+OF_FORM_1 = ("words", "cwd")  # the command line in words, of which no command can be made
 
 
 class JobState(Enum):
@@ -155,13 +160,13 @@ class ArrayPaths:
 class Job:
     """A submitted job. `state`, `restart`, `nodes` and `elapsed` were seen at its end.
 
-    `restart` counts how often it came back, `restarts` is how often it may; `words` is what was
-    typed to launch it; `nodes` and `elapsed` (seconds) are its scheduler's; `host` is the machine
-    that runs it, where no scheduler is in between. `array` names the folder of the runs that were
-    submitted with it, and `varied` are the arguments in which it differs from them. `image` is the
-    path, or the store's name, of what it runs in, `digest` its own where that is known.
-    `reason` is the scheduler's for the end. `cwd` is the folder in which it was launched, for the
-    paths in `words`. A `private` record has values of --env in `words`: only its owner reads it.
+    `restart` counts how often it came back, `restarts` is how often it may; `typed` is the command
+    that launches it, and it alone; `nodes` and `elapsed` (seconds) are its scheduler's; `host` is
+    the machine that runs it, where no scheduler is in between. `array` names the folder of the runs
+    that were submitted with it, and `varied` are the arguments in which it differs from them.
+    `image` is the path, or the store's name, of what it runs in, `digest` its own where that is
+    known. `reason` is the scheduler's for the end. A `private` record has values of --env in
+    `typed`: only its owner reads it.
     """
 
     id: str
@@ -171,7 +176,6 @@ class Job:
     submitted: float
     state: str = ""
     restarts: int = 0
-    words: Sequence[str] = ()
     restart: int = 0
     nodes: str = ""
     elapsed: float | None = None
@@ -181,12 +185,13 @@ class Job:
     image: str = ""
     digest: str = ""
     reason: str = ""
-    cwd: str = ""
     private: bool = False
+    typed: CommandLine = field(default_factory=CommandLine)
 
     def save(self, paths: JobPaths) -> None:
         """Write it into the run's folder, whole or not at all."""
-        write_json(paths.job, asdict(self), self.private)
+        record = {**vars(self), "typed": command_line.as_json(self.typed)}
+        write_versioned(paths.job, JOB_FORM, record, self.private)
 
 
 def next_folder(runs_dir: Path, name: str) -> Path:
@@ -201,16 +206,24 @@ def next_folder(runs_dir: Path, name: str) -> Path:
 
 
 def load(paths: JobPaths) -> Job:
-    """Return the job of a run's folder; raise SystemFault when its record is unreadable."""
+    """Return the job of a run's folder.
+
+    Raises SystemFault when its record is unreadable, Refused when it is of another form.
+    """
+    record = read_versioned(paths.job, JOB_FORM, oldest=1)
+    if record is None:
+        raise SystemFault(f"cannot read {paths.job}", "it does not exist")
+    typed = record.pop("typed", None)
+    known = {name: value for name, value in record.items() if name not in OF_FORM_1}
     try:
-        return Job(**json.loads(paths.job.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        return Job(**known, typed=command_line.read(typed) if typed else CommandLine())
+    except (KeyError, TypeError, ValueError) as error:
         raise SystemFault(f"cannot read {paths.job}", str(error)) from None
 
 
 def exit_code(paths: JobPaths) -> int | None:
     """Return the exit code that the script recorded, None while there is none."""
-    record = read_json(paths.exit)
+    record = read_versioned(paths.exit, EXIT_FORM)
     return None if record is None else int(record["exit_code"])
 
 

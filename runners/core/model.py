@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .command_line import Given
+from .remedy import Remedy
 from .site_profile import HostMpi, Profile
 from .tuning import Tuning
 
@@ -89,7 +91,8 @@ class Dataset:
 class Trainer:
     """What Python runs: a recipe's module, or a file of the user's, and its arguments.
 
-    `name` is for people and the default job name. `uses_recipes` is about a file that imports what
+    `name` is for people and the default job name, `typed` is how it was named on the command line.
+    `uses_recipes` is about a file that imports what
     recipes share, as a copy of one does.
     """
 
@@ -99,13 +102,15 @@ class Trainer:
     args: tuple[str, ...] = ()
     requires: str | None = None
     uses_recipes: bool = False
+    typed: str = ""
 
 
 @dataclass(frozen=True)
 class JobSpec:
     """What the user asks for, after all sources of settings were merged.
 
-    `signal` is the seconds before the time limit in which the ranks are warned.
+    `signal` is the seconds before the time limit in which the ranks are warned; `settings` are
+    those of which this was made, with their origins.
     """
 
     name: str
@@ -137,6 +142,7 @@ class JobSpec:
     sbatch_args: tuple[str, ...] = ()
     srun_args: tuple[str, ...] = ()
     apptainer_args: tuple[str, ...] = ()
+    settings: tuple[Given, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -266,11 +272,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a plan cannot work. `remedies` are ranked, each an option, or a command to type."""
+    """Why a plan cannot work. `remedies` are ranked."""
 
     what: str
     evidence: str = ""
-    remedies: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -281,7 +287,7 @@ class Caution:
     """
 
     what: str
-    remedies: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
     id: str = ""
 
 

@@ -1,16 +1,33 @@
-"""The forms of a remedy: options, a folder to be in, or else advice and commands of their own."""
+"""Remedies, as values: those of containers/, which has them too."""
 
 from __future__ import annotations
 
-LEAVE_OUT = "leave out "  # before an option that a remedy takes away
-GO_TO = "cd "  # before a folder in which the same command works
+from containers.remedy import (
+    ADVICE,
+    COMMAND,
+    LAUNCH,
+    Remedy,
+    Value,
+    advice,
+    argument_words,
+    change,
+    command,
+    line,
+    option_words,
+    together,
+)
 
-
-def are_options(remedy: str) -> bool:
-    """Whether a remedy changes the command that was typed, and is no command of its own."""
-    return remedy.startswith(("-", LEAVE_OUT))
-
-
-def is_part(remedy: str) -> bool:
-    """Whether a remedy goes together with others: options, or a folder to be in."""
-    return are_options(remedy) or remedy.startswith(GO_TO)
+__all__ = [
+    "ADVICE",
+    "COMMAND",
+    "LAUNCH",
+    "Remedy",
+    "Value",
+    "advice",
+    "argument_words",
+    "change",
+    "command",
+    "line",
+    "option_words",
+    "together",
+]

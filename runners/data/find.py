@@ -16,6 +16,7 @@ from string import Template
 from ..core import places
 from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.model import Dataset
+from ..core.remedy import change, command
 from ..core.site_profile import Profile
 from . import catalogue, squashfs
 
@@ -34,9 +35,10 @@ def all_of(
     found = {each.name: each for each in (one(text, profile, env) for text in texts)}
     if "" in found and len(found) > 1:
         others = ", ".join(name for name in found if name)
+        data = [f"{each.name or each.path.stem}={each.path}" for each in found.values()]
         raise UsageError(
             f"--data {found[''].path} takes /data whole, and {others} would lie below it",
-            remedy=f"--data NAME={found[''].path}",
+            remedy=change(data=data, leave_out=["data"]),
         )
     return tuple(found.values())
 
@@ -99,16 +101,19 @@ def _bare(path: Path) -> str:
 
 
 def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
-    beside = [p.name for p in _entries(path.parent)] if path.parent.is_dir() else []
     message = f"the dataset {text} is neither a folder nor a squashfs file on this machine"
-    fetch = f"runner data fetch {text}" if text in catalogue.shipped() else ""
-    return NotFound(message, nearest(path.name, {*known, *beside}), fetch)
+    if text in catalogue.shipped():
+        return NotFound(
+            message, "it has not been fetched", change(first=f"runner data fetch {text}")
+        )
+    beside = [p.name for p in _entries(path.parent)] if path.parent.is_dir() else []
+    return NotFound(message, nearest(path.name, {*known, *beside}))
 
 
 def _looked_at(path: Path, why: str) -> Dataset:
     """Refuse what no trainer could read, before the queue does."""
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
-        raise Refused(f"you may not read the dataset {path}", remedy=f"ls -ld {path}")
+        raise Refused(f"you may not read the dataset {path}", remedy=command("ls", "-ld", path))
     if path.is_dir():
         if not any(path.iterdir()):
             raise Refused(f"the dataset {path} is an empty folder")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..core.remedy import Remedy
+
 OK, WARNING, FAILURE = "ok", "warning", "failure"
 ORDER = (OK, WARNING, FAILURE)
 
@@ -14,7 +16,7 @@ class Finding:
     """One thing that was looked at.
 
     `subject` groups them; `says` is the finding in one line, `evidence` what it rests on (any
-    number of lines), and `fix` a command to type, empty when all is well.
+    number of lines), and `fix` what mends it, the best first, empty when all is well.
     """
 
     subject: str
@@ -22,7 +24,12 @@ class Finding:
     state: str
     says: str
     evidence: str = ""
-    fix: str = ""
+    fix: Remedy | tuple[Remedy, ...] = ()
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What mends it, however many."""
+        return self.fix if isinstance(self.fix, tuple) else (self.fix,)
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ..core import files
+from ..core.command_line import OWN, CommandLine
 from ..core.job_record import Job, JobPaths, JobState
 from ..core.model import BindMount, Plan, Trainer
 from ..images import gc_roots
@@ -48,13 +49,13 @@ def trainer() -> Trainer:
 
 def preset() -> config.Layer:
     """Return the job's settings, which files, variables and flags may change."""
-    return config.Layer("runner doctor", {"time": MINUTES, "env": list(TALK)})
+    return config.Layer(OWN, {"time": MINUTES, "env": list(TALK)}, "runner doctor")
 
 
-def submit(plan: Plan, words: tuple[str, ...]) -> tuple[JobPaths, Job]:
+def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     """Submit the trial, with the image file itself to be seen from within; raise as `launch`.
 
-    `words` are what was typed for it.
+    `typed` is the command that asked for it.
     """
     image = plan.spec.image
     told = replace(trainer(), args=(str(image), str(plan.spec.resources.tasks)))
@@ -62,7 +63,7 @@ def submit(plan: Plan, words: tuple[str, ...]) -> tuple[JobPaths, Job]:
     if image.exists() and plan.runtime in execution.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
-    draft = launch.draft(plan, packages=(TRIAL,), words=words)
+    draft = launch.draft(plan, packages=(TRIAL,), typed=typed)
     job = launch.submit(draft)
     if plan.image_digest:
         gc_roots.hold_run(draft.paths.root, plan.image_digest)

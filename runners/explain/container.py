@@ -7,12 +7,12 @@ from collections.abc import Callable
 from posixpath import basename
 from shlex import quote
 
-from ..core.remedy import LEAVE_OUT
+from ..core.remedy import Remedy, change, command
 from ..injob import failure_kinds as kinds
 from ..script.checks import EXIT_NOT_VERIFIED
 from .explanation import Finding, Signature
 from .facts import Facts, Line, LogPattern
-from .finding_helpers import AGAIN, arguments, certain, logs
+from .finding_helpers import certain, logs
 
 GONE = LogPattern("could not open image", r"^FATAL\b.*could not open image (\S+): .*no such file")
 DAMAGED = LogPattern(
@@ -46,7 +46,9 @@ def _found(facts: Facts, mark: LogPattern) -> tuple[Line, str] | None:
     return line, (match.group(1) if match and match.groups() else "")
 
 
-def _told(mark: LogPattern, cause: str, fix: str) -> Callable[[Facts], Finding | None]:
+def _told(
+    mark: LogPattern, cause: str, fix: Callable[[Facts, str], Remedy]
+) -> Callable[[Facts], Finding | None]:
     """Return the judgement of what one line tells: {what} is what the mark's pattern captures."""
 
     def judge(facts: Facts) -> Finding | None:
@@ -55,8 +57,7 @@ def _told(mark: LogPattern, cause: str, fix: str) -> Callable[[Facts], Finding |
             return None
         line, what = found
         why = cause.format(what=what, image=facts.image)
-        command = fix.format(what=quote(what), image=quote(facts.image))
-        return certain(facts, why, command, line, because=BECAUSE)
+        return certain(facts, why, fix(facts, what), line, because=BECAUSE)
 
     return judge
 
@@ -64,19 +65,23 @@ def _told(mark: LogPattern, cause: str, fix: str) -> Callable[[Facts], Finding |
 image_missing = _told(
     GONE,
     "the image {what} is not there on the node: removed, or on no shared folder",
-    f"ls -l {{what}} && {AGAIN}",
+    lambda facts, what: change(first=f"ls -l {quote(what)}"),
 )
 image_damaged = _told(
     DAMAGED,
     "the image {image} is damaged: it is cut short, or was overwritten",
-    "runner verify {image}",
+    lambda facts, what: command("runner", "verify", facts.image),
 )
 bind_missing = _told(
     NO_SOURCE,
     "the folder {what}, which is to be bound, does not exist on the node",
-    f"ls -ld {{what}} && {AGAIN}",
+    lambda facts, what: change(first=f"ls -ld {quote(what)}"),
 )
-program_missing = _told(NO_PROGRAM, "the image {image} has no {what}", "--image horovod_cpu.sif")
+program_missing = _told(
+    NO_PROGRAM,
+    "the image {image} has no {what}",
+    lambda facts, what: change(image="horovod_cpu.sif"),
+)
 
 
 def namespace(facts: Facts) -> Finding | None:
@@ -88,7 +93,7 @@ def namespace(facts: Facts) -> Finding | None:
         "the node does not let users run containers: user namespaces are switched off there; an "
         "administrator can switch them on, or install apptainer-suid"
     )
-    fix = f"--exclude {facts.first.host}" if facts.first else logs(facts)
+    fix = change(exclude=facts.first.host) if facts.first else logs(facts)
     return certain(facts, cause, fix, found[0], because=BECAUSE)
 
 
@@ -103,14 +108,14 @@ def bind_target(facts: Facts) -> Finding | None:
     return certain(facts, cause, fix, line, because=BECAUSE)
 
 
-def _bound_elsewhere(facts: Facts, name: str) -> str:
+def _bound_elsewhere(facts: Facts, name: str) -> Remedy | None:
     """Return the fix that binds below /mnt what was to be bound at a place of this name."""
-    binds = arguments(facts, "--bind", "-B")
+    binds = [str(value) for value in facts.job.typed.values("bind")]
     at = re.compile(rf"(?<=:)[^:]*/{re.escape(name)}(?=:|$)")
     moved = [at.sub(lambda _: f"/mnt/{name}", bind) for bind in binds]
     if moved == binds:
-        return ""
-    return ", ".join([f"{LEAVE_OUT}--bind", *(f"--bind {quote(bind)}" for bind in moved)])
+        return None
+    return change(bind=moved, leave_out=["bind"])
 
 
 def runtime_missing(facts: Facts) -> Finding | None:
@@ -120,7 +125,7 @@ def runtime_missing(facts: Facts) -> Finding | None:
         return None
     cause = f"there is no {found[1]} on the node, though there is one where the job was launched"
     because = "Slurm's daemon could not start it on the node"
-    fix = f"--module {quote(found[1])}"
+    fix = change(module=found[1])
     return certain(facts, cause, fix, found[0], because=because)
 
 
@@ -129,7 +134,7 @@ def not_verified(facts: Facts) -> Finding | None:
     if facts.kind != kinds.IMAGE_CHANGED and facts.exit_code != EXIT_NOT_VERIFIED:
         return None
     cause = f"the image {facts.image} was changed between the launch and the start of the job"
-    fix = f"runner verify {quote(facts.image)} && {AGAIN}"
+    fix = change(first=f"runner verify {quote(facts.image)}")
     because = "the job's script compared its digest with the one that was verified"
     return certain(facts, cause, fix, because=because)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from shlex import quote
-
+from ..core.remedy import command
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, LogPattern
 
@@ -26,7 +25,7 @@ def full(facts: Facts) -> Finding | None:
     return Finding(
         f"no space left where the run writes, {root}: records and the end of the log are lost",
         (*free, *(lines[:3] or facts.log.last[-3:])),
-        f"df -h {quote(root)}",
+        command("df", "-h", root),
         Certainty.LIKELY,
         "the job failed without a word of another cause",
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import signal
+from dataclasses import replace
 
 from ..core.job_record import JobState
-from ..core.remedy import LEAVE_OUT
+from ..core.remedy import Remedy, Value, change, command
 from ..injob import failure_kinds as kinds
+from ..schedulers import time_limits
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, Line, LogPattern
-from .finding_helpers import AGAIN, argument
+from .finding_helpers import go_on
 
 # slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
 CANCELLED = LogPattern(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")
@@ -30,7 +32,7 @@ LAUNCH = re.compile(NO_LAUNCH.pattern)
 
 
 def _ended(
-    facts: Facts, cause: str, fix: str, *evidence: object, because: str = "", host: str = ""
+    facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str = "", host: str = ""
 ) -> Finding:
     """Return what Slurm itself says of the job's end; `host` is the node that it blames."""
     lines = [*evidence, *[line for line in facts.lines(CANCELLED)[:2] if line not in evidence]]
@@ -49,11 +51,6 @@ def _node(facts: Facts) -> str:
     return found[1].rstrip(".,") if found else ""
 
 
-def go_on(facts: Facts) -> str:
-    """Return how to launch it again: from its newest checkpoint, if there is one."""
-    return AGAIN if facts.saved is None else f"-- --resume {facts.paths.root}"
-
-
 def _since(facts: Facts) -> str:
     return "" if facts.saved is None else f"; the checkpoint of step {facts.saved} is whole"
 
@@ -64,7 +61,7 @@ def node_lost(facts: Facts) -> Finding | None:
         return None
     node = _node(facts) or "a node of the job"
     cause = f"{node} was lost: it, its network or its slurmd does not answer{_since(facts)}"
-    fix = f"--exclude {node}" if _node(facts) and facts.saved is None else go_on(facts)
+    fix = change(exclude=node) if _node(facts) and facts.saved is None else go_on(facts)
     return _ended(facts, cause, fix, *facts.lines(NODE)[:2])
 
 
@@ -79,7 +76,7 @@ def cannot_launch(facts: Facts) -> Finding | None:
     if CLOCK.search(why):
         cause += "; its clock may differ from the others' by minutes, or its munge key"
     because = "srun names the node and the reason"
-    return _ended(facts, cause, f"--exclude {node}", *lines[:2], because=because, host=node)
+    return _ended(facts, cause, change(exclude=node), *lines[:2], because=because, host=node)
 
 
 def no_step(facts: Facts) -> Finding | None:
@@ -90,11 +87,12 @@ def no_step(facts: Facts) -> Finding | None:
         return None
     why = re.sub(r"^srun: (?:error: )?", "", lines[0].text)
     cause = f"srun could not start the ranks within the job: {why}"
-    fix = f"scontrol show job {facts.job.id}"
-    if argument(facts, "--sbatch-arg"):
-        fix = f"{LEAVE_OUT}--sbatch-arg"
+    fix = command("scontrol", "show", "job", facts.job.id)
+    if facts.job.typed.values("sbatch-arg"):
+        fix = change(leave_out=["sbatch-arg"])
     if not facts.state.ended:
-        fix = f"runner cancel {facts.job.id} && {fix}"
+        cancel = command("runner", "cancel", facts.job.id)
+        fix = replace(fix, text=" && ".join(filter(None, (cancel.text, fix.text))))
     return _ended(facts, cause, fix, *lines, because="srun says so")
 
 
@@ -102,12 +100,16 @@ def time_limit(facts: Facts) -> Finding | None:
     """The time limit was reached."""
     if facts.state != JobState.TIMEOUT:
         return None
-    asked = argument(facts, "--time") or argument(facts, "-t")
+    asked = facts.job.typed.text("time")
     limit = f" of {asked}" if asked else ", the partition's,"
     cause = f"the job reached its time limit{limit} and was ended{_since(facts)}"
     if facts.saved is not None:
         return _ended(facts, cause, go_on(facts))
-    return _ended(facts, cause, "--requeue --signal USR1@120 --time HOURS:00:00")
+    seconds = time_limits.seconds(asked) if asked else None
+    fix: dict[str, Value] = {"requeue": True, "signal": "USR1@120"}
+    if seconds is not None:
+        fix["time"] = time_limits.clock(2 * seconds)
+    return _ended(facts, cause, change(fix))
 
 
 def preempted(facts: Facts) -> Finding | None:
@@ -115,7 +117,7 @@ def preempted(facts: Facts) -> Finding | None:
     if facts.state != JobState.PREEMPTED:
         return None
     cause = f"a job with a higher priority took its nodes{_since(facts)}"
-    return _ended(facts, cause, "--requeue")
+    return _ended(facts, cause, change(requeue=True))
 
 
 def cancelled(facts: Facts) -> Finding | None:
@@ -144,7 +146,7 @@ def not_staged(facts: Facts) -> Finding | None:
     return Finding(
         f"{first.host} could not have the {what} on its own disk: {first.how}",
         first.evidence,
-        f"--stage-{what} none",
+        change({f"stage-{what}": "none"}),
         Certainty.CERTAIN,
         "the node recorded it before any rank was started",
     )
@@ -161,7 +163,7 @@ def script_killed(facts: Facts) -> Finding | None:
     if number != signal.SIGUSR1:
         return _ended(facts, cause, go_on(facts))
     because = "it passes SIGUSR1 on to the ranks, which save then, only if the launch asked for it"
-    return _ended(facts, cause, "--signal USR1@120", because=because)
+    return _ended(facts, cause, change(signal="USR1@120"), because=because)
 
 
 def no_word(facts: Facts) -> Finding | None:
@@ -173,7 +175,7 @@ def no_word(facts: Facts) -> Finding | None:
         "the scheduler has forgotten the job, and its script could not record its end: it was "
         "killed, its node was lost, or the run's folder was not to be written",
         (facts.reason, *lines),
-        f"sacct -j {facts.job.id}",
+        command("sacct", "-j", facts.job.id),
         Certainty.UNSURE,
         "only what the ranks logged is left",
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Callable
 
+from ..core.remedy import Remedy
 from .facts import Facts, LogPattern
 
 
@@ -21,15 +22,13 @@ class Certainty(Enum):
 class Finding:
     """What a signature makes of the facts.
 
-    `fix` is a command, or several that are joined by ` && `. One that begins with a dash, or with
-    `leave out `, stands for the command that launched the job, with these options (as in
-    `core.remedy`); after `-- ` come arguments of its trainer. `rank` and `host` are only given
-    where it is not the first rank to fail that the finding is about.
+    `fix` changes the command that launched the job, or is one of its own. `rank` and `host` are
+    only given where it is not the first rank to fail that the finding is about.
     """
 
     cause: str
     evidence: tuple[object, ...]
-    fix: str
+    fix: Remedy
     certainty: Certainty
     because: str
     rank: int | None = None
@@ -66,7 +65,7 @@ class Explanation:
     name: str
     cause: str
     evidence: tuple[str, ...]
-    fix: str
+    fix: Remedy | None
     certainty: Certainty
     because: str
     rank: int | None = None

@@ -171,7 +171,8 @@ class Facts:
 
     `failures` have those to blame first; `plan` is what was chosen for each question of the plan;
     `saved` is the step of the newest checkpoint, `free` the bytes that are free beside it.
-    `image_newer` says that the image was written after the job was submitted.
+    `image_newer` says that the image was written after the job was submitted; `scratch` is the
+    user's folder for large files, where the site names one.
     """
 
     paths: JobPaths
@@ -187,6 +188,7 @@ class Facts:
     saved: int | None = None
     free: int | None = None
     image_newer: bool = False
+    scratch: str = ""
 
     @property
     def record(self) -> Failure | None:
@@ -205,11 +207,8 @@ class Facts:
 
     @property
     def image(self) -> str:
-        """The image as it was named on the command line, else as the job's record has it."""
-        words = list(self.job.words)
-        given = [word[len("--image=") :] for word in words if word.startswith("--image=")]
-        given += [after for word, after in zip(words, words[1:]) if word == "--image"]
-        return given[-1] if given else self.job.image or "IMAGE"
+        """The image as it was named for the launch, else as the job's record has it."""
+        return self.job.typed.text("image") or self.job.image or "IMAGE"
 
     def lines(self, pattern: LogPattern) -> tuple[Line, ...]:
         """Return the lines with a pattern, of all ranks and of none."""

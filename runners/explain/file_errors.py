@@ -6,9 +6,11 @@ import os
 import re
 from shlex import quote
 
+from ..core.remedy import Remedy, change, command
+from ..core.remedy import line as typed_line
 from .explanation import Finding, Signature
 from .facts import Facts, Line
-from .finding_helpers import ITSELF, argument, before, certain, edit, host, likely, who
+from .finding_helpers import FETCH, ITSELF, before, certain, edit, host, likely, who
 
 # The kernel's words for ENOSPC, EDQUOT, ..., as Python, C++ and the shell print them
 FULL = re.compile(r"No space left on device")
@@ -46,11 +48,15 @@ def full_disk(facts: Facts) -> Finding | None:
     path = PATH.search(facts.error) or (PATH.search(told[1].text) if told[1] else None)
     if SHARED_MEMORY.search(facts.error):
         cause = "the node's shared memory (/dev/shm) is full: the data loader's workers share it"
-        return certain(facts, cause, f"srun -w {host(facts)} df -h /dev/shm", *_line(told))
+        return certain(
+            facts, cause, command("srun", "-w", host(facts), "df", "-h", "/dev/shm"), *_line(told)
+        )
     where = path[1] if path else str(facts.paths.root)
     cause = f"no space left on the device where {who(facts)} writes"
     cause += f": {path[1]}" if path else ", which the error does not name"
-    return _disk(facts, cause, f"srun -w {host(facts)} df -h {quote(where)}", told, bool(path))
+    return _disk(
+        facts, cause, command("srun", "-w", host(facts), "df", "-h", where), told, bool(path)
+    )
 
 
 def quota(facts: Facts) -> Finding | None:
@@ -61,17 +67,18 @@ def quota(facts: Facts) -> Finding | None:
     path = PATH.search(facts.error)
     cause = "your quota on the file system is used up"
     cause += f", where {who(facts)} writes {path[1]}" if path else f", where {who(facts)} writes"
-    return _disk(facts, cause, "quota -s", told, True)
+    return _disk(facts, cause, command("quota", "-s"), told, True)
 
 
 def _disk(
-    facts: Facts, cause: str, look: str, told: tuple[re.Match[str], Line | None], named: bool
+    facts: Facts, cause: str, look: Remedy, told: tuple[re.Match[str], Line | None], named: bool
 ) -> Finding:
     """Look at the disk, then launch elsewhere if it was the run's own folder that was full."""
     root = str(facts.paths.root)
     path = PATH.search(facts.error)
     ours = path is None or path[1].startswith(root)
-    fix = f"{look} && --runs-dir $SCRATCH/runs" if ours else look
+    elsewhere = f"{facts.scratch or 'FOLDER'}/runs"
+    fix = change(runs_dir=elsewhere, first=look.text) if ours else look
     if named:
         return certain(facts, cause, fix, *_line(told))
     return likely(facts, cause, fix, *_line(told), because=f"{ITSELF}, but not on which disk")
@@ -87,9 +94,11 @@ def data_missing(facts: Facts) -> Finding | None:
     if not found:
         return None
     cause = f"there is no data that the trainer can use: {found[1]}"
-    if data := argument(facts, "--data"):
-        return certain(facts, cause, f"runner data check {quote(data.rpartition('=')[2])}")
-    return certain(facts, cause, "runner data fetch && --data NAME")
+    if data := facts.job.typed.text("data"):
+        return certain(facts, cause, command("runner", "data", "check", data.rpartition("=")[2]))
+    name = next((name for name in ("mnist", "cifar10") if name[:5] in found[1].lower()), "")
+    fetch = change(data=name, first=f"runner data fetch {name}") if name else FETCH
+    return certain(facts, cause, fetch)
 
 
 def file_missing(facts: Facts) -> Finding | None:
@@ -100,12 +109,14 @@ def file_missing(facts: Facts) -> Finding | None:
     path = found[1] or found[2]
     cause = f"{who(facts)} opens {path}, which is not there in the container"
     if path.startswith("/data/") or path == "/data":
-        return certain(facts, cause, "--data FOLDER", because=f"{ITSELF}; --data brings it there")
+        return certain(
+            facts, cause, change(data="FOLDER"), because=f"{ITSELF}; --data brings it there"
+        )
     folder = os.path.dirname(path)
     if folder in ("", "/") or not path.startswith("/"):
         return certain(facts, cause, edit(facts))
     cause += "; the container shows only its own files, your home and what is bound"
-    fix = f"ls -l {quote(path)} && --bind {quote(folder)}"
+    fix = change(bind=folder, first=f"ls -l {quote(path)}")
     return certain(facts, cause, fix, because=f"{ITSELF}; if it is on the node, bind its folder")
 
 
@@ -131,7 +142,8 @@ def forbidden(facts: Facts) -> Finding | None:
     cause = f"{who(facts)} may not open {path or 'a file'}: permission denied"
     if path is None:
         return certain(facts, cause, edit(facts))
-    return certain(facts, cause, f"ls -ld {quote(path)} {quote(os.path.dirname(path))}; id")
+    look = typed_line(f"ls -ld {quote(path)} {quote(os.path.dirname(path))}; id")
+    return certain(facts, cause, look)
 
 
 def many_files(facts: Facts) -> Finding | None:
@@ -139,7 +151,7 @@ def many_files(facts: Facts) -> Finding | None:
     if not MANY.search(facts.error):
         return None
     cause = f"{who(facts)} has more files open than the limit (ulimit -n) allows"
-    fix = f"srun -w {host(facts)} bash -c 'ulimit -n; ulimit -Hn'"
+    fix = command("srun", "-w", host(facts), "bash", "-c", "ulimit -n; ulimit -Hn")
     return certain(facts, cause, fix)
 
 

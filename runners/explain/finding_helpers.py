@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from ..core.remedy import LEAVE_OUT
+from ..core.remedy import Remedy, advice, change, command
 from ..jobs import srun_messages
 from .explanation import Certainty, Finding
 from .facts import Facts, Line
 
-AGAIN = LEAVE_OUT  # as a fix: the same command once more
+AGAIN = change()  # as a fix: the same command once more
+FETCH = advice("fetch it here, where there is a network, and show it to the job: --data FOLDER")
 PLACE = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 # Files that the user did not write: those of packages, of Python, and of the shim
 OTHERS = re.compile(r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|/code/(?:injob|recipes)/|^<")
@@ -22,7 +23,7 @@ GUESSED = "this is its last line that looks like an error"
 
 
 def certain(
-    facts: Facts, cause: str, fix: str, *evidence: object, because: str = ITSELF
+    facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str = ITSELF
 ) -> Finding:
     """Return what is known for sure; the record of the first rank to fail is evidence too.
 
@@ -37,7 +38,7 @@ def certain(
     return Finding(cause, (*_record(facts), *evidence), fix, sure, because)
 
 
-def likely(facts: Facts, cause: str, fix: str, *evidence: object, because: str) -> Finding:
+def likely(facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str) -> Finding:
     """Return what most probably is so."""
     return Finding(cause, (*_record(facts), *evidence), fix, Certainty.LIKELY, because)
 
@@ -80,43 +81,38 @@ def before(facts: Facts) -> list[Line]:
     return [line for at in ends for line in last[max(0, at - 3) : at] if ERROR.match(line.text)]
 
 
-def edit(facts: Facts) -> str:
+def edit(facts: Facts) -> Remedy:
     """Return the fix of a fault in the user's own code: open it there, then launch again."""
     found = place(facts)
-    return f"${{EDITOR:-vi}} +{found[2]} {quote(found[1])} && {AGAIN}" if found else logs(facts)
+    if not found:
+        return logs(facts)
+    return change(first=f"${{EDITOR:-vi}} +{found[2]} {quote(found[1])}")
 
 
-def logs(facts: Facts) -> str:
+def logs(facts: Facts) -> Remedy:
     """Return the command that shows what the first rank to fail said."""
-    known = facts.first is not None and facts.first.rank is not None
-    rank = f"--rank {facts.first.rank} " if known and facts.first else ""
-    return f"runner logs {rank}{facts.job.id}"
+    return logs_of(facts, facts.first.rank if facts.first else None)
 
 
-def doctor(facts: Facts, nodes: str) -> str:
+def logs_of(facts: Facts, rank: int | None) -> Remedy:
+    """Return the command that shows what a rank said, or rank 0 where it is not known which."""
+    which = [] if rank is None else ["--rank", rank]
+    return command("runner", "logs", *which, facts.job.id)
+
+
+def go_on(facts: Facts) -> Remedy:
+    """Return how to launch it again: from its newest checkpoint, if there is one."""
+    return AGAIN if facts.saved is None else change(arguments={"--resume": facts.paths.root})
+
+
+def doctor(facts: Facts, *nodes: object) -> Remedy:
     """Return the command that looks at nodes from within a job; `nodes` are options of Slurm's."""
-    return f"runner doctor --job {nodes} --image {quote(facts.image)}"
+    return command("runner", "doctor", "--job", *nodes, "--image", facts.image)
 
 
-def argument(facts: Facts, name: str) -> str:
-    """Return the value of an option of the launch, or of its trainer; "" when it was not given."""
-    return next(iter(arguments(facts, name)), "")
-
-
-def arguments(facts: Facts, *names: str) -> list[str]:
-    """Return the values of an option that can be given more than once, by any of its names."""
-    words = list(facts.job.words)
-    found = []
-    for word, after in zip(words, [*words[1:], ""]):
-        name, equals, value = word.partition("=")
-        if name in names:
-            found.append(value if equals else after)
-        elif word[:2] in names:  # -BSRC:DST
-            found.append(word[2:])
-    return found
-
-
-def smaller_batch(facts: Facts) -> str:
-    """Return the fix that halves the batch size that was given; "" when none was."""
-    given = argument(facts, "--batch-size")
-    return f"-- --batch-size {max(1, int(given) // 2)}" if given.isdigit() else ""
+def smaller_batch(facts: Facts) -> Remedy | None:
+    """Return the fix that halves the batch size that was given; None when none was."""
+    given = facts.job.typed.argument("--batch-size")
+    if not given.isdigit():
+        return None
+    return change(arguments={"--batch-size": max(1, int(given) // 2)})

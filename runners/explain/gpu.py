@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ..core.remedy import change
 from .explanation import Finding, Signature
 from .facts import Facts
 from .finding_helpers import certain, likely, smaller_batch, who
@@ -25,11 +26,11 @@ def no_gpu(facts: Facts) -> Finding | None:
     """The trainer computes on a GPU, and the image or the job has none."""
     if NO_CUDA_BUILD.search(facts.error):
         cause = f"the image {facts.image} is one for CPUs, and the trainer computes on a GPU"
-        return certain(facts, cause, "--image horovod_gpu.sif --gpus-per-node 1")
+        return certain(facts, cause, change(image="horovod_gpu.sif", gpus_per_node="1"))
     if not NO_GPU.search(facts.error):
         return None
     cause = f"{who(facts)} sees no GPU: the job asked for none, or the driver is not in the image"
-    return certain(facts, cause, "--nv --gpus-per-node 1")
+    return certain(facts, cause, change(nv=True, gpus_per_node="1"))
 
 
 def ordinal(facts: Facts) -> Finding | None:
@@ -38,7 +39,7 @@ def ordinal(facts: Facts) -> Finding | None:
         return None
     cause = f"{who(facts)} takes a GPU by a number that is not there: more ranks than GPUs"
     because = "CUDA says so; by local rank each rank of a node takes another one"
-    return likely(facts, cause, "--ntasks-per-node 1", because=because)
+    return likely(facts, cause, change(ntasks_per_node=1), because=because)
 
 
 def gpu_memory(facts: Facts) -> Finding | None:
@@ -46,7 +47,7 @@ def gpu_memory(facts: Facts) -> Finding | None:
     if not MEMORY.search(facts.error):
         return None
     cause = f"the memory of the GPU of {who(facts)} does not suffice"
-    return certain(facts, cause, smaller_batch(facts) or "-- --batch-size 16")
+    return certain(facts, cause, smaller_batch(facts) or change(arguments={"--batch-size": 16}))
 
 
 def nccl(facts: Facts) -> Finding | None:
@@ -55,7 +56,7 @@ def nccl(facts: Facts) -> Finding | None:
         return None
     cause = f"NCCL failed on {who(facts)}: {facts.error}"
     because = "NCCL says that it failed, and not why; its own log does"
-    return likely(facts, cause, "--env NCCL_DEBUG=INFO", because=because)
+    return likely(facts, cause, change(env="NCCL_DEBUG=INFO"), because=because)
 
 
 SIGNATURES = (

@@ -6,10 +6,12 @@ import difflib
 import re
 from shlex import quote
 
+from ..core.remedy import Remedy, change, command
+from ..core.remedy import line as typed_line
 from ..injob import log_lines
 from .explanation import Finding, Signature
 from .facts import Facts, Line, LogPattern
-from .finding_helpers import PLACE, argument, certain, edit, likely, who
+from .finding_helpers import PLACE, certain, edit, likely, who
 
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[^']+)'")
 HIDDEN = re.compile(r"No module named '[^']+'; '([^']+)' is not a package")
@@ -45,7 +47,7 @@ def hidden_module(facts: Facts) -> Finding | None:
         return None
     file = f"{found[1].partition('.')[0]}.py"
     cause = f"a file of yours named {file} is imported in place of the module {found[1]}"
-    fix = f"find . -name {quote(file)}"
+    fix = command("find", ".", "-name", file)
     if HIDDEN.search(facts.error):
         return certain(facts, cause, fix)
     return likely(facts, cause, fix, because="or two modules import each other, which looks alike")
@@ -59,9 +61,9 @@ def import_leak(facts: Facts) -> Finding | None:
     cause = (
         f"{who(facts)} imported a package from your home, not the image's: {leaked.text.strip()}"
     )
-    fix = "--apptainer-arg=--no-home"
-    if "PYTHONPATH" in " ".join(facts.job.words):
-        fix = "--env PYTHONPATH="
+    fix = change(apptainer_arg="--no-home")
+    if any(str(value).startswith("PYTHONPATH=") for value in facts.job.typed.values("env")):
+        fix = change(env="PYTHONPATH=")
     because = "the import that failed was within that folder"
     return certain(facts, cause, fix, leaked, because=because)
 
@@ -80,7 +82,7 @@ def no_horovod(facts: Facts) -> Finding | None:
     if not found or found["name"].partition(".")[0] != "horovod":
         return None
     cause = f"the image {facts.image} has no {found['name']}"
-    return certain(facts, cause, "--image horovod_cpu.sif")
+    return certain(facts, cause, change(image="horovod_cpu.sif"))
 
 
 def python_module(facts: Facts) -> Finding | None:
@@ -94,14 +96,19 @@ def python_module(facts: Facts) -> Finding | None:
     name = found["name"].partition(".")[0]
     cause = f"Python in the image {facts.image} has no module {found['name']}"
     if name in PACKAGES:
-        fix = (
-            f"echo {PACKAGES[name]} >> more.txt && runner build --from {quote(facts.image)} "
-            "-r more.txt -o more.sif && --image ./more.sif"
-        )
-        return certain(facts, cause, fix)
+        return certain(facts, cause, _install(facts, PACKAGES[name]))
     near = difflib.get_close_matches(name, PACKAGES, n=1, cutoff=0.75)
     cause += f"; did you mean {near[0]}?" if near else ", and the trainer's folder has none"
     return certain(facts, cause, edit(facts))
+
+
+def _install(facts: Facts, package: str) -> Remedy:
+    """Return how to have the package: in an image of one's own, or in the environment itself."""
+    image = quote(facts.image)
+    if facts.job.typed.text("runtime") == "none":
+        return change(first=f"{image}/bin/python -m pip install {package}")
+    build = f"runner build --from {image} -r more.txt -o more.sif"
+    return change(image="./more.sif", first=f"echo {package} >> more.txt && {build}")
 
 
 def environment_module(facts: Facts) -> Finding | None:
@@ -110,11 +117,12 @@ def environment_module(facts: Facts) -> Finding | None:
     if line is None or facts.first:
         return None
     found = re.search(NOT_LOADED.pattern, line.text)
-    name = found[1] if found else argument(facts, "--module")
+    name = found[1] if found else facts.job.typed.text("module")
     shell = next(iter(facts.lines(NO_COMMAND)), None)
     cause = f"the module {name} could not be loaded on the node"
     cause += ": its shells have no `module` command" if shell else ""
-    fix = "leave out --module" if shell else f"module spider {quote(name)} || module avail"
+    fix = typed_line(f"module spider {quote(name)} || module avail")
+    fix = change(leave_out=["module"]) if shell else fix
     before = (shell,) if shell else facts.log.last[-6:-1]
     because = "the job's script ended there, before any rank"
     return certain(facts, cause, fix, *before, line, because=because)

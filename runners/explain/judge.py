@@ -50,7 +50,7 @@ def _nothing(facts: Facts) -> Explanation | None:
     if alone:
         cause += ", but no rank called hvd.init(): each trained a copy of its own"
     seen = tuple(map(str, alone))
-    return Explanation(name, cause, seen, "", Certainty.CERTAIN, "that is its state")
+    return Explanation(name, cause, seen, None, Certainty.CERTAIN, "that is its state")
 
 
 def _explanation(name: str, found: Finding, facts: Facts) -> Explanation:

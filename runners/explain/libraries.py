@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from shlex import quote
 
+from ..core.remedy import change, command
 from ..injob import failure_kinds as kinds
 from .explanation import Finding, Signature
 from .facts import Facts
@@ -20,9 +20,9 @@ def driver(facts: Facts) -> Finding | None:
     if record is None or record.kind != kinds.DRIVER:
         return None
     because = "the rank tried to load the driver's library before the trainer began"
-    fix = doctor(facts, f"--nodelist {host(facts)} --gpus-per-node 1")
+    fix = doctor(facts, "--nodelist", host(facts), "--gpus-per-node", 1)
     if record.fields["reason"] == kinds.NO_DRIVER:
-        fix = "--no-nv, leave out --force"
+        fix = change(nv=False, leave_out=["force"])
     return certain(facts, record.message, fix, *record.fields["evidence"], because=because)
 
 
@@ -36,15 +36,14 @@ def glibc(facts: Facts) -> Finding | None:
         f"{needed_by} needs {version}, which the image's own C library does not have: it was "
         "built on a newer system than the image"
     )
-    inside = f"apptainer exec {quote(facts.image)} ldd --version"
-    fix = "leave out --bind" if _bound(facts, needed_by) else inside
+    inside = command("apptainer", "exec", facts.image, "ldd", "--version")
+    fix = change(leave_out=["bind"]) if _bound(facts, needed_by) else inside
     return certain(facts, cause, fix, because="the loader's own words")
 
 
 def _bound(facts: Facts, path: str) -> bool:
     """Whether the only folder that was asked to be bound holds this file."""
-    words = list(facts.job.words)
-    texts = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-B", "--bind")]
+    texts = [str(value) for value in facts.job.typed.values("bind")]
     targets = [text.split(":")[min(1, text.count(":"))] for text in texts]
     return len(targets) == 1 and path.startswith(targets[0].rstrip("/") + "/")
 
@@ -57,8 +56,8 @@ def library_missing(facts: Facts) -> Finding | None:
     name = found[1]
     if name.startswith(("libcuda.", "libnvidia")):
         cause = f"{name} is the NVIDIA driver's, and the driver is not in the container"
-        return certain(facts, cause, "--nv", because="the loader's own words")
-    fix = f"apptainer exec {quote(facts.image)} ldconfig -p"
+        return certain(facts, cause, change(nv=True), because="the loader's own words")
+    fix = command("apptainer", "exec", facts.image, "ldconfig", "-p")
     cause = f"the image {facts.image} does not have the library {name}, or not where it is sought"
     return likely(facts, cause, fix, because="the loader names it; it may also be of another path")
 

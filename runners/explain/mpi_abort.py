@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from .explanation import Finding, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import likely
+from .finding_helpers import likely, logs_of
 
 GAVE_UP = LogPattern("*** An error occurred in MPI_", r"An error occurred in (MPI_\w+)")
 # Open MPI's help texts name the component, or the function, that failed.
@@ -21,7 +21,7 @@ def mpi_aborted(facts: Facts) -> Finding | None:
     line, found = seen
     why = [one for mark in WHY for one in facts.lines(mark) if one.rank == line.rank]
     cause = f"MPI gave up on rank {line.rank}@{line.host}, in {found[1]}, and ended all ranks"
-    fix = f"runner logs --rank {line.rank} {facts.job.id}"
+    fix = logs_of(facts, line.rank)
     because = "Open MPI says so; what it says before that is the reason"
     finding = likely(facts, cause, fix, *why[:4], line, because=because)
     return replace(finding, rank=line.rank, host=line.host)

@@ -4,36 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from shlex import quote
 from typing import Any
 
+from ..core.remedy import Remedy, change
 from ..injob import failure_kinds as kinds
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import AGAIN, argument, certain, doctor, host, likely, logs, who
+from .finding_helpers import AGAIN, certain, doctor, host, likely, logs, logs_of, who
 
 GDS = LogPattern("usable plugins for the GDS framework")
 PSEC = LogPattern("usable plugins for the PSEC framework")
 NO_PMI = LogPattern("SLURM's PMI support")
 PMIX_ERROR = LogPattern("PMIX ERROR")
 MPI_ENDED = LogPattern("An error occurred in MPI_Init")
-LOGS = "runner logs --rank {rank} {id}"
 # Gloo's words, in Horovod and in torch.distributed
 NO_WAY = LogPattern("pair.cc", r"connect \[(?P<peer>[^\]]+)\](?::\d+)?: (?P<why>[\w ]+)")
-# Fields of a record -> why a rank was missed, and the fix; the surest first
+# Fields of a record -> why a rank was missed; the surest first
 WHY_NOT = {
-    "ended": ("ended, without an error, before it had called hvd.init()", LOGS),
-    "late": (
-        "started, but did not come to hvd.init() in time",
-        "--env HOROVOD_GLOO_TIMEOUT_SECONDS=600",
-    ),
-    "unreached": ("did not answer: no way leads there, or it did not start", ""),
-    "silent": (
-        "did not come to the rendezvous: it did not start, or ended, without an error, before the "
-        "others had begun",
-        LOGS,
-    ),
+    "ended": "ended, without an error, before it had called hvd.init()",
+    "late": "started, but did not come to hvd.init() in time",
+    "unreached": "did not answer: no way leads there, or it did not start",
+    "silent": "did not come to the rendezvous: it did not start, or ended, without an error, "
+    "before the others had begun",
 }
+BY_GLOO = change(controller="gloo", leave_out=["mpi", "force"])
+BY_ITSELF = change(leave_out=["network-interfaces"])
 GATE = "the world-size gate compared Horovod's world with the tasks that Slurm started"
 
 
@@ -57,7 +52,7 @@ def pmix_memory(facts: Facts) -> Finding | None:
         "not in the container, or the two are of other versions"
     )
     because = "PMIx itself says that nothing was left to exchange data with (GDS)"
-    return certain(facts, cause, "--env PMIX_MCA_gds=hash", line, because=because)
+    return certain(facts, cause, change(env="PMIX_MCA_gds=hash"), line, because=because)
 
 
 def pmix_security(facts: Facts) -> Finding | None:
@@ -67,7 +62,7 @@ def pmix_security(facts: Facts) -> Finding | None:
         return None
     cause = "the PMIx in the image and Slurm's share no way to prove who they are (munge, native)"
     because = "PMIx itself says that no plugin was left (PSEC)"
-    return certain(facts, cause, "--env PMIX_MCA_psec=native", line, because=because)
+    return certain(facts, cause, change(env="PMIX_MCA_psec=native"), line, because=because)
 
 
 def controller_changed(facts: Facts) -> Finding | None:
@@ -80,7 +75,7 @@ def controller_changed(facts: Facts) -> Finding | None:
         "HOROVOD_CONTROLLER or HOROVOD_CPU_OPERATIONS"
     )
     because = "the plan says Gloo, and the rank ended within MPI_Init"
-    return certain(facts, cause, "--controller mpi", line, because=because)
+    return certain(facts, cause, change(controller="mpi"), line, because=because)
 
 
 def pmi_missing(facts: Facts) -> Finding | None:
@@ -95,15 +90,13 @@ def pmi_missing(facts: Facts) -> Finding | None:
         return certain(
             facts,
             cause,
-            "--mpi pmix, leave out --force",
+            change(mpi="pmix", leave_out=["force"]),
             line,
             because="the plan, and MPI itself, say so",
         )
     cause = f"the MPI in the image does not speak srun's --mpi={kind}"
     because = "MPI ended in MPI_Init, and says that it found no PMI"
-    return certain(
-        facts, cause, "--controller gloo, leave out --mpi, leave out --force", line, because=because
-    )
+    return certain(facts, cause, BY_GLOO, line, because=because)
 
 
 def size_mismatch(facts: Facts) -> Finding | None:
@@ -114,12 +107,10 @@ def size_mismatch(facts: Facts) -> Finding | None:
     cause = f"{fields['tasks']} tasks were started, and Horovod saw a world of {fields['world']}"
     if facts.plan.get("controller") == "gloo":
         cause += ": the trainer changes HOROVOD_* before hvd.init(), or the image has no Gloo"
-        return certain(facts, cause, "--controller mpi", because=GATE)
+        return certain(facts, cause, change(controller="mpi"), because=GATE)
     kind = facts.plan.get("mpi", "none")
     cause += f": the MPI in the image does not meet srun's --mpi={kind}"
-    return certain(
-        facts, cause, "--controller gloo, leave out --mpi, leave out --force", because=GATE
-    )
+    return certain(facts, cause, BY_GLOO, because=GATE)
 
 
 def interface(facts: Facts) -> Finding | None:
@@ -130,9 +121,9 @@ def interface(facts: Facts) -> Finding | None:
     usable = ", ".join(fields["usable"]) or "none but loopback"
     wanted = " or ".join(fields["wanted"])
     cause = f"{host(facts)} has no network interface {wanted} with an address; it has {usable}"
-    fix = "leave out --network-interfaces"
-    if fields["usable"] and not argument(facts, "--network-interfaces"):
-        fix = f"--network-interfaces {quote(fields['usable'][0])}"
+    fix = BY_ITSELF
+    if fields["usable"] and not facts.job.typed.text("network-interfaces"):
+        fix = change(network_interfaces=fields["usable"][0])
     return certain(facts, cause, fix, because="the rank looked at its node's interfaces")
 
 
@@ -144,12 +135,12 @@ def no_way(facts: Facts) -> Finding | None:
     line, found = seen
     asked = facts.plan.get("interface", "")
     cause = f"no way leads from {who(facts)} to {found['peer']} ({found['why'].strip()})"
-    if argument(facts, "--network-interfaces"):
+    if facts.job.typed.text("network-interfaces"):
         cause += f", through the interface that was asked for: {asked}"
         because = "Gloo names the address; without the option each node finds the way by itself"
-        return certain(facts, cause, "leave out --network-interfaces", line, because=because)
+        return certain(facts, cause, BY_ITSELF, line, because=because)
     because = "Gloo names the address; a firewall between the nodes looks the same"
-    return likely(facts, cause, "--controller mpi", line, because=because)
+    return likely(facts, cause, change(controller="mpi"), line, because=because)
 
 
 def misleading_name(facts: Facts) -> Finding | None:
@@ -161,7 +152,7 @@ def misleading_name(facts: Facts) -> Finding | None:
         f"the name of {host(facts)} leads away from its interface {fields['interface']}, and Gloo "
         "goes by the name"
     )
-    return certain(facts, cause, "--controller mpi")
+    return certain(facts, cause, change(controller="mpi"))
 
 
 def no_port(facts: Facts) -> Finding | None:
@@ -181,11 +172,16 @@ def not_met(facts: Facts) -> Finding | None:
     if fields is None or how is None:
         return None
     rank, host = fields[how][0]
-    why, fix = WHY_NOT[how]
-    cause = f"rank {rank}{'@' if host else ''}{host} {why}"
-    command = fix.format(rank=rank, id=facts.job.id) or doctor(facts, "--nodes 2")
-    finding = likely(facts, cause, command, because="the other ranks waited for it in hvd.init()")
+    cause = f"rank {rank}{'@' if host else ''}{host} {WHY_NOT[how]}"
+    because = "the other ranks waited for it in hvd.init()"
+    finding = likely(facts, cause, _fix(facts, how, rank), because=because)
     return replace(finding, rank=rank, host=host)
+
+
+def _fix(facts: Facts, how: str, rank: int) -> Remedy:
+    if how == "late":
+        return change(env="HOROVOD_GLOO_TIMEOUT_SECONDS=600")
+    return doctor(facts, "--nodes", 2) if how == "unreached" else logs_of(facts, rank)
 
 
 def host_mpi(facts: Facts) -> Finding | None:
@@ -194,7 +190,7 @@ def host_mpi(facts: Facts) -> Finding | None:
         return None
     cause = f"the host's MPI libraries do not work in the image: {facts.error}"
     because = "the check before the job proper tried them"
-    return certain(facts, cause, "leave out --host-mpi", because=because)
+    return certain(facts, cause, change(leave_out=["host-mpi"]), because=because)
 
 
 def no_world(facts: Facts) -> Finding | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import signal
 
+from ..core.remedy import Remedy, change
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, Line, LogPattern
-from .finding_helpers import AGAIN, argument, likely, logs, signal_of, who
+from .finding_helpers import go_on, likely, logs, signal_of, who
 
 # slurmstepd, where Slurm limits memory by control groups: `Detected 1 oom_kill event in StepId=...`
 OOM = LogPattern("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill events?")
@@ -38,13 +39,12 @@ def out_of_memory(facts: Facts) -> Finding | None:
     )
 
 
-def _more_memory(facts: Facts) -> str:
+def _more_memory(facts: Facts) -> Remedy:
     """Return twice what was asked for, or all of the node's: a finer answer needs measuring."""
-    for name in ("--mem", "--mem-per-cpu", "--mem-per-gpu"):
-        found = UNIT.fullmatch(argument(facts, name))
-        if found and int(found[1]):
-            return f"{name} {2 * int(found[1])}{found[2] or 'M'}"
-    return "--mem 0"
+    found = UNIT.fullmatch(facts.job.typed.text("mem"))
+    if found and int(found[1]):
+        return change(mem=f"{2 * int(found[1])}{found[2] or 'M'}")
+    return change(mem="0")
 
 
 def crashed(facts: Facts) -> Finding | None:
@@ -69,7 +69,7 @@ def killed(facts: Facts) -> Finding | None:
     return likely(
         facts,
         f"{who(facts)} was killed with SIGKILL, from outside of the trainer",
-        AGAIN if facts.saved is None else f"-- --resume {facts.paths.root}",
+        go_on(facts),
         because="no program sends that to itself; Slurm says nothing of memory, so it was the "
         "node's administrator, a clean-up of the node's, or its kernel for want of memory",
     )
@@ -84,7 +84,7 @@ def launcher(facts: Facts) -> Finding | None:
     return Finding(
         f"{found[1]}, which holds the ranks together, was killed with SIGKILL, and they ended too",
         (line,),
-        AGAIN if facts.saved is None else f"-- --resume {facts.paths.root}",
+        go_on(facts),
         Certainty.CERTAIN,
         "the job's script saw it end so; who sent the signal nobody knows",
     )
@@ -98,7 +98,7 @@ def unanswered(facts: Facts) -> Finding | None:
     return Finding(
         f"{who(facts)} was asked to save and stop by SIGUSR1, which its trainer does not handle",
         _record(facts),
-        "leave out --signal" if argument(facts, "--signal") else logs(facts),
+        change(leave_out=["signal"]) if facts.job.typed.text("signal") else logs(facts),
         Certainty.CERTAIN,
         "the signal came through the job's script, and its default action ended the trainer",
     )

@@ -6,6 +6,7 @@ from ..core.job_record import JobState
 from ..jobs.stalls import MISSING, TITLE
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, LogPattern
+from .finding_helpers import logs_of
 
 WAITED = LogPattern("waiting for remainder of ranks for more than")
 MISSED = LogPattern(TITLE)
@@ -29,7 +30,7 @@ def stall(facts: Facts) -> Finding | None:
     return Finding(
         f"the ranks waited for {who}, which took no part in an exchange that all others had begun",
         shown,
-        f"runner logs --rank {ranks[0] if ranks else 0} {facts.job.id}",
+        logs_of(facts, int(ranks[0]) if ranks else 0),
         Certainty.LIKELY,
         "Horovod's stall inspector says so; why that rank did not come, only its own log may tell",
         rank,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from shlex import quote
 
+from ..core.remedy import Remedy, change, command
 from .explanation import Finding, Signature
 from .facts import Facts, Line
-from .finding_helpers import argument, certain, edit, host, likely, logs, place, smaller_batch, who
+from .finding_helpers import FETCH, certain, edit, host, likely, logs, place, smaller_batch, who
 
 DIVERGED = re.compile(r"training diverged: (?P<how>.*)")
 NAN = re.compile(r"\bnan\b|\bNaN\b|non-finite|not finite")
@@ -33,8 +33,8 @@ def diverged(facts: Facts) -> Finding | None:
     """The loss is no longer a number."""
     found = DIVERGED.search(facts.error)
     if found:
-        rate = argument(facts, "--base-lr")
-        fix = f"-- --base-lr {_lower(rate)}"
+        rate = facts.job.typed.argument("--base-lr")
+        fix = change(arguments={"--base-lr": _lower(rate)})
         return certain(facts, f"training diverged: {found['how']}", fix)
     if facts.record is None or facts.record.exit_code != 1 or not NAN.search(facts.error):
         return None
@@ -69,13 +69,11 @@ def _usage(facts: Facts) -> Line | None:
     return next((one for one in reversed(facts.log.last) if USAGE.search(one.text)), None)
 
 
-def _help(facts: Facts) -> str:
+def _help(facts: Facts) -> Remedy:
     """Return the command that shows the trainer's own help."""
-    words = list(facts.job.words)
-    end = words.index("--") if "--" in words else len(words)
-    trainer = words[end - 1] if end > 1 else ""
-    program = quote(trainer) if trainer.endswith(".py") else f"-m recipes.{trainer}"
-    return f"apptainer exec {quote(facts.image)} python3 {program} --help"
+    trainer = facts.job.typed.trainer
+    program = [trainer] if trainer.endswith(".py") else ["-m", f"recipes.{trainer}"]
+    return command("apptainer", "exec", facts.image, "python3", *program, "--help")
 
 
 def ranks_differ(facts: Facts) -> Finding | None:
@@ -118,7 +116,7 @@ def port_taken(facts: Facts) -> Finding | None:
         f"{who(facts)} listens at a port that is taken: by another rank on its node, as when each "
         "starts the same server, or by another job"
     )
-    return certain(facts, cause, f"srun -w {host(facts)} ss -ltnp", *_own(facts))
+    return certain(facts, cause, command("srun", "-w", host(facts), "ss", "-ltnp"), *_own(facts))
 
 
 def memory(facts: Facts) -> Finding | None:
@@ -134,7 +132,7 @@ def network(facts: Facts) -> Finding | None:
     if not NETWORK.search(facts.error):
         return None
     cause = f"{who(facts)} wants to reach another machine, and the node has no way there"
-    fix = "runner data fetch && --data NAME" if _downloads(facts) else logs(facts)
+    fix = FETCH if _downloads(facts) else logs(facts)
     because = "its last error is the network's; on most sites compute nodes reach nothing outside"
     return likely(facts, cause, fix, *_own(facts), because=because)
 

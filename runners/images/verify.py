@@ -72,7 +72,7 @@ def _outside(request: Request) -> Iterator[Check]:
 
 def _failed(name: str, error: RunnerError) -> Check:
     evidence = f"{error.message}\n{error.evidence}".strip()
-    return Check(name, FAIL, evidence, error.remedy)
+    return Check(name, FAIL, evidence, "\n".join(map(str, error.remedies)))
 
 
 def _whole(image: Path) -> Check:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core.model import BindMount, Plan, Refusal
-from ..core.remedy import is_part
+from ..core.remedy import LAUNCH
 from ..schedulers import SCHEDULERS
 from ..script import runtimes
 from ..script.stage_lines import source
@@ -47,7 +47,7 @@ def solve(case: Case) -> Plan:
     # What the refusal itself says mends just that; what was found may change more.
     # Advice comes after what can be typed.
     both = dict.fromkeys([*first.remedies, *found])
-    ranked = tuple(sorted(both, key=lambda text: not is_part(text)))
+    ranked = tuple(sorted(both, key=lambda remedy: remedy.kind != LAUNCH))
     return replace(made, refusals=(Refusal(first.what, first.evidence, ranked), *others))
 
 

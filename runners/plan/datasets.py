@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.remedy import change
 from . import node_disk
 from .case import Case
 from .log import Log
@@ -25,10 +26,10 @@ def choose(case: Case, log: Log) -> None:
             log.choose("data", str(each.path), each.found)
     asked, why = spec.stage_data, node_disk.cannot(log)
     if asked == STAGED and not spec.data:
-        log.refuse("--stage-data node-local: there is no data", "", "--data [NAME=]PATH")
+        log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))
     elif asked == STAGED:
         if why:
-            log.refuse(f"--stage-data node-local: {why}", "", "--stage-data none")
+            log.refuse(f"--stage-data node-local: {why}", "", change(stage_data="none"))
         log.choose("stage-data", IN_PLACE if why else STAGED, case.why("stage-data"))
     elif asked == "auto" and spec.data:
         staged, reason = (False, why) if why else _worth_it(case)

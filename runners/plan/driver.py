@@ -6,6 +6,8 @@ The login node often has no GPU, or another driver than the nodes: there the nod
 
 from __future__ import annotations
 
+from ..core import gpus
+from ..core.remedy import advice, change
 from ..injob.rank.gpu import older
 from .case import Case
 from .log import Log
@@ -27,7 +29,8 @@ def check(case: Case, log: Log) -> None:
         log.refuse(
             f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
             f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
-            "an image with an older CUDA, or a newer driver",
+            advice("an image with an older CUDA, or a newer driver"),
+            change(leave_out=[*gpus.asked(case.resources), "nv"]),
         )
     here = f"this machine has {site.driver}{', too old' * too_old}; " if site.driver else ""
     log.choose("driver", minimum or "any", f"{here}each node is asked when the job starts")

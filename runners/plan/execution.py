@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core.model import Site
+from ..core.remedy import advice, change, command
 from ..schedulers import SCHEDULERS, capabilities
 from .case import Case
 from .log import Log
@@ -35,7 +36,7 @@ def _is_here(wanted: str, site: Site, log: Log) -> None:
     there = capabilities(wanted)
     if there.queue and wanted not in site.schedulers:
         what = f"there is no {there.title} on this machine"
-        remedy = "the same on a login node of the cluster"
+        remedy = advice("the same on a login node of the cluster")
         log.refuse(what, f"{there.command} is not on the PATH", remedy)
 
 
@@ -64,7 +65,7 @@ def _one_machine(case: Case, log: Log) -> None:
         log.refuse(
             f"--nodes {nodes} needs a scheduler, and this is one machine",
             log.choices[-1].reason,
-            f"--nodes 1 --ntasks {tasks}",
+            change(nodes=1, ntasks=tasks),
         )
 
 
@@ -74,13 +75,13 @@ def _inside(case: Case, log: Log) -> None:
         log.refuse(
             "--scheduler allocation: this is not within a job",
             "SLURM_JOB_ID is not set",
-            f"salloc --nodes {nodes}",
+            command("salloc", "--nodes", nodes),
         )
     elif nodes > site.allocated_nodes:
         log.refuse(
             f"job {site.allocation} has {site.allocated_nodes} nodes, fewer than --nodes {nodes}",
             f"SLURM_JOB_NUM_NODES is {site.allocated_nodes}",
-            f"--nodes {site.allocated_nodes}",
+            change(nodes=site.allocated_nodes),
         )
 
 
@@ -103,7 +104,7 @@ def runtime(case: Case, log: Log) -> str:
         log.refuse(
             "there is no container runtime on this machine",
             "neither apptainer nor singularity is on the PATH",
-            "module load apptainer",
+            command("module", "load", "apptainer"),
         )
     return log.choose("runtime", "apptainer", "not on this machine; assumed on the nodes")
 
@@ -140,7 +141,7 @@ def architecture(case: Case, log: Log) -> None:
         return
     if log.scheduler.one_machine:
         message = f"{case.image.path.name} is for {there} and this machine is {here}"
-        log.refuse(message, "", f"build or pull it for {here}")
+        log.refuse(message, "", advice(f"build or pull it for {here}"))
     else:
         reason = f"this machine is {here}, the nodes have to be {there}"
         log.choose("architecture", there, reason)

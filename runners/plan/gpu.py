@@ -7,6 +7,7 @@ from typing import Optional
 
 from ..core import gpus
 from ..core.model import Partition, Resources, Site
+from ..core.remedy import change
 from . import driver, partition
 from .case import Case
 from .log import Log
@@ -45,7 +46,8 @@ def _vendor(case: Case, wanted: Wanted, log: Log) -> str:
         log.refuse(
             f"the job asks for GPUs, and {image.path.name} cannot use them",
             image.how("cuda.version"),
-            "--image horovod_gpu.sif",
+            change(image="horovod_gpu.sif"),
+            change(leave_out=gpus.asked(case.resources)),
         )
     if _is_amd(wanted[0], site):
         log.choose("rocm", True, "the job asks for GPUs, and they are AMD's")
@@ -66,7 +68,7 @@ def _check_partition(wanted: tuple[str, int], case: Case, log: Log) -> None:
     kind, number = wanted
     evidence = f"sinfo: {there.name} has {_listed(there)}"
     others = [p.name for p in case.site.partitions if _has(p, kind, number)]
-    remedies = tuple(f"--partition {name}" for name in others)
+    remedies = tuple(change(partition=name) for name in others)
     if not there.gpus:
         log.refuse(f"partition {there.name} has no GPUs", evidence, *remedies)
     elif kind and kind.lower() not in {name.lower() for name, _ in there.gpus}:
@@ -131,5 +133,5 @@ def _one_rank_for_a_gpu(resources: Resources, log: Log) -> None:
         log.refuse(
             f"{tasks} ranks on a node with {wanted[1]} GPUs: NCCL refuses two ranks on one GPU",
             "NCCL: Duplicate GPU detected (ncclInvalidUsage)",
-            f"--ntasks {fits}" if resources.ntasks else f"--ntasks-per-node {wanted[1]}",
+            change(ntasks=fits) if resources.ntasks else change(ntasks_per_node=wanted[1]),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core.model import ImageInfo
+from ..core.remedy import change, command
 from ..core.site_profile import HostMpi
 from .case import Case
 from .log import Log
@@ -29,7 +30,9 @@ def choose(case: Case, log: Log) -> None:
         return
     if controller != "mpi":
         log.refuse(
-            f"--host-mpi is for MPI, and the controller is {controller}", "", "--controller mpi"
+            f"--host-mpi is for MPI, and the controller is {controller}",
+            "",
+            change(controller="mpi"),
         )
     if launcher not in LAUNCHERS:
         what = f"--host-mpi does not go with --launcher {launcher}: its MPI is the image's own"
@@ -42,7 +45,7 @@ def choose(case: Case, log: Log) -> None:
         log.refuse(
             "--host-mpi: no MPI was found on this machine",
             "neither mpirun's libraries nor the site's profile tell where it is",
-            "module load openmpi",
+            command("module", "load", "openmpi"),
         )
     else:
         where_it_is = site.host_libraries.library_path
@@ -57,7 +60,7 @@ def _hidden(libraries: HostMpi, image: ImageInfo, name: str, log: Log) -> None:
         log.refuse(
             f"--host-mpi on {name} mounts the host's {over[0]}, over {OURS} of {image.path.name}",
             "its profile's host_mpi.binds",
-            "--controller gloo, leave out --host-mpi",
+            change(controller="gloo", leave_out=["host-mpi"]),
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.model import ImageInfo
+from ..core.remedy import change
 from . import node_disk
 from .case import Case
 from .execution import CONTAINERS
@@ -47,7 +48,7 @@ def choose(case: Case, log: Log) -> None:
     if asked in (SENT, UNPACK):
         why = why or (_no_squashfs(case.image) if asked == UNPACK else "")
         if why:
-            log.refuse(f"--stage-image {asked}: {why}", "", "--stage-image none")
+            log.refuse(f"--stage-image {asked}: {why}", "", change(stage_image="none"))
         log.choose("stage-image", asked, case.why("stage-image"))
         return
     best = Best(IN_PLACE, why) if why else _worth_it(case)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..core.model import Caution, Choice, Refusal, Variable
+from ..core.remedy import Remedy
 from ..schedulers import capabilities
 from ..schedulers.protocol import Capabilities
 
@@ -39,11 +40,11 @@ class Log:
         """Return whether the choice was yes."""
         return any(choice.id == id and choice.value is True for choice in self.choices)
 
-    def refuse(self, what: str, evidence: str = "", *remedies: str) -> None:
-        """Note why this cannot work, with commands that other settings cannot replace."""
+    def refuse(self, what: str, evidence: str = "", *remedies: Remedy) -> None:
+        """Note why this cannot work, with what other settings cannot replace."""
         self.refusals.append(Refusal(what, evidence, remedies))
 
-    def warn(self, what: str, *remedies: str, id: str = "") -> None:
+    def warn(self, what: str, *remedies: Remedy, id: str = "") -> None:
         """Note what the user should know although the job can run."""
         self.warnings.append(Caution(what, remedies, id))
 

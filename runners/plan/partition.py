@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core.model import Partition, Resources
+from ..core.remedy import change
 from ..schedulers import time_limits
 from .case import Case
 from .log import Log
@@ -35,8 +36,8 @@ def _nodes(case: Case, there: Partition, log: Log) -> None:
     log.refuse(
         f"partition {there.name} has {there.nodes} nodes, fewer than --nodes {resources.nodes}",
         f"sinfo: {there.nodes} nodes",
-        *(f"--partition {name}" for name in larger),
-        f"--nodes {there.nodes}",
+        *(change(partition=name) for name in larger),
+        change(nodes=there.nodes),
     )
 
 
@@ -54,8 +55,8 @@ def _time(case: Case, there: Partition, log: Log) -> None:
     log.refuse(
         f"partition {there.name} gives {there.time_limit}, less than --time {resources.time}",
         f"sinfo: time limit {there.time_limit}",
-        *(f"--partition {one.name}" for one in larger),
-        f"--time {there.time_limit}",
+        *(change(partition=one.name) for one in larger),
+        change(time=there.time_limit),
     )
 
 
@@ -70,9 +71,9 @@ def _cpus(resources: Resources, there: Partition, log: Log) -> None:
     if not there.cpus or tasks * each <= there.cpus or resources.overcommit:
         return
     nodes = -(-resources.tasks * each // there.cpus)
-    remedies = ["--cpus-per-task 1"] if each > 1 else ["--overcommit"]
+    remedies = [change(cpus_per_task=1) if each > 1 else change(overcommit=True)]
     if resources.ntasks and nodes <= there.nodes:
-        remedies.insert(0, f"--nodes {nodes}")
+        remedies.insert(0, change(nodes=nodes))
     log.refuse(
         f"{tasks} ranks with {each} CPUs each do not fit on a node of partition {there.name}",
         f"sinfo: its nodes have {there.cpus} CPUs",

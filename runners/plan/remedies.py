@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 from ..core.model import JobSpec, Plan
+from ..core.remedy import Remedy, Value, change
 from .case import Case
 
 Solve = Callable[[Case], Plan]
@@ -22,38 +23,34 @@ CHANGES: tuple[dict[str, Any], ...] = (
     {"runtime": "auto"},
     {"scheduler": "auto"},
     {"scheduler": "local"},
-    {"nv": False},
 )
 MOST = 3
 
 
-def find(case: Case, solve: Solve) -> tuple[str, ...]:
-    """Return the options that make the job work, each on its own, the best first."""
-    found: list[str] = []
+def find(case: Case, solve: Solve) -> tuple[Remedy, ...]:
+    """Return the changes that make the job work, each on its own, the best first."""
+    found: list[Remedy] = []
     spec = case.spec
-    for change in CHANGES:
-        if all(getattr(spec, name) == value for name, value in change.items()):
+    for changes in CHANGES:
+        if all(getattr(spec, name) == value for name, value in changes.items()):
             continue
-        solved = solve(case.asking(**change))
-        options = " ".join(_options(spec, solved, change))
-        if not solved.refusals and options and options not in found:
-            found.append(options)
+        solved = solve(case.asking(**changes))
+        remedy = change(dict(_options(spec, solved, changes)))
+        if not solved.refusals and remedy.options and remedy not in found:
+            found.append(remedy)
     return tuple(_shortest(found))[:MOST]
 
 
-def _shortest(found: list[str]) -> Iterator[str]:
+def _shortest(found: list[Remedy]) -> Iterator[Remedy]:
     """Leave out what another remedy already does with fewer options."""
-    for options in found:
-        words = set(options.split())
-        if not any(set(other.split()) < words for other in found):
-            yield options
+    for remedy in found:
+        if not any(set(other.options) < set(remedy.options) for other in found):
+            yield remedy
 
 
-def _options(spec: JobSpec, solved: Plan, change: dict[str, Any]) -> Iterator[str]:
-    """Yield the changed settings as options with the values that were chosen."""
-    for name in change:
+def _options(spec: JobSpec, solved: Plan, changes: dict[str, Any]) -> Iterator[tuple[str, Value]]:
+    """Yield the changed settings with the values that were chosen."""
+    for name in changes:
         before, after = getattr(spec, name), getattr(solved, name, None)
-        if name == "nv":
-            yield "--no-nv"
-        elif after is not None and after != before:
-            yield f"--{name} {after}"
+        if after is not None and after != before:
+            yield name, after

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from ..core.model import JobSpec
+from ..core.remedy import Remedy, change
 from ..schedulers import time_limits
 from .case import Case
 from .log import Log
@@ -100,15 +101,15 @@ def _possible(spec: JobSpec, log: Log) -> None:
             log.refuse(f"{option} needs Slurm: {what}", "", remedy)
         elif launcher in NOT_ALONG and not does_it_itself:
             what = f"{option} does not go with --launcher {launcher}"
-            log.refuse(what, NOT_ALONG[launcher], "leave out --launcher")
+            log.refuse(what, NOT_ALONG[launcher], change(leave_out=["launcher"]))
 
 
-def _asked(spec: JobSpec) -> list[tuple[str, str]]:
+def _asked(spec: JobSpec) -> list[tuple[str, Remedy]]:
     """Return the options that were given, each with what to type instead."""
-    asked = [("--requeue", "--no-requeue")] if spec.requeue else []
+    asked = [("--requeue", change(requeue=False))] if spec.requeue else []
     if spec.requeue_limit:
-        asked.append(("--requeue-limit", "leave out --requeue-limit"))
-    return asked + ([("--signal", "leave out --signal")] if spec.signal is not None else [])
+        asked.append(("--requeue-limit", change(leave_out=["requeue-limit"])))
+    return asked + ([("--signal", change(leave_out=["signal"]))] if spec.signal is not None else [])
 
 
 def _signals_reach_only_ranks(case: Case, log: Log) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..core import gpus
 from ..core.model import JobSpec, Refusal, Resources
+from ..core.remedy import Remedy, change, command
 from ..core.site_profile import NodeKind, Profile
 from ..schedulers import SCHEDULERS, time_limits
 from . import node_kinds
@@ -38,7 +40,8 @@ def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     if rules.gpu_request and shares(spec.resources):
         what = f"{profile.name} gives GPUs by the node: {spec.resources.gpus} for "
         what += f"{spec.resources.nodes} nodes is no whole number"
-        yield Refusal(what, because(profile, "rules.gpu_request"), (request(profile, "N"),))
+        even = replace(request(profile, _each(spec.resources)), leave_out=("gpus",))
+        yield Refusal(what, because(profile, "rules.gpu_request"), (even,))
     elif asked and not asked[0] and rules.gpu_type:
         counts = {kind.gpu_type: kind.gpus for kind in profile.nodes if kind.gpu_type}
         remedies = [f"{kind}:{min(asked[1], count)}" for kind, count in counts.items()]
@@ -49,10 +52,17 @@ def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
         )
 
 
-def request(profile: Profile, count: str) -> str:
-    """Return the option by which the site is asked for `count`, [TYPE:]N, GPUs on each node."""
-    gres = profile.rules.gpu_request == "gres"
-    return f"--gres gpu:{count}" if gres else f"--gpus-per-node {count}"
+def request(profile: Profile, count: str) -> Remedy:
+    """Return how the site is asked for `count`, [TYPE:]N, GPUs on each node."""
+    if profile.rules.gpu_request == "gres":
+        return change(gres=f"gpu:{count}")
+    return change(gpus_per_node=count)
+
+
+def _each(asked: Resources) -> str:
+    """Return, as [TYPE:]N, the least GPUs for each node that are at least those of --gpus."""
+    kind, number = gpus.typed(asked.gpus or "1")
+    return f"{kind}:" * bool(kind) + str(-(-number // asked.nodes))
 
 
 def _gpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Iterator[Refusal]:
@@ -69,7 +79,7 @@ def _gpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
         yield Refusal(what, evidence, whole)
     elif _whole(spec, profile) and asked[1] not in counts:
         what = f"a job over several nodes of {profile.name} takes all GPUs of each: {_or(counts)}"
-        remedies = (*whole, "--nodes 1")
+        remedies = (*whole, change(nodes=1))
         yield Refusal(f"{what}, not {asked[1]}", because(profile, "rules.whole_nodes"), remedies)
 
 
@@ -91,7 +101,7 @@ def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
         return
     what = f"{tasks} ranks on a node with {each} CPUs each, and {_name(kinds)} have {most} CPUs"
     fitting = most // tasks
-    remedy = f"--cpus-per-task {fitting}" if fitting else f"--ntasks-per-node {most}"
+    remedy = change(cpus_per_task=fitting) if fitting else change(ntasks_per_node=most)
     yield Refusal(what, because(profile, f"nodes.{kinds[0].name}.cpus"), (remedy,))
 
 
@@ -103,10 +113,11 @@ def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusa
         return
     others = [kind.name for kind in profile.nodes if kind.architecture == image and kind.gpus]
     by_partition = spec.resources.partition == kinds[0].name
-    remedies = tuple(f"--partition {name}" for name in others[:1] if by_partition)
+    remedies = tuple(change(partition=name) for name in others[:1] if by_partition)
     what = f"the image is for {image}, and {_name(kinds)} are {' and '.join(sorted(there))}"
     evidence = because(profile, f"nodes.{kinds[0].name}.architecture")
-    yield Refusal(what, evidence, (*remedies, f"runner pull --arch {min(there)} IMAGE"))
+    pull = command("runner", "pull", "--arch", min(there), "IMAGE")
+    yield Refusal(what, evidence, (*remedies, pull))
 
 
 def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
@@ -117,7 +128,7 @@ def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
         return
     where = "" if name == "*" else f" in {name}"
     what = f"--time {asked.time} is more than {profile.name} gives{where}: {limits[name]}"
-    yield Refusal(what, because(profile, f"rules.max_time.{name}"), (f"--time {limits[name]}",))
+    yield Refusal(what, because(profile, f"rules.max_time.{name}"), (change(time=limits[name]),))
 
 
 def _fits(time: str, limit: str) -> bool:

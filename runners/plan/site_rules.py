@@ -7,14 +7,19 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..core.model import JobSpec, Refusal
+from ..core.remedy import Remedy, advice, change
 from ..core.site_profile import Profile, Requirement
 from ..schedulers import SCHEDULERS
+from ..settings.table import SETTINGS
 from . import node_kinds, site_limits
 from .case import Case
 
 # What runs without being submitted is none of the site's scheduler's business.
 # One rule against --mem is meant against all of its kind.
 KIN = {"mem": ("mem", "mem-per-cpu", "mem-per-gpu")}
+# What a profile may give as its remedy, such as `--comment {framework}`
+OPTION = re.compile(r"--([a-z-]+)[ =](\S+)")
+BLANK = re.compile(r"\{(framework|value)\}")
 VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
 
 
@@ -56,10 +61,18 @@ def _on_gpu_nodes(spec: JobSpec, profile: Profile) -> bool:
     return spec.resources.wants_gpus or (bool(kinds) and all(kind.gpus for kind in kinds))
 
 
-def _remedy(setting: str, rule: Requirement, value: str, spec: JobSpec) -> str:
-    remedy = rule.remedy or f"--{setting} {setting.upper()}"
-    framework = spec.trainer.requires or "pytorch"
-    return remedy.replace("{framework}", framework).replace("{value}", value)
+def _remedy(setting: str, rule: Requirement, value: str, spec: JobSpec) -> Remedy:
+    """Return the profile's remedy: options as they are typed, else advice."""
+    typed = rule.remedy or f"--{setting} {setting.upper()}"
+    options = dict(OPTION.findall(typed))
+    if not all(name in SETTINGS for name in options) or OPTION.sub("", typed).strip():
+        return advice(typed)
+    filled = {"framework": spec.trainer.requires or "pytorch", "value": value}
+    return change({name: _fill(text, filled) for name, text in options.items()})
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    return BLANK.sub(lambda match: values[match[1]], text)
 
 
 def given(spec: JobSpec, setting: str) -> str:
@@ -80,7 +93,15 @@ def _forbidden(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
             if given(spec, name):
                 evidence = site_limits.because(profile, f"rules.forbid.{setting}", reason)
                 what = f"{profile.name} takes no job with --{name}"
-                yield Refusal(what, evidence, (f"leave out --{name}",))
+                yield Refusal(what, evidence, (_without(spec, name),))
+
+
+def _without(spec: JobSpec, name: str) -> Remedy:
+    """Return the remedy that takes a setting away, also from among the --sbatch-arg."""
+    args = [text for text in spec.sbatch_args if text.partition("=")[0] != f"--{name}"]
+    if len(args) == len(spec.sbatch_args):
+        return change(leave_out=[name])
+    return change(sbatch_arg=args, leave_out=["sbatch-arg"])
 
 
 def _folders(
@@ -95,10 +116,10 @@ def _folders(
     # A shell keeps in PWD the name by which a folder was entered, links and all.
     if not any(_below(folder, allowed) for folder in (cwd, env.get("PWD", cwd))):
         what = f"{profile.name} takes no job submitted from {cwd}"
-        yield Refusal(what, evidence, (f"cd {allowed[0]}",))
+        yield Refusal(what, evidence, (change(cwd=allowed[0]),))
     elif not _below(str(spec.runs_dir), [*allowed, cwd]):
         what = f"the run's folder would lie outside, in {spec.runs_dir}"
-        yield Refusal(what, evidence, (f"--runs-dir {allowed[0]}/runs",))
+        yield Refusal(what, evidence, (change(runs_dir=f"{allowed[0]}/runs"),))
 
 
 def _filled(folder: str, env: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.remedy import command
 from . import pmi
 from .case import Case
 from .log import Log
@@ -97,7 +98,7 @@ def _by_mpirun(case: Case, log: Log) -> None:
         log.refuse(
             "--launcher mpirun: there is no mpirun on this machine",
             "mpirun is not on the PATH, or does not say what it is",
-            "module load openmpi",
+            command("module", "load", "openmpi"),
         )
         return
     log.choose("mpirun", mpirun, "the one of this machine, expected on the nodes too")

@@ -89,8 +89,7 @@ def _arguments(paths: JobPaths, job: Job, result: Mapping[str, Any]) -> Facts:
     if given is not None:
         options = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
         return {name: value for name, value in options.items() if value != str(paths.root)}
-    words = list(job.words)
-    typed = words[words.index("--") + 1 :] if "--" in words else []
+    typed = job.typed.args
     varied = {f"--{name.lstrip('-')}": value for name, value in job.varied.items()}
     return {**({"arguments as typed": " ".join(typed)} if typed else {}), **varied}
 

@@ -12,6 +12,7 @@ from ..core import job_record, signals
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import Job, JobPaths
 from ..core.model import Plan
+from ..core.remedy import change
 from ..images import gc_roots
 from ..jobs import find, job_status
 from ..submit import job_array
@@ -138,8 +139,8 @@ class Work:
             self.bound = None
         except Refused as error:
             if not busy:
-                remedy = error.remedy or "--at-once N, where there may be so many jobs only"
-                raise Refused(error.message, error.evidence, remedy) from None
+                fewer = [change(at_once=1)]  # where there may be so many jobs only
+                raise Refused(error.message, error.evidence, error.remedies or fewer) from None
             # Sites bound how many jobs a user may have: the rest goes when others have ended.
             self.bound = busy
             self.tell(f"the rest is submitted when others have ended: {error.message}")

@@ -40,7 +40,7 @@ HAS = frozenset(
     )
 )
 INSTEAD = {
-    "qos": "--partition {value}, leave out --qos",  # Cobalt's -q is a queue
+    "qos": "partition",  # Cobalt's -q is a queue
     "gpus": untranslatable.GPUS,
     "gpus_per_task": untranslatable.GPUS,
 }

@@ -12,6 +12,7 @@ from ..core import shell
 from ..core.errors import SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState
 from ..core.model import JobSpec, Plan, Refusal
+from ..core.remedy import change
 from . import local_array, local_steps
 from .local_process import alive, pid_of, seconds, start_time
 from .protocol import Capabilities, SchedulerStatus
@@ -31,7 +32,7 @@ def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
         return ()
     run = asked.rpartition(":")[2]
     evidence = f"--dependency is {asked}; `runner wait {run} && ...` waits, and takes over its code"
-    remedy = ("leave out --dependency",)
+    remedy = (change(leave_out=["dependency"]),)
     return (Refusal("without a scheduler nothing waits for another job", evidence, remedy),)
 
 

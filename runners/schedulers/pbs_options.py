@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..core.job_record import JobPaths
 from ..core.model import JobSpec, Plan, Refusal, Resources
+from ..core.remedy import change
 from . import time_limits, untranslatable
 
 HAS = frozenset(
@@ -28,8 +29,8 @@ HAS = frozenset(
 )
 # PBS's -q is a queue, which is Slurm's partition; a reservation has a queue of its own.
 INSTEAD = {
-    "qos": "--partition {value}, leave out --qos",
-    "reservation": "--partition {value}, leave out --reservation",
+    "qos": "partition",
+    "reservation": "partition",
     "gpus": untranslatable.GPUS,
     "gpus_per_task": untranslatable.GPUS,
 }
@@ -50,19 +51,18 @@ def _unclear(resources: Resources) -> Iterator[Refusal]:
         yield Refusal(
             "PBS has no --constraint but attributes of nodes",
             f"--constraint is {constraint}, and not like system=polaris",
-            ("leave out --constraint",),
+            (change(leave_out=["constraint"]),),
         )
     if resources.mem and not MEMORY.fullmatch(resources.mem):
-        yield Refusal(f"PBS reads no --mem {resources.mem}", "", ("leave out --mem",))
+        yield Refusal(f"PBS reads no --mem {resources.mem}", "", (change(leave_out=["mem"]),))
     for name in ("gpus_per_node", "gres"):
         text = getattr(resources, name)
         if text and _gpus(text) is None:
             option = "--" + name.replace("_", "-")
             what = f"PBS counts GPUs without a type or another name: {option} {text}"
             number = text.rpartition(":")[2]
-            remedy = f"--gpus-per-node {number}" + (
-                f", leave out {option}" if name == "gres" else ""
-            )
+            gone = ["gres"] if name == "gres" else []
+            remedy = change(gpus_per_node=number, leave_out=gone)
             yield Refusal(what, "its resource is ngpus", (remedy,) if number.isdigit() else ())
 
 

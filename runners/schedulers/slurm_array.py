@@ -9,6 +9,7 @@ from ..core import shell
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths
 from ..core.model import Plan
+from ..core.remedy import change
 from . import array_start, slurm_facts, slurm_options
 
 OWN_NUMBERS = True
@@ -47,7 +48,7 @@ def largest(count: int, highest: int) -> int:
         raise Refused(
             f"Slurm takes no task with the number {highest} here",
             f"scontrol show config: MaxArraySize = {size}, one more than the highest number",
-            f"--array 0-{size - 1}" if size > 1 else "--sweep, which needs no arrays",
+            change(array=f"0-{size - 1}") if size > 1 else "--sweep, which needs no arrays",
         )
     return max(1, size)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 from ..core.model import JobSpec, Refusal, Resources
+from ..core.remedy import change
 from . import time_limits
 
-GPUS = "--gpus-per-node {gpus}, leave out {option}"
+GPUS = "gpus_per_node"  # of which --gpus and --gpus-per-task have another number
 
 
 def unknown(
@@ -17,7 +17,7 @@ def unknown(
 ) -> list[Refusal]:
     """Return a refusal for each setting that was given and is not among those it `has`.
 
-    `instead` has other options by setting, with {value}, {option} and {gpus} (those of a node).
+    `instead` names, by setting, the one that says the same there.
     """
     found = []
     for name in asked(spec.resources):
@@ -25,11 +25,10 @@ def unknown(
             continue
         option, value = "--" + name.replace("_", "-"), getattr(spec.resources, name)
         evidence = f"{option} is {value}; --sbatch-arg takes any line of {title}'s own"
-        gpus = _gpus_of_a_node(spec.resources)
-        form = instead.get(name, "leave out {option}")
-        if "{gpus}" in form and gpus is None:
-            form = "leave out {option}"
-        remedy = form.format(value=shlex.quote(str(value)), option=option, gpus=gpus)
+        other = instead.get(name, "")
+        said = _gpus_of_a_node(spec.resources) if other == GPUS else value
+        options = {other.replace("_", "-"): said} if other and said is not None else {}
+        remedy = change(options, leave_out=[option[2:]])
         found.append(Refusal(f"{title} has no {option}", evidence, (remedy,)))
     return [*found, *_endless(spec, title), *_output(spec, title)]
 
@@ -54,12 +53,14 @@ def asked(resources: Resources) -> Iterator[str]:
 def _endless(spec: JobSpec, title: str) -> Iterator[Refusal]:
     limit = spec.resources.time
     if limit is None:
-        yield Refusal(f"{title} wants a time limit", "--time is not given", ("--time 01:00:00",))
+        yield Refusal(
+            f"{title} wants a time limit", "--time is not given", (change(time="01:00:00"),)
+        )
     elif time_limits.seconds(limit) is None:
-        yield Refusal(f"{title} has no --time {limit}", "", ("--time 01:00:00",))
+        yield Refusal(f"{title} has no --time {limit}", "", (change(time="01:00:00"),))
 
 
 def _output(spec: JobSpec, title: str) -> Iterator[Refusal]:
     if "%" in (spec.output or ""):
         what = f"{title} fills in no patterns such as %j"
-        yield Refusal(what, f"--output is {spec.output}", ("leave out --output",))
+        yield Refusal(what, f"--output is {spec.output}", (change(leave_out=["output"]),))

@@ -13,6 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..core.command_line import (
+    DEFAULT,
+    ENVIRONMENT,
+    FLAG,
+    PRESET,
+    PROJECT,
+    SITE,
+    USER,
+    Given,
+)
 from ..core.errors import UsageError, nearest
 from ..core.site_profile import Profile
 from .table import SETTINGS, Setting
@@ -32,8 +42,7 @@ DEFAULTS: dict[str, Any] = {
     "stage-data": "none",
     "stage-image": "none",
 }
-DEFAULT, COMMAND_LINE = "default", "command line"
-TYPED = (DEFAULT, COMMAND_LINE)  # a default is never told as a reason
+WORDS = {DEFAULT: "default", FLAG: "command line"}
 PROJECT_FILE = "runner.toml"
 TABLES = ("launch", "policy", "datasets")
 # Several ways to say one thing: a site's way gives way when the user takes another one.
@@ -43,49 +52,68 @@ TYPES: dict[str, Any] = {"int": int, "number": (int, float), "text": str, "switc
 
 @dataclass(frozen=True)
 class Layer:
-    """Settings from one source; `origin` names it as a user would find it.
+    """Settings from one source of a kind; `where` names it as a user would find it.
 
-    A `preset` is what comes with the trainer: the least that its user has asked for.
+    A PRESET is what comes with the trainer: the least that its user has asked for.
     """
 
-    origin: str
+    kind: str
     values: dict[str, Any]
-    preset: bool = False
+    where: str = ""
+
+    def given(self, name: str) -> list[Given]:
+        """Return one of its settings, a list item by item."""
+        value = self.values[name]
+        items = value if SETTINGS[name].kind == "list" else [value]
+        return [Given(name, item, self.kind, self.where) for item in items]
 
 
 @dataclass(frozen=True)
 class Config:
-    """The merged settings, and for each the origin of its value; `presets` are the trainer's."""
+    """The merged settings, and each as it was given, a list item by item."""
 
     values: dict[str, Any]
-    origins: dict[str, str]
-    presets: frozenset[str] = frozenset()
+    given: tuple[Given, ...]
 
     def get(self, name: str) -> Any:
         """Return the value of a setting, None when no source gave one."""
         return self.values.get(name)
 
+    @property
+    def presets(self) -> frozenset[str]:
+        """The settings that the trainer's preset brought."""
+        return frozenset(each.name for each in self.given if each.origin == PRESET)
+
     def reasons(self) -> dict[str, str]:
         """Return, for each setting that was not typed, where its value comes from."""
-        found = {name: f"from {origin}" for name, origin in self.origins.items()}
-        found.update(dict.fromkeys(self.presets, "the trainer's preset"))
-        return {name: text for name, text in found.items() if self.origins[name] not in TYPED}
+        told = {each.name for each in self.given if each.origin not in (DEFAULT, FLAG)}
+        found = {name: f"from {self.origins(name)}" for name in told}
+        return {**found, **dict.fromkeys(self.presets, "the trainer's preset")}
+
+    def origins(self, name: str) -> str:
+        """Return where it came from in words, a list's items perhaps from several places."""
+        found = [each for each in self.given if each.name == name]
+        return ", ".join(dict.fromkeys(each.where or WORDS[each.origin] for each in found))
 
 
 def merge(layers: list[Layer]) -> Config:
     """Merge layers, the later ones winning; lists add up."""
     values: dict[str, Any] = {}
-    origins: dict[str, str] = {}
-    presets: set[str] = set()
+    given: dict[str, list[Given]] = {}
     for layer in layers:
         for name, value in layer.values.items():
-            if SETTINGS[name].kind == "list" and name in values:
-                values[name] = [*values[name], *value]
-                origins[name] += f", {layer.origin}"
+            if SETTINGS[name].kind == "list":
+                values[name] = [*values.get(name, ()), *value]
+                given.setdefault(name, []).extend(layer.given(name))
             else:
-                values[name], origins[name] = value, layer.origin
-        presets = presets | set(layer.values) if layer.preset else presets - set(layer.values)
-    return Config(values, origins, frozenset(presets))
+                values[name], given[name] = value, layer.given(name)
+    # Flags last, in the order in which they were typed.
+    found = sorted((each for items in given.values() for each in items), key=_is_flag)
+    return Config(values, tuple(found))
+
+
+def _is_flag(each: Given) -> bool:
+    return each.origin == FLAG
 
 
 def load(
@@ -95,9 +123,13 @@ def load(
     profile: Profile | None = None,
 ) -> Config:
     """Return the settings in force here; raise UsageError for a file with unknown keys."""
-    own = [check_table(*found) for found in tables(env, "launch")]
+    mine = str(user_file(env))
+    own = [
+        check_table(path, table, USER if path == mine else PROJECT)
+        for path, table in tables(env, "launch")
+    ]
     own += from_environment(env)
-    own.append(Layer(COMMAND_LINE, {k: v for k, v in flags.items() if v not in (None, ())}))
+    own.append(Layer(FLAG, {k: v for k, v in flags.items() if v not in (None, ())}))
     below = [Layer(DEFAULT, DEFAULTS), *([preset] if preset else [])]
     return merge([*below, *site_layers(profile, own), *own])
 
@@ -109,7 +141,9 @@ def site_layers(profile: Profile | None, own: list[Layer]) -> list[Layer]:
     given = {name for layer in own for name in layer.values}
     others = {name for names in SAME if given & set(names) for name in names}
     return [
-        Layer(f"site {profile.name} ({profile.files.get(f'launch.{name}', '')})", {name: value})
+        Layer(
+            SITE, {name: value}, f"site {profile.name} ({profile.files.get(f'launch.{name}', '')})"
+        )
         for name, value in profile.launch.items()
         if name not in others
     ]
@@ -154,9 +188,9 @@ def _tables_of(path: Path) -> dict[str, dict[str, Any]]:
     return content
 
 
-def check_table(origin: str, table: Mapping[str, Any]) -> Layer:
+def check_table(where: str, table: Mapping[str, Any], kind: str = PRESET) -> Layer:
     """Return a table of settings as a layer; raise UsageError for unknown keys and wrong types."""
-    return Layer(origin, {key: _checked(origin, key, value) for key, value in table.items()})
+    return Layer(kind, {key: _checked(where, key, value) for key, value in table.items()}, where)
 
 
 def _checked(origin: str, key: str, value: Any) -> Any:
@@ -206,7 +240,8 @@ def from_environment(env: Mapping[str, str]) -> list[Layer]:
         for setting in SETTINGS.values():
             name = variable(setting) if prefix == "RUNNER_" else setting.sbatch
             if name and env.get(name):
-                found.append(Layer(name, {setting.name: _from_text(name, setting, env[name])}))
+                value = _from_text(name, setting, env[name])
+                found.append(Layer(ENVIRONMENT, {setting.name: value}, name))
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from ..core import gpus, tuning
 from ..core.errors import NotFound, UsageError
 from ..core.model import BindMount, Dataset, JobSpec, Resources, Trainer
+from ..core.remedy import advice, change
 from .config import Config
 
 # sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
@@ -59,6 +60,7 @@ def job_spec(
         sbatch_args=tuple(get("sbatch-arg") or ()),
         srun_args=tuple(get("srun-arg") or ()),
         apptainer_args=tuple(get("apptainer-arg") or ()),
+        settings=config.given,
     )
 
 
@@ -72,7 +74,7 @@ def _resources(config: Config) -> Resources:
     if values["time"] is not None and not TIME.fullmatch(values["time"]):
         raise UsageError(
             f"--time {values['time']!r} is not a time that Slurm reads",
-            remedy="--time 30 (minutes), --time 01:30:00 or --time 2-12:00:00 (days-hours)",
+            remedy=advice("--time 30 (minutes), --time 01:30:00 or --time 2-12:00:00 (days-hours)"),
         )
     for switch in ("exclusive", "overcommit"):
         values[switch] = bool(values[switch])
@@ -92,12 +94,12 @@ def _consistent(asked: Resources) -> Resources:
     if total is not None and total < asked.nodes:
         raise UsageError(
             f"--ntasks {total} leaves some of --nodes {asked.nodes} without a task",
-            remedy=f"--ntasks {asked.nodes} or --nodes {total}",
+            remedy=[change(ntasks=asked.nodes), change(nodes=total)],
         )
     if total is not None and per_node is not None and total != asked.nodes * per_node:
         raise UsageError(
             f"--ntasks {total} is not --nodes {asked.nodes} times --ntasks-per-node {per_node}",
-            remedy=f"leave out --ntasks, or --ntasks {asked.nodes * per_node}",
+            remedy=[change(leave_out=["ntasks"]), change(ntasks=asked.nodes * per_node)],
         )
     return asked
 
@@ -109,7 +111,7 @@ def _check_gpus(asked: Resources) -> None:
         if text is not None and not gpus.TYPED.fullmatch(text):
             raise UsageError(
                 f"--{name.replace('_', '-')} {text!r} is not [TYPE:]N",
-                remedy=f"--{name.replace('_', '-')} A100:4",
+                remedy=change({name.replace("_", "-"): "A100:4"}),
             )
     ways = {
         "--gpus-per-node": asked.gpus_per_node,
@@ -118,11 +120,15 @@ def _check_gpus(asked: Resources) -> None:
     said = {name: text for name, text in ways.items() if text}
     if len(said) == 2 and gpus.in_gres(asked.gres) != gpus.typed(asked.gpus_per_node or ""):
         both = " and ".join(f"{name} {text}" for name, text in said.items())
-        raise UsageError(f"{both} ask for different GPUs", remedy="leave out one of them")
-    if asked.gpus and gpus.typed(asked.gpus)[1] % asked.nodes:
+        raise UsageError(
+            f"{both} ask for different GPUs", remedy=[change(leave_out=[name[2:]]) for name in said]
+        )
+    kind, number = gpus.typed(asked.gpus or "0")
+    if number % asked.nodes:
+        each = f"{kind}:" * bool(kind) + str(-(-number // asked.nodes))
         raise UsageError(
             f"--gpus {asked.gpus} cannot be shared evenly by --nodes {asked.nodes}",
-            remedy="--gpus-per-node N",
+            remedy=change(gpus_per_node=each, leave_out=["gpus"]),
         )
 
 
@@ -142,7 +148,7 @@ def _requeue_limit(config: Config) -> int | None:
     limit: int | None = config.get("requeue-limit")
     _positive("requeue-limit", limit)
     if limit is not None and not config.get("requeue"):
-        raise UsageError("--requeue-limit goes with --requeue", remedy="--requeue")
+        raise UsageError("--requeue-limit goes with --requeue", remedy=change(requeue=True))
     return limit
 
 

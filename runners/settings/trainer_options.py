@@ -16,6 +16,7 @@ from recipes import options, resnet_options
 from recipes.errors import UserError
 
 from ..core.errors import UsageError, nearest
+from ..core.remedy import command
 
 
 def help_text(path: Path) -> str:
@@ -40,7 +41,7 @@ def check(path: Path, args: Sequence[str]) -> None:
 
 
 def _refused(path: Path, what: str, near: str = "") -> UsageError:
-    remedy = f"runner recipes show {path.stem}"
+    remedy = command("runner", "recipes", "show", path.stem)
     return UsageError(f"{path.stem}: {what}", near, remedy)
 
 

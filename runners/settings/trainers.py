@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from ..core.errors import NotFound, SystemFault, UsageError, nearest
 from ..core.model import Trainer
+from ..core.remedy import change, command
 from . import config
+
+# What a user starts a script with elsewhere: `python3 train.py`, `torchrun --nnodes 2 train.py`
+STARTERS = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun")
 
 
 def recipes_folder() -> Path:
@@ -54,13 +56,28 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None
         return _file(name, args), None
     path = _presets().get(name)
     if path is None:
-        file = f"{name}.py" if Path(f"{name}.py").is_file() else ""
-        raise NotFound(f"there is no recipe named {name!r}", nearest(name, _presets()), file)
+        raise _unknown(name, args)
     preset = config.read_toml(path)
-    checked = config.check_table(f"recipe {name}", preset.get("resources", {}))
-    layer = replace(checked, preset=True)
+    layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
     package = f"recipes.{MINIMAL}" if path.parent.name == MINIMAL else "recipes"
-    return Trainer(name, f"{package}.{name}", None, args, preset.get("framework")), layer
+    module = f"{package}.{name}"
+    return Trainer(name, module, None, args, preset.get("framework"), typed=name), layer
+
+
+def _unknown(name: str, args: tuple[str, ...]) -> NotFound:
+    """Return the error for a name that is no recipe's, perhaps that of what starts scripts."""
+    what, script = f"there is no recipe named {name!r}", f"{name}.py"
+    at = next((place for place, word in enumerate(args) if word.endswith(".py")), None)
+    if at is not None and STARTERS.fullmatch(name):
+        why = f"the trainer is the script itself: a launch starts {name} by itself, on each rank"
+        return NotFound(what, why, change(trainer=args[at:]))
+    there = change(trainer=(script, *args)) if Path(script).is_file() else ()
+    return NotFound(what, nearest(name, _presets()), there)
+
+
+def is_one(name: str) -> bool:
+    """Whether a word names a recipe, or a script."""
+    return name.endswith(".py") or name in _presets()
 
 
 def _file(name: str, args: tuple[str, ...]) -> Trainer:
@@ -71,7 +88,7 @@ def _file(name: str, args: tuple[str, ...]) -> Trainer:
         raise NotFound(f"the trainer {name} does not exist", near)
     source = path.read_text(encoding="utf-8", errors="replace")
     uses_recipes = re.search(r"^\s*(from|import) recipes\b", source, re.MULTILINE) is not None
-    return Trainer(path.stem, None, path.absolute(), args, uses_recipes=uses_recipes)
+    return Trainer(path.stem, None, path.absolute(), args, uses_recipes=uses_recipes, typed=name)
 
 
 def copy(name: str, folder: Path, *, force: bool) -> Path:
@@ -85,12 +102,11 @@ def copy(name: str, folder: Path, *, force: bool) -> Path:
         raise NotFound(f"there is no recipe named {name!r}", nearest(name, _presets()))
     target = folder / f"{name}.py"
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", remedy=f"mkdir -p {quote(str(folder))}")
+        raise UsageError(f"{folder} is no folder", remedy=command("mkdir", "-p", folder))
     if target.exists() and not force:
-        again = "" if folder == Path() else f" {quote(str(folder))}"
-        raise UsageError(
-            f"{target} exists already", remedy=f"runner recipes copy --force {name}{again}"
-        )
+        there = [] if folder == Path() else [folder]
+        again = command("runner", "recipes", "copy", "--force", name, *there)
+        raise UsageError(f"{target} exists already", remedy=again)
     part = folder / f".{name}.py.part"
     try:
         part.write_bytes(original.read_bytes())

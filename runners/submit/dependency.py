@@ -13,6 +13,7 @@ from typing import Callable
 
 from ..core.errors import NotFound, Refused, UsageError
 from ..core.job_record import Job, JobPaths, JobState
+from ..core.remedy import command
 from ..jobs import find
 from ..jobs.job_status import Status
 from ..schedulers import SCHEDULERS
@@ -94,7 +95,7 @@ def _check_scheduler(name: str, runs: Runs, scheduler: str) -> None:
     if other:
         raise Refused(
             f"--dependency: {name} was started by {other}, and {scheduler} cannot wait for it",
-            remedy=f"runner wait {name}",
+            remedy=command("runner", "wait", name),
         )
 
 

@@ -17,6 +17,7 @@ from ..core import signals
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, next_folder
 from ..core.model import Plan
+from ..core.remedy import change
 from ..jobs import job_status
 from ..jobs.job_status import Status
 from ..schedulers import SCHEDULERS
@@ -110,7 +111,7 @@ def _check_output(drafts: Sequence[Draft]) -> None:
             f"--output {shared[0]} is not the name of one file for each of {len(drafts)} runs",
             "%A stands for the array's number and %a for the task's; the number %j of a task is "
             "known only when it starts",
-            "leave out --output (each run has its log in its folder), or --output NAME-%A_%a.log",
+            [change(leave_out=["output"]), change(output="NAME-%A_%a.log")],
         )
 
 

@@ -7,14 +7,16 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, TypeVar
 
 from ..core import plan_record, signals
+from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import Plan
+from ..core.remedy import change
 from ..injob import folders
 from ..schedulers import SCHEDULERS, capabilities
 from ..script import environment, render
@@ -38,8 +40,8 @@ class Draft:
     """What a launch is going to do, before it touches anything.
 
     `packages` are folders of Python modules that go into the run's folder, beside the shim;
-    `words` is what was typed for it. Among several that are submitted together `task` is its
-    number, and `varied` are the arguments in which it differs from the others. A `private` one
+    `typed` is the command that asked for it. Among several that are submitted together `task` is
+    its number, and `varied` are the arguments in which it differs from the others. A `private` one
     gets a folder that only its owner can read, with a token in it.
     """
 
@@ -47,16 +49,17 @@ class Draft:
     paths: JobPaths
     text: str
     packages: tuple[Path, ...] = ()
-    words: tuple[str, ...] = ()
+    typed: CommandLine = field(default_factory=CommandLine)
     task: int | None = None
     varied: Mapping[str, str] = field(default_factory=dict)
     private: bool = False
 
 
-def draft(plan: Plan, packages: tuple[Path, ...] = (), words: tuple[str, ...] = ()) -> Draft:
+def draft(plan: Plan, packages: tuple[Path, ...] = (), typed: CommandLine | None = None) -> Draft:
     """Return the script and the folder for it; nothing is written."""
     paths = JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name))
-    return Draft(plan, paths, render.render(plan, paths, os.getcwd()), packages, words)
+    text = render.render(plan, paths, os.getcwd())
+    return Draft(plan, paths, text, packages, typed or CommandLine())
 
 
 def anew(attempt: Callable[[], Submitted]) -> Submitted:
@@ -102,7 +105,7 @@ def claimed(*folders: Path) -> Iterator[None]:
         _remove(made)
         raise Taken(
             f"another launch has just taken {error.filename}; nothing was submitted",
-            remedy="the same command once more",
+            remedy=change(),
         ) from None
     except OSError as error:
         _remove(made)
@@ -182,17 +185,25 @@ def record(draft: Draft, id: str, array: str = "") -> Job:
         log=os.path.abspath(expand(output, id, plan.spec.name) if output else draft.paths.log),
         submitted=time.time(),
         restarts=plan.restarts,
-        words=draft.words,
         host="" if capabilities(plan.scheduler).queue else os.uname().nodename,
         array=array,
         varied=draft.varied,
         image=str(plan.spec.image),
         digest=plan.image_digest,
-        cwd=os.getcwd(),
         private=bool(plan.spec.env),
+        typed=_typed(draft),
     )
     job.save(draft.paths)
     return job
+
+
+def _typed(draft: Draft) -> CommandLine:
+    """Return what is to be typed for this run alone."""
+    spec = draft.plan.spec
+    found = replace(draft.typed, settings=spec.settings, cwd=os.getcwd())
+    if spec.trainer.typed:
+        return replace(found, trainer=spec.trainer.typed, args=spec.trainer.args)
+    return found
 
 
 def expand(pattern: str, id: str, name: str) -> str:
@@ -216,12 +227,12 @@ def _check_output(plan: Plan) -> None:
 def _check_space(runs_dir: Path) -> None:
     there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
     if not os.access(there, os.W_OK):
-        raise Refused(f"cannot write in {there}", remedy="--runs-dir DIR, on scratch")
+        raise Refused(f"cannot write in {there}", remedy=change(runs_dir="DIR"))
     disk = os.statvfs(there)
     free = disk.f_bavail * disk.f_frsize
     if free < BYTES_NEEDED:
         raise Refused(
             f"no space for the run: {free / 2**20:.0f} MiB free on {there}",
             f"a run needs at least {BYTES_NEEDED // 2**20} MiB",
-            "--runs-dir DIR, on another file system",
+            change(runs_dir="DIR"),
         )

@@ -39,8 +39,15 @@ def read(plan: Mapping[str, Any]) -> Verdict:
     return Verdict(
         works=bool(plan["works"]),
         reasons=tuple(refusal["what"] for refusal in refusals),
-        remedies=tuple(words for refusal in refusals for words in refusal["remedies"]),
+        remedies=tuple(_short(each) for refusal in refusals for each in refusal["remedies"]),
         settings=tuple(f"{item['name']}={item['value']}" for item in plan["variables"]),
+    )
+
+
+def _short(remedy: Mapping[str, Any]) -> str:
+    """The options that a remedy sets, else its text."""
+    return (
+        " ".join(f"--{name} {value}" for name, value in remedy.get("options", ())) or remedy["text"]
     )
 
 

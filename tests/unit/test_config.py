@@ -41,11 +41,11 @@ def test_each_source_wins_over_the_one_before() -> None:
 def test_origins_name_the_source() -> None:
     write("runner.toml", '[launch]\npartition = "gpu"\n')
     origins = load({"account": "p1"}, RUNNER_QOS="high", SBATCH_TIMELIMIT="10").origins
-    assert origins["partition"] == "runner.toml"
-    assert origins["qos"] == "RUNNER_QOS"
-    assert origins["time"] == "SBATCH_TIMELIMIT"
-    assert origins["account"] == "command line"
-    assert origins["scheduler"] == "default"
+    assert origins("partition") == "runner.toml"
+    assert origins("qos") == "RUNNER_QOS"
+    assert origins("time") == "SBATCH_TIMELIMIT"
+    assert origins("account") == "command line"
+    assert origins("scheduler") == "default"
 
 
 def test_lists_add_up_in_order() -> None:
@@ -53,7 +53,7 @@ def test_lists_add_up_in_order() -> None:
     merged = load({"bind": ["/b"], "env": ["B=2"]})
     assert merged.get("bind") == ["/a", "/b"]
     assert merged.get("env") == ["A=1,2", "B=2"]
-    assert merged.origins["bind"] == "runner.toml, command line"
+    assert merged.origins("bind") == "runner.toml, command line"
 
 
 @pytest.mark.parametrize(

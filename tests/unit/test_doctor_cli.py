@@ -11,7 +11,9 @@ from click.testing import CliRunner
 
 from runners.cli import findings_view
 from runners.cli.doctor import doctor_command
+from runners.core.command_line import CommandLine, Given
 from runners.core.errors import NotFound, UsageError
+from runners.core.remedy import change, command
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 
 
@@ -65,12 +67,14 @@ def test_what_makes_no_sense(words: list[str], error: type[Exception]) -> None:
 
 
 def test_words_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    fixes = (command("make", "x"), change(mpi="pmix"))
     findings_view.show(
         [
-            Finding("disk", "runs", FAILURE, "no space", "a\nb", "one command\nanother"),
+            Finding("disk", "runs", FAILURE, "no space", "a\nb", fixes),
             Finding("disk", "scratch", OK, "12 GB free [bold]"),
             Finding("GPU", "driver", WARNING, "too old"),
-        ]
+        ],
+        CommandLine("doctor", (Given("mpi", "none"), Given("image", "a b.sif"))),
     )
     assert (
         capsys.readouterr().out
@@ -80,8 +84,8 @@ disk
   failure  runs: no space
            a
            b
-           try: one command
-           try: another
+           try: make x
+           try: runner doctor --mpi pmix --image 'a b.sif'
 GPU
   warning  driver: too old
 1 ok, 1 warning, 1 failure

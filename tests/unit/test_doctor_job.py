@@ -18,7 +18,7 @@ from runners.injob.trial import bandwidth
 from runners.injob.trial.interfaces import Interface
 from runners.jobs.job_status import Status
 
-from .test_doctor_checks import named, states
+from .test_doctor_checks import named, states, told
 from .trial import ETH, HSN, IB, IPOIB, VIEW, Record, ranks, record
 
 # Measuring
@@ -166,7 +166,7 @@ def test_the_network_used_against_the_one_there_is(
     found = named(transport.check({"ranks": seen, "bandwidth": TABLE}, words), "transport")
     assert found.state == state
     assert says in found.says
-    assert fix in found.fix
+    assert fix in told(found)
     assert bool(found.fix) == bool(fix)
     assert "sent by n1: " in found.evidence
 
@@ -229,7 +229,7 @@ def test_what_is_wrong_on_single_nodes(tmp_path: Path) -> None:
 def test_a_job_that_waits_says_how_to_come_back(tmp_path: Path) -> None:
     (found,) = job.check(outcome(tmp_path, JobState.PENDING))
     assert found.state == WARNING
-    assert f"runner doctor --run {tmp_path}" in found.fix
+    assert f"runner doctor --run {tmp_path}" in told(found)
 
 
 def test_a_job_that_failed_shows_its_log(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from runners.doctor.question import Answer
 from runners.images.inspect import Fact, Inspection
 from runners.injob.trial.interfaces import Interface, Port
 
-from .test_doctor_checks import SITE, dumb, named, states
+from .test_doctor_checks import SITE, dumb, named, states, told
 
 # GPUs, network, disk
 
@@ -73,7 +73,7 @@ def test_what_is_wrong_with_the_network(facts: Network, name: str, says: str, fi
     found = named(network.check(facts), name)
     assert found.state == WARNING
     assert says in found.says
-    assert fix in found.fix
+    assert fix in told(found)
 
 
 ROOM = Volume(Path("/scratch/ada"), 500 * 10**9, 10**7, "lustre", 0)
@@ -142,7 +142,7 @@ def test_variables(env: dict[str, str], state: str, says: str) -> None:
 )
 def test_variables_that_name_interfaces(name: str, value: str, gone: str) -> None:
     found = environment.absent_interfaces({name: value}, ["eth0", "lo"])
-    assert [item.fix for item in found] == ([f"unset {name}"] if gone else [])
+    assert [told(item) for item in found] == ([f"unset {name}"] if gone else [])
     assert all(f"names {gone}, which" in item.says for item in found)
 
 
@@ -197,7 +197,7 @@ def test_facts_of_an_image() -> None:
     (good,) = image.facts(inspection())
     assert (good.state, good.says) == (OK, "Horovod 0.28.1")
     (none,) = image.facts(inspection(horovod_version="none"))
-    assert (none.state, none.fix) == (FAILURE, "runner build cpu")
+    assert (none.state, told(none)) == (FAILURE, "runner build cpu")
     problem = SystemFault("nothing can be run in a.sif", "", "runner verify a.sif")
     (odd,) = image.facts(replace(inspection(), problem=problem))
-    assert (odd.state, odd.fix) == (WARNING, "runner verify a.sif")
+    assert (odd.state, told(odd)) == (WARNING, "runner verify a.sif")

@@ -136,7 +136,9 @@ def test_what_a_runtime_lacks_is_refused_by_name() -> None:
         "--host-mpi",
     ]
     mpi, mount = runtimes.refusals(asked, "shifter")
-    assert mpi.remedies == ("--apptainer-arg=--module=mpich, leave out --host-mpi",)
+    assert tuple(map(str, mpi.remedies)) == (
+        "--apptainer-arg=--module=mpich, leave out --host-mpi",
+    )
     assert "cannot mount /a:b" in mount.what
     assert "--rocm" in runtimes.refusals(replace(spec, rocm=True), "podman-hpc")[0].what
     assert runtimes.refusals(asked, "apptainer") == ()

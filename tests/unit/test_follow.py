@@ -13,6 +13,7 @@ import pytest
 from runners.cli import durations, job_end
 from runners.cli.follow_output import PROGRESS
 from runners.core import job_record, shell
+from runners.core.command_line import CommandLine
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.shell import Result
 from runners.images import digest_cache
@@ -225,9 +226,9 @@ def test_a_scheduler_is_asked_less_and_less_often(
 
 
 def test_runs_side_by_side(tmp_path: Path) -> None:
-    words = ("launch", "torch_mnist", "--", "--lr", "0.1")
+    typed = CommandLine(trainer="torch_mnist", args=("--lr", "0.1"))
     paths, job = a_run(
-        tmp_path / "train-1", image="a.sif", digest="sha256:0123456789abcdef", words=words
+        tmp_path / "train-1", image="a.sif", digest="sha256:0123456789abcdef", typed=typed
     )
     choices = [{"id": "runtime", "value": "apptainer"}, {"id": "x", "value": "y"}]
     paths.plan.write_text(json.dumps({"version": 1, "choices": choices}))

@@ -9,6 +9,7 @@ import pytest
 
 from runners.cli import exit_codes, printer, resume_hint
 from runners.core import job_record, shell
+from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.shell import Result
 from runners.jobs import job_status
@@ -17,8 +18,9 @@ from runners.jobs import job_status
 def comes_back(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
     paths = JobPaths(folder / "train-1")
     paths.root.mkdir()
-    words = ("launch", "--image", "a.sif", "--requeue", "train.py", "--", "--lr", "0.1")
-    job = Job("42", "train", "slurm", str(paths.log), 1.0, "", 10, words)
+    given = (Given("image", "a.sif"), Given("requeue", True))
+    typed = CommandLine("launch", given, (), "train.py", ("--lr", "0.1"), str(folder))
+    job = Job("42", "train", "slurm", str(paths.log), 1.0, "", 10, typed=typed)
     replace(job, **facts).save(paths)  # type: ignore[arg-type]
     return paths, job_record.load(paths)
 
@@ -101,17 +103,19 @@ def test_a_job_killed_after_its_ranks_had_saved_has_stopped(
 def test_going_on_elsewhere_binds_the_checkpoint_and_resumes_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("launch", "-N", "2", "train.py", "--", "--resume", "auto", "--resume=x", "--lr", "1")
-    paths, job = comes_back(tmp_path, words=words)
+    args = ("--resume", "auto", "--resume=x", "--lr", "1")
+    elsewhere = str(tmp_path / "elsewhere")
+    typed = CommandLine("launch", (Given("nodes", 2),), (), "train.py", args, elsewhere)
+    paths, job = comes_back(tmp_path, typed=typed)
     paths.checkpoints.mkdir()
     (paths.checkpoints / "step-00000001.json").touch()
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     folder = str(paths.root)
-    typed = resume_hint.command(paths, job).split()
-    assert typed[2] == f"--bind={folder}:{folder}:ro"
-    assert typed[-4:] == ["--lr", "1", "--resume", folder]
-    assert typed.count("--resume") == 1
+    offered = resume_hint.command(paths, job).split()
+    assert offered[:4] == ["runner", "launch", "--bind", f"{folder}:{folder}:ro"]
+    assert offered[-4:] == ["--lr", "1", "--resume", folder]
+    assert offered.count("--resume") == 1
 
 
 def test_a_cancelled_job_is_cancelled_although_it_saved(

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from runners import plan
-from runners.cli import launch_array
+from runners.cli import launch_array, suggest
 from runners.core import job_record, shell
+from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
 from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState
 from runners.core.model import Plan, Resources, Site
+from runners.core.remedy import change
 from runners.core.shell import Result
 from runners.jobs import find
 from runners.jobs.job_status import Status
@@ -109,20 +111,28 @@ def test_sweeps_that_cannot_be_meant(sweeps: tuple[str, ...], words: str) -> Non
         sweep.variants(None, sweeps)
 
 
-def test_each_run_knows_the_words_that_launch_it_alone(tmp_path: Path) -> None:
-    typed = ["launch", "--sweep", "base-lr=1,2", "-a", "%1", "--nodes=2", "t.py"]
-    typed += ["--", "--sweep", "x"]
+def test_each_run_knows_the_command_that_launches_it_alone(tmp_path: Path) -> None:
+    before = CommandLine("launch", (), (("wait", True),))
+    given = (Given("nodes", 2), Given("mem", "1G", PROJECT, "runner.toml"))
+    trainer = replace(SPEC.trainer, typed="torch_mnist", args=("--seed", "7"))
+    one = made(tmp_path, trainer=trainer, settings=given)
     asked = sweep.variants("%1", ("base-lr=1,2",))
     assert asked is not None
-    drafts = launch_array.drafts_of(made(tmp_path), asked.variants, typed)
-    assert drafts[1].words == (
-        *("launch", "--nodes=2", "t.py", "--"),
-        *("--sweep", "x", "--base-lr=2"),
+    drafts = launch_array.drafts_of(one, asked.variants, before)
+    assert alone(drafts[1]) == "runner launch --nodes 2 --wait torch_mnist -- --seed 7 --base-lr=2"
+    assert " --seed 7 --base-lr=2\n" in drafts[1].text
+    (seventh,) = launch_array.drafts_of(one, [Variant(7)], before)
+    assert alone(seventh) == (
+        "runner launch --nodes 2 --env SLURM_ARRAY_TASK_ID=7 --wait torch_mnist -- --seed 7"
     )
-    assert " --epochs 5 --base-lr=2\n" in drafts[1].text
-    alone = launch_array.drafts_of(made(tmp_path), [Variant(7)], ["launch", "--array=7", "t.py"])
-    assert alone[0].words == ("launch", "--env=SLURM_ARRAY_TASK_ID=7", "t.py")
-    assert "APPTAINERENV_SLURM_ARRAY_TASK_ID=7" in alone[0].text
+    assert "APPTAINERENV_SLURM_ARRAY_TASK_ID=7" in seventh.text
+
+
+def alone(draft: launch.Draft) -> str:
+    """The command that is offered of a run, by its record."""
+    draft.paths.root.mkdir()
+    launch.record(draft, "1")
+    return suggest.text(change(), job_record.load(draft.paths).typed)
 
 
 @pytest.fixture
@@ -174,7 +184,7 @@ def test_more_than_an_array_takes_is_split_and_more_than_slurm_takes_refused(
     assert "MaxJobCount = 9" in told.value.evidence
     with pytest.raises(Refused, match="no task with the number 4") as told:
         job_array.submit_all(job_array.drafts([made(tmp_path)], [4]))
-    assert told.value.remedy == "--array 0-3"
+    assert str(told.value.remedies[0]) == "--array 0-3"
 
 
 def test_a_refusal_takes_all_back(tmp_path: Path, calls: list[list[str]]) -> None:
@@ -349,7 +359,7 @@ def test_dependencies_that_can_never_be_met(runs: Path) -> None:
         dependency.resolve("afterok:nobody-1", "slurm", runs, ask)
     with pytest.raises(UsageError) as told:
         dependency.resolve("last-1", "slurm", runs, ask)
-    assert told.value.remedy == "--dependency afterok:last-1"
+    assert str(told.value.remedies[0]) == "--dependency afterok:last-1"
 
 
 def test_nothing_waits_without_a_scheduler() -> None:
@@ -382,7 +392,7 @@ def test_slurm_that_takes_no_more_jobs_is_told_from_one_that_is_silent() -> None
     assert late.value.evidence == words
     full = slurm.no_answer(late.value.message, late.value.evidence)
     assert isinstance(full, Refused)
-    assert "MaxJobCount" in full.remedy
+    assert "MaxJobCount" in str(full)
     silent = slurm.no_answer("sbatch did not answer within 60 s", "")
     assert "whether it has taken the job is not known" in str(silent)
     assert "\n  \n" not in str(silent)

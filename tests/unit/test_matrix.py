@@ -63,10 +63,13 @@ def test_what_a_job_was(code: int, log: str, kind: str) -> None:
     assert outcome.classify(code, log, 1.0).kind == kind
 
 
+MPI = {"kind": "launch", "text": "runner launch --mpi pmix t", "options": [["mpi", "pmix"]]}
+
+
 def test_a_verdict_is_read_from_the_plan() -> None:
     plan = {
         "works": False,
-        "refusals": [{"what": ALONE, "evidence": "", "remedies": ["--mpi pmix"]}],
+        "refusals": [{"what": ALONE, "evidence": "", "remedies": [MPI]}],
         "variables": [{"name": "A", "value": "1"}],
     }
     assert verdict.read(plan) == Verdict(False, (ALONE,), ("--mpi pmix",), ("A=1",))

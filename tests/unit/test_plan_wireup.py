@@ -80,7 +80,7 @@ def test_an_unknown_image_gets_gloo_and_the_reason_why_it_is_unknown() -> None:
 
 def test_remedies_are_ranked_and_each_of_them_works() -> None:
     refusal = solved(OPENMPI, "mpi", "pmi2", "srun").refusals[0]
-    assert refusal.remedies[:2] == ("--mpi pmix", "--controller gloo")
+    assert tuple(map(str, refusal.remedies[:2])) == ("--mpi pmix", "--controller gloo")
     assert "looking into it, mpi.flavour is openmpi" in refusal.evidence
     assert not solved(OPENMPI, "mpi", "pmix", "srun").refusals
     assert not solved(OPENMPI, "gloo", "pmi2", "srun").refusals
@@ -89,7 +89,7 @@ def test_remedies_are_ranked_and_each_of_them_works() -> None:
 def test_horovodrun_stays_on_one_node() -> None:
     refusal = solved(OPENMPI, "gloo", None, "horovodrun").refusals[0]
     assert "ssh" in refusal.what
-    assert refusal.remedies[0] == "--launcher srun"
+    assert str(refusal.remedies[0]) == "--launcher srun"
     alone = replace(SPEC, resources=Resources(ntasks=2), launcher="horovodrun", controller="gloo")
     assert not plan.solve(Case(alone, SITE, OPENMPI)).refusals
 
@@ -122,7 +122,10 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
     assert (not made.refusals) is works
     if not works:
         assert f"mpirun of Open MPI {host} starts" in made.refusals[0].what
-        assert made.refusals[0].remedies == ("--controller gloo", "--launcher srun")
+        assert tuple(map(str, made.refusals[0].remedies)) == (
+            "--controller gloo",
+            "--launcher srun",
+        )
 
 
 @pytest.mark.parametrize(

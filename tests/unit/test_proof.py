@@ -178,7 +178,7 @@ def test_a_key_that_is_not_certain(wanted: str, words: str) -> None:
 def test_without_a_key_the_remedy_makes_one() -> None:
     with pytest.raises(Refused) as error:
         sign.choose([], "")
-    assert error.value.remedy.startswith("apptainer key newpair")
+    assert str(error.value.remedies[0]).startswith("apptainer key newpair")
 
 
 # What is remembered
@@ -307,7 +307,7 @@ def test_known_digests_only(old: Path) -> None:
     with pytest.raises(NotVerified, match="the policy refuses") as error:
         enforce.decide([rules], old)
     assert f"{digest_cache.digest(old)} is not in" in error.value.evidence
-    assert "runner pull" in error.value.remedy
+    assert "runner pull" in str(error.value.remedies[0])
     images_lock.record(
         images_lock.here(), Entry("b.sif", "oras://x/b", digest_cache.digest(old), 7, "2026-11-21")
     )

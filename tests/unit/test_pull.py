@@ -74,7 +74,7 @@ def test_a_name_of_the_lock_means_what_it_records(desk: Path) -> None:
     store.remove(stored.digest)
     with pytest.raises(NotFound, match="is not on this machine as") as error:
         resolve_local.on_disk("one.sif")
-    assert error.value.remedy.startswith("runner pull /")
+    assert str(error.value.remedies[0]).startswith("runner pull /")
 
 
 def test_a_recorded_name_is_not_taken_over(desk: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from runners.core.command_line import DEFAULT, FLAG, PRESET
 from runners.core.errors import UsageError
 from runners.core.model import BindMount, JobSpec, Trainer
 from runners.settings import config, request
@@ -17,9 +18,7 @@ TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None)
 
 def spec(**settings: Any) -> JobSpec:
     flags = {name.replace("_", "-"): value for name, value in settings.items()}
-    merged = config.merge(
-        [config.Layer("default", config.DEFAULTS), config.Layer("command line", flags)]
-    )
+    merged = config.merge([config.Layer(DEFAULT, config.DEFAULTS), config.Layer(FLAG, flags)])
     return request.job_spec(merged, Path("/images/a.sif"), TRAINER)
 
 
@@ -99,8 +98,8 @@ def test_a_request_is_a_value() -> None:
 
 @pytest.mark.parametrize(("gpus", "expected"), [(None, 2), ("4", None)])
 def test_a_recipes_cpus_are_for_jobs_without_gpus(gpus: str | None, expected: int | None) -> None:
-    recipe = config.Layer("recipe torch_mnist", {"cpus-per-task": 2}, preset=True)
-    flags = config.Layer("command line", {"gpus-per-node": gpus} if gpus else {})
-    merged = config.merge([config.Layer("default", config.DEFAULTS), recipe, flags])
+    recipe = config.Layer(PRESET, {"cpus-per-task": 2}, "recipe torch_mnist")
+    flags = config.Layer(FLAG, {"gpus-per-node": gpus} if gpus else {})
+    merged = config.merge([config.Layer(DEFAULT, config.DEFAULTS), recipe, flags])
     asked = request.job_spec(merged, Path("/images/a.sif"), TRAINER)
     assert asked.resources.cpus_per_task == expected

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.core.command_line import FLAG
 from runners.core.errors import NotFound, UsageError
 from runners.core.site_profile import Detect
 from runners.settings import config
@@ -223,7 +224,7 @@ def test_the_sites_settings_lie_between_preset_and_user(
     assert merged.values["time"] == "10"
     assert merged.values["partition"] == "u"
     assert merged.values["bind"] == ["/s", "/u"]
-    assert merged.origins["qos"] == f"site here ({tmp_path}/runner/sites/here.toml)"
+    assert merged.origins("qos") == f"site here ({tmp_path}/runner/sites/here.toml)"
 
 
 @pytest.mark.parametrize(
@@ -238,6 +239,6 @@ def test_the_sites_settings_lie_between_preset_and_user(
 def test_the_sites_way_to_ask_gives_way_to_the_users(
     tmp_path: Path, flags: dict[str, object], kept: set[str]
 ) -> None:
-    layers = config.site_layers(shipped("polaris"), [config.Layer("command line", flags)])
+    layers = config.site_layers(shipped("polaris"), [config.Layer(FLAG, flags)])
     names = {name for layer in layers for name in layer.values}
     assert names & {"gpus-per-node", "ntasks-per-node", "cpus-per-task"} == kept

@@ -28,7 +28,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
         "neuron",
         {"comment": "x", "sbatch_args": ("--mem-per-cpu=1G",)},
         "no job with --mem-per-cpu",
-        ("leave out --mem-per-cpu",),
+        ("leave out --sbatch-arg",),
     ),
     ("neuron", {"comment": "x", "time": "3-0"}, "is more than neuron gives", ("--time 48:00:00",)),
     (
@@ -41,7 +41,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
         "neuron",
         {"comment": "x", "nodes": 2, "gpus": "3"},
         "3 for 2 nodes is no whole number",
-        ("--gres gpu:N",),
+        ("--gres gpu:2, leave out --gpus",),
     ),
     (
         "perlmutter",
@@ -132,7 +132,7 @@ def test_refused(name: str, asked: dict[str, Any], what: str, remedies: tuple[st
     refusals, _ = checked(profile, job(profile, **asked))
     (refusal,) = refusals
     assert what in refusal.what
-    assert refusal.remedies == remedies
+    assert tuple(map(str, refusal.remedies)) == remedies
     assert "2026-" in refusal.evidence
 
 
@@ -165,10 +165,10 @@ def test_accepted(name: str, asked: dict[str, Any]) -> None:
     [
         ("/scratch/ada", {}, None),
         ("/scratch/ada/a/b", {}, None),
-        ("/home/ada", {}, "cd /scratch/ada"),
-        ("/scratch/adam", {}, "cd /scratch/ada"),
-        ("/scratch", {}, "cd /scratch/ada"),
-        ("/scratch/ada/../bob", {}, "cd /scratch/ada"),
+        ("/home/ada", {}, "cd /scratch/ada && the same command once more"),
+        ("/scratch/adam", {}, "cd /scratch/ada && the same command once more"),
+        ("/scratch", {}, "cd /scratch/ada && the same command once more"),
+        ("/scratch/ada/../bob", {}, "cd /scratch/ada && the same command once more"),
         ("/lustre/u17/ada", {"PWD": "/scratch/ada/link"}, None),
     ],
 )
@@ -177,7 +177,8 @@ def test_neuron_takes_jobs_from_scratch_only(
 ) -> None:
     profile = shipped("neuron")
     refusals, _ = checked(profile, job(profile, comment="x"), cwd, env)
-    assert [refusal.remedies for refusal in refusals] == ([(remedy,)] if remedy else [])
+    offered = [tuple(map(str, refusal.remedies)) for refusal in refusals]
+    assert offered == ([(remedy,)] if remedy else [])
 
 
 WARNED: list[tuple[str, dict[str, Any], str]] = [
@@ -288,7 +289,8 @@ def test_an_image_for_other_machines(
     profile = shipped(name)
     spec = job(profile, comment="x", **asked)
     refusals, _ = checked(profile, spec, architecture=architecture)
-    assert [refusal.remedies for refusal in refusals] == ([remedies] if remedies else [])
+    offered = [tuple(map(str, refusal.remedies)) for refusal in refusals]
+    assert offered == ([remedies] if remedies else [])
 
 
 def test_a_rule_without_a_source_says_whose_it_is() -> None:

@@ -87,7 +87,7 @@ def test_what_is_asked_is_done_or_refused() -> None:
     ):
         refusal = solved(asked, 2, what, SITE, **more).refusals[0]
         assert refusal.what == f"--stage-image {asked}: {evidence}"
-        assert refusal.remedies[0] == "--stage-image none"
+        assert str(refusal.remedies[0]) == "--stage-image none"
 
 
 def test_without_a_word_nothing_is_staged_and_where_it_would_pay_that_is_said() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from runners.cli import cli
-from runners.core.errors import UsageError
+from runners.core.errors import NotFound, UsageError
 
 
 def remedy(*words: str) -> list[str]:
     """What is offered instead of these words."""
     with pytest.raises(UsageError, match="has no option") as caught:
         cli.main(words, prog_name="runner", standalone_mode=False)
-    return caught.value.remedy.splitlines()
+    return list(map(str, caught.value.remedies))
 
 
 @pytest.mark.parametrize("command", ["launch", "plan", "scale"])
@@ -30,12 +32,44 @@ def test_in_every_form(word: str) -> None:
 def test_a_slip_of_the_keys_is_offered_first() -> None:
     assert remedy("launch", "t.py", "--nodse=2", "--wait") == [
         "runner launch t.py --nodes=2 --wait",
-        "runner launch t.py -- --nodse=2 --wait",
+        "runner launch t.py --wait -- --nodse=2",
     ]
 
 
-def test_without_a_trainer_before_it_nothing_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_own_options_stay_with_it() -> None:
+    """Typed as it is offered it does what was meant: it does not submit."""
+    assert remedy("launch", "torch_mnist", "--epochs", "1", "--dry-run", "-N2") == [
+        "runner launch torch_mnist --dry-run -N2 -- --epochs 1"
+    ]
+
+
+@pytest.mark.parametrize("value", [("5",), (), ("--lr", "0.1")])
+def test_before_the_trainer(value: tuple[str, ...]) -> None:
+    assert remedy("launch", "--image", "a.sif", "--epochs", *value, "torch_mnist") == [
+        shlex.join(
+            ["runner", "launch", "--image", "a.sif", "torch_mnist", "--", "--epochs", *value]
+        )
+    ]
+
+
+def test_without_a_trainer_nothing_far_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        cli.main(["launch", "--image", "a.sif", "--nodse", "2", "t.py"], prog_name="runner")
+        cli.main(["launch", "--image", "a.sif", "--epochs", "2"], prog_name="runner")
     assert caught.value.code == 2
-    assert "--nodse" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "--epochs" in told
+    assert "--qos" not in told
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["python3", "train.py", "--lr", "1"], "train.py -- --lr 1"),
+        (["torchrun", "--nnodes", "2", "a b.py"], "'a b.py'"),
+        (["python3.11", "-u", "x/t.py"], "x/t.py"),
+    ],
+)
+def test_what_starts_scripts_elsewhere(typed: list[str], offered: str) -> None:
+    with pytest.raises(NotFound, match="no recipe named") as caught:
+        cli.main(["launch", "-N", "2", "--", *typed], prog_name="runner", standalone_mode=False)
+    assert str(caught.value.remedies[0]) == f"runner launch --nodes 2 {offered}"

@@ -74,7 +74,7 @@ def test_a_wrong_option_is_refused_before_there_is_a_job(
         cli.main(["launch", trainer, "--", *words], "runner", standalone_mode=False)
     assert f"{trainer}: {message}" in caught.value.message
     assert near in caught.value.evidence
-    assert caught.value.remedy == f"runner recipes show {trainer}"
+    assert str(caught.value.remedies[0]) == f"runner recipes show {trainer}"
 
 
 def test_a_wrong_value_of_a_sweep_is_refused_too() -> None:
@@ -99,8 +99,8 @@ def test_a_copy_that_was_edited_stays(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exists already") as caught:
         trainers.copy("torch_mnist", tmp_path, force=False)
     assert mine.read_text() == "mine"
-    assert caught.value.remedy == f"runner recipes copy --force torch_mnist {tmp_path}"
-    assert recipes(*caught.value.remedy.split()[2:]).exit_code == 0
+    assert str(caught.value.remedies[0]) == f"runner recipes copy --force torch_mnist {tmp_path}"
+    assert recipes(*str(caught.value.remedies[0]).split()[2:]).exit_code == 0
     assert mine.read_text() != "mine"
 
 
@@ -110,7 +110,7 @@ def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
     assert "did you mean torch_mnist" in caught.value.evidence
     with pytest.raises(UsageError) as caught_folder:
         trainers.copy("torch_mnist", tmp_path / "a b", force=False)
-    assert caught_folder.value.remedy == f"mkdir -p '{tmp_path}/a b'"
+    assert str(caught_folder.value.remedies[0]) == f"mkdir -p '{tmp_path}/a b'"
 
 
 def test_a_file_tells_whether_it_needs_the_recipes(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...core.command_line import CommandLine
 from ...core.errors import Refused
 from ...core.job_record import JobPaths
 from ...core.model import Plan
@@ -52,7 +53,7 @@ class Drafts:
 
     def _draft(self, made: Plan, paths: JobPaths) -> Draft:
         text = render.render(made, paths, os.getcwd())
-        return Draft(made, paths, text, words=tuple(sys.argv[1:]))
+        return Draft(made, paths, text, typed=CommandLine(words=tuple(sys.argv[1:])))
 
     def plan(self, point: Point, together: bool = False) -> Plan:
         """Return the plan of a point's runs; raise Refused when it cannot work."""
@@ -74,6 +75,6 @@ class Drafts:
         if made.refusals:
             first = made.refusals[0]
             where = f"{point.size} nodes {point.variant.label}".strip()
-            raise Refused(f"{where}: {first.what}", first.evidence, "\n".join(first.remedies))
+            raise Refused(f"{where}: {first.what}", first.evidence, first.remedies)
         args = question.args_of(made.spec.resources.tasks)
         return replace(made, spec=replace(made.spec, trainer=replace(trainer, args=args)))

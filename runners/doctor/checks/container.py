@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from ...core.model import Site
+from ...core.remedy import Remedy, advice, command, line
 from ..facts.container import Container, Run
 from ..finding import FAILURE, OK, WARNING, Finding
 
 SUBJECT = "containers"
-LOAD = "module load apptainer"
+LOAD = command("module", "load", "apptainer")
 # Words of the runtime when it starts a container, and what helps.
 CAUSES = {
-    "mount source": "unset APPTAINER_BIND APPTAINER_BINDPATH SINGULARITY_BIND SINGULARITY_BINDPATH",
-    "unknown userid": "getent passwd $(id -u)    (the runtime needs a name for your number)",
-    "no space left on device": "export APPTAINER_TMPDIR=FOLDER, on scratch",
-    "setting up user namespace": "sudo sysctl -w user.max_user_namespaces=15000",
+    "mount source": line(
+        "unset APPTAINER_BIND APPTAINER_BINDPATH SINGULARITY_BIND SINGULARITY_BINDPATH"
+    ),
+    "unknown userid": advice(
+        "getent passwd $(id -u)    (the runtime needs a name for your number)"
+    ),
+    "no space left on device": advice("export APPTAINER_TMPDIR=FOLDER, on scratch"),
+    "setting up user namespace": line("sudo sysctl -w user.max_user_namespaces=15000"),
 }
 
 
@@ -64,7 +69,7 @@ def _namespaces(found: Container) -> Finding:
     evidence = "\n".join([found.namespace.shown, *(line for line in told if "None" not in line)])
     state = WARNING if found.setuid else FAILURE
     says = "not allowed here: nothing can be built, and without setuid nothing can run"
-    return Finding(SUBJECT, name, state, says, evidence, found.remedy)
+    return Finding(SUBJECT, name, state, says, evidence, advice(found.remedy))
 
 
 def _subordinate(found: Container) -> Finding:
@@ -75,7 +80,7 @@ def _subordinate(found: Container) -> Finding:
         return Finding(SUBJECT, name, OK, says, "\n".join(found.subordinate))
     lacks = " and ".join([*(f"no line in /etc/{file}" for file in missing)] or ["no newuidmap"])
     says = f"{lacks}: images with several owners cannot be built in the best way"
-    return Finding(SUBJECT, name, WARNING, says, "\n".join(found.subordinate), found.remedy)
+    return Finding(SUBJECT, name, WARNING, says, "\n".join(found.subordinate), advice(found.remedy))
 
 
 def _has(found: Container, file: str) -> bool:
@@ -90,7 +95,7 @@ def _mounts(found: Container) -> Finding:
         says = "by the setuid part" if found.setuid else "by squashfuse"
         return Finding(SUBJECT, name, OK, says, evidence)
     says = "no squashfuse: each start unpacks the whole image first, into memory or /tmp"
-    fix = "sudo apt-get install squashfuse    (on RPM systems: sudo dnf install squashfuse)"
+    fix = advice("sudo apt-get install squashfuse    (on RPM systems: sudo dnf install squashfuse)")
     return Finding(SUBJECT, name, WARNING, says, evidence, fix)
 
 
@@ -101,7 +106,7 @@ def _builds(found: Container) -> list[Finding]:
     evidence = "\n".join(text for _, text in found.builds)
     if not works:
         says = "no way of building works here; finished images can be pulled"
-        fix = _cause("".join(tried.answer.err for tried in found.runs)) or found.remedy
+        fix = _cause("".join(tried.answer.err for tried in found.runs)) or advice(found.remedy)
         return [Finding(SUBJECT, "building", WARNING, says, evidence, fix)]
     names = ", ".join(dict.fromkeys(mode.name for mode in works))
     return [Finding(SUBJECT, "building", OK, names, evidence)]
@@ -123,12 +128,12 @@ def run(tried: Run) -> Finding:
     return Finding(SUBJECT, name, OK, "works", f"/bin/true ended after {tried.seconds:.2f} s")
 
 
-def _cause(said: str) -> str:
-    """Return what to type against a cause that the runtime's own words name, "" for others."""
-    return next((fix for words, fix in CAUSES.items() if words in said), "")
+def _cause(said: str) -> Remedy | None:
+    """Return what to type against a cause that the runtime's own words name."""
+    return next((fix for words, fix in CAUSES.items() if words in said), None)
 
 
-def _detour(what: str) -> str:
+def _detour(what: str) -> Remedy:
     if what.startswith("making"):
-        return "sudo apt-get install squashfs-tools"
-    return "apptainer build --sandbox FOLDER IMAGE, and --image FOLDER"
+        return line("sudo apt-get install squashfs-tools")
+    return advice("apptainer build --sandbox FOLDER IMAGE, and --image FOLDER")

@@ -6,6 +6,7 @@ from collections import defaultdict
 from itertools import combinations
 from typing import Any
 
+from ...core.remedy import advice
 from ..finding import OK, WARNING, Finding
 
 SUBJECT = "CPUs"
@@ -29,7 +30,7 @@ def _shared(ranks: list[Record]) -> Finding:
     else:
         first, second = together[0]
         says = f"ranks {first['rank']} and {second['rank']} have some CPUs in common"
-    fix = "runner launch --cpu-bind cores --cpus-per-task N ..."
+    fix = advice("runner launch --cpu-bind cores --cpus-per-task N ...")
     return Finding(SUBJECT, "affinity", WARNING, says, lines, fix)
 
 
@@ -49,7 +50,7 @@ def _threads(ranks: list[Record]) -> list[Finding]:
     fix = f"runner launch --cpus-per-task {record['threads']} ..., or --env OMP_NUM_THREADS=" + (
         str(len(record["cpus"]))
     )
-    return [Finding(SUBJECT, "threads", WARNING, says, "\n".join(map(shown, short)), fix)]
+    return [Finding(SUBJECT, "threads", WARNING, says, "\n".join(map(shown, short)), advice(fix))]
 
 
 def shown(record: Record) -> str:

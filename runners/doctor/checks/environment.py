@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from ...core.remedy import command
 from ...script.modules import LEAKS
 from ..finding import OK, WARNING, Finding
 
@@ -95,7 +96,7 @@ def _rule(name: str) -> Rule | None:
 
 def _of_rule(rule: Rule, names: list[str], env: Mapping[str, str]) -> Finding:
     evidence = "\n".join(f"{name}={env[name]}" for name in names)
-    fix = f"unset {' '.join(names)}" if rule.state != OK else ""
+    fix = command("unset", *names) if rule.state != OK else ()
     shown = " ".join(names[:3]) + (" ..." if len(names) > 3 else "")
     return Finding(SUBJECT, shown, rule.state, rule.says, evidence, fix)
 
@@ -111,7 +112,7 @@ def absent_interfaces(
         if gone:
             says = f"names {', '.join(gone)}, which {where} does not have"
             evidence = f"{name}={env[name]}\ninterfaces: {', '.join(sorted(interfaces))}"
-            found.append(Finding(SUBJECT, name, WARNING, says, evidence, f"unset {name}"))
+            found.append(Finding(SUBJECT, name, WARNING, says, evidence, command("unset", name)))
     return found
 
 
@@ -134,7 +135,7 @@ def _binds(env: Mapping[str, str], missing: Collection[str]) -> list[Finding]:
         if gone:
             says = f"names {', '.join(gone)}, which is not on this machine"
             evidence = f"{name}={env[name]}"
-            found.append(Finding(SUBJECT, name, WARNING, says, evidence, f"unset {name}"))
+            found.append(Finding(SUBJECT, name, WARNING, says, evidence, command("unset", name)))
         elif env.get(name) and name in PATHS:
             says = "is bound into each container, the jobs' too"
             found.append(Finding(SUBJECT, name, OK, says, env[name]))

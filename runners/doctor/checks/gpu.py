@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core.remedy import advice
 from ..facts.gpu import Gpu
 from ..finding import FAILURE, OK, WARNING, Finding
 
@@ -25,7 +26,12 @@ def _nvidia(gpu: Gpu) -> Finding:
         evidence = gpu.listed.shown if gpu.listed else ""
         says = "nvidia-smi is here, but the kernel has no driver"
         return Finding(
-            SUBJECT, name, WARNING, says, evidence, "--partition NAME, of nodes with GPUs"
+            SUBJECT,
+            name,
+            WARNING,
+            says,
+            evidence,
+            advice("--partition NAME, of nodes with GPUs"),
         )
     if gpu.listed is None:
         says = f"{gpu.nvidia}, but nvidia-smi is not on the PATH"
@@ -34,7 +40,7 @@ def _nvidia(gpu: Gpu) -> Finding:
         # "Driver/library version mismatch": the package was updated and the kernel's part was not.
         says = f"{gpu.nvidia} does not answer: {gpu.listed.problem}"
         fix = "nvidia-smi, and ask the administrators to reload the driver"
-        return Finding(SUBJECT, name, FAILURE, says, gpu.listed.shown, fix)
+        return Finding(SUBJECT, name, FAILURE, says, gpu.listed.shown, advice(fix))
     devices = gpu.listed.out.strip()
     count = len([line for line in devices.splitlines() if line.startswith("GPU ")])
     return Finding(SUBJECT, name, OK, f"{gpu.nvidia}, {count} GPUs", devices)

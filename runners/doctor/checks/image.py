@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Callable
-
 from ...core.errors import RunnerError
-from ...core.model import Plan, Refusal, Site
+from ...core.model import Plan, Site
+from ...core.remedy import advice, change, command
 from ...images.inspect import UNKNOWN, Inspection
 from ...injob.rank.gpu import older
 from ..finding import FAILURE, OK, WARNING, Finding
@@ -27,7 +26,7 @@ MINIMUM = "cuda.driver.minimum"
 
 def refused(error: RunnerError) -> Finding:
     """Return the finding of an image, or a plan, that is refused with an error."""
-    return Finding(SUBJECT, "plan", FAILURE, error.message, error.evidence, error.remedy)
+    return Finding(SUBJECT, "plan", FAILURE, error.message, error.evidence, error.remedies)
 
 
 def facts(found: Inspection) -> list[Finding]:
@@ -37,11 +36,11 @@ def facts(found: Inspection) -> list[Finding]:
     unknown = [name for name, fact in known.items() if fact.value == UNKNOWN]
     if found.problem:
         says = f"cannot be looked into: {found.problem.message}"
-        return [Finding(SUBJECT, "facts", WARNING, says, lines, found.problem.remedy)]
+        return [Finding(SUBJECT, "facts", WARNING, says, lines, found.problem.remedies)]
     version = found.facts["horovod.version"].value
     if version in (UNKNOWN, "none"):
         says = "no Horovod was found in it"
-        return [Finding(SUBJECT, "facts", FAILURE, says, lines, "runner build cpu")]
+        return [Finding(SUBJECT, "facts", FAILURE, says, lines, command("runner", "build", "cpu"))]
     says = f"Horovod {version}" + (f"; unknown: {', '.join(unknown)}" if unknown else "")
     return [Finding(SUBJECT, "facts", OK, says, lines)]
 
@@ -59,7 +58,7 @@ def _architecture(values: dict[str, str], site: Site) -> list[Finding]:
     if there in (UNKNOWN, here):
         return [Finding(SUBJECT, "architecture", OK, there)] if there == here else []
     says = f"it is for {there}, this machine is {here}"
-    fix = f"runner launch --partition NAME, of {there} nodes; or build it for {here}"
+    fix = advice(f"runner launch --partition NAME, of {there} nodes; or build it for {here}")
     return [Finding(SUBJECT, "architecture", WARNING, says, "", fix)]
 
 
@@ -70,7 +69,7 @@ def _driver(values: dict[str, str], site: Site) -> list[Finding]:
     evidence = f"{MINIMUM}: {minimum}; this machine: {site.driver}"
     if older(site.driver, minimum):
         says = f"the driver here is too old for CUDA {values.get('cuda.version', '')}"
-        fix = "an image with an older CUDA, or --partition NAME with a newer driver"
+        fix = advice("an image with an older CUDA, or --partition NAME with a newer driver")
         return [Finding(SUBJECT, "driver", WARNING, says, evidence, fix)]
     return [Finding(SUBJECT, "driver", OK, "new enough", evidence)]
 
@@ -83,23 +82,19 @@ def _glibc(values: dict[str, str], site: Site) -> list[Finding]:
     evidence = f"image: glibc {own}; this machine: {site.glibc}"
     if older(own, site.glibc):
         says = "older than this machine's: the driver's libraries may not load in it"
-        fix = "runner doctor --job --gpus-per-node 1 ..., which tries; else a newer base system"
+        fix = change(job=True, gpus_per_node="1")
         return [Finding(SUBJECT, "C library", WARNING, says, evidence, fix)]
     return [Finding(SUBJECT, "C library", OK, "as new as this machine's", evidence)]
 
 
-def plan(made: Plan, again: Callable[[Refusal], str]) -> list[Finding]:
-    """Return what a launch would do here, and why it would not.
-
-    `again` makes the commands that would, of a refusal's remedies.
-    """
+def plan(made: Plan) -> list[Finding]:
+    """Return what a launch would do here, and why it would not."""
     lines = "\n".join(f"{choice.id}: {choice.text} ({choice.reason})" for choice in made.choices)
     warnings = [
-        Finding(SUBJECT, "plan", WARNING, one.what, "", "\n".join(one.remedies))
-        for one in made.warnings
+        Finding(SUBJECT, "plan", WARNING, one.what, "", one.remedies) for one in made.warnings
     ]
     refusals = [
-        Finding(SUBJECT, "plan", FAILURE, item.what, item.evidence, again(item))
+        Finding(SUBJECT, "plan", FAILURE, item.what, item.evidence, item.remedies)
         for item in made.refusals
     ]
     says = f"{made.launcher}, controller {made.controller}, {made.spec.resources.tasks} ranks"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.job_record import JobState
+from ...core.remedy import Remedy, advice, change, command
 from ...explain import read_facts
 from ...explain.judge import explain
 from .. import job as trial
@@ -38,7 +39,8 @@ def check(found: Outcome) -> list[Finding]:
 def _waiting(found: Outcome) -> Finding:
     state = f"{found.status.state.value} {found.status.reason}".strip()
     says = f"job {found.job.id} has not ended yet: {state}"
-    fix = f"runner doctor --run {found.paths.root}    (to give up: runner cancel {found.job.id})"
+    back = command("runner", "doctor", "--run", found.paths.root)
+    fix = (back, command("runner", "cancel", found.job.id))
     return Finding(SUBJECT, "trial", WARNING, says, f"its folder: {found.paths.root}", fix)
 
 
@@ -47,13 +49,13 @@ def _no_result(found: Outcome) -> Finding:
     if found.status.state == JobState.COMPLETED and alone:
         says = f"{len(alone)} ranks ran, but the image has no Horovod that Python can use"
         reasons = "\n".join(f"{name}: {why}" for name, why in alone[0]["problems"].items())
-        fix = "runner doctor --job --image horovod_cpu.sif ..., or another with Horovod"
+        fix = change(image="horovod_cpu.sif")
         return Finding(SUBJECT, "trial", FAILURE, says, reasons, fix)
     says = f"job {found.job.id} ended: {found.status.state.value} {found.status.reason}".rstrip()
     known = explain(found.paths, found.job, found.status)
     shown = known.evidence[:LINES_SHOWN] or found.log.strip().splitlines()[-LINES_SHOWN:]
-    fix = known.fix or f"runner logs {found.paths.root}"
-    return Finding(SUBJECT, "trial", FAILURE, says, "\n".join([known.cause, *shown]), fix)
+    mends = known.fix or _logs(found)
+    return Finding(SUBJECT, "trial", FAILURE, says, "\n".join([known.cause, *shown]), mends)
 
 
 def _ended(found: Outcome, result: dict[str, Any]) -> Finding:
@@ -65,7 +67,11 @@ def _ended(found: Outcome, result: dict[str, Any]) -> Finding:
     says += f"; it measured all, then ended: {found.status.state.value}"
     first = read_facts.first(found.paths, found.job)
     evidence = str(first) if first else ""
-    return Finding(SUBJECT, "trial", FAILURE, says, evidence, f"runner logs {found.paths.root}")
+    return Finding(SUBJECT, "trial", FAILURE, says, evidence, _logs(found))
+
+
+def _logs(found: Outcome) -> Remedy:
+    return command("runner", "logs", found.paths.root)
 
 
 def _nodes(ranks: list[dict[str, Any]]) -> list[Finding]:
@@ -88,7 +94,7 @@ def _shared_memory(host: str, record: dict[str, Any]) -> list[Finding]:
     if free >= scratch.LITTLE["shared memory"]:
         return []
     says = f"only {free // 2**20} MiB free in /dev/shm of {host}"
-    fix = f"ls -l /dev/shm on {host}: another job may have left files there"
+    fix = advice(f"ls -l /dev/shm on {host}: another job may have left files there")
     return [Finding(SUBJECT, "shared memory", WARNING, says, "", fix)]
 
 
@@ -98,5 +104,5 @@ def _locked_memory(host: str, record: dict[str, Any]) -> list[Finding]:
     if not record["ports"] or limit == UNLIMITED or limit >= ENOUGH_LOCKED:
         return []
     says = f"only {limit // 1024} KiB of memory may be locked on {host}: RDMA will fail"
-    fix = "runner launch --srun-arg=--propagate=NONE ..., or ask for unlimited memlock"
+    fix = advice("runner launch --srun-arg=--propagate=NONE ..., or ask for unlimited memlock")
     return [Finding(SUBJECT, "locked memory", WARNING, says, "ulimit -l", fix)]

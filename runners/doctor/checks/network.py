@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...core.remedy import advice, command
 from ...injob.trial.interfaces import Interface, Port
 from ..facts.network import SECONDS_FOR_A_NAME, Network
 from ..finding import OK, WARNING, Finding
@@ -39,7 +40,7 @@ def _interfaces(all: Iterable[Interface]) -> Finding:
         return Finding(SUBJECT, "interfaces", OK, names, "\n".join(map(shown, working)))
     says = "none with a link and an address, apart from loopback"
     evidence = "\n".join(map(shown, all))
-    return Finding(SUBJECT, "interfaces", WARNING, says, evidence, "ip address")
+    return Finding(SUBJECT, "interfaces", WARNING, says, evidence, command("ip", "address"))
 
 
 def dead_interfaces(all: Iterable[Interface], where: str = "") -> list[Finding]:
@@ -50,7 +51,7 @@ def dead_interfaces(all: Iterable[Interface], where: str = "") -> list[Finding]:
     alive = [item for item in all if item.works and item.kind in ("ethernet", "slingshot")]
     name = max(alive, key=lambda item: item.speed).name if alive else "NAME"
     says = f"{', '.join(item.name for item in dead)} has an address but no link{where}"
-    fix = f"runner launch --network-interfaces {name} --env NCCL_SOCKET_IFNAME={name} ..."
+    fix = advice(f"runner launch --network-interfaces {name} --env NCCL_SOCKET_IFNAME={name} ...")
     return [Finding(SUBJECT, "dead interfaces", WARNING, says, "\n".join(map(shown, dead)), fix)]
 
 
@@ -62,23 +63,33 @@ def dead_ports(all: Iterable[Port], where: str = "") -> list[Finding]:
     # "=" is for exact names, and stands once before them all (NCCL's user guide).
     alive = ",".join(port.name for port in all if port.works)
     says = f"{', '.join(port.name for port in dead)} is not active{where}"
-    fix = f"runner launch --env NCCL_IB_HCA=={alive} ..." if alive else "ibstat"
+    fix = command("ibstat")
+    if alive:
+        fix = advice(f"runner launch --env NCCL_IB_HCA=={alive} ...")
     return [Finding(SUBJECT, "ports", WARNING, says, "\n".join(map(shown_port, dead)), fix)]
 
 
 def _name(network: Network) -> list[Finding]:
     if network.address is None:
         says = f"the name {network.host} was not resolved within {SECONDS_FOR_A_NAME:.0f} s"
-        return [Finding(SUBJECT, "host name", WARNING, says, "", f"getent hosts {network.host}")]
+        return [
+            Finding(
+                SUBJECT, "host name", WARNING, says, "", command("getent", "hosts", network.host)
+            )
+        ]
     if not network.address:
         says = f"the name {network.host} leads to no address"
-        return [Finding(SUBJECT, "host name", WARNING, says, "", f"getent hosts {network.host}")]
+        return [
+            Finding(
+                SUBJECT, "host name", WARNING, says, "", command("getent", "hosts", network.host)
+            )
+        ]
     if not network.address.startswith("127.") and network.address != "::1":
         return []
     says = f"the name {network.host} leads to loopback, {network.address}"
     evidence = "other nodes cannot come in there; the runner asks for the route instead"
     fix = "runner launch --network-interfaces NAME ..., for programs that trust the name"
-    return [Finding(SUBJECT, "host name", WARNING, says, evidence, fix)]
+    return [Finding(SUBJECT, "host name", WARNING, says, evidence, advice(fix))]
 
 
 def shown(item: Interface) -> str:

@@ -6,6 +6,7 @@ import os
 
 from containers.space import MEMORY, Volume
 
+from ...core.remedy import advice
 from ..facts.scratch import SECONDS, Place
 from ..finding import FAILURE, OK, WARNING, Finding
 
@@ -30,13 +31,13 @@ def check(places: tuple[Place, ...]) -> list[Finding]:
 def _place(place: Place) -> Finding:
     if place.volume is None:
         says = f"{place.path} did not answer within {SECONDS:.0f} s"
-        return Finding(SUBJECT, place.role, FAILURE, says, "", ELSEWHERE[place.role])
+        return Finding(SUBJECT, place.role, FAILURE, says, "", advice(ELSEWHERE[place.role]))
     complaints = _complaints(place, place.volume)
     state = (OK, WARNING, FAILURE)[max((weight for weight, _ in complaints), default=0)]
     says = "; ".join(text for _, text in complaints) or _room(place.volume)
     files = "" if place.volume.inodes is None else f", room for {place.volume.inodes} files"
     evidence = f"{place.path}: {place.volume.type}, {_room(place.volume)}{files}"
-    fix = ELSEWHERE[place.role] if complaints else ""
+    fix = advice(ELSEWHERE[place.role]) if complaints else ()
     return Finding(SUBJECT, place.role, state, says, evidence, fix)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...core.model import Partition, Site
+from ...core.remedy import advice, command, line
 from ..facts.slurm import Slurm
 from ..finding import FAILURE, OK, WARNING, Finding
 from ..question import Answer
@@ -39,7 +40,12 @@ def check(site: Site, slurm: Slurm) -> list[Finding]:
 def _silent(ping: Answer) -> Finding:
     says = "Slurm's controller does not answer"
     return Finding(
-        SUBJECT, "controller", FAILURE, says, ping.problem or ping.shown, "scontrol ping"
+        SUBJECT,
+        "controller",
+        FAILURE,
+        says,
+        ping.problem or ping.shown,
+        command("scontrol", "ping"),
     )
 
 
@@ -59,7 +65,7 @@ def profile(site: Site) -> Finding:
 def problems(site: Site) -> list[Finding]:
     """Return a warning for each command that hung or was not understood."""
     return [
-        Finding(SUBJECT, "answers", WARNING, problem, "", f"time {problem.partition(':')[0]}")
+        Finding(SUBJECT, "answers", WARNING, problem, "", line(f"time {problem.partition(':')[0]}"))
         for problem in site.problems
     ]
 
@@ -71,27 +77,34 @@ def _types(site: Site) -> Finding:
         return Finding(SUBJECT, "srun --mpi", OK, ", ".join(site.mpi_types), evidence)
     says = "srun offers no pmix: images with Open MPI cannot use MPI under srun"
     return Finding(
-        SUBJECT, "srun --mpi", WARNING, says, evidence, "runner launch --controller gloo ..."
+        SUBJECT,
+        "srun --mpi",
+        WARNING,
+        says,
+        evidence,
+        advice("runner launch --controller gloo ..."),
     )
 
 
 def _plugins(config: dict[str, str], answer: Answer) -> Finding:
     if not config:
         says = answer.problem or "scontrol show config is in words that are not understood"
-        return Finding(SUBJECT, "plugins", WARNING, says, answer.shown, "scontrol show config")
+        return Finding(
+            SUBJECT, "plugins", WARNING, says, answer.shown, line("scontrol show config")
+        )
     names = ("SelectType", "SelectTypeParameters", "TaskPlugin", "ProctrackType")
     evidence = "\n".join(f"{name} = {config.get(name) or 'none'}" for name in names)
     if config.get("TaskPlugin", "") in ("", "task/none"):
         says = "no TaskPlugin: ranks are not bound to CPUs, and --cpu-bind does nothing"
         fix = "ask the administrators for TaskPlugin=task/affinity,task/cgroup in slurm.conf"
-        return Finding(SUBJECT, "plugins", WARNING, says, evidence, fix)
+        return Finding(SUBJECT, "plugins", WARNING, says, evidence, advice(fix))
     return Finding(SUBJECT, "plugins", OK, f"{config['TaskPlugin']} binds ranks", evidence)
 
 
 def _partitions(partitions: tuple[Partition, ...]) -> list[Finding]:
     if not partitions:
         says = "no partition is known"
-        return [Finding(SUBJECT, "partitions", WARNING, says, "", "sinfo")]
+        return [Finding(SUBJECT, "partitions", WARNING, says, "", command("sinfo"))]
     names = ", ".join(part.name + ("*" if part.default else "") for part in partitions)
     lines = "\n".join(map(_partition, partitions))
     found = [Finding(SUBJECT, "partitions", OK, names, lines)]
@@ -116,7 +129,12 @@ def _accounting(slurm: Slurm) -> Finding:
     says = "sacct does not answer; states come from squeue and the runs' folders"
     evidence = f"{slurm.accounting.problem}\n{slurm.accounting.shown}"
     return Finding(
-        SUBJECT, "accounting", WARNING, says, evidence, "runner status, in place of sacct"
+        SUBJECT,
+        "accounting",
+        WARNING,
+        says,
+        evidence,
+        advice("runner status, in place of sacct"),
     )
 
 
@@ -127,4 +145,4 @@ def _munge(slurm: Slurm) -> list[Finding]:
         return [Finding(SUBJECT, "munge", OK, "gives credentials", "munge --no-input")]
     says = "munge gives no credential: Slurm will refuse you here"
     fix = "ask the administrators: systemctl status munge"
-    return [Finding(SUBJECT, "munge", FAILURE, says, slurm.munge.shown, fix)]
+    return [Finding(SUBJECT, "munge", FAILURE, says, slurm.munge.shown, advice(fix))]

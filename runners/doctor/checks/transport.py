@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from ...core.remedy import advice, change
 from ...injob.trial.interfaces import Interface, Port
 from ..facts.network import Network
 from ..facts.transport import RDMA, TCP, Words
@@ -50,7 +51,7 @@ def _speed(table: list[Record]) -> Finding:
     if not all(row["right"] for row in table):
         says = "sums of the ranks are wrong"
         fix = "runner verify IMAGE, and another --controller"
-        return Finding(SUBJECT, "allreduce", FAILURE, says, "\n".join(lines), fix)
+        return Finding(SUBJECT, "allreduce", FAILURE, says, "\n".join(lines), advice(fix))
     says = f"{_rate(table[-1]['bus'])} bus bandwidth at {table[-1]['bytes'] // 2**20} MiB"
     return Finding(SUBJECT, "allreduce", OK, says, "\n".join(lines))
 
@@ -106,7 +107,7 @@ def _transport(ranks: list[Record], words: Words, moved: int) -> Finding:
             SUBJECT, "transport", OK, f"{says}, on the fabric ({', '.join(fast)})", proof
         )
     says += f", while every node has {', '.join(fast)}"
-    return Finding(SUBJECT, "transport", WARNING, says, proof, fix)
+    return Finding(SUBJECT, "transport", WARNING, says, proof, advice(fix))
 
 
 def _fix(who: str, fast: list[str], ranks: list[Record], used: list[str]) -> str | None:
@@ -162,5 +163,5 @@ def _slow(ranks: list[Record], table: list[Record]) -> list[Finding]:
     if megabits > speeds[0] * SLOW:
         return []
     says = f"{megabits:.0f} Mbit/s of the {rate(speeds[0])} that {names[0]} can do"
-    fix = "runner doctor --job --ntasks-per-node 1 --exclusive ..., and compare"
+    fix = change(job=True, ntasks_per_node=1, exclusive=True)
     return [Finding(SUBJECT, "speed", WARNING, says, "", fix)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
+from ...core.remedy import advice, change
 from ..finding import FAILURE, OK, WARNING, Finding
 
 SUBJECT = "world"
@@ -31,7 +32,7 @@ def _one_world(ranks: list[Record], expected: int) -> Finding:
         says = f"{expected} ranks, distinct, in one world"
         return Finding(SUBJECT, "ranks", OK, says, evidence)
     says = f"{expected} ranks were started; these came: {seen}, in a world of {sizes}"
-    fix = "runner launch --controller gloo ..."
+    fix = change(controller="gloo")
     return Finding(SUBJECT, "ranks", FAILURE, says, evidence, fix)
 
 
@@ -42,9 +43,7 @@ def _places(ranks: list[Record]) -> Finding:
         return Finding(SUBJECT, "places", OK, "local ranks and cross ranks are right", lines)
     evidence = "\n".join([*wrong, lines])
     says = "local or cross ranks are wrong: two ranks may take one GPU"
-    return Finding(
-        SUBJECT, "places", FAILURE, says, evidence, "runner launch --controller gloo ..."
-    )
+    return Finding(SUBJECT, "places", FAILURE, says, evidence, change(controller="gloo"))
 
 
 def _place(record: Record) -> str:
@@ -96,7 +95,7 @@ def _launcher(ranks: list[Record]) -> list[Finding]:
     if not other or any(record["local_size"] == record["size"] for record in ranks):
         return []  # on one node mpirun may have started them all within one task
     says = "Horovod numbers the ranks otherwise than Slurm: bindings by task are not by rank"
-    return [Finding(SUBJECT, "numbers", WARNING, says, "\n".join(other), "--controller gloo")]
+    return [Finding(SUBJECT, "numbers", WARNING, says, "\n".join(other), change(controller="gloo"))]
 
 
 def _gpus(ranks: list[Record]) -> list[Finding]:
@@ -109,7 +108,7 @@ def _gpus(ranks: list[Record]) -> list[Finding]:
         return [Finding(SUBJECT, "GPUs", OK, "each rank has one of its own", lines)]
     says = "several ranks use one GPU: NCCL refuses that"
     fix = "runner launch --gpus-per-node N --ntasks-per-node N ..."
-    return [Finding(SUBJECT, "GPUs", FAILURE, says, lines, fix)]
+    return [Finding(SUBJECT, "GPUs", FAILURE, says, lines, advice(fix))]
 
 
 def _image(ranks: list[Record]) -> Finding:
@@ -119,14 +118,14 @@ def _image(ranks: list[Record]) -> Finding:
     problems = {view["problem"] for view in views.values() if "problem" in view}
     if problems or not views:
         says = "the nodes' views of the image were not compared"
-        return Finding(SUBJECT, "image", WARNING, says, lines, "runner verify IMAGE")
+        return Finding(SUBJECT, "image", WARNING, says, lines, advice("runner verify IMAGE"))
     if len({(view["sha256"], view["size"]) for view in views.values()}) == 1:
         of = next(iter(views.values()))["of"]
         says = f"one digest on {len(views)} nodes (sha256 of {of})"
         return Finding(SUBJECT, "image", OK, says, lines)
     says = "the nodes do not see the same image"
     fix = "sha256sum IMAGE on each node; copy it again to a file system that all share"
-    return Finding(SUBJECT, "image", FAILURE, says, lines, fix)
+    return Finding(SUBJECT, "image", FAILURE, says, lines, advice(fix))
 
 
 def _view(view: Record) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from ...core.model import JobSpec, Refusal
+from ...core.model import Dataset, JobSpec, Refusal
+from ...core.remedy import Remedy, change
 
 OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
 
@@ -28,24 +29,23 @@ def _of_none(spec: JobSpec) -> Iterator[Refusal]:
     ):
         if given:
             what = f"{option} needs a container, and --runtime none has none"
-            yield Refusal(what, where, (f"leave out {option}",))
+            yield Refusal(what, where, (change(leave_out=[option[2:]]),))
 
 
 def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
     if spec.host_mpi:
         evidence = f"--apptainer-arg={OWN_MPI[runtime]}, or what the site calls it"
         what = f"{runtime} brings the host's MPI by a module of its own, not by --host-mpi"
-        yield Refusal(
-            what, evidence, (f"--apptainer-arg={OWN_MPI[runtime]}, leave out --host-mpi",)
-        )
+        remedy = change(apptainer_arg=OWN_MPI[runtime], leave_out=["host-mpi"])
+        yield Refusal(what, evidence, (remedy,))
     if spec.rocm:
         evidence = "--apptainer-arg takes what the site has for it"
-        yield Refusal(f"{runtime} has no --rocm", evidence, ("--no-rocm",))
+        yield Refusal(f"{runtime} has no --rocm", evidence, (change(rocm=False),))
     for bind in spec.binds if runtime == "shifter" else ():
-        yield from _odd(bind.source, bind.target, "leave out --bind")
+        yield from _odd(bind.source, bind.target, change(leave_out=["bind"]))
 
 
-def _odd(source: str, target: str, *remedies: str) -> Iterator[Refusal]:
+def _odd(source: str, target: str, *remedies: Remedy) -> Iterator[Refusal]:
     """Refuse paths that shifter's --volume=SOURCE:TARGET;SOURCE:TARGET cannot hold."""
     odd = sorted(set(source + target) & set(":;"))
     if odd:
@@ -58,11 +58,20 @@ def _of_data(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
     for each in spec.data:
         if each.squashfs:
             what = f"{runtime} cannot mount the squashfs file {each.path}"
-            remedy = f"unsquashfs -d DIR {shlex.quote(str(each.path))}, then --data DIR"
+            folder = f"{each.path.stem}-unpacked"
+            unpack = shlex.join(["unsquashfs", "-d", folder, str(each.path)])
+            data = [_typed(one, folder if one is each else str(one.path)) for one in spec.data]
+            remedy = change(data=data, leave_out=["data"], first=unpack)
             yield Refusal(what, "apptainer can", (remedy,))
     if runtime == "none" and len(spec.data) > 1:
         names = ", ".join(each.name for each in spec.data)
         what = f"--runtime none takes one dataset, not {names}"
-        yield Refusal(what, "DATA_DIR is the dataset's own folder there", ("leave out --data",))
+        yield Refusal(
+            what, "DATA_DIR is the dataset's own folder there", (change(leave_out=["data"]),)
+        )
     for each in spec.data if runtime == "shifter" else ():
         yield from _odd(str(each.path), each.name)
+
+
+def _typed(dataset: Dataset, path: str) -> str:
+    return f"{dataset.name}={path}" if dataset.name else path

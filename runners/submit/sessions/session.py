@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core import tokens
+from ...core.command_line import OWN
 from ...core.job_record import JobPaths
 from ...core.model import BindMount, Plan, Trainer
 from ...core.tokens import Expanded
@@ -48,7 +49,7 @@ def trainer(name: str) -> Trainer:
 
 def preset(name: str) -> config.Layer:
     """Return the settings of a session, which the site, files, variables and flags may change."""
-    return config.Layer(f"runner {name}", {"time": TIME})
+    return config.Layer(OWN, {"time": TIME}, f"runner {name}")
 
 
 def of(made: Plan, cwd: str) -> Plan:

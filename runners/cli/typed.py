@@ -1,0 +1,90 @@
+"""What was typed, as values: of the command that runs now, for those that take settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from ..core.command_line import FLAG, CommandLine, Given
+from ..core.errors import RunnerError
+from ..core.remedy import Value
+from ..settings.table import SETTINGS
+
+# Of a single call: a job's record is for doing the same again, by a person.
+ONCE = ("dry-run", "json", "parsable", "array", "sweep")
+
+
+class SettingsCommand(click.Command):
+    """A command with settings; its errors offer the whole command, changed."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; remedies that change the command line become commands."""
+        try:
+            return super().invoke(ctx)
+        except RunnerError as error:
+            from . import suggest
+
+            error.remedies = tuple(suggest.resolved(error.remedies, command_line(ctx)))
+            raise
+
+
+def again(ctx: click.Context | None = None) -> CommandLine:
+    """Return the same for the record of a job, without what was meant for this call alone."""
+    found = command_line(ctx)
+    kept = tuple((name, value) for name, value in found.switches if name not in ONCE)
+    return replace(found, switches=kept)
+
+
+def command_line(ctx: click.Context | None = None) -> CommandLine:
+    """Return the command line that is being run, of its settings those that were typed."""
+    ctx = ctx or click.get_current_context()
+    settings: list[Given] = []
+    switches: list[tuple[str, Value]] = []
+    for name in ctx.params:  # in the order in which they were typed
+        for long, value in _options(ctx, name):
+            if long in SETTINGS:
+                settings.append(Given(long, value, FLAG))
+            else:
+                switches.append((long, value))
+    return CommandLine(
+        ctx.info_name or "",
+        tuple(settings),
+        tuple(switches),
+        ctx.params.get("trainer") or "",
+        tuple(word for name in _arguments(ctx) for word in _words(ctx.params[name])),
+        os.getcwd(),
+        tuple(sys.argv[1:]),
+    )
+
+
+def _options(ctx: click.Context, name: str) -> Iterator[tuple[str, Value]]:
+    """Yield the name, without dashes, and the value of an option; nothing if it was not typed."""
+    option = next(each for each in ctx.command.params if each.name == name)
+    source = ctx.get_parameter_source(name)
+    if not isinstance(option, click.Option) or source is not ParameterSource.COMMANDLINE:
+        return
+    value, long = ctx.params[name], _long(option.opts)
+    if value is False and long not in SETTINGS:  # --strong/--weak
+        long, value = _long(option.secondary_opts), True
+    for each in value if isinstance(value, tuple) else (value,):
+        yield long, each
+
+
+def _arguments(ctx: click.Context) -> list[str]:
+    """Return the names of what stands after a trainer, or in its place."""
+    found = [each.name for each in ctx.command.params if isinstance(each, click.Argument)]
+    return [name for name in found if name and name != "trainer"]
+
+
+def _long(words: list[str]) -> str:
+    return next(word for word in words if word.startswith("--"))[2:]
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (value,) if value else ()

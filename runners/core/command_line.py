@@ -1,0 +1,75 @@
+"""A command line of ours as values: its settings with their origins, its trainer. Of job.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .remedy import Value
+
+# Where a setting came from; `Given.where` names the file, the variable, the recipe or the site.
+# OWN is what a command brings by itself, such as the time of a session.
+DEFAULT, OWN, PRESET, SITE = "default", "own", "preset", "site"
+USER, PROJECT, ENVIRONMENT, FLAG = "user", "project", "environment", "flag"
+
+
+class Given(NamedTuple):
+    """A setting in force and its origin; a list has one for each of its items."""
+
+    name: str
+    value: Value
+    origin: str = FLAG
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """What is to be typed to have the same once more.
+
+    `switches` are options of the command that are no settings, such as --wait. `args` are the
+    trainer's, or what else stands after `--`. `cwd` is the folder in which it was typed, and
+    `words` is what was typed: for display only.
+    """
+
+    name: str = "launch"
+    settings: tuple[Given, ...] = ()
+    switches: tuple[tuple[str, Value], ...] = ()
+    trainer: str = ""
+    args: tuple[str, ...] = ()
+    cwd: str = ""
+    words: tuple[str, ...] = ()
+
+    def values(self, name: str) -> list[Value]:
+        """Return what a setting has, from whichever origin."""
+        return [each.value for each in self.settings if each.name == name]
+
+    def text(self, name: str) -> str:
+        """Return a setting that is no list; "" when it has no value."""
+        return next((str(value) for value in self.values(name)), "")
+
+    def argument(self, name: str) -> str:
+        """Return the value of the trainer's argument `name`, such as --lr; "" when not given."""
+        for word, after in zip(self.args, (*self.args[1:], "")):
+            given, equals, value = word.partition("=")
+            if given == name:
+                return value if equals else after
+        return ""
+
+
+def read(value: Mapping[str, Any]) -> CommandLine:
+    """Return the command line of a record in JSON; raise TypeError for what is none."""
+    return CommandLine(
+        **{
+            **value,
+            "settings": tuple(Given(**each) for each in value["settings"]),
+            "switches": tuple((name, one) for name, one in value["switches"]),
+            "args": tuple(value["args"]),
+            "words": tuple(value["words"]),
+        }
+    )
+
+
+def as_json(found: CommandLine) -> dict[str, Any]:
+    """Return the same for JSON, by name."""
+    return {**vars(found), "settings": [each._asdict() for each in found.settings]}
