@@ -15,6 +15,12 @@ from ..explain.explanation import Explanation
 from ..jobs.job_status import Status
 from . import exit_codes, explanation_view, printer, resume_hint
 
+NO_RESULT = (
+    "no result.json in OUTPUT_DIR: write one from rank 0, such as "
+    '{"accuracy": 0.97, "samples_per_s": 812}, for result, compare, sweeps and scale; '
+    "see docs/start/own-trainer.md"
+)
+
 
 def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | None = ()) -> int:
     """Print how a job ended, to stderr; return the exit code for it.
@@ -71,4 +77,6 @@ def finish(
     elif result is not None and not quiet:
         # What was asked for is known to who is looking; `runner result` shows that too.
         printer.result_table({name: item for name, item in result.items() if name != "arguments"})
+    elif result is None and status.state == JobState.COMPLETED and not quiet:
+        click.echo(f"runner: {NO_RESULT}", err=True)
     return code

@@ -8,6 +8,7 @@ import click
 
 from ..core import files
 from ..core.errors import NotFound
+from ..core.job_record import Job, JobPaths, JobState
 from ..jobs import find, job_status
 from . import array_status, follow, job_end, printer, run_arguments
 
@@ -63,7 +64,13 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     if result is None:
         raise NotFound(
             f"job {found.id} has no result",
-            f"{paths.result} does not exist",
+            _why_no_result(paths, found),
             f"runner status {found.id}, runner logs {found.id}",
         )
     printer.print_json(result) if as_json else printer.result_table(result)
+
+
+def _why_no_result(paths: JobPaths, job: Job) -> str:
+    if job_status.status(paths, job).state == JobState.COMPLETED:
+        return job_end.NO_RESULT
+    return f"{paths.result} does not exist"

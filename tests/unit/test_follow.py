@@ -315,3 +315,17 @@ def test_a_traceback_that_was_followed_is_not_shown_again(
     for shown, count in (((), 1), ((0,), 1), ((1,), 0), (None, 0)):
         assert job_end.ending(paths, job, ended, shown) == 1
         assert capsys.readouterr().err.count("traceback:") == count
+
+
+def test_a_job_that_left_no_result_is_told_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths, job = a_run(tmp_path / "train-1")
+    done = job_status.Status(JobState.COMPLETED)
+    assert job_end.finish(paths, job, done) == 0
+    told = capsys.readouterr().err
+    assert "no result.json in OUTPUT_DIR: write one" in told
+    assert "see docs/start/own-trainer.md" in told
+    paths.result.write_text('{"accuracy": 0.97}')
+    assert job_end.finish(paths, job, done) == 0
+    assert "no result.json" not in capsys.readouterr().err
