@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from .space import shown
+
 WIDTH = 60  # of a log's last line
 Status = Callable[[], str]  # what is to be seen of a phase now; "" for nothing
 
@@ -46,7 +48,7 @@ def fetched(folder: Path) -> str:
     for part in folder.parent.glob(f".{folder.name}.*"):
         for path in part.rglob("*"):
             sizes[path.name] = max(sizes.get(path.name, 0), _size(path))
-    return f"{sum(sizes.values()) / 1e6:,.0f} MB fetched"
+    return f"{shown(sum(sizes.values()))} fetched"
 
 
 def _size(path: Path) -> int:

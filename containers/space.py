@@ -1,4 +1,4 @@
-"""Checks a folder before a build: room for bytes and files, and what its mount allows."""
+"""Free space of a folder: bytes, inodes, and what its mount allows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import Refused
+from .remedy import Remedy
 
 # Apptainer 1.4 fails with a temporary folder of such a name, in %post or as it reads labels.
 UNUSABLE = frozenset("'\";,:")
 MEMORY = frozenset({"tmpfs", "ramfs"})
 ELSEWHERE = "Free some, or name another place: RUNNER_SCRATCH=<folder>"
+UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ def check(volume: Volume, needs: Needs, memory: int) -> list[str]:
     place = f"{volume.folder} ({volume.type})"
     if volume.bytes < needs.bytes:
         raise Refused(
-            f"no space to build: {place} has {_gb(volume.bytes)} free, a build needs about"
-            f" {_gb(needs.bytes)}.\n{ELSEWHERE}"
+            f"no space to build: {place} has {shown(volume.bytes)} free, a build needs about"
+            f" {shown(needs.bytes)}.\n{ELSEWHERE}"
         )
     if volume.inodes is not None and volume.inodes < needs.inodes:
         raise Refused(
@@ -69,8 +71,8 @@ def check(volume: Volume, needs: Needs, memory: int) -> list[str]:
     check_place(volume)
     if volume.type in MEMORY and memory < needs.bytes:
         raise Refused(
-            f"{place} is in memory, and {_gb(memory)} of memory are available; a build needs about"
-            f" {_gb(needs.bytes)} there.\n{ELSEWHERE}"
+            f"{place} is in memory, and {shown(memory)} of memory are available; a build needs"
+            f" about {shown(needs.bytes)} there.\n{ELSEWHERE}"
         )
     return warnings(volume, place)
 
@@ -111,5 +113,26 @@ def require(folder: Path, needs: Needs) -> list[str]:
     return check(Volume.of(folder), needs, memory)
 
 
-def _gb(number: int) -> str:
-    return f"{number / 1e9:.1f} GB"
+def free_bytes(folder: Path) -> int:
+    """Bytes that an ordinary user may still write in a folder. Raises OSError."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+def require_bytes(folder: Path, needed: int, what: str, remedy: str | Remedy) -> None:
+    """Refused when `what`, of `needed` bytes, does not fit on the disk of `folder`."""
+    free = free_bytes(folder)
+    if free < needed:
+        raise Refused(
+            f"no space for {what}: it needs {shown(needed)}, {shown(free)} are free",
+            str(folder),
+            remedy,
+        )
+
+
+def shown(count: float) -> str:
+    """A number of bytes in words: 40.0 kB, 1.2 GB (powers of 1000, as disks are sold)."""
+    if count < 1000:
+        return f"{count:.0f} bytes"
+    unit = next((n for n in range(1, 4) if count < 1000 ** (n + 1)), 4)
+    return f"{count / 1000**unit:.1f} {UNITS[unit]}"

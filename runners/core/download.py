@@ -8,6 +8,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Protocol
 
+from containers.digest import sha256
+
 from . import disk_space
 from .errors import SystemFault
 from .progress import Progress
@@ -68,14 +70,8 @@ def digest_of(path: Path, name: str, progress: Progress) -> str:
 
     `name` is what people call it.
     """
-    digest, size = hashlib.sha256(), 0
     try:
         progress.begin(f"computing the digest of {name}", path.stat().st_size)
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK):
-                digest.update(chunk)
-                size += len(chunk)
-                progress.at(size)
+        return f"sha256:{sha256(path, progress=progress.at)}"
     except OSError as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
-    return f"sha256:{digest.hexdigest()}"

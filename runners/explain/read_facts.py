@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from containers.space import free_bytes
+
 from ..core import files, job_record, plan_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths
@@ -97,7 +99,6 @@ def _image_newer(job: Job) -> bool:
 
 def _free(paths: JobPaths) -> int | None:
     try:
-        disk = os.statvfs(paths.root)
+        return free_bytes(paths.root)
     except OSError:  # the folder has been taken away
         return None
-    return disk.f_bavail * disk.f_frsize

@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from containers import digest as file_digest
+
 from ..core.errors import SystemFault
 
-CHUNK = 4 * 2**20
 # Seconds that a file must have been at rest before its facts are kept. A second change within one
 # tick of the file system's clock leaves no trace, nor does one through memory that a program has
 # mapped, until the kernel writes it back: within 35 s (dirty_expire_centisecs, Linux).
@@ -54,7 +55,7 @@ def compute_digest(path: Path) -> str:
     try:
         for _ in range(READS):
             seen, now = stamp(path), time.time()
-            found = "sha256:" + _sum(path)
+            found = "sha256:" + file_digest.sha256(path)
             if stamp(path) == seen:
                 remember(path, seen, now, "digest", found)
                 return found
@@ -62,14 +63,6 @@ def compute_digest(path: Path) -> str:
         raise SystemFault(f"cannot read {path}", str(error)) from None
     what = f"{path} changed while it was read, {READS} times"
     raise SystemFault(what, remedy=f"ls -l --time-style=full-iso {shlex.quote(str(path))}")
-
-
-def _sum(path: Path) -> str:
-    total, buffer = hashlib.sha256(), memoryview(bytearray(CHUNK))
-    with path.open("rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            total.update(buffer[:count])
-    return total.hexdigest()
 
 
 def recall(path: Path, name: str) -> Any:

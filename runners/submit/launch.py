@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, TypeVar
 
-from ..core import plan_record, signals
+from ..core import disk_space, plan_record, signals
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.job_record import Job, JobPaths, next_folder
@@ -24,7 +24,7 @@ from ..settings.trainers import recipes_folder
 from .sessions import private_folder
 
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
-BYTES_NEEDED = 64 * 2**20
+BYTES_NEEDED = 64 * 10**6
 
 
 TRIES = 50
@@ -228,11 +228,4 @@ def _check_space(runs_dir: Path) -> None:
     there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
     if not os.access(there, os.W_OK):
         raise Refused(f"cannot write in {there}", remedy=change(runs_dir="DIR"))
-    disk = os.statvfs(there)
-    free = disk.f_bavail * disk.f_frsize
-    if free < BYTES_NEEDED:
-        raise Refused(
-            f"no space for the run: {free / 2**20:.0f} MiB free on {there}",
-            f"a run needs at least {BYTES_NEEDED // 2**20} MiB",
-            change(runs_dir="DIR"),
-        )
+    disk_space.check(there, BYTES_NEEDED, "the run", change(runs_dir="DIR"))

@@ -102,7 +102,7 @@ def small_disk(login: Login) -> Iterator[None]:
 def test_no_space(login: Login) -> None:
     login.write("train.py", "")
     words = ["--image", IMAGE, "--runs-dir", "full/runs", "train.py"]
-    assert_refused(login, words, REFUSED, "no space for the run: 1 MiB free")
+    assert_refused(login, words, REFUSED, "no space for the run: it needs 64.0 MB, 1.0 MB are free")
     assert login.sh("ls full") == ""
 
 

@@ -15,7 +15,8 @@ __all__ = ["yard"]
 WHEELS = """
 mkdir -p "site's wheels"
 python3 /opt/kit/tests/real/make_wheel.py "site's wheels" \
-    'alpha==1.0:beta>=2' beta==1.0 beta==2.1 'gamma==1.0:pip>=99' pip==99.0
+    'alpha==1.0:beta>=2' beta==1.0 beta==2.1 'gamma==1.0:pip>=99' pip==99.0 \
+    'delta==1.0::raise OSError("torn")'
 """
 # A word that must not be found in the image afterwards, in places that a site may name.
 MARK = "zorkmid"
@@ -78,6 +79,7 @@ def test_the_machines_own_pip_configuration_is_used_and_stays_outside(yard: Yard
         ("absent==3", 1, "no file for absent==3 in "),
         ("pip", 80, "nothing to add"),
         ("alpha==", 2, "pip cannot read "),
+        ("delta", 1, "delta cannot be imported in the image: OSError: torn"),
     ],
 )
 def test_what_cannot_be_added(yard: Yard, wanted: str, code: int, message: str) -> None:

@@ -254,7 +254,7 @@ def test_a_download_shows_how_much_of_it_is_there(tmp_path: Path) -> None:
         (tmp_path / "wheels" / f"{part.name}-pip").mkdir()
         (tmp_path / "wheels" / f"{part.name}-pip" / "a.whl").write_bytes(b"a" * 3_000_000)
         (tmp_path / "wheels" / f"{part.name}-pip" / "b.whl").write_bytes(b"b" * 1_000_000)
-        assert progress.fetched(folder) == "4 MB fetched"
+        assert progress.fetched(folder) == "4.0 MB fetched"
 
 
 def stopped(context: AbstractContextManager[Path]) -> None:

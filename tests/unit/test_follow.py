@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from containers import digest
 from runners.cli import durations, job_end
 from runners.cli.follow_output import PROGRESS
 from runners.core import job_record, shell
 from runners.core.command_line import CommandLine
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.shell import Result
-from runners.images import digest_cache
 from runners.injob.rank import failure
 from runners.jobs import job_status, metrics_tail
 from runners.jobs.job_status import Status
@@ -257,9 +257,7 @@ def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
     paths, job = a_run(tmp_path / "train-1", image=str(image), submitted=time.time() + 9)
     done = job_status.Status(JobState.COMPLETED)
     assert compare.of_run(paths, job, done).settings["image digest"] == "ed7002b439e9"
-    monkeypatch.setattr(
-        digest_cache, "_sum", lambda path: path.joinpath("not a folder").read_text()
-    )
+    monkeypatch.setattr(digest, "sha256", lambda path: path.joinpath("not a folder").read_text())
     assert "image digest" not in compare.of_run(paths, job, done).settings
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from containers import digest as file_digest
 from runners.core.errors import NotVerified, Refused, SystemFault, UsageError
 from runners.images import (
     digest_cache,
@@ -223,7 +224,7 @@ def test_a_file_just_written_is_not_remembered(here: Path) -> None:
 @pytest.fixture
 def touched(old: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often something happens to the file at the end of each read: links are made to it."""
-    left, read = [0], digest_cache._sum
+    left, read = [0], file_digest.sha256
 
     def read_and_link(path: Path) -> str:
         found = read(path)
@@ -232,7 +233,7 @@ def touched(old: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             left[0] -= 1
         return found
 
-    monkeypatch.setattr(digest_cache, "_sum", read_and_link)
+    monkeypatch.setattr(file_digest, "sha256", read_and_link)
     return left
 
 
