@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +24,8 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _part_of(path: Path) -> Iterator[Path]:
-    # Two processes may write the same at once, such as two that cancel a job: the last one wins.
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # Two commands, or threads of one, may write the same at once: the last one wins.
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         yield part
         os.replace(part, path)
