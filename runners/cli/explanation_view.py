@@ -23,6 +23,10 @@ def facts(said: Explanation, job: Job) -> dict[str, Any]:
         "evidence": list(said.evidence),
         "traceback": list(said.traceback),
         "fix": suggest.as_json(said.fix, suggest.of_job(job)) if said.fix else None,
+        "other_fixes": [
+            {"does": does, **suggest.as_json(other, suggest.of_job(job))}
+            for does, other in said.others
+        ],
         "certainty": said.certainty.value,
         "because": said.because,
     }
@@ -36,6 +40,8 @@ def lines(said: Explanation, job: Job) -> list[str]:
     facts = [("cause", [said.cause]), (who, [said.who]), ("traceback", list(said.traceback))]
     fix = suggest.text(said.fix, suggest.of_job(job)) if said.fix else ""
     facts += [("evidence", list(said.evidence)), ("fix", [fix])]
+    for does, other in said.others:
+        facts.append(("or", [f"{does}:", suggest.text(other, suggest.of_job(job))]))
     facts += [("certainty", [f"{said.certainty.value}: {said.because}"])]
     return [
         f"  {word + ':' if at == 0 else '':<{WIDTH}}{text}"

@@ -44,7 +44,9 @@ def of_one(paths: JobPaths, job: Job) -> dict[str, Any]:
         found.update(saved_step=job_record.saved_step(paths), go_on=resume_hint.command(paths, job))
     if status.state == JobState.RUNNING and (stalled := stall_notice.of_job(paths, job)):
         found["stalled"] = stalls.in_words(stalled)
-    first = None if status.state in WELL else read_facts.first(paths, job)
+    # Ranks of a job that Slurm ended, at its time limit say, were ended by it.
+    failed = status.state in (JobState.FAILED, JobState.OUT_OF_MEMORY)
+    first = read_facts.first(paths, job) if failed else None
     return {**found, "first_to_fail": str(first) if first else None}
 
 

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 from posixpath import basename
 from shlex import quote
+from typing import NamedTuple
 
-from ..core.remedy import Remedy, change, command
+from ..core.remedy import Remedy, advice, change, command
 from ..injob import failure_kinds as kinds
 from ..script.checks import EXIT_NOT_VERIFIED
 from .explanation import Finding, Signature
-from .facts import Facts, Line, LogPattern
+from .facts import Facts, LogPattern
 from .finding_helpers import certain, logs
 
 GONE = LogPattern("could not open image", r"^FATAL\b.*could not open image (\S+): .*no such file")
@@ -34,78 +35,16 @@ NO_RUNTIME = LogPattern(
     "execve()", r"^slurmstepd.*: error: execve\(\): (\S+): No such file or directory"
 )
 NO_NAMESPACE = LogPattern("namespace", r"^(?:FATAL|ERROR)\b.*user namespace")
-BECAUSE = "the container runtime says so, before any rank could start"
 
 
-def _found(facts: Facts, mark: LogPattern) -> tuple[Line, str] | None:
-    """Return the first line of nobody's with a mark, and what its pattern captures."""
-    line = next((one for one in facts.lines(mark) if one.rank is None), None)
-    if line is None or facts.record:
-        return None  # a rank that left a record had its container
-    match = re.search(mark.pattern, line.text)
-    return line, (match.group(1) if match and match.groups() else "")
+class Row(NamedTuple):
+    """What one line of the log means: {what} is what its pattern captures, {image} the image."""
 
-
-def _told(
-    mark: LogPattern, cause: str, fix: Callable[[Facts, str], Remedy]
-) -> Callable[[Facts], Finding | None]:
-    """Return the judgement of what one line tells: {what} is what the mark's pattern captures."""
-
-    def judge(facts: Facts) -> Finding | None:
-        found = _found(facts, mark)
-        if not found:
-            return None
-        line, what = found
-        why = cause.format(what=what, image=facts.image)
-        return certain(facts, why, fix(facts, what), line, because=BECAUSE)
-
-    return judge
-
-
-image_missing = _told(
-    GONE,
-    "the image {what} is not there on the node: removed, or on no shared folder",
-    lambda facts, what: change(first=f"ls -l {quote(what)}"),
-)
-image_damaged = _told(
-    DAMAGED,
-    "the image {image} is damaged: it is cut short, or was overwritten",
-    lambda facts, what: command("runner", "verify", facts.image),
-)
-bind_missing = _told(
-    NO_SOURCE,
-    "the folder {what}, which is to be bound, does not exist on the node",
-    lambda facts, what: change(first=f"ls -ld {quote(what)}"),
-)
-program_missing = _told(
-    NO_PROGRAM,
-    "the image {image} has no {what}",
-    lambda facts, what: change(image="horovod_cpu.sif"),
-)
-
-
-def namespace(facts: Facts) -> Finding | None:
-    """The node does not let users have namespaces of their own."""
-    found = _found(facts, NO_NAMESPACE)
-    if not found:
-        return None
-    cause = (
-        "the node does not let users run containers: user namespaces are switched off there; an "
-        "administrator can switch them on, or install apptainer-suid"
-    )
-    fix = change(exclude=facts.first.host) if facts.first else logs(facts)
-    return certain(facts, cause, fix, found[0], because=BECAUSE)
-
-
-def bind_target(facts: Facts) -> Finding | None:
-    """The place at which something is to be bound is not there, and cannot be made."""
-    found = _found(facts, NO_TARGET)
-    if not found:
-        return None
-    line, place = found
-    cause = f"something is to be bound at {place}, which is not there and cannot be made there"
-    fix = _bound_elsewhere(facts, basename(place)) or logs(facts)
-    return certain(facts, cause, fix, line, because=BECAUSE)
+    name: str
+    pattern: LogPattern
+    cause: str
+    fix: Callable[[Facts, str], Remedy]
+    because: str = "the container runtime says so, before any rank could start"
 
 
 def _bound_elsewhere(facts: Facts, name: str) -> Remedy | None:
@@ -118,15 +57,72 @@ def _bound_elsewhere(facts: Facts, name: str) -> Remedy | None:
     return change(bind=moved, leave_out=["bind"])
 
 
-def runtime_missing(facts: Facts) -> Finding | None:
-    """The container runtime of the login node is not on the node."""
-    found = _found(facts, NO_RUNTIME)
-    if not found:
-        return None
-    cause = f"there is no {found[1]} on the node, though there is one where the job was launched"
-    because = "Slurm's daemon could not start it on the node"
-    fix = change(module=found[1])
-    return certain(facts, cause, fix, found[0], because=because)
+def _image(facts: Facts, path: str) -> Remedy:
+    """Return the fix for an image that is not on the node: it may be here, on this machine."""
+    if facts.image_here:
+        return advice(f"copy {path} into a folder that the nodes share, and give --image that one")
+    return change(first=f"ls -l {quote(path)}")
+
+
+ROWS = (
+    Row(
+        "image-missing",
+        GONE,
+        "the image {what} is not there on the node: removed, or on no shared folder",
+        _image,
+    ),
+    Row(
+        "image-damaged",
+        DAMAGED,
+        "the image {image} is damaged: it is cut short, or was overwritten",
+        lambda facts, what: command("runner", "verify", facts.image),
+    ),
+    Row(
+        "bind-missing",
+        NO_SOURCE,
+        "the folder {what}, which is to be bound, does not exist on the node",
+        lambda facts, what: change(first=f"ls -ld {quote(what)}"),
+    ),
+    Row(
+        "bind-target-missing",
+        NO_TARGET,
+        "something is to be bound at {what}, which is not there and cannot be made there",
+        lambda facts, what: _bound_elsewhere(facts, basename(what)) or logs(facts),
+    ),
+    Row(
+        "program-missing",
+        NO_PROGRAM,
+        "the image {image} has no {what}",
+        lambda facts, what: change(image="horovod_cpu.sif"),
+    ),
+    Row(
+        "runtime-missing",
+        NO_RUNTIME,
+        "there is no {what} on the node, though there is one where the job was launched",
+        lambda facts, what: change(module=what),
+        "Slurm's daemon could not start it on the node",
+    ),
+    Row(
+        "no-user-namespaces",
+        NO_NAMESPACE,
+        "the node does not let users run containers: user namespaces are switched off there; an "
+        "administrator can switch them on, or install apptainer-suid",
+        lambda facts, what: change(exclude=facts.first.host) if facts.first else logs(facts),
+    ),
+)
+
+
+def _judgement(row: Row) -> Callable[[Facts], Finding | None]:
+    def judge(facts: Facts) -> Finding | None:
+        line = next((one for one in facts.lines(row.pattern) if one.rank is None), None)
+        if line is None or facts.record:
+            return None  # a rank that left a record had its container
+        found = re.search(row.pattern.pattern, line.text)
+        what = found[1] if found and found.groups() else ""
+        cause = row.cause.format(what=what, image=facts.image)
+        return certain(facts, cause, row.fix(facts, what), line, because=row.because)
+
+    return judge
 
 
 def not_verified(facts: Facts) -> Finding | None:
@@ -140,12 +136,6 @@ def not_verified(facts: Facts) -> Finding | None:
 
 
 SIGNATURES = (
-    Signature("image-missing", image_missing, (GONE,)),
-    Signature("image-damaged", image_damaged, (DAMAGED,)),
-    Signature("bind-missing", bind_missing, (NO_SOURCE,)),
-    Signature("bind-target-missing", bind_target, (NO_TARGET,)),
-    Signature("program-missing", program_missing, (NO_PROGRAM,)),
-    Signature("runtime-missing", runtime_missing, (NO_RUNTIME,)),
-    Signature("no-user-namespaces", namespace, (NO_NAMESPACE,)),
+    *(Signature(row.name, _judgement(row), (row.pattern,)) for row in ROWS),
     Signature("image-changed", not_verified),
 )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.job_record import JobState
-from ..core.remedy import Remedy, Value, change, command
+from ..core.remedy import Remedy, Value, advice, change, command
 from ..injob import failure_kinds as kinds
 from ..schedulers import time_limits
-from .explanation import Certainty, Finding, Signature
+from .explanation import Alternative, Certainty, Finding, Signature
 from .facts import Facts, Line, LogPattern
 from .finding_helpers import go_on
 
@@ -28,19 +30,30 @@ STEP = LogPattern("tep created for ", r"^srun: ")
 # What Slurm says on a node whose clock is off by more than munge's five minutes
 CLOCK = re.compile(r"authentication|credential|Rewound|Expired|Zero Bytes", re.IGNORECASE)
 BY_SIGNAL = re.compile(r"RaisedSignal:(\d+)")
+NO_OUTPUT = 53  # the signal that slurmstepd says then (21.08 to 26.05)
 LAUNCH = re.compile(NO_LAUNCH.pattern)
 
 
 def _ended(
-    facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str = "", host: str = ""
+    facts: Facts,
+    cause: str,
+    fix: Remedy,
+    *evidence: object,
+    because: str = "",
+    host: str = "",
+    others: Sequence[Alternative] = (),
 ) -> Finding:
-    """Return what Slurm itself says of the job's end; `host` is the node that it blames."""
+    """Return what Slurm itself says of the job's end; `host` is the node that it blames.
+
+    How the ranks ended is no part of it: Slurm ended them, and their containers.
+    """
     lines = [*evidence, *[line for line in facts.lines(CANCELLED)[:2] if line not in evidence]]
     state = f"the scheduler calls the job: {facts.state.value}"
     because = because or "that is the state in which the scheduler ended it"
     shown = (state, *lines)
+    node = host or _node(facts)
     return Finding(
-        cause, shown, fix, Certainty.CERTAIN, because, rank=None, host=host or _node(facts)
+        cause, shown, fix, Certainty.CERTAIN, because, None, node, tuple(others), of_job=True
     )
 
 
@@ -103,13 +116,17 @@ def time_limit(facts: Facts) -> Finding | None:
     asked = facts.job.typed.text("time")
     limit = f" of {asked}" if asked else ", the partition's,"
     cause = f"the job reached its time limit{limit} and was ended{_since(facts)}"
-    if facts.saved is not None:
-        return _ended(facts, cause, go_on(facts))
+    resume = {} if facts.saved is None else {"--resume": facts.paths.root}
     seconds = time_limits.seconds(asked) if asked else None
-    fix: dict[str, Value] = {"requeue": True, "signal": "USR1@120"}
-    if seconds is not None:
-        fix["time"] = time_limits.clock(2 * seconds)
-    return _ended(facts, cause, change(fix))
+    longer: dict[str, Value] = {"time": time_limits.clock(2 * seconds)} if seconds else {}
+    again = change(requeue=True, arguments=resume)
+    if facts.job.typed.text("requeue") == "True":
+        return _ended(facts, cause, change(longer, arguments=resume))
+    if not longer:
+        return _ended(facts, cause, again)
+    does = "to save before the limit, and to be queued again and go on from there by itself"
+    others = [Alternative(does, again)]
+    return _ended(facts, cause, change(longer, arguments=resume), others=others)
 
 
 def preempted(facts: Facts) -> Finding | None:
@@ -124,7 +141,8 @@ def cancelled(facts: Facts) -> Finding | None:
     """Somebody cancelled it."""
     if facts.state != JobState.CANCELLED:
         return None
-    by = f" by {facts.reason}" if facts.reason.isdigit() else ""
+    by = f" {facts.reason}" if facts.reason.startswith("by ") else ""
+    by = " by yourself" if by == f" by {os.getuid()}" else by.replace(" by ", " by user ")
     return _ended(facts, f"the job was cancelled{by}{_since(facts)}", go_on(facts))
 
 
@@ -150,6 +168,22 @@ def not_staged(facts: Facts) -> Finding | None:
         Certainty.CERTAIN,
         "the node recorded it before any rank was started",
     )
+
+
+def runs_folder(facts: Facts) -> Finding | None:
+    """The run's folder is not there on the node: Slurm could not even open the log."""
+    found = BY_SIGNAL.match(facts.reason)
+    if not found or int(found[1]) != NO_OUTPUT or facts.log.size or facts.failures:
+        return None
+    cause = (
+        f"the run's folder {facts.paths.root} is not there on the node, or may not be written to: "
+        "it is to lie where all nodes see the same"
+    )
+    fix = advice("give --runs-dir a folder that the nodes share")
+    if facts.scratch:
+        fix = change(runs_dir=f"{facts.scratch}/runs")
+    because = f"Slurm ends a job whose log it cannot open with signal {NO_OUTPUT}"
+    return _ended(facts, cause, fix, facts.reason, because=because)
 
 
 def script_killed(facts: Facts) -> Finding | None:
@@ -190,6 +224,7 @@ SIGNATURES = (
     Signature("preempted", preempted),
     Signature("cancelled", cancelled),
     Signature("stopped-early", stopped),
+    Signature("runs-folder-not-shared", runs_folder),
     Signature("script-killed", script_killed),
     Signature("no-record", no_word),
 )

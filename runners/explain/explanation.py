@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Callable
+from typing import Callable, NamedTuple
 
 from ..core.remedy import Remedy
 from .facts import Facts, LogPattern
@@ -18,12 +18,20 @@ class Certainty(Enum):
     UNSURE = "unsure"
 
 
+class Alternative(NamedTuple):
+    """Another remedy, and what it does that the first does not."""
+
+    does: str
+    fix: Remedy
+
+
 @dataclass(frozen=True)
 class Finding:
     """What a signature makes of the facts.
 
-    `fix` changes the command that launched the job, or is one of its own. `rank` and `host` are
-    only given where it is not the first rank to fail that the finding is about.
+    `fix` changes the command that launched the job, or is one of its own; `others` are further
+    ways. `rank` and `host` are only given where it is not the first rank to fail that the finding
+    is about; one `of_job` is about no rank.
     """
 
     cause: str
@@ -33,6 +41,8 @@ class Finding:
     because: str
     rank: int | None = None
     host: str = ""
+    others: tuple[Alternative, ...] = ()
+    of_job: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,9 +67,10 @@ PENDING, RUNNING, COMPLETED = "pending", "running", "completed"
 class Explanation:
     """Why a job ended as it did: cause, evidence, a command that mends it, and how sure that is.
 
-    `fix` is as in Finding. `evidence` are lines `FILE[:LINE]: [RANK@HOST | ]TEXT`, files as seen
-    from the run's folder; `traceback` is that of the rank that failed. `rank` and `host` are the
-    first to fail, None and "" if it was none; `who` names it, or the ranks that failed alike.
+    `fix` and `others` are as in Finding; there is no fix where nothing failed. `evidence` are lines
+    `FILE[:LINE]: [RANK@HOST | ]TEXT`, files as seen from the run's folder; `traceback` is that of
+    the rank that failed. `rank` and `host` are the first to fail, None and "" if it was none; `who`
+    names it, or the ranks that failed alike.
     """
 
     name: str
@@ -72,6 +83,7 @@ class Explanation:
     host: str = ""
     who: str = ""
     traceback: tuple[str, ...] = ()
+    others: tuple[Alternative, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -171,7 +171,8 @@ class Facts:
 
     `failures` have those to blame first; `plan` is what was chosen for each question of the plan;
     `saved` is the step of the newest checkpoint, `free` the bytes that are free beside it.
-    `image_newer` says that the image was written after the job was submitted; `scratch` is the
+    `image_newer` says that the image was written after the job was submitted,
+    `image_here` that it is there on this machine; `scratch` is the
     user's folder for large files, where the site names one.
     """
 
@@ -188,6 +189,7 @@ class Facts:
     saved: int | None = None
     free: int | None = None
     image_newer: bool = False
+    image_here: bool = False
     scratch: str = ""
 
     @property

@@ -56,8 +56,11 @@ def signal_of(facts: Facts) -> int:
 
 
 def who(facts: Facts) -> str:
-    """Return the first rank to fail as `rank R@HOST`, several as `all 4 ranks`, or `the job`."""
-    return facts.first.name if facts.first and facts.first.rank is not None else "the job"
+    """Return the first rank to fail as `rank R@HOST`, of several `each of the 4 ranks`."""
+    first = facts.first
+    if first is None or first.rank is None:
+        return "the job"
+    return f"each of the {first.alike} ranks" if first.alike > 1 else first.name
 
 
 def host(facts: Facts) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from shlex import quote
 
@@ -34,6 +35,8 @@ PACKAGES = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
+# Compiled against a torch with CUDA on the package index
+FOR_CUDA = ("torchaudio", "torchvision")
 HOME = re.compile(r"/\.local/lib/python|/\.conda/|/(?:mini|ana)(?:conda|forge)3?/")
 # Lmod's words, those of Environment Modules, bash's where the shell has no `module`, and our own.
 NOT_LOADED = LogPattern(log_lines.NO_MODULE, rf"^{log_lines.NO_MODULE}(\S+): ")
@@ -95,6 +98,9 @@ def python_module(facts: Facts) -> Finding | None:
         return None
     name = found["name"].partition(".")[0]
     cause = f"Python in the image {facts.image} has no module {found['name']}"
+    if name in FOR_CUDA and "cpu" in os.path.basename(facts.image):
+        cause += "; the package index has it for CUDA only, which does not go with a CPU's torch"
+        return certain(facts, cause, edit(facts))
     if name in PACKAGES:
         return certain(facts, cause, _install(facts, PACKAGES[name]))
     near = difflib.get_close_matches(name, PACKAGES, n=1, cutoff=0.75)

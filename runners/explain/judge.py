@@ -58,7 +58,7 @@ def _explanation(name: str, found: Finding, facts: Facts) -> Explanation:
     rank, host = found.rank, found.host
     who = host if rank is None else f"rank {rank}@{host}".rstrip("@")
     traceback: tuple[str, ...] = ()
-    if rank is None and not host and first:
+    if rank is None and not host and first and not found.of_job:
         rank, host, who = (None if first.alike > 1 else first.rank), first.host, first.name
         traceback = first.record.traceback if first.record else ()
     because = "; ".join(text for text in (found.because, first.doubt if first else "") if text)
@@ -66,4 +66,5 @@ def _explanation(name: str, found: Finding, facts: Facts) -> Explanation:
     return Explanation(
         name, found.cause, evidence, found.fix, found.certainty, because,
         rank, host if rank is not None or not first or first.alike == 1 else "", who, traceback,
+        found.others,
     )  # fmt: skip

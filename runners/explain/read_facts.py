@@ -27,7 +27,8 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
     return Facts(
         paths, job, status.state, status.reason, status.exit_code, status.restart,
         failed, first, lines, plan_record.read(paths), job_record.saved_step(paths), _free(paths),
-        _image_newer(job), os.environ.get("SCRATCH", ""),
+        _image_newer(job), bool(job.image) and os.path.exists(job.image),
+        os.environ.get("SCRATCH", ""),
     )  # fmt: skip
 
 

@@ -47,6 +47,26 @@ def _more_memory(facts: Facts) -> Remedy:
     return change(mem="0")
 
 
+def image_unmounted(facts: Facts) -> Finding | None:
+    """Slurm's signal ended the process that shows the container its files, and so the ranks."""
+    typed = facts.job.typed
+    asked = facts.record.fields.get("asked") if facts.record else typed.text("requeue")
+    if signal_of(facts) != signal.SIGBUS or not (asked or typed.text("signal")):
+        return None
+    if typed.text("stage-image") == "unpack":
+        return None
+    saved = "" if facts.saved is None else f"; the checkpoint of step {facts.saved} is whole"
+    resume = {} if facts.saved is None else {"--resume": facts.paths.root}
+    return likely(
+        facts,
+        f"{who(facts)} lost its image (SIGBUS): Slurm's signal also ended squashfuse, which shows "
+        f"the container its files{saved}",
+        change({"stage-image": "unpack"}, arguments=resume),
+        because="without control groups Slurm signals every process of a rank; an image that is "
+        "unpacked on the node needs none to show it",
+    )
+
+
 def crashed(facts: Facts) -> Finding | None:
     """The program itself crashed, in a library most likely."""
     number = signal_of(facts)
@@ -112,6 +132,7 @@ SIGNATURES = (
     Signature("out-of-memory", out_of_memory, (OOM, OOM_TASK)),
     Signature("launcher-killed", launcher, (LAUNCHER,)),
     Signature("signal-not-handled", unanswered),
+    Signature("image-unmounted", image_unmounted),
     Signature("rank-crashed", crashed),
     Signature("rank-killed", killed),
 )

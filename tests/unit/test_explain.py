@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -295,3 +297,92 @@ def test_the_last_lines_are_those_of_the_first_rank_to_fail(
         (200, "srun: Terminating"),
     ]
     assert (found.lines, found.size) == (201, path.stat().st_size)
+
+
+def launched(job: Job, **settings: str) -> Job:
+    """Return the job as launched with these settings."""
+    given = tuple(Given(name.replace("_", "-"), value) for name, value in settings.items())
+    return replace(job, typed=replace(job.typed, settings=(*job.typed.settings, *given)))
+
+
+def saved(paths: JobPaths, step: int) -> None:
+    """Leave a checkpoint of this step."""
+    paths.checkpoints.mkdir()
+    (paths.checkpoints / f"step-{step}.json").write_text("{}")
+
+
+def test_a_time_limit_offers_a_longer_one_and_to_be_queued_again(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "srun: error: n1: task 0: Bus error\n")
+    saved(paths, 120)
+    said = explain(paths, launched(job, time="00:30:00"), Status(JobState.TIMEOUT))
+    assert (said.name, said.who) == ("time-limit", "")
+    assert "time limit of 00:30:00" in said.cause
+    assert "step 120" in said.cause
+    resume = f"-- --resume {paths.root}"
+    assert str(said.fix) == f"--time 01:00:00 {resume}"
+    assert [str(other.fix) for other in said.others] == [f"--requeue {resume}"]
+
+
+def test_a_container_that_lost_its_image_is_told_as_that(tmp_path: Path) -> None:
+    """As where Slurm has no control groups: its warning ends squashfuse too."""
+    paths, job = made(tmp_path, "")
+    saved(paths, 7)
+    leave(paths, 0, 1.0, failure.of_process(135, [], {10}), 135)
+    said = explain(paths, job, FAILED)
+    assert said.name == "image-unmounted"
+    assert "step 7" in said.cause
+    assert str(said.fix) == f"--stage-image unpack -- --resume {paths.root}"
+    leave(paths, 0, 1.0, failure.of_process(135, []), 135)
+    assert explain(paths, job, FAILED).name == "rank-crashed"
+
+
+def test_a_runs_folder_that_the_nodes_do_not_see(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "")
+    paths.log.unlink()
+    said = explain(paths, job, Status(JobState.FAILED, "RaisedSignal:53(Real-time_signal_19)", 1))
+    assert said.name == "runs-folder-not-shared"
+    assert "--runs-dir" in str(said.fix)
+
+
+def test_an_image_on_this_machine_alone(tmp_path: Path) -> None:
+    text = "FATAL:   could not open image /tmp/a.sif: no such file or directory\n"
+    paths, job = made(tmp_path, text)
+    assert "ls -l /tmp/a.sif" in str(explain(paths, job, FAILED).fix)
+    here = replace(job, image=str(paths.log))
+    assert "a folder that the nodes share" in str(explain(paths, here, FAILED).fix)
+
+
+def test_who_cancelled_is_said(tmp_path: Path) -> None:
+    run = made(tmp_path, "")
+    for uid, who in ((os.getuid(), "by yourself"), (4711, "by user 4711")):
+        said = explain(*run, Status(JobState.CANCELLED, f"by {uid}"))
+        assert f"the job was cancelled {who}" in said.cause
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "fix"),
+    [
+        (
+            "ImportError: cannot import name 'HorovodStrategy' from 'lightning.pytorch.strategies'",
+            "no-horovod-strategy",
+            "runner logs",
+        ),
+        (
+            "TypeError: BaseTrainer.compile() got an unexpected keyword argument "
+            "'experimental_run_tf_function'",
+            "keras-2",
+            "--env TF_USE_LEGACY_KERAS=1",
+        ),
+        ("AttributeError: 'Variable' object has no attribute 'ref'", "keras-2", "--env TF_USE"),
+    ],
+)
+def test_errors_whose_mending_is_known(tmp_path: Path, error: str, name: str, fix: str) -> None:
+    said = explained(tmp_path, "", (0, 1.0, error))
+    assert (said.name, str(said.fix).startswith(fix)) == (name, True), said
+
+
+def test_a_package_for_cuda_is_not_offered_for_an_image_for_cpus(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "", (0, 1.0, "ModuleNotFoundError: No module named 'torchvision'"))
+    for image, offered in (("cpu.sif", False), ("gpu.sif", True)):
+        said = explain(paths, replace(job, typed=CommandLine(), image=image), FAILED)
+        assert ("runner build" in str(said.fix)) is offered, said
