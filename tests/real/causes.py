@@ -117,7 +117,7 @@ WORLDS = (
     Cause(
         "alone", ALONE + INIT, (*MPI, *TWO, "--mpi", "none", "--force"),
         explained="size-mismatch", said="2 tasks were started, and Horovod saw a world of 1",
-        shown="world-size mismatch", fix="--controller gloo",
+        shown="2 tasks were started", fix="--controller gloo",
     ),
     Cause(
         "changed", "import os\nos.environ['HOROVOD_CONTROLLER'] = 'mpi'\n"
@@ -126,7 +126,7 @@ WORLDS = (
     ),
     Cause(
         "interface", INIT, (*GLOO, *TWO, "--network-interfaces", "ib9"),
-        explained="wrong-interface", said="no network interface ib9; it has eth0",
+        explained="wrong-interface", said="no network interface ib9 with an address; it has eth0",
         fix="runner launch --job-name interface --image horovod_cpu.sif --controller gloo "
         "--nodes 2 interface/interface.py",
     ),

@@ -107,15 +107,16 @@ def test_a_cause_is_explained(explained: dict[str, dict[str, Any]], cause: Cause
     assert said["name"] == cause.explained, shown
     assert said["certainty"] == cause.certainty, shown
     assert cause.said in said["cause"], shown
-    assert any(cause.shown in line for line in said["evidence"]), shown
-    assert cause.fix in said["fix"], shown
+    lines = [*said["evidence"], *said["traceback"]]
+    assert any(cause.shown in line for line in lines), shown
+    assert cause.fix in said["fix"]["text"], shown
     if cause.rank:
         assert f"{said['rank']}@{said['host']}" == cause.rank, shown
 
 
 def test_a_job_that_ended_well_is_not_explained(explained: dict[str, dict[str, Any]]) -> None:
     said = explained["well"]
-    assert (said["name"], said["evidence"], said["fix"]) == ("completed", [], "")
+    assert (said["name"], said["evidence"], said["fix"]) == ("completed", [], None)
 
 
 def test_a_followed_job_explains_itself_at_its_end(place: Login) -> None:
@@ -152,7 +153,7 @@ def test_srun_waits_for_ever_and_it_is_told_while_it_does(login: Login) -> None:
     fix = f"runner launch --image {IMAGE} --cpus-per-task 2 hello.py"
     for before in (f"runner cancel {id} && ", ""):
         said = json.loads(login.runner("explain", "--json", id).stdout)
-        assert (said["name"], said["fix"]) == ("no-step", before + fix), said
+        assert (said["name"], said["fix"]["text"]) == ("no-step", before + fix), said
         assert "value exceeds that of job (2 > 1)" in said["cause"], said
         login.runner("cancel", id)
         login.runner("wait", id)
@@ -174,5 +175,5 @@ def test_an_interface_leads_nowhere_and_the_fix_mends_it(login: Login) -> None:
     said = json.loads(login.runner("explain", "--json").stdout)
     assert (said["name"], said["certainty"]) == ("wrong-interface", "certain"), said
     assert "through the interface that was asked for: eno1" in said["cause"]
-    mended = login.sh(said["fix"])
+    mended = login.sh(said["fix"]["text"])
     assert mended == "", mended  # --wait says nothing of a job that ended well

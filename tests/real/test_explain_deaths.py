@@ -105,9 +105,9 @@ def test_each_end_has_its_name(explained: dict[str, dict[str, Any]], name: str) 
 
 
 def test_the_fix_fits_the_end(explained: dict[str, dict[str, Any]]) -> None:
-    assert "--mem 800M" in explained["out-of-memory"]["fix"]
+    assert "--mem 800M" in explained["out-of-memory"]["fix"]["text"]
     assert "rank 1," in explained["stall"]["cause"]
-    assert "--signal" not in explained["signal-not-handled"]["fix"]
+    assert "--signal" not in explained["signal-not-handled"]["fix"]["text"]
 
 
 def test_a_job_that_made_way_and_one_that_lost_its_node(login: Login) -> None:
@@ -116,7 +116,7 @@ def test_a_job_that_made_way_and_one_that_lost_its_node(login: Login) -> None:
     login.sh("sbatch -p high -N 2 --exclusive -o /dev/null --wrap 'sleep 1'")
     said = told(login, low)
     assert said["name"] == "preempted", said
-    assert "--requeue" in said["fix"]
+    assert "--requeue" in said["fix"]["text"]
 
     lost = launch(login, "lost", trainer=WAITS)
     until(login, "[ $(grep -cs started runs/lost-1/logs/job.log) = 2 ]")

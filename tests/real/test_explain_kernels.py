@@ -37,7 +37,7 @@ def test_without_user_namespaces_no_container_runs_and_the_doctor_agrees() -> No
         assert said["name"] == "no-user-namespaces", said
         assert said["certainty"] == "certain", said
         assert any("max_user_namespaces" in line for line in said["evidence"]), said
-        assert f"runner launch --exclude {said['host']} --image" in said["fix"]
+        assert f"runner launch --exclude {said['host']} --image" in said["fix"]["text"]
         doctor = login.runner("doctor", "--job", "--image", IMAGE).stdout
         assert "failure  trial: " in doctor, doctor
         assert "the node does not let users run containers" in doctor, doctor
@@ -51,4 +51,4 @@ def test_a_name_that_leads_nowhere_and_no_other_to_be_had() -> None:
         said = explained(login)
         assert (said["name"], said["certainty"]) == ("misleading-host-name", "certain"), said
         assert f"{said['host']} leads away from its interface eth0" in said["cause"], said
-        assert login.sh(said["fix"]) == "", "--wait says nothing of a job that ended well"
+        assert login.sh(said["fix"]["text"]) == "", "--wait says nothing of a job that ended well"

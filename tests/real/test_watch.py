@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 from .conftest import IMAGE, Login
 
@@ -24,9 +25,9 @@ def facts(login: Login, id: str) -> dict[str, object]:
     return value
 
 
-def explained(login: Login, id: str) -> dict[str, str]:
+def explained(login: Login, id: str) -> dict[str, Any]:
     """Return what `runner explain` says."""
-    value: dict[str, str] = json.loads(login.runner("explain", "--json", id).stdout)
+    value: dict[str, Any] = json.loads(login.runner("explain", "--json", id).stdout)
     return value
 
 
@@ -97,7 +98,8 @@ def test_time_limit_and_a_job_that_slurm_has_forgotten(login: Login) -> None:
     early = start(login, 0)
     assert login.runner("wait", late).returncode == 83
     assert explained(login, late)["name"] == "time-limit"
-    assert "--requeue --signal USR1@120" in explained(login, late)["fix"]
+    assert "--time 00:02:00" in explained(login, late)["fix"]["text"]
+    assert "--requeue" in explained(login, late)["other_fixes"][0]["text"]
     deadline = time.monotonic() + 150
     while early in login.sh("squeue -h --states=all -o %i"):
         assert time.monotonic() < deadline

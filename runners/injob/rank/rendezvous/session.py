@@ -62,7 +62,7 @@ class Session:
         usable = [one for one in self.own if not one.link_only and not one.loopback]
         there = ", ".join(map(str, usable)) or "none but loopback"
         text = f"{self.task.host} has no interface {' or '.join(wanted)} with an address"
-        usable_names = [one.name for one in usable]
+        usable_names = list(dict.fromkeys(one.name for one in usable))
         raise failed(
             kinds.NO_INTERFACE, f"{text}; it has: {there}", wanted=list(wanted), usable=usable_names
         )
