@@ -33,7 +33,7 @@ def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | N
         if go_on := resume_hint.command(paths, job):
             click.echo(f"  go on: {go_on}", err=True)
     elif status.state == JobState.STOPPED:
-        for line in resume_hint.told(paths, job, status):
+        for line in resume_hint.lines(paths, job, status):
             click.echo(line, err=True)
     elif code:
         text = f"runner: job {job.id} ended: {printer.describe(status)}, exit code {code}"

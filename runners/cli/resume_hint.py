@@ -1,4 +1,4 @@
-"""A job that stopped early, its work saved: what is told, and the command that goes on."""
+"""A job that stopped early, its work saved: what is said, and the command that goes on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..jobs.job_status import Status
 from . import suggest
 
 
-def told(paths: JobPaths, job: Job, status: Status) -> list[str]:
+def lines(paths: JobPaths, job: Job, status: Status) -> list[str]:
     """Return what to print of its end."""
     why = f" ({status.reason})" if status.reason else ""
     step = job_record.saved_step(paths)

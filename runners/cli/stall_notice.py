@@ -10,7 +10,7 @@ from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, JobState
 from ..jobs import metrics_tail, stalls
 from ..jobs.job_status import Status
-from ..jobs.stalls import Peek, Stall
+from ..jobs.stalls import RankSample, Stall
 from ..schedulers import SCHEDULERS
 from ..settings import config
 
@@ -26,7 +26,7 @@ class Stalls:
         self.paths, self.job = paths, job
         self.limit = limit(after)
         self.looked = 0.0
-        self.told: int | None = None  # the step at which it stalled
+        self.reported: int | None = None  # the step at which it stalled
 
     def news(self, now: Status) -> str:
         """Return what there is to say, "" mostly."""
@@ -35,13 +35,13 @@ class Stalls:
             return ""
         self.looked = time.monotonic()
         reading = metrics_tail.last(self.paths)
-        if reading and self.told is not None and reading.step > self.told:
-            self.told = None
+        if reading and self.reported is not None and reading.step > self.reported:
+            self.reported = None
             return f"it goes on: step {reading.step}"
-        found = stalls.look(reading, time.time(), self.limit)
-        if found is None or found.step == self.told:
+        found = stalls.find_stall(reading, time.time(), self.limit)
+        if found is None or found.step == self.reported:
             return ""
-        self.told = found.step
+        self.reported = found.step
         return stalls.in_words(of_job(self.paths, self.job, self.limit) or found)
 
 
@@ -53,12 +53,12 @@ def limit(after: int | None = None) -> float:
 def of_job(paths: JobPaths, job: Job, after: float | None = None) -> Stall | None:
     """Return the stall of a job that runs, with who lags; None if it has none."""
     reading, seconds = metrics_tail.last(paths), after or limit()
-    if stalls.look(reading, time.time(), seconds) is None:
+    if stalls.find_stall(reading, time.time(), seconds) is None:
         return None
-    return stalls.look(reading, time.time(), seconds, _tail(job.log), _peeks(paths, job))
+    return stalls.find_stall(reading, time.time(), seconds, _tail(job.log), _samples(paths, job))
 
 
-def _peeks(paths: JobPaths, job: Job) -> list[Peek]:
+def _samples(paths: JobPaths, job: Job) -> list[RankSample]:
     """Ask each node in a step beside the ranks; nothing where that cannot be had in time.
 
     By the host's Python: to start a container may be what does not work any more.

@@ -94,7 +94,7 @@ def cannot_launch(facts: Facts) -> Finding | None:
 
 def no_step(facts: Facts) -> Finding | None:
     """The job has its nodes, and srun cannot make a step on them, or waits for what never comes."""
-    lines = [line for mark in (NEVER, NO_STEP, WAITS) for line in facts.lines(mark)[:1]]
+    lines = [line for each in (NEVER, NO_STEP, WAITS) for line in facts.lines(each)[:1]]
     made = [line.number for line in facts.lines(STEP)]
     if not lines or any(number > lines[-1].number for number in made):
         return None

@@ -28,7 +28,7 @@ NO_DATA = re.compile(
 PATH = re.compile(r"'(/[^']*)'")
 
 
-def _told(facts: Facts, pattern: re.Pattern[str]) -> tuple[re.Match[str], Line | None] | None:
+def _search(facts: Facts, pattern: re.Pattern[str]) -> tuple[re.Match[str], Line | None] | None:
     """Return where the first rank's last error says it, or the error from which that one came."""
     found = pattern.search(facts.error)
     if found:
@@ -42,50 +42,50 @@ def _told(facts: Facts, pattern: re.Pattern[str]) -> tuple[re.Match[str], Line |
 
 def full_disk(facts: Facts) -> Finding | None:
     """A file system is full."""
-    told = _told(facts, FULL)
-    if told is None:
+    found = _search(facts, FULL)
+    if found is None:
         return None
-    path = PATH.search(facts.error) or (PATH.search(told[1].text) if told[1] else None)
+    path = PATH.search(facts.error) or (PATH.search(found[1].text) if found[1] else None)
     if SHARED_MEMORY.search(facts.error):
         cause = "the node's shared memory (/dev/shm) is full: the data loader's workers share it"
         return certain(
-            facts, cause, command("srun", "-w", host(facts), "df", "-h", "/dev/shm"), *_line(told)
+            facts, cause, command("srun", "-w", host(facts), "df", "-h", "/dev/shm"), *_line(found)
         )
     where = path[1] if path else str(facts.paths.root)
     cause = f"no space left on the device where {who(facts)} writes"
     cause += f": {path[1]}" if path else ", which the error does not name"
     return _disk(
-        facts, cause, command("srun", "-w", host(facts), "df", "-h", where), told, bool(path)
+        facts, cause, command("srun", "-w", host(facts), "df", "-h", where), found, bool(path)
     )
 
 
 def quota(facts: Facts) -> Finding | None:
     """The user, or the project, has no more space or files, though the disk has."""
-    told = _told(facts, QUOTA)
-    if told is None:
+    found = _search(facts, QUOTA)
+    if found is None:
         return None
     path = PATH.search(facts.error)
     cause = "your quota on the file system is used up"
     cause += f", where {who(facts)} writes {path[1]}" if path else f", where {who(facts)} writes"
-    return _disk(facts, cause, command("quota", "-s"), told, True)
+    return _disk(facts, cause, command("quota", "-s"), found, True)
 
 
 def _disk(
-    facts: Facts, cause: str, look: Remedy, told: tuple[re.Match[str], Line | None], named: bool
+    facts: Facts, cause: str, check: Remedy, found: tuple[re.Match[str], Line | None], named: bool
 ) -> Finding:
     """Look at the disk, then launch elsewhere if it was the run's own folder that was full."""
     root = str(facts.paths.root)
     path = PATH.search(facts.error)
     ours = path is None or path[1].startswith(root)
     elsewhere = f"{facts.scratch or 'FOLDER'}/runs"
-    fix = change(runs_dir=elsewhere, first=look.text) if ours else look
+    fix = change(runs_dir=elsewhere, first=check.text) if ours else check
     if named:
-        return certain(facts, cause, fix, *_line(told))
-    return likely(facts, cause, fix, *_line(told), because=f"{ITSELF}, but not on which disk")
+        return certain(facts, cause, fix, *_line(found))
+    return likely(facts, cause, fix, *_line(found), because=f"{ITSELF}, but not on which disk")
 
 
-def _line(told: tuple[re.Match[str], Line | None]) -> tuple[Line, ...]:
-    return (told[1],) if told[1] else ()
+def _line(found: tuple[re.Match[str], Line | None]) -> tuple[Line, ...]:
+    return (found[1],) if found[1] else ()
 
 
 def data_missing(facts: Facts) -> Finding | None:

@@ -45,8 +45,8 @@ def _lost(failed: Sequence[Failure], log: LogFacts) -> Lost | None:
 
 
 def _came_first(gone: Lost, record: Failure, log: LogFacts) -> bool:
-    told = log.failed.get(record.rank, log.lines + 1) if record.rank is not None else 0
-    return record.follower or gone.line.number < told
+    logged = log.failed.get(record.rank, log.lines + 1) if record.rank is not None else 0
+    return record.follower or gone.line.number < logged
 
 
 def _of_lost(gone: Lost) -> FirstFailure:
@@ -77,10 +77,10 @@ def _alike(record: Failure, rivals: Sequence[Failure]) -> int:
 def _doubt(record: Failure, rivals: Sequence[Failure], log: LogFacts) -> str:
     """Say so when the log has another rank's failure before this one's: clocks may differ."""
     ranks = [one.rank for one in rivals if one.rank is not None]
-    told = {rank: log.failed[rank] for rank in ranks if rank in log.failed}
-    if record.rank not in told or not told:
+    logged = {rank: log.failed[rank] for rank in ranks if rank in log.failed}
+    if record.rank not in logged or not logged:
         return ""
-    earliest = min(told, key=lambda rank: told[rank])
+    earliest = min(logged, key=lambda rank: logged[rank])
     if earliest == record.rank or _same(record, rivals, earliest):
         return ""
     return (

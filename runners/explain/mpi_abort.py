@@ -19,7 +19,7 @@ def mpi_aborted(facts: Facts) -> Finding | None:
     if facts.first is not None or seen is None or seen[0].rank is None:
         return None
     line, found = seen
-    why = [one for mark in WHY for one in facts.lines(mark) if one.rank == line.rank]
+    why = [one for each in WHY for one in facts.lines(each) if one.rank == line.rank]
     cause = f"MPI gave up on rank {line.rank}@{line.host}, in {found[1]}, and ended all ranks"
     fix = logs_of(facts, line.rank)
     because = "Open MPI says so; what it says before that is the reason"

@@ -17,7 +17,7 @@ MISSING = re.compile(r"^(?:\d+@\S+ \| )?\s*(\d+): \[(.*)\]\s*$")
 
 
 @dataclass(frozen=True)
-class Peek:
+class RankSample:
     """What one rank's main thread did for a second: `busy` of a CPU, `wakes` from sleep.
 
     `state` is a letter of proc(5): R runs, S sleeps, D waits for a disk, T is stopped.
@@ -42,29 +42,29 @@ class Stall:
     lags: tuple[str, ...] = ()
 
 
-def look(
+def find_stall(
     reading: Reading | None,
     now: float,
     limit: float,
     tail: Sequence[str] = (),
-    peeks: Sequence[Peek] = (),
+    samples: Sequence[RankSample] = (),
 ) -> Stall | None:
     """Return the stall of a job that runs; None if it made a step within `limit` seconds.
 
-    `now` is Unix time. `tail` are the log's last lines, `peeks` what was seen of each rank. A run
-    that has not begun to make steps has no stall: ranks that do not meet are told elsewhere.
+    `now` is Unix time. `tail` are the log's last lines, `samples` what was seen of each rank. A run
+    that has not begun to make steps has no stall: ranks that do not meet are found otherwise.
     """
     if reading is None or now - reading.time < limit:
         return None
-    hosts = {peek.rank: peek.host for peek in peeks}
-    return Stall(now - reading.time, reading.step, tuple(_lags(tail, peeks, hosts)))
+    hosts = {sample.rank: sample.host for sample in samples}
+    return Stall(now - reading.time, reading.step, tuple(_lags(tail, samples, hosts)))
 
 
-def _lags(tail: Sequence[str], peeks: Sequence[Peek], hosts: dict[int, str]) -> list[str]:
-    seen = laggards(peeks)
-    told = [rank for rank in missing(tail) if rank not in {peek.rank for peek, _ in seen}]
-    lines = [f"rank {peek.rank}@{peek.host}: {why}" for peek, why in seen]
-    for rank in told:
+def _lags(tail: Sequence[str], samples: Sequence[RankSample], hosts: dict[int, str]) -> list[str]:
+    seen = lagging(samples)
+    named = [rank for rank in missing(tail) if rank not in {sample.rank for sample, _ in seen}]
+    lines = [f"rank {sample.rank}@{sample.host}: {why}" for sample, why in seen]
+    for rank in named:
         name = f"{rank}@{hosts[rank]}" if rank in hosts else str(rank)
         lines.append(f"rank {name}: Horovod misses it")
     return lines
@@ -82,7 +82,7 @@ def missing(tail: Sequence[str]) -> list[int]:
     return found
 
 
-def laggards(peeks: Sequence[Peek]) -> list[tuple[Peek, str]]:
+def lagging(samples: Sequence[RankSample]) -> list[tuple[RankSample, str]]:
     """Return the ranks that are not waiting as the others are, and what they do instead."""
     for why, differs in (
         ("it is stopped (state T), by a signal or a debugger", lambda one: one.state in "Tt"),
@@ -90,17 +90,17 @@ def laggards(peeks: Sequence[Peek]) -> list[tuple[Peek, str]]:
         ("it computes, and the others wait", lambda one: one.busy >= BUSY),
         ("it sleeps, and the others look for it", lambda one: one.wakes < WAKES),
     ):
-        found = [one for one in peeks if differs(one)]
-        if found and len(found) < len(peeks):
+        found = [one for one in samples if differs(one)]
+        if found and len(found) < len(samples):
             return [(one, why) for one in found]
     return []
 
 
-def parse(text: str) -> list[Peek]:
+def parse(text: str) -> list[RankSample]:
     """Parse the lines of `sample_ranks.py`, one for each rank; other lines are passed over."""
     rows = [line.split() for line in text.splitlines()]
     return [
-        Peek(int(row[0]), row[1], row[2], float(row[3]), int(row[4]))
+        RankSample(int(row[0]), row[1], row[2], float(row[3]), int(row[4]))
         for row in rows
         if len(row) == 5 and row[0].isdigit()
     ]

@@ -76,13 +76,13 @@ def test_a_job_that_saved_its_work_has_not_failed(
     status = job_status.status(paths, job)
     assert (status.state, status.reason) == (JobState.STOPPED, reason)
     assert exit_codes.of_job(status, None) == 91
-    (first, *_) = resume_hint.told(paths, job, status)
+    (first, *_) = resume_hint.lines(paths, job, status)
     assert "no checkpoint of ours" in first
     paths.checkpoints.mkdir()
     for step in (90, 123):
         (paths.checkpoints / f"step-{step:08d}.json").touch()
     monkeypatch.chdir(tmp_path)
-    told = resume_hint.told(paths, job, status)
+    told = resume_hint.lines(paths, job, status)
     assert "checkpoint at step 123 saved, exit code 91" in told[0]
     again = "runner launch --image a.sif --requeue train.py -- --lr 0.1"
     assert told[1] == f"  go on: {again} --resume {paths.root}"

@@ -14,10 +14,10 @@ import pytest
 import runners.injob.rank
 from runners.jobs import stalls
 from runners.jobs.metrics_tail import Reading
-from runners.jobs.stalls import Peek
+from runners.jobs.stalls import RankSample
 
 READING = Reading(step=120, time=1000.0)
-WAITS = Peek(0, "n1", "S", 0.05, 900)
+WAITS = RankSample(0, "n1", "S", 0.05, 900)
 INSPECTOR = """\
 0@n1 | [2026-11-21 20:00:00.1: W /horovod/common/stall_inspector.cc:107] One or more tensors were
 0@n1 | Missing ranks:
@@ -28,44 +28,46 @@ INSPECTOR = """\
 
 
 def test_a_run_has_stalled_when_its_last_step_is_long_ago() -> None:
-    assert stalls.look(READING, 1299.0, 300) is None
-    assert stalls.look(None, 9999.0, 300) is None  # it has not begun to make steps
-    found = stalls.look(READING, 1303.0, 300)
+    assert stalls.find_stall(READING, 1299.0, 300) is None
+    assert stalls.find_stall(None, 9999.0, 300) is None  # it has not begun to make steps
+    found = stalls.find_stall(READING, 1303.0, 300)
     assert found is not None
     assert stalls.in_words(found).startswith("no step for 5 min 3 s (the last one: 120); no rank")
 
 
 @pytest.mark.parametrize(
-    ("peek", "why"),
+    ("sample", "why"),
     [
-        (Peek(1, "n2", "T", 0.0, 0), "it is stopped (state T)"),
-        (Peek(1, "n2", "D", 0.0, 0), "it waits for a disk or a file server"),
-        (Peek(1, "n2", "R", 0.97, 2), "it computes, and the others wait"),
-        (Peek(1, "n2", "S", 0.0, 0), "it sleeps, and the others look for it"),
+        (RankSample(1, "n2", "T", 0.0, 0), "it is stopped (state T)"),
+        (RankSample(1, "n2", "D", 0.0, 0), "it waits for a disk or a file server"),
+        (RankSample(1, "n2", "R", 0.97, 2), "it computes, and the others wait"),
+        (RankSample(1, "n2", "S", 0.0, 0), "it sleeps, and the others look for it"),
     ],
 )
-def test_the_rank_that_does_something_else_lags(peek: Peek, why: str) -> None:
-    found = stalls.look(READING, 1400.0, 300, peeks=[WAITS, peek])
+def test_the_rank_that_does_something_else_lags(sample: RankSample, why: str) -> None:
+    found = stalls.find_stall(READING, 1400.0, 300, samples=[WAITS, sample])
     assert found is not None
     (line,) = found.lags
     assert line.startswith(f"rank 1@n2: {why}")
 
 
 def test_ranks_that_all_wait_alike_are_not_blamed() -> None:
-    assert stalls.laggards([WAITS, Peek(1, "n2", "S", 0.05, 880)]) == []
+    assert stalls.lagging([WAITS, RankSample(1, "n2", "S", 0.05, 880)]) == []
 
 
 def test_what_horovod_says_of_missing_ranks_is_read() -> None:
     lines = INSPECTOR.splitlines()
     assert stalls.missing(lines) == [1, 3]
     assert stalls.missing(lines[:1]) == []
-    found = stalls.look(READING, 1400.0, 300, lines, [WAITS, Peek(1, "n2", "S", 0.0, 900)])
+    found = stalls.find_stall(
+        READING, 1400.0, 300, lines, [WAITS, RankSample(1, "n2", "S", 0.0, 900)]
+    )
     assert found is not None
     assert found.lags == ("rank 1@n2: Horovod misses it", "rank 3: Horovod misses it")
 
 
 def test_lines_of_the_nodes_are_read_and_others_passed_over() -> None:
-    assert stalls.parse("srun: lua: hello\n1 n2 T 0.00 3\n") == [Peek(1, "n2", "T", 0.0, 3)]
+    assert stalls.parse("srun: lua: hello\n1 n2 T 0.00 3\n") == [RankSample(1, "n2", "T", 0.0, 3)]
 
 
 def test_a_node_tells_what_its_ranks_do(tmp_path: Path) -> None:
@@ -86,8 +88,8 @@ def test_a_node_tells_what_its_ranks_do(tmp_path: Path) -> None:
             time.sleep(0.02)
         trainer = int(Path(f"/proc/{shim.pid}/task/{shim.pid}/children").read_text())
         os.kill(trainer, signal.SIGSTOP)
-        peek = [sys.executable, str(rank / "sample_ranks.py"), str(tmp_path)]
-        (seen,) = stalls.parse(subprocess.run(peek, capture_output=True, text=True).stdout)
+        sample = [sys.executable, str(rank / "sample_ranks.py"), str(tmp_path)]
+        (seen,) = stalls.parse(subprocess.run(sample, capture_output=True, text=True).stdout)
         assert (seen.rank, seen.state, seen.wakes) == (0, "T", 0)
     finally:
         shim.kill()
