@@ -123,7 +123,7 @@ class _Reader:
     def _keep(
         self, piece: bytes, start: int, end: int, pattern: LogPattern, regex: re.Pattern[str]
     ) -> None:
-        rank, host, text = _parted(piece[start : min(end, start + LONGEST)])
+        rank, host, text = _parted(piece, start, end)
         count = self.counts.get((pattern, rank), 0)
         # The lines of no rank are those of Slurm and of the runtime, which may name any rank.
         if count < (KEPT if rank is not None else KEPT_OF_NOBODY) and regex.search(text):
@@ -137,7 +137,7 @@ class _Reader:
         number, end = self.lines + piece.count(b"\n") + 1, len(piece)
         for start, stop in islice(_from_the_end(piece, self.label), LAST):
             number, end = number - piece.count(b"\n", start, end), start
-            rank, host, text = _parted(piece[start : min(stop, start + LONGEST)])
+            rank, host, text = _parted(piece, start, stop)
             found.append(Line(number, text, rank, host, self.name))
         return found[::-1]
 
@@ -179,9 +179,12 @@ def _number(line: Line) -> int:
     return line.number
 
 
-def _parted(raw: bytes) -> tuple[int | None, str, str]:
-    """Return rank, host and text of a line, without colours."""
+def _parted(piece: bytes, start: int, stop: int) -> tuple[int | None, str, str]:
+    """Return rank, host and text of a line, without colours; a long one is cut between words."""
+    raw = piece[start : min(stop, start + LONGEST)]
     text = plain(raw.decode("utf-8", "replace").rstrip("\r"))
+    if stop - start > LONGEST:
+        text = (text.rpartition(" ")[0] or text) + " ..."
     label = LABEL.match(text)
     if not label:
         return None, "", text
