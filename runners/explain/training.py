@@ -86,7 +86,8 @@ def ranks_differ(facts: Facts) -> Finding | None:
 
 
 def _own(facts: Facts) -> tuple[Line, ...]:
-    found = place(facts)
+    """Return the user's own line that was being run, unless the whole traceback is shown."""
+    found = None if facts.record and facts.record.traceback else place(facts)
     return (found[0],) if found else ()
 
 

@@ -127,8 +127,8 @@ WORLDS = (
     Cause(
         "interface", INIT, (*GLOO, *TWO, "--network-interfaces", "ib9"),
         explained="wrong-interface", said="no network interface ib9 with an address; it has eth0",
-        fix="runner launch --job-name interface --image horovod_cpu.sif --controller gloo "
-        "--nodes 2 interface/interface.py",
+        fix="runner launch --nodes 2 --controller gloo --job-name interface "
+        "--image horovod_cpu.sif interface/interface.py",
     ),
     Cause(
         "late", "import os, time\ntime.sleep(100 * int(os.environ['SLURM_PROCID']))\n" + INIT,
@@ -311,7 +311,7 @@ TRAINING = (
     ),
     Cause(
         "download", "from urllib.request import urlopen\nurlopen('http://mnist.example/x.gz')",
-        explained="no-network", said="no way there", fix="runner data fetch", certainty="likely",
+        explained="no-network", said="no way there", fix="fetch it here", certainty="likely",
     ),
 )  # fmt: skip
 LAST = (
