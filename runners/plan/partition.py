@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from ..core.model import Partition, Resources
 from ..core.remedy import change
 from ..schedulers import time_limits
@@ -22,10 +24,20 @@ def check(case: Case, log: Log) -> None:
     """Refuse what sbatch would, or what would wait for ever."""
     there = of(case)
     if there is None:
+        _unknown(case, log)
         return
     _nodes(case, there, log)
     _time(case, there, log)
     _cpus(case.resources, there, log)
+
+
+def _unknown(case: Case, log: Log) -> None:
+    """Warn of a partition that sinfo does not show; those that are hidden it does not."""
+    asked, names = case.resources.partition, [p.name for p in case.site.partitions]
+    if asked and names and not set(asked.split(",")) <= set(names):
+        near = difflib.get_close_matches(asked, names, n=1)
+        offers = [change(partition=name) for name in near]
+        log.warn(f"sinfo shows no partition {asked}, but {', '.join(names)}", *offers)
 
 
 def _nodes(case: Case, there: Partition, log: Log) -> None:

@@ -109,7 +109,7 @@ def test_a_job_that_waits_is_come_back_to(login: Login) -> None:
     report = doctor(login, "--image", IMAGE, "--job", "--max-wait", "0", "--controller", "gloo")
     waits = report.of("job", "trial")
     assert (report.code, waits["state"]) == (0, "warning")
-    command = waits["fix"].split("    ")[0].split()
+    command = waits["fix"][0]["text"].split()
     assert command[:3] == ["runner", "doctor", "--run"]
     later = doctor(login, *command[2:])
     assert later.of("world", "ranks")["says"] == "1 ranks, distinct, in one world"
@@ -122,7 +122,9 @@ def test_a_job_that_fails_shows_why(login: Login) -> None:
     assert trial["state"] == "failure"
     assert "/nowhere/result.json.part" in trial["evidence"]
     assert "opens /nowhere/result.json.part" in trial["evidence"]
-    assert trial["fix"].startswith("ls -l /nowhere/result.json.part && runner doctor --bind ")
+    assert trial["fix"][0]["text"].startswith(
+        "ls -l /nowhere/result.json.part && runner doctor --bind "
+    )
 
 
 def test_a_plan_that_cannot_work_is_not_submitted(login: Login) -> None:
@@ -130,7 +132,7 @@ def test_a_plan_that_cannot_work_is_not_submitted(login: Login) -> None:
     report = doctor(login, *words)
     assert report.code == REFUSED
     assert report.of("image", "plan")["state"] == "failure"
-    assert "runner doctor --mpi pmix" in report.of("image", "plan")["fix"]
+    assert "runner doctor --mpi pmix" in report.of("image", "plan")["fix"][0]["text"]
     assert login.runs() == []
 
 
@@ -154,7 +156,7 @@ def test_a_hanging_sinfo_and_variables_that_hurt(login: Login) -> None:
     # A mount that is not there stops every container, and the doctor tried.
     start = report.of("containers", "running a SIF file")
     assert (start["state"], report.code) == ("failure", REFUSED)
-    assert start["fix"].startswith("unset APPTAINER_BIND")
+    assert start["fix"][0]["text"].startswith("unset APPTAINER_BIND")
 
 
 @pytest.fixture
@@ -175,7 +177,7 @@ def test_an_interface_that_is_down(login: Login, dead_interface: str) -> None:
     found = doctor(login).of("network", "dead interfaces")
     assert found["state"] == "warning"
     assert dead_interface in found["says"]
-    assert "--network-interfaces eth0" in found["fix"]
+    assert "--network-interfaces eth0" in found["fix"][0]["text"]
 
 
 def test_a_machine_with_nothing(login: Login) -> None:

@@ -95,6 +95,13 @@ def test_what_the_partition_does_not_have(resources: Resources, words: str, reme
     assert not remedy or remedy in map(str, refusal.remedies)
 
 
+def test_a_partition_that_sinfo_does_not_show_is_told_with_those_there_are() -> None:
+    asked = Resources(partition="a10")
+    (caution,) = plan.solve(Case(replace(SPEC, resources=asked), SITE, IMAGE)).warnings
+    assert "no partition a10, but cpu, a100, mixed" in caution.what
+    assert [str(each) for each in caution.remedies] == ["--partition a100"]
+
+
 @pytest.mark.parametrize(
     "resources",
     [

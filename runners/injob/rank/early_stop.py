@@ -33,5 +33,5 @@ def record(task: Task, run_dir: str) -> None:
     path = os.path.join(run_dir, "stopped.json")
     part = f"{path}.{task.rank}"
     with open(part, "w", encoding="utf-8") as file:
-        json.dump({"rank": task.rank, "host": task.host, "time": time.time()}, file)
+        json.dump({"form": 1, "rank": task.rank, "host": task.host, "time": time.time()}, file)
     os.replace(part, path)

@@ -35,8 +35,9 @@ finish() {
   if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
   # Ranks that saved and stopped early end with 0 and leave word of it.
   if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
-  printf '{"exit_code": %d, "time": %d, "began": %s}\n' "$code" "$(date +%s)" "$began" \
-    > "$run/exit.json.part" && mv "$run/exit.json.part" "$run/exit.json"
+  printf '{"form": 1, "exit_code": %d, "time": %d, "began": %s}\n' \
+    "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
+    mv "$run/exit.json.part" "$run/exit.json"
   # A full disk leaves half of it, and so does a rank that was killed while it saved.
   rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
