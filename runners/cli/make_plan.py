@@ -53,8 +53,15 @@ def gather(
         settings.presets,
         verdict.choices,
         verdict.digest,
+        image_storage.kinds(_files(spec)),
     )
     return _waiting(case) if spec.resources.dependency else case
+
+
+def _files(spec: JobSpec) -> list[Path]:
+    """Return what the job's nodes read or write."""
+    trainer = [spec.trainer.file] if spec.trainer.file else []
+    return [spec.runs_dir, spec.image, *trainer, *(each.path for each in spec.data)]
 
 
 def _verdict(policies: tuple[policy.Policy, ...], image: Path) -> policy.Verdict:

@@ -104,6 +104,11 @@ class Trainer:
     uses_recipes: bool = False
     typed: str = ""
 
+    @property
+    def ranks(self) -> bool:
+        """Whether it is started for each rank; what stands for a session is not."""
+        return self.module is not None or self.file is not None
+
 
 @dataclass(frozen=True)
 class JobSpec:
@@ -170,15 +175,16 @@ class Site:
     """What this machine offers, asked once; what could not be found out is empty.
 
     `schedulers` are those whose commands are here; `mpi_types` are srun's and `mpi_default` the one
-    it takes by itself; `runtimes` are those that are here, the preferred one first. `driver` is
-    the version of the NVIDIA driver, `glibc` that of the C library, `architecture` is in Go's
-    words, such as amd64. `host_mpi` is flavour and version of the mpirun on the PATH, such as
-    "openmpi 5.0.7". `allocation` is the number of the Slurm job in which this process runs, and
-    `allocated_nodes` its nodes. `cwd` is the current folder; `environment` has the user's variables
-    that matter to a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or were not
-    understood, in words for the user. `profile` is the site's own, None where none is known.
-    `host_libraries` are those of its mpirun, looked for when the job wants them in the image, and
-    `unpacks` why the runtime cannot mount an image but unpacks it at each start, when that matters.
+    it takes by itself; `runtimes` are those that are here, the preferred one first. `driver` is the
+    version of the NVIDIA driver, `glibc` that of the C library, `architecture` is in Go's words,
+    such as amd64. `host_mpi` is flavour and version of the mpirun on the PATH, such as "openmpi
+    5.0.7". `allocation` is the number of the Slurm job in which this process runs, and
+    `allocated_nodes` its nodes, with `allocated_cpus` on each at least. `cwd` is the current
+    folder; `environment` has the user's variables that matter to a job, such as NCCL_* and SCRATCH.
+    `problems` are commands that hung or were not understood, in words for the user. `profile` is
+    the site's own, None where none is known. `host_libraries` are those of its mpirun, looked for
+    when the job wants them in the image, and `unpacks` why the runtime cannot mount an image but
+    unpacks it at each start, when that matters.
     """
 
     schedulers: tuple[str, ...] = ()
@@ -198,6 +204,7 @@ class Site:
     amd: bool = False
     allocation: str = ""
     allocated_nodes: int = 0
+    allocated_cpus: int = 0
     cwd: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()

@@ -92,6 +92,11 @@ def cannot_launch(facts: Facts) -> Finding | None:
     return _ended(facts, cause, change(exclude=node), *lines[:2], because=because, host=node)
 
 
+def _of_slurm(facts: Facts) -> str:
+    """Return the number that Slurm knows: of what runs within a job, that job's."""
+    return facts.job.id.partition(".")[0]
+
+
 def no_step(facts: Facts) -> Finding | None:
     """The job has its nodes, and srun cannot make a step on them, or waits for what never comes."""
     lines = [line for each in (NEVER, NO_STEP, WAITS) for line in facts.lines(each)[:1]]
@@ -100,7 +105,7 @@ def no_step(facts: Facts) -> Finding | None:
         return None
     why = re.sub(r"^srun: (?:error: )?", "", lines[0].text)
     cause = f"srun could not start the ranks within the job: {why}"
-    fix = command("scontrol", "show", "job", facts.job.id)
+    fix = command("scontrol", "show", "job", _of_slurm(facts))
     if facts.job.typed.values("sbatch-arg"):
         fix = change(leave_out=["sbatch-arg"])
     if not facts.state.ended:
@@ -209,7 +214,7 @@ def no_word(facts: Facts) -> Finding | None:
         "the scheduler has forgotten the job, and its script could not record its end: it was "
         "killed, its node was lost, or the run's folder was not to be written",
         (facts.reason, *lines),
-        command("sacct", "-j", facts.job.id),
+        command("sacct", "-j", _of_slurm(facts)),
         Certainty.UNSURE,
         "only what the ranks logged is left",
     )

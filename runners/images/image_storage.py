@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,12 @@ def found(image: ImageInfo) -> ImageInfo:
     size, mounts = image.path.stat().st_size, MOUNTS.read_text(errors="surrogateescape")
     kind = filesystem(image.path.resolve(), mounts)
     return replace(image, size=size, offset=_offset(image.path), filesystem=kind)
+
+
+def kinds(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return the kind of file system of each path, or of what there is above it."""
+    mounts = MOUNTS.read_text(errors="surrogateescape")
+    return {path: filesystem(path.resolve(), mounts) for path in paths}
 
 
 def _offset(path: Path) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core.model import BindMount, Plan, Refusal
-from ..core.remedy import LAUNCH
+from ..core.remedy import LAUNCH, command
 from ..schedulers import SCHEDULERS
 from ..script import runtimes
 from ..script.stage_lines import source
@@ -23,6 +23,7 @@ from . import (
     images,
     network,
     node_disk,
+    own_folders,
     partition,
     remedies,
     requeue,
@@ -34,6 +35,7 @@ from .case import Case
 from .log import Log
 
 NO_HOROVOD = "no-horovod"
+PACKAGES = {"pytorch": "torch", "tensorflow": "tensorflow"}  # by what a preset requires
 IMAGE, HOST = "image", "host"  # where a recipe comes from
 
 
@@ -122,7 +124,7 @@ def _plan(case: Case, log: Log) -> Plan:
 
 def _known(case: Case, log: Log) -> None:
     """Say what the plan starts from; refuse a trainer whose framework is not in the image."""
-    spec, site, image = case.spec, case.site, case.image
+    site, image = case.site, case.image
     for problem in site.problems:
         log.warn(problem)
     if site.profile:
@@ -132,13 +134,22 @@ def _known(case: Case, log: Log) -> None:
     if image.fact("horovod.version") == "none":
         what = f"there is no Horovod in {image.path.name}: ranks will not know each other"
         log.warn(what, id=NO_HOROVOD)
-    there = image.listed("horovod.frameworks")
-    wanted = spec.trainer.requires
-    if wanted and there and wanted not in there:
-        log.refuse(
-            f"{spec.trainer.name} needs {wanted}, which {image.path.name} does not have",
-            image.how("horovod.frameworks"),
-        )
+    _framework(case, log)
+
+
+def _framework(case: Case, log: Log) -> None:
+    """Refuse a trainer whose framework is not in the image, or not known to its Horovod."""
+    image, wanted = case.image, case.spec.trainer.requires
+    if not wanted:
+        return
+    there, package = image.listed("horovod.frameworks"), PACKAGES[wanted]
+    what = f"{case.spec.trainer.name} needs {wanted}, which {image.path.name} does not have"
+    if image.fact(f"{package}.version") == "none":
+        install = command(f"{image.path}/bin/python", "-m", "pip", "install", package)
+        remedy = [install] if case.spec.runtime == "none" else []
+        log.refuse(what, image.how(f"{package}.version"), *remedy)
+    elif there and wanted not in there:
+        log.refuse(what, image.how("horovod.frameworks"))
 
 
 def _as_the_site_wants_it(case: Case, log: Log) -> Case:
@@ -156,6 +167,7 @@ def _refused_elsewhere(case: Case, log: Log) -> None:
         log.refusals += refusals
         for text in warnings:
             log.warn(text)
+    own_folders.check(case, log)
     log.refusals += SCHEDULERS[log.chosen("scheduler")].refusals(case.spec)
     log.refusals += runtimes.refusals(case.spec, log.chosen("runtime"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ..core.model import Choice, ImageInfo, JobSpec, Resources, Site
@@ -15,7 +16,8 @@ class Case:
 
     `reasons` has, by setting, why the request has its value, where it was not typed; `presets` are
     the settings that the trainer's preset brought. `policy` is how the image meets the policies,
-    and `verified_digest` what it had then.
+    and `verified_digest` what it had then. `filesystems` are the kinds, such as nfs4, of those on
+    which its files and folders lie.
     """
 
     spec: JobSpec
@@ -25,6 +27,7 @@ class Case:
     presets: frozenset[str] = frozenset()
     policy: tuple[Choice, ...] = ()
     verified_digest: str = ""
+    filesystems: Mapping[Path, str] = field(default_factory=dict)
 
     @property
     def resources(self) -> Resources:

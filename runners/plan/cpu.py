@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core import gpus
+from ..core.model import Resources
+from ..core.remedy import change
 from . import node_kinds, partition
 from .case import Case
 from .log import Log
@@ -15,6 +17,9 @@ EACH = "cpus-per-task"
 def share(case: Case, log: Log) -> Case:
     """Return the case with the CPUs for each rank: as asked, else the GPU's part of a node."""
     resources = case.resources
+    room = _room(case, log)
+    if room is not None and max(resources.cpus_per_task or 1, 1) > room:
+        return _within(case, room, log)
     if resources.cpus_per_task:
         log.choose(EACH, resources.cpus_per_task, case.why(EACH))
         return case
@@ -24,6 +29,30 @@ def share(case: Case, log: Log) -> Case:
     number, evidence = found
     log.choose(EACH, number, "its GPU's part of a node", evidence)
     return case.asking(resources=replace(resources, cpus_per_task=number))
+
+
+def _room(case: Case, log: Log) -> int | None:
+    """Return how many CPUs the surrounding job has for each rank, None without one."""
+    there, resources = case.site.allocated_cpus, case.resources
+    if not log.scheduler.within_job or not there or resources.overcommit:
+        return None
+    return there // -(-resources.tasks // resources.nodes)
+
+
+def _within(case: Case, room: int, log: Log) -> Case:
+    """Let the trainer's preset give way to what the surrounding job has; refuse what was asked."""
+    asked, site = case.resources.cpus_per_task or 1, case.site
+    evidence = f"SLURM_JOB_CPUS_PER_NODE: {site.allocated_cpus} CPUs on a node at least"
+    if room and EACH in case.presets:
+        reason = f"what job {site.allocation} has for a rank; the trainer's preset is {asked}"
+        log.choose(EACH, room, reason, evidence)
+        return case.asking(resources=replace(case.resources, cpus_per_task=room))
+    log.refuse(
+        f"job {site.allocation} has too few CPUs for ranks with {asked} each",
+        evidence,
+        change(cpus_per_task=room) if room else change(overcommit=True),
+    )
+    return case
 
 
 def _of_a_gpu(case: Case) -> tuple[int, str] | None:
@@ -36,11 +65,20 @@ def _of_a_gpu(case: Case) -> tuple[int, str] | None:
     if profile and kinds and all(kind.gpus and kind.cpus for kind in kinds):
         poorest = min(kinds, key=lambda kind: kind.cpus // kind.gpus)
         evidence = f"{profile.name}: {poorest.cpus} CPUs, {poorest.gpus} GPUs on a node"
-        return poorest.cpus // poorest.gpus, evidence
+        return _share(poorest.cpus, poorest.gpus, case.resources), evidence
     fitting = [n for name, n in there.gpus if wanted[0] in ("", name)] if there else []
     if there is None or not fitting or there.cpus < max(fitting):
         return None
-    return there.cpus // max(fitting), f"sinfo: {there.cpus} CPUs, {max(fitting)} GPUs on a node"
+    evidence = f"sinfo: {there.cpus} CPUs, {max(fitting)} GPUs on a node"
+    return _share(there.cpus, max(fitting), case.resources), evidence
+
+
+def _share(cpus: int, there: int, asked: Resources) -> int:
+    """Return the CPUs of a rank on a node with so many CPUs and GPUs; it may have several GPUs."""
+    wanted = gpus.on_a_node(asked)
+    tasks = -(-asked.tasks // asked.nodes)
+    each = min(max(wanted[1] // tasks, 1), there) if wanted else 1
+    return cpus * each // there
 
 
 def bind(case: Case, log: Log) -> None:

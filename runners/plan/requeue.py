@@ -8,6 +8,8 @@ from ..core.model import JobSpec
 from ..core.remedy import Remedy, change
 from ..schedulers import time_limits
 from .case import Case
+from .execution import CONTAINERS
+from .images import UNPACK
 from .log import Log
 
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
@@ -118,9 +120,10 @@ def _signals_reach_only_ranks(case: Case, log: Log) -> None:
     Ran with proctrack/linuxproc: squashfuse ends by SIGUSR1 and by SIGTERM, and the ranks by a bus
     error before they have saved. proctrack/cgroup signals a task's first process only.
     """
-    kind = case.site.proctrack
-    if kind not in ("", TRACKS_TASKS):
+    kind, mounted = case.site.proctrack, case.image.size and log.chosen("stage-image") != UNPACK
+    if kind not in ("", TRACKS_TASKS) and mounted and log.chosen("runtime") in CONTAINERS:
         log.warn(
             f"this Slurm has ProctrackType={kind}: its signals also end the process that "
-            "shows the ranks their image, before they can save; give --image a sandbox folder"
+            "shows the ranks their image, before they can save",
+            change(stage_image=UNPACK),
         )

@@ -34,7 +34,7 @@ def job_spec(
         name=_line("job-name", get("job-name") or trainer.name),
         image=image,
         trainer=trainer,
-        resources=_resources(config),
+        resources=_resources(config, trainer.ranks),
         runs_dir=Path(get("runs-dir")).absolute(),
         scheduler=get("scheduler"),
         runtime=get("runtime"),
@@ -64,7 +64,7 @@ def job_spec(
     )
 
 
-def _resources(config: Config) -> Resources:
+def _resources(config: Config, ranks: bool) -> Resources:
     values = {f.name: config.get(f.name.replace("_", "-")) for f in fields(Resources)}
     for name in COUNTS:
         _positive(name, config.get(name))
@@ -81,16 +81,22 @@ def _resources(config: Config) -> Resources:
     asked = Resources(**values)
     if asked.wants_gpus and "cpus-per-task" in config.presets:
         asked = replace(asked, cpus_per_task=None)  # a GPU's part of its node fits better
-    return _consistent(asked)
+    _consistent(asked)
+    return _tasks(asked) if ranks else asked
 
 
-def _consistent(asked: Resources) -> Resources:
-    """Check the counts against each other; without any, each GPU of a node gets a task."""
+def _tasks(asked: Resources) -> Resources:
+    """Return the request with a task for each GPU of a node, unless a number was asked for."""
+    if asked.ntasks_per_node is not None or asked.ntasks is not None:
+        return asked
+    found = gpus.on_a_node(asked)
+    return replace(asked, ntasks_per_node=found[1]) if found and found[1] else asked
+
+
+def _consistent(asked: Resources) -> None:
+    """Check the counts against each other."""
     _check_gpus(asked)
     per_node, total = asked.ntasks_per_node, asked.ntasks
-    if per_node is None and total is None:
-        found = gpus.on_a_node(asked)
-        return replace(asked, ntasks_per_node=found[1]) if found and found[1] else asked
     if total is not None and total < asked.nodes:
         raise UsageError(
             f"--ntasks {total} leaves some of --nodes {asked.nodes} without a task",
@@ -101,7 +107,6 @@ def _consistent(asked: Resources) -> Resources:
             f"--ntasks {total} is not --nodes {asked.nodes} times --ntasks-per-node {per_node}",
             remedy=[change(leave_out=["ntasks"]), change(ntasks=asked.nodes * per_node)],
         )
-    return asked
 
 
 def _check_gpus(asked: Resources) -> None:

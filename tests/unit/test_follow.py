@@ -13,8 +13,9 @@ import pytest
 from containers import digest
 from runners.cli import durations, job_end
 from runners.cli.follow_output import PROGRESS
-from runners.core import job_record, shell
+from runners.core import job_record, plan_record, shell
 from runners.core.command_line import CommandLine
+from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.shell import Result
 from runners.injob.rank import failure
@@ -327,3 +328,11 @@ def test_a_job_that_left_no_result_is_told_what_is_missing(
     paths.result.write_text('{"accuracy": 0.97}')
     assert job_end.finish(paths, job, done) == 0
     assert "no result.json" not in capsys.readouterr().err
+
+
+def test_a_plan_in_another_form_is_refused(tmp_path: Path) -> None:
+    paths, _ = a_run(tmp_path / "old-1")
+    assert plan_record.read(paths) == {}
+    paths.plan.write_text('[{"what": "runtime", "value": "apptainer"}]')
+    with pytest.raises(SystemFault, match="written by another version of runner"):
+        plan_record.read(paths)

@@ -10,6 +10,7 @@ import pytest
 from runners import plan
 from runners.core import gpus
 from runners.core.model import ImageInfo, JobSpec, Partition, Plan, Resources, Site, Trainer
+from runners.core.remedy import change, command
 from runners.plan.case import Case
 
 SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), Resources(), Path("/r"))
@@ -196,3 +197,80 @@ def test_on_cpus_a_rank_that_waits_in_mpi_gives_way_to_training(
     assert ("OMPI_MCA_mpi_yield_when_idle" in names) is expected
     told = [choice for choice in made.choices if choice.id == "mpi-gives-way"]
     assert [bool(decision.evidence) for decision in told] == [True] * expected
+
+
+INSIDE = replace(SITE, allocation="12", allocated_nodes=2, allocated_cpus=4)
+
+
+def inside(resources: Resources, presets: frozenset[str] = frozenset(), cpus: int = 4) -> Plan:
+    spec = replace(SPEC, scheduler="allocation", resources=resources)
+    site = replace(INSIDE, allocated_cpus=cpus)
+    return plan.solve(Case(spec, site, IMAGE, presets=presets))
+
+
+@pytest.mark.parametrize(
+    ("asked", "cpus", "each"),
+    [
+        (Resources(nodes=2, cpus_per_task=2), 1, 1),
+        (Resources(nodes=2, ntasks_per_node=2, cpus_per_task=4), 4, 2),
+        (Resources(nodes=2, cpus_per_task=2), 4, 2),
+        (Resources(nodes=2, cpus_per_task=2), 0, 2),
+    ],
+)
+def test_a_preset_gives_way_to_what_the_allocation_has(
+    asked: Resources, cpus: int, each: int
+) -> None:
+    made = inside(asked, frozenset({"cpus-per-task"}), cpus)
+    assert not made.refusals
+    assert made.spec.resources.cpus_per_task == each
+    (choice,) = [c for c in made.choices if c.id == "cpus-per-task"]
+    assert choice.value == each
+    given_way = asked.cpus_per_task != each
+    assert ("what job 12 has for a rank; the trainer's preset is" in choice.reason) is given_way
+
+
+def test_what_was_typed_and_does_not_fit_the_allocation_is_refused() -> None:
+    (refusal,) = inside(Resources(nodes=2, cpus_per_task=8)).refusals
+    assert refusal.remedies[0] == change(cpus_per_task=4)
+    (refusal,) = inside(Resources(nodes=2, ntasks_per_node=5)).refusals
+    assert refusal.remedies[0] == change(overcommit=True)
+    assert not inside(Resources(nodes=2, ntasks_per_node=5, overcommit=True)).refusals
+
+
+def test_a_task_with_several_gpus_has_the_cpus_of_all() -> None:
+    one, two = (
+        solved(Resources(partition="a100", gpus_per_node="2", ntasks_per_node=number))
+        for number in (1, 2)
+    )
+    assert one.spec.resources.cpus_per_task == 2 * (two.spec.resources.cpus_per_task or 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "seen"),
+    [
+        ("/tmp/ada/runs", "", False),
+        ("/tmp/ada/runs", "nfs4", True),
+        ("/home/ada/runs", "tmpfs", False),
+        ("/home/ada/runs", "ext4", True),
+        ("/tmpfiles/runs", "", True),
+    ],
+)
+def test_folders_of_this_machine_alone(path: str, kind: str, seen: bool) -> None:
+    spec, kinds = replace(SPEC, runs_dir=Path(path)), {Path(path): kind}
+    site = replace(SITE, environment={"SCRATCH": "/scratch/ada"})
+    refusals = plan.solve(Case(spec, site, IMAGE, filesystems=kinds)).refusals
+    assert [one.what for one in refusals] == (
+        [] if seen else [f"the nodes of a job do not see the run's folder, {path}"]
+    )
+    assert seen or refusals[0].remedies[0] == change(runs_dir="/scratch/ada/runs")
+    alone = replace(spec, scheduler="local")
+    assert not plan.solve(Case(alone, site, IMAGE, filesystems=kinds)).refusals
+
+
+def test_an_environment_without_the_trainers_framework() -> None:
+    bare = ImageInfo(Path("/e"), found={"torch.version": "none"})
+    spec = replace(SPEC, runtime="none", trainer=replace(SPEC.trainer, requires="pytorch"))
+    refusals = plan.solve(Case(spec, SITE, bare)).refusals
+    assert "needs pytorch, which e does not have" in refusals[0].what
+    install = command("/e/bin/python", "-m", "pip", "install", "torch")
+    assert install in refusals[0].remedies

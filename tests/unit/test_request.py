@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runners.core.command_line import DEFAULT, FLAG, PRESET
+from runners.core.command_line import DEFAULT, FLAG, PRESET, PROJECT
 from runners.core.errors import UsageError
 from runners.core.model import BindMount, JobSpec, Trainer
 from runners.settings import config, request
@@ -103,3 +103,23 @@ def test_a_recipes_cpus_are_for_jobs_without_gpus(gpus: str | None, expected: in
     merged = config.merge([config.Layer(DEFAULT, config.DEFAULTS), recipe, flags])
     asked = request.job_spec(merged, Path("/images/a.sif"), TRAINER)
     assert asked.resources.cpus_per_task == expected
+
+
+def test_a_session_is_one_task_whatever_its_gpus() -> None:
+    merged = config.merge(
+        [config.Layer(DEFAULT, config.DEFAULTS), config.Layer(FLAG, {"gres": "gpu:2"})]
+    )
+    asked = request.job_spec(merged, Path("/images/a.sif"), Trainer("jupyter", None, None))
+    assert asked.resources.tasks == 1
+
+
+def test_what_was_not_typed_has_a_reason() -> None:
+    preset = config.Layer(PRESET, {"cpus-per-task": 2, "time": "30"}, "recipe torch_mnist")
+    own = config.Layer(PROJECT, {"controller": "mpi"}, "runner.toml")
+    flags = config.Layer(FLAG, {"time": "5"})
+    merged = config.merge([config.Layer(DEFAULT, config.DEFAULTS), preset, own, flags])
+    assert merged.presets == {"cpus-per-task"}
+    assert merged.reasons() == {
+        "cpus-per-task": "the trainer's preset",
+        "controller": "from runner.toml",
+    }

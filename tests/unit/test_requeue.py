@@ -17,6 +17,7 @@ from runners import plan
 from runners.core.errors import UsageError
 from runners.core.job_record import JobPaths
 from runners.core.model import Plan, Resources
+from runners.core.remedy import change
 from runners.plan.case import Case
 from runners.script import render
 
@@ -85,9 +86,13 @@ def test_what_nobody_would_do(changes: dict[str, Any], words: str) -> None:
 
 
 def test_a_slurm_whose_signals_end_the_image_is_told_of() -> None:
-    site = replace(NEW, proctrack="proctrack/linuxproc")
-    warned = plan.solve(Case(replace(SPEC, requeue=True), site, IMAGE)).warnings
-    assert any("ProctrackType=proctrack/linuxproc" in one.what for one in warned)
+    site, file = replace(NEW, proctrack="proctrack/linuxproc"), replace(IMAGE, size=9, offset=1)
+    (warned,) = plan.solve(Case(replace(SPEC, requeue=True), site, file)).warnings
+    assert "ProctrackType=proctrack/linuxproc" in warned.what
+    assert warned.remedies == (change(stage_image="unpack"),)
+    unpacked = replace(SPEC, requeue=True, stage_image="unpack")
+    assert plan.solve(Case(unpacked, site, file)).warnings == ()
+    assert plan.solve(Case(replace(SPEC, requeue=True), site, IMAGE)).warnings == ()  # a folder
     site = replace(NEW, proctrack="proctrack/cgroup")
     assert plan.solve(Case(replace(SPEC, requeue=True), site, IMAGE)).warnings == ()
 

@@ -83,3 +83,16 @@ def test_what_hangs_is_left_out_and_the_rest_is_there() -> None:
 def test_only_variables_that_matter_are_kept() -> None:
     env = {"NCCL_DEBUG": "INFO", "USER": "ada", "USERNAME": "ada", "SECRET": "x", "OMP_X": "1"}
     assert probe.that_matters(env) == {"NCCL_DEBUG": "INFO", "USER": "ada", "OMP_X": "1"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "cpus"),
+    [
+        ({}, 0),
+        ({"SLURM_JOB_CPUS_PER_NODE": "4(x2),2"}, 2),
+        ({"SLURM_JOB_CPUS_PER_NODE": "1(x2)", "SLURM_CPUS_ON_NODE": "8"}, 1),
+        ({"SLURM_CPUS_ON_NODE": "8"}, 8),
+    ],
+)
+def test_the_cpus_of_the_surrounding_job(variables: dict[str, str], cpus: int) -> None:
+    assert probe.allocated_cpus(variables) == cpus

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ...core.model import Partition, Site
 from ...core.remedy import advice, command, line
+from ...plan.images import UNPACK
+from ...plan.requeue import TRACKS_TASKS
 from ..facts.slurm import Slurm
 from ..finding import FAILURE, OK, WARNING, Finding
 from ..question import Answer
@@ -29,6 +31,7 @@ def check(site: Site, slurm: Slurm) -> list[Finding]:
         ),
         _types(site),
         _plugins(slurm.config, slurm.configuration),
+        *_signals(site),
         *_partitions(site.partitions),
         _accounting(slurm),
         *_munge(slurm),
@@ -99,6 +102,16 @@ def _plugins(config: dict[str, str], answer: Answer) -> Finding:
         fix = "ask the administrators for TaskPlugin=task/affinity,task/cgroup in slurm.conf"
         return Finding(SUBJECT, "plugins", WARNING, says, evidence, advice(fix))
     return Finding(SUBJECT, "plugins", OK, f"{config['TaskPlugin']} binds ranks", evidence)
+
+
+def _signals(site: Site) -> list[Finding]:
+    """Return what --requeue and --signal come to where Slurm signals every process of a rank."""
+    kind = site.proctrack
+    if kind in ("", TRACKS_TASKS):
+        return []
+    says = "--requeue and --signal: the process that shows the ranks their image is signalled too"
+    fix = f"--stage-image {UNPACK}, with --requeue or --signal"
+    return [Finding(SUBJECT, "signals", WARNING, says, f"ProctrackType = {kind}", advice(fix))]
 
 
 def _partitions(partitions: tuple[Partition, ...]) -> list[Finding]:

@@ -56,6 +56,7 @@ def probe() -> Site:
         amd=Path("/dev/kfd").exists(),
         allocation=env.get("SLURM_JOB_ID", ""),
         allocated_nodes=_number(env.get("SLURM_JOB_NUM_NODES", "")),
+        allocated_cpus=allocated_cpus(env),
         cwd=os.getcwd(),
         environment=that_matters(env),
         problems=tuple(problems),
@@ -99,6 +100,15 @@ def _read(
 
 def _first(text: str) -> str:
     return text.strip().partition("\n")[0][:200] or "it said nothing"
+
+
+def allocated_cpus(env: Mapping[str, str]) -> int:
+    """Return the CPUs that the surrounding job has on each node at least, 0 if nobody tells.
+
+    salloc sets the first variable only, such as 4(x2),2 for three nodes; a step has both.
+    """
+    texts = env.get("SLURM_JOB_CPUS_PER_NODE") or env.get("SLURM_CPUS_ON_NODE", "")
+    return min((_number(part.partition("(")[0]) for part in texts.split(",")), default=0)
 
 
 def _number(text: str) -> int:
