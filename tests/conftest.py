@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
+
+import pytest
 
 
 def pytest_configure() -> None:
     """Undo what `nohup` and a shell's `&` pass on: signals ignored in all programs started here."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What `runner` remembers of a user's runs is not the developer's own."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
 from ..core import files
-from ..core.errors import NotFound
+from ..core.errors import NotFound, UsageError
 from ..core.job_record import Job, JobPaths, JobState
 from ..jobs import find, job_status
 from . import array_status, follow, job_end, printer, run_arguments
@@ -33,8 +34,13 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
 @click.command("cancel", context_settings=run_arguments.HELP, epilog="Example: runner cancel 42")
 @run_arguments.of_a_job
 def cancel_command(job: str | None, runs_dir: str | None) -> None:
-    """Cancel JOB; the number of an array means all of its runs."""
+    """Cancel JOB; the number of an array means all of its runs.
+
+    Without JOB it is the last one, if you say so at a terminal.
+    """
     meant = find.find_all(job, run_arguments.folder(runs_dir))
+    if job is None:
+        _confirm(meant)
     if len(meant) > 1:
         array_status.cancel(meant)
         return
@@ -42,6 +48,17 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
     if job_status.status(paths, found).state.ended:
         raise NotFound(f"job {found.id} has ended already", remedy=f"runner status {found.id}")
     follow.cancel(paths, found)
+
+
+def _confirm(meant: Sequence[tuple[JobPaths, Job]]) -> None:
+    """Ask whether the last job is meant; raise UsageError where there is nobody to ask."""
+    job = meant[0][1]
+    name = job.array or job.id
+    what = f"{len(meant)} runs of {name}" if len(meant) > 1 else f"job {name} ({job.name})"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("which job?", f"the last one is {what}", f"runner cancel {name}")
+    if not click.confirm(f"cancel {what}?", err=True):
+        raise click.exceptions.Exit(1)
 
 
 @click.command(

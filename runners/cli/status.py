@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from ..core import job_record
-from ..jobs import find
+from ..core import job_record, tokens
+from ..jobs import find, runs_folders
 from . import live_table, printer, run_arguments, status_view
 
 
@@ -39,7 +41,21 @@ def list_command(runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
         _not_json(as_json)
         live_table.until_all_ended(lambda: find.all_runs(folder))
     else:
-        _print(find.all_runs(folder), as_json)
+        found = find.all_runs(folder)
+        if not (found or as_json):
+            _none(folder)
+        _print(found, as_json)
+
+
+def _none(folder: Path) -> None:
+    """Say that there is nothing here, and where there is something."""
+    others = runs_folders.others(folder)[: find.LISTED]
+    click.echo(f"runner: no runs in {folder}", err=True)
+    for other in others:
+        click.echo(f"  there are some in {other}", err=True)
+    if others:
+        text = tokens.join(["runner", "list", "--runs-dir", str(others[0])])
+        click.echo(f"  try: {text}", err=True)
 
 
 def _not_json(as_json: bool) -> None:

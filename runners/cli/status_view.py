@@ -11,11 +11,12 @@ from ..core import job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState
 from ..explain import read_facts
+from ..explain.facts import FirstFailure
 from ..jobs import job_status, metrics_tail, stalls
 from ..jobs.job_status import Status
 from ..jobs.metrics_tail import Reading
 from ..schedulers.pending_reasons import in_words as reason_in_words
-from . import durations, resume_hint, stall_notice
+from . import durations, exit_codes, job_end, resume_hint, stall_notice
 
 Run = tuple[JobPaths, Job]
 WELL = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
@@ -52,14 +53,16 @@ def of_one(paths: JobPaths, job: Job) -> dict[str, Any]:
 
 def facts(paths: JobPaths, job: Job, status: Status) -> dict[str, Any]:
     """Return the facts of a run: times in seconds, the newest numbers of its training."""
+    failed = status.state == JobState.FAILED
+    first = read_facts.first_recorded(paths) if failed else None
     told = {
         "id": job.id,
         "name": job.name,
         "state": status.state.name,
         "reason": status.reason,
-        "why": reason_in_words(status.reason),
+        "why": reason_in_words(status.reason) or str(first or ""),
         "restarts": status.restart,
-        "exit_code": status.exit_code,
+        "exit_code": _exit_code(paths, job, status, first),
         "submitted": durations.stamp(job.submitted),
         "start_expected": durations.stamp(status.start),
         "nodes": status.nodes,
@@ -69,6 +72,17 @@ def facts(paths: JobPaths, job: Job, status: Status) -> dict[str, Any]:
         "varied": dict(job.varied),
     }
     return {**told, **_numbers(metrics_tail.last(paths))}
+
+
+def _exit_code(paths: JobPaths, job: Job, status: Status, first: FirstFailure | None) -> int | None:
+    """Return the exit code that `runner wait` has for a job; None while there is none.
+
+    The log, which may be long, is read only where no rank's record tells of a cause.
+    """
+    if first and first.record and not first.record.follower:
+        return exit_codes.of_job(status, first.record.exit_code)
+    known = status.state.ended and status.state != JobState.UNKNOWN
+    return job_end.exit_code(paths, job, status) if known else status.exit_code
 
 
 def _numbers(reading: Reading | None) -> dict[str, Any]:

@@ -22,7 +22,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 def listen() -> None:
-    """From now on the other signals interrupt as Ctrl-C does, so that there is a last word."""
+    """From now on all signals interrupt, so that there is a last word."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # `&` has it ignored in a script
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in SIGNALS[1:]:
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
             signal.signal(number, _interrupt)

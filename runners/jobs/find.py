@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 from ..core.errors import NotFound, UsageError
 from ..core.files import entries
 from ..core.job_record import ArrayPaths, Job, JobPaths, load
+from . import runs_folders
+
+LISTED = 5  # other folders with runs of the user's
 
 
 def all_runs(runs_dir: Path) -> list[tuple[JobPaths, Job]]:
@@ -48,8 +52,20 @@ def find_all(word: str | None, runs_dir: Path) -> list[tuple[JobPaths, Job]]:
     meant = (_one(word, runs) or _together(word, runs)) if word else _last(runs)
     if not meant:
         what = f"no run or job {word!r}" if word else "no runs"
-        raise NotFound(f"there is {what} in {runs_dir}", remedy="runner list, or --runs-dir DIR")
+        raise NotFound(f"there is {what} in {runs_dir}", *_elsewhere(word, runs_dir))
     return meant
+
+
+def _elsewhere(word: str | None, runs_dir: Path) -> tuple[str, str]:
+    """Return where else a run is, or where any are, and the command to go on with."""
+    others = runs_folders.others(runs_dir)
+    for folder in others:
+        runs = all_runs(folder) if word else []
+        if word and (_one(word, runs) or _together(word, runs)):
+            return f"it is in {folder}", f"--runs-dir {shlex.quote(str(folder))}"
+    listed = others[:LISTED]
+    evidence = f"you have runs in {', '.join(str(each) for each in listed)}" if listed else ""
+    return evidence, "runner list, or --runs-dir DIR"
 
 
 def _one(word: str, runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:

@@ -137,7 +137,7 @@ def parse_squeue(text: str) -> dict[str, SchedulerStatus]:
     for line in text.splitlines():
         id, word, reason, restarts, nodes, used, left, start = line.split("|")[:8]
         state = STATES.get(word, JobState.UNKNOWN)
-        seen = SchedulerStatus(state, "" if reason == "None" else reason, int(restarts), nodes)
+        seen = SchedulerStatus(state, _reason(state, reason), int(restarts), nodes)
         if state == JobState.PENDING:
             found[id] = seen._replace(start=float(start) if start.isdigit() else None)
         else:
@@ -150,6 +150,13 @@ def parse_squeue(text: str) -> dict[str, SchedulerStatus]:
 def is_id(text: str) -> bool:
     """Whether a text is in the form of Slurm's numbers of jobs."""
     return NUMBER.fullmatch(text) is not None
+
+
+def _reason(state: JobState, code: str) -> str:
+    """Return squeue's reason; of a cancelled job it is mostly why it had waited."""
+    if state == JobState.CANCELLED and code != "DependencyNeverSatisfied":
+        return ""
+    return "" if code == "None" else code
 
 
 PLACE = "JobArrayID:|,PriorityLong:|,Partition:|"

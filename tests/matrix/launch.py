@@ -40,7 +40,7 @@ LAUNCH = f"""\
 printf '%slaunch\n' '{PART}'
 timeout {SECONDS - 20} runner launch --time={MINUTES} --wait "$@" 2>&1
 code=$?
-[ $code -ne {outcome.TIMED_OUT} ] || runner cancel > /dev/null 2>&1
+[ $code -ne {outcome.TIMED_OUT} ] || runner cancel runs/*/ > /dev/null 2>&1
 printf '%scode\n%s\n' '{PART}' $code
 printf '%slog\n' '{PART}'; cat runs/*/logs/job.log
 """
