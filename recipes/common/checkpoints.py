@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -137,6 +138,9 @@ def find(
     """
     if word in (NEVER, AUTO):
         return own.newest(trainer, signature, say) if word == AUTO else None
+    # A job that was queued again (`runner launch --requeue`) has come further than PATH.
+    if os.environ.get("RESUME") == AUTO and (mine := own.newest(trainer, signature, say)):
+        return mine
     path = Path(word)
     if path.is_file() or path.suffix in (".ckpt", ".json"):
         return load(path.with_suffix(".json"), trainer, signature)

@@ -119,10 +119,10 @@ def time_limit(facts: Facts) -> Finding | None:
     if facts.state != JobState.TIMEOUT:
         return None
     asked = facts.job.typed.text("time")
-    limit = f" of {asked}" if asked else ", the partition's,"
+    seconds = time_limits.seconds(asked) if asked else None
+    limit = f" of {time_limits.clock(seconds)}" if seconds else ", the partition's,"
     cause = f"the job reached its time limit{limit} and was ended{_since(facts)}"
     resume = {} if facts.saved is None else {"--resume": facts.paths.root}
-    seconds = time_limits.seconds(asked) if asked else None
     longer: dict[str, Value] = {"time": time_limits.clock(2 * seconds)} if seconds else {}
     again = change(requeue=True, arguments=resume)
     if facts.job.typed.text("requeue") == "True":

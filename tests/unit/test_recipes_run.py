@@ -407,6 +407,22 @@ def test_resume_from_a_path(tmp_path: Path, word: str) -> None:
     assert found[0].position.step == (4 if "4" in word else 8)
 
 
+def test_a_job_that_was_queued_again_goes_on_from_its_own_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(tmp_path / "old")
+    own = saved(tmp_path / "new")
+    old = str(tmp_path / "old" / "checkpoints" / "step-00000004.ckpt")
+    signature = Weights().signature()
+    steps = []
+    for resume in ("never", "auto"):
+        monkeypatch.setenv("RESUME", resume)
+        found = find(old, own, "some_trainer", signature, lambda line: None)
+        assert found is not None
+        steps.append(found[0].position.step)
+    assert steps == [4, 8]
+
+
 def test_resume_from_where_there_is_nothing(tmp_path: Path) -> None:
     own = Checkpoints(tmp_path, 2)
     with pytest.raises(UserError, match="there is no checkpoint in"):
