@@ -42,10 +42,7 @@ INSTALL = """\
         -r {stage}/requirements.txt
     {python} -s {stage}/list.py | {python} -m compileall -q -i - \\
         --invalidation-mode unchecked-hash || [ $? -eq 1 ]  # 1: some cannot be compiled
-    home=$(mktemp -d)
-    HOME=$home XDG_CACHE_HOME=$home \\
-        {python} -s -B {stage}/import_added.py {stage}/requested.txt 2>&1
-    rm -rf "$home"
+    {python} -s -B {stage}/import_added.py {stage}/requested.txt 2>&1
 """
 # An image of ours tells what is in it; that is told anew. `added.lock` adds the new hashes.
 RENEW = """\

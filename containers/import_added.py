@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 import re
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 
@@ -64,6 +65,8 @@ def main(names: Path) -> int:
 
 
 if __name__ == "__main__":
-    code = main(Path(sys.argv[1]))
+    with tempfile.TemporaryDirectory() as home:  # what packages keep there is not for the image
+        os.environ["HOME"] = os.environ["XDG_CACHE_HOME"] = home
+        code = main(Path(sys.argv[1]))
     sys.stdout.flush()
     os._exit(code)  # threads of what was imported may never end
