@@ -41,7 +41,8 @@ class Metrics(tf.keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         seconds, step = time.time() - self.began, (epoch + 1) * self.params["steps"]
-        self.line = {"event": "epoch", "epoch": epoch + 1, "step": step, "loss": logs["loss"]}
+        loss = float(logs["loss"])  # MetricAverageCallback leaves numpy's kind, which JSON lacks
+        self.line = {"event": "epoch", "epoch": epoch + 1, "step": step, "loss": loss}
         self.line |= {"seconds": seconds, "time": datetime.now(timezone.utc).isoformat()}
         self.line |= {"samples_per_s": len(x[mine]) * hvd.size() / seconds}
         with (out / "metrics.jsonl").open("a") as file:  # for `runner list`, --follow and scale
