@@ -92,6 +92,7 @@ def test_only_variables_that_matter_are_kept() -> None:
         ({"SLURM_JOB_CPUS_PER_NODE": "4(x2),2"}, 2),
         ({"SLURM_JOB_CPUS_PER_NODE": "1(x2)", "SLURM_CPUS_ON_NODE": "8"}, 1),
         ({"SLURM_CPUS_ON_NODE": "8"}, 8),
+        ({"SLURM_CPUS_ON_NODE": "8", "SLURM_OVERCOMMIT": "1"}, 0),
     ],
 )
 def test_the_cpus_of_the_surrounding_job(variables: dict[str, str], cpus: int) -> None:

@@ -70,7 +70,7 @@ class Drafts:
         if together:
             flags["scheduler"] = "allocation"
             nodes = max(size.nodes for size in question.sizes)
-            here = replace(here, allocation="of the study", allocated_nodes=nodes)
+            here = replace(here, allocation="of the study", allocated_nodes=nodes, allocated_cpus=0)
         made = make_plan.plan_for(trainer, preset, flags, here, dry_run=False)
         if made.refusals:
             first = made.refusals[0]

@@ -103,10 +103,12 @@ def _first(text: str) -> str:
 
 
 def allocated_cpus(env: Mapping[str, str]) -> int:
-    """Return the CPUs that the surrounding job has on each node at least, 0 if nobody tells.
+    """Return the CPUs that the surrounding job has on each node at least, 0 for no such bound.
 
-    salloc sets the first variable only, such as 4(x2),2 for three nodes; a step has both.
+    salloc sets the first of the numbers only, such as 4(x2),2 for three nodes; a step has both.
     """
+    if env.get("SLURM_OVERCOMMIT"):  # srun reads it too, and lets ranks share CPUs
+        return 0
     texts = env.get("SLURM_JOB_CPUS_PER_NODE") or env.get("SLURM_CPUS_ON_NODE", "")
     return min((_number(part.partition("(")[0]) for part in texts.split(",")), default=0)
 
