@@ -50,7 +50,7 @@ def gather(
         _host_mpi(spec, _mounts(settings, here, runtime)),
         image_storage.found(_looked_into(image)),
         settings.reasons(),
-        settings.presets,
+        settings.unasked,
         verdict.choices,
         verdict.digest,
         image_storage.kinds(_files(spec)),

@@ -57,7 +57,7 @@ def _attempt(case: Case) -> Plan:
     log = Log()
     _known(case, log)
     case = _as_the_site_wants_it(case, log)
-    _where(case, log)
+    case = _where(case, log)
     gpu.choose(case, log)
     case = cpu.share(case, log)
     partition.check(case, log)
@@ -77,14 +77,15 @@ def _attempt(case: Case) -> Plan:
     return _plan(case, log)
 
 
-def _where(case: Case, log: Log) -> None:
+def _where(case: Case, log: Log) -> Case:
     """Choose who queues the job, what runs the image, and how the ranks become one world."""
-    execution.scheduler(case, log)
+    case = execution.scheduler(case, log)
     execution.runtime(case, log)
     execution.architecture(case, log)
     wireup.controller(case, log)
     execution.launcher(case, log)
     wireup.choose(case, log)
+    return case
 
 
 def _plan(case: Case, log: Log) -> Plan:

@@ -14,17 +14,17 @@ from ..core.model import Choice, ImageInfo, JobSpec, Resources, Site
 class Case:
     """The request, the site and the image.
 
-    `reasons` has, by setting, why the request has its value, where it was not typed; `presets` are
-    the settings that the trainer's preset brought. `policy` is how the image meets the policies,
-    and `verified_digest` what it had then. `filesystems` are the kinds, such as nfs4, of those on
-    which its files and folders lie.
+    `reasons` has, by setting, why the request has its value, where it was not typed; `unasked` are
+    the settings that only a default or the trainer's preset brought. `policy` is how the image
+    meets the policies, and `verified_digest` what it had then. `filesystems` are the kinds, such as
+    nfs4, of those on which its files and folders lie.
     """
 
     spec: JobSpec
     site: Site
     image: ImageInfo
     reasons: Mapping[str, str] = field(default_factory=dict)
-    presets: frozenset[str] = frozenset()
+    unasked: frozenset[str] = frozenset()
     policy: tuple[Choice, ...] = ()
     verified_digest: str = ""
     filesystems: Mapping[Path, str] = field(default_factory=dict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..core.model import Site
 from ..core.remedy import advice, change, command
 from ..schedulers import SCHEDULERS, capabilities
@@ -18,8 +20,8 @@ WHY_LAUNCHER = {
 }
 
 
-def scheduler(case: Case, log: Log) -> None:
-    """Choose who queues the job."""
+def scheduler(case: Case, log: Log) -> Case:
+    """Choose who queues the job; return the case with the nodes of the job that it is within."""
     wanted, site = case.spec.scheduler, case.site
     if wanted == "auto":
         log.choose("scheduler", *_by_itself(site))
@@ -27,9 +29,21 @@ def scheduler(case: Case, log: Log) -> None:
         log.choose("scheduler", wanted, case.why("scheduler"))
         _is_here(wanted, site, log)
     if log.scheduler.within_job:
+        case = _all_nodes(case, log)
         _inside(case, log)
     if log.scheduler.one_machine:
         _one_machine(case, log)
+    return case
+
+
+def _all_nodes(case: Case, log: Log) -> Case:
+    """Take all nodes of the surrounding job where nobody asked for a number, as srun does."""
+    site, resources = case.site, case.resources
+    nodes = min(site.allocated_nodes, resources.ntasks or site.allocated_nodes)
+    if "nodes" not in case.unasked or resources.nodelist or nodes <= resources.nodes:
+        return case
+    log.choose("nodes", nodes, f"those of job {site.allocation}")
+    return case.asking(resources=replace(resources, nodes=nodes))
 
 
 def _is_here(wanted: str, site: Site, log: Log) -> None:

@@ -84,6 +84,11 @@ class Config:
         """The settings that the trainer's preset brought."""
         return frozenset(each.name for each in self.given if each.origin == PRESET)
 
+    @property
+    def unasked(self) -> frozenset[str]:
+        """The settings that only a default or the trainer's preset brought."""
+        return frozenset(each.name for each in self.given if each.origin in (DEFAULT, PRESET))
+
     def reasons(self) -> dict[str, str]:
         """Return, for each setting that was not typed, where its value comes from."""
         told = {each.name for each in self.given if each.origin not in (DEFAULT, FLAG)}

@@ -75,6 +75,17 @@ def test_parts_of_an_allocation(login: Login, hello: str) -> None:
     assert re.fullmatch(r"\d+\.local-\d+-\d+", jobs[0]["id"])
 
 
+def test_all_of_an_allocation_and_a_preset_that_gives_way(login: Login) -> None:
+    words = ["runner", "launch", "--scheduler", "allocation", "--image", IMAGE, "torch_mnist"]
+    fewer = ["env", "-u", "RUNNER_CPUS_PER_TASK", "salloc", "--quiet", "-N2"]
+    done = login.run(*fewer, *words, "--", "--epochs", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert login.result()["world_size"] == 2
+    script = login.sh("cat runs/torch_mnist-1/job.sbatch")
+    assert "cpus-per-task: 1 (what job" in script
+    assert "the trainer's preset is 2)" in script
+
+
 def test_a_job_in_an_allocation_is_cancelled_and_the_allocation_stays(
     login: Login, hello: str
 ) -> None:

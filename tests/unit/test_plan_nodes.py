@@ -202,10 +202,10 @@ def test_on_cpus_a_rank_that_waits_in_mpi_gives_way_to_training(
 INSIDE = replace(SITE, allocation="12", allocated_nodes=2, allocated_cpus=4)
 
 
-def inside(resources: Resources, presets: frozenset[str] = frozenset(), cpus: int = 4) -> Plan:
+def inside(resources: Resources, unasked: frozenset[str] = frozenset(), cpus: int = 4) -> Plan:
     spec = replace(SPEC, scheduler="allocation", resources=resources)
     site = replace(INSIDE, allocated_cpus=cpus)
-    return plan.solve(Case(spec, site, IMAGE, presets=presets))
+    return plan.solve(Case(spec, site, IMAGE, unasked=unasked))
 
 
 @pytest.mark.parametrize(
@@ -227,6 +227,21 @@ def test_a_preset_gives_way_to_what_the_allocation_has(
     assert choice.value == each
     given_way = asked.cpus_per_task != each
     assert ("what job 12 has for a rank; the trainer's preset is" in choice.reason) is given_way
+
+
+@pytest.mark.parametrize(
+    ("asked", "unasked", "nodes"),
+    [
+        (Resources(), frozenset({"nodes"}), 2),
+        (Resources(), frozenset(), 1),
+        (Resources(ntasks=1), frozenset({"nodes"}), 1),
+        (Resources(nodelist="n2"), frozenset({"nodes"}), 1),
+    ],
+)
+def test_without_a_number_an_allocation_gives_all_its_nodes(
+    asked: Resources, unasked: frozenset[str], nodes: int
+) -> None:
+    assert inside(asked, unasked).spec.resources.nodes == nodes
 
 
 def test_what_was_typed_and_does_not_fit_the_allocation_is_refused() -> None:

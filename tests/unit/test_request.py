@@ -119,6 +119,8 @@ def test_what_was_not_typed_has_a_reason() -> None:
     flags = config.Layer(FLAG, {"time": "5"})
     merged = config.merge([config.Layer(DEFAULT, config.DEFAULTS), preset, own, flags])
     assert merged.presets == {"cpus-per-task"}
+    assert {"cpus-per-task", "nodes"} < merged.unasked
+    assert "controller" not in merged.unasked
     assert merged.reasons() == {
         "cpus-per-task": "the trainer's preset",
         "controller": "from runner.toml",
