@@ -17,7 +17,7 @@ from ..core.job_record import Job, JobPaths, JobState
 from ..core.signals import Interrupted
 from ..jobs import job_status
 from ..jobs.job_status import Status
-from ..jobs.logs import Log, concerns, last, says_end
+from ..jobs.logs import Log, concerns, last, rank_of, says_end
 from ..schedulers import SCHEDULERS
 from . import printer
 from .durations import moment, span
@@ -64,7 +64,7 @@ class Follower:
         self, paths: JobPaths, job: Job, ranks: Collection[int] | None, stalls: Stalls
     ) -> None:
         self.paths, self.job, self.ranks, self.stalls = paths, job, ranks, stalls
-        self.log, self.told = Log(Path(job.log)), ""
+        self.log, self.told, self.explained = Log(Path(job.log)), "", False
         self.ahead: int | None = None
         self.asked = -SECONDS_BETWEEN_PLACES
 
@@ -101,6 +101,9 @@ class Follower:
     def _pass_on(self, shown: Plain) -> None:
         for lines in self.log.new():
             mine = [x for x in lines if not shown.at(x) and concerns(x, self.ranks)]
+            if not self.explained and any(rank_of(x) is not None for x in mine):
+                self.explained = True
+                shown.say("runner: lines begin with rank@host")
             shown.show([x for x in mine if not (says_end(x) and self._recorded())])
 
     def _recorded(self) -> bool:

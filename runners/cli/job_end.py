@@ -14,6 +14,7 @@ from ..explain import read_facts
 from ..explain.explanation import Explanation
 from ..jobs.job_status import Status
 from . import exit_codes, explanation_view, printer, resume_hint
+from .durations import span
 
 NO_RESULT = (
     "no result.json in OUTPUT_DIR: write one from rank 0, such as "
@@ -45,6 +46,13 @@ def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | N
             click.echo(line, err=True)
         click.echo(f"  log: {job.log} (all ranks: runner logs --all {job.id})", err=True)
     return code
+
+
+def tell_success(job: Job, status: Status) -> None:
+    """Say that a job that was waited for ended well, and after how long."""
+    if status.state == JobState.COMPLETED:
+        text = f"runner: job {job.id}: {printer.describe(status)}"
+        click.echo(text + (f" after {span(status.elapsed)}" if status.elapsed else ""), err=True)
 
 
 def _why(paths: JobPaths, job: Job, status: Status) -> Explanation:

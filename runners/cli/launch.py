@@ -20,6 +20,7 @@ from . import (
     follow,
     job_end,
     launch_array,
+    launch_summary,
     make_plan,
     options,
     printer,
@@ -60,6 +61,7 @@ Examples:
 @click.option("--wait", is_flag=True, help="wait for the end and take over the exit code")
 @click.option("--follow", is_flag=True, help="the same, showing the log and the result")
 @run_arguments.of_ranks
+@click.option("-v", "--verbose", is_flag=True, help="print every choice with its reason")
 @click.option("--parsable", is_flag=True, help="print the job's number and nothing else")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
@@ -121,8 +123,8 @@ def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
     if values["parsable"]:
         click.echo(job.id)
     elif not values["as_json"]:
+        launch_summary.show(draft.plan, values["verbose"])
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
-        choices_view.show(draft.plan)
         stays = values["follow"] or values["wait"]
         if capabilities(draft.plan.scheduler).queue and not stays:
             click.echo(f"next: runner logs --follow {job.id}", err=True)
@@ -134,6 +136,8 @@ def _to_the_end(paths: JobPaths, job: Job, values: dict[str, Any]) -> int:
     shown: Collection[int] | None = ()
     if values["wait"] or values["as_json"] or values["parsable"]:
         status = follow.waited(paths, job)
+        if status and not (values["as_json"] or values["parsable"]):
+            job_end.tell_success(job, status)
     else:
         shown = values["ranks"]
         status = follow.to_the_end(paths, job, values["ranks"], values["stall_after"])

@@ -7,7 +7,16 @@ from typing import Any, Callable
 
 import click
 
-from ..settings.table import SETTINGS, Setting
+from ..settings.table import GROUPS, SETTINGS, Setting
+
+
+class SettingOption(click.Option):
+    """An option of a setting, which has a heading in the help."""
+
+    def __init__(self, *words: Any, group: str, **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.group = group
+
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -43,12 +52,16 @@ def _option(setting: Setting) -> Decorator:
         return click.option(
             *setting.words,
             f"--{setting.name}/--no-{setting.name}",
+            cls=SettingOption,
+            group=GROUPS[setting.group],
             default=None,
             help=setting.help,
         )
     return click.option(
         *words,
         parameter(setting.name),
+        cls=SettingOption,
+        group=GROUPS[setting.group],
         type=_type(setting),
         multiple=setting.kind == "list",
         metavar=setting.metavar or None,

@@ -16,7 +16,7 @@ from ..core.model import Plan, Site
 from ..injob import folders
 from ..submit.launch import Draft
 from ..submit.sessions import session
-from . import choices_view, make_plan, options, suggest, typed
+from . import choices_view, launch_summary, make_plan, options, suggest, typed
 
 A_SHELL = "if command -v bash > /dev/null; then exec bash; fi; exec sh"  # small images have no bash
 
@@ -50,9 +50,9 @@ def prepare(name: str, values: dict[str, Any]) -> Prepared:
 
 
 def told(draft: Draft, job: Job) -> None:
-    """Say that a job was submitted, and what was chosen for it."""
+    """Say that a job was submitted, and what runs where; its script has the reasons."""
+    launch_summary.show(draft.plan, verbose=False)
     click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
-    choices_view.show(draft.plan)
 
 
 def own_folder(paths: JobPaths) -> str:

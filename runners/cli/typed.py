@@ -17,11 +17,22 @@ from ..core.remedy import Value
 from ..settings.table import SETTINGS
 
 # Of a single call: a job's record is for doing the same again, by a person.
-ONCE = ("dry-run", "json", "parsable", "array", "sweep")
+ONCE = ("dry-run", "json", "parsable", "array", "sweep", "verbose")
 
 
 class SettingsCommand(click.Command):
     """A command with settings; its errors offer the whole command, changed."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, and those of settings under their headings."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None and isinstance(option, click.Option):
+                groups.setdefault(getattr(option, "group", "Options"), []).append(record)
+        for name in sorted(groups, key=lambda name: name != "Options"):
+            with formatter.section(name):
+                formatter.write_dl(groups[name])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; remedies that change the command line become commands."""

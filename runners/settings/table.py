@@ -17,7 +17,7 @@ class Setting:
     """One setting.
 
     `kind` is int, number, text, switch (true or false) or list; `words` are extra flag names;
-    `group` orders the help. `sbatch` names Slurm's input variable of sbatch for the same thing.
+    `group` is one of GROUPS. `sbatch` names Slurm's input variable of sbatch for the same thing.
     """
 
     name: str
@@ -30,11 +30,23 @@ class Setting:
     sbatch: str = ""
 
 
+# Headings of the groups, in --help and the reference.
+GROUPS = {
+    "slurm": "Resources",
+    "job": "Job",
+    "container": "Image and data",
+    "horovod": "Horovod and MPI",
+    "runner": "Runner",
+}
+JOB = ("job-name", "output", "dependency", "requeue", "requeue-limit", "signal", "comment")
+
+
 def _slurm(name: str, help: str, kind: str = "text", **more: str) -> Setting:
     short = more.get("short", "")
     words = tuple(more.get("words", "").split()) + ((short,) if short else ())
+    group = "job" if name in JOB else "slurm"
     return Setting(
-        name, kind, "slurm", help, words, more.get("metavar", ""), sbatch=more.get("sbatch", "")
+        name, kind, group, help, words, more.get("metavar", ""), sbatch=more.get("sbatch", "")
     )
 
 

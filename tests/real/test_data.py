@@ -203,7 +203,7 @@ def test_staged_by_hand_and_without_a_scheduler(login: Login, images: str) -> No
 def test_a_trainer_learns_from_made_up_mnist_in_a_file(login: Login) -> None:
     assert login.runner("data", "synth", "mnist", "m", "--samples", "320").returncode == 0
     assert login.runner("data", "pack", "m").returncode == 0
-    words = ["--data", "m.sqsh", "--stage-data", "auto", "-N", "2", "--wait", "torch_mnist"]
+    words = ["--data", "m.sqsh", "--stage-data", "auto", "-N", "2", "--wait", "-v", "torch_mnist"]
     done = login.launch(*words, "--", "--epochs", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "data read from: where it lies (0.0 GB in few files" in done.stderr

@@ -240,7 +240,7 @@ def test_image_of_others_gets_the_recipe_and_the_gate(login: Login) -> None:
     login.sh(f"apptainer build --sandbox --fakeroot box {IMAGE} >/dev/null 2>&1")
     login.sh("rm -r box/.singularity.d/labels.json box/trainers")
     done = login.runner(
-        "launch", "--image", "box", "-N", "2", "--follow", "--all", "torch_mnist", *SHORT
+        "launch", "--image", "box", "-N", "2", "--follow", "--all", "-v", "torch_mnist", *SHORT
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "looking into box, which has no labels of ours" in done.stderr

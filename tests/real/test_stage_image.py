@@ -37,7 +37,9 @@ def leftovers() -> str:
 
 def test_unpacked_once_for_the_ranks_of_a_node_and_gone_after_a_failure(login: Login) -> None:
     login.write("looker.py", LOOKER)
-    done = login.launch(*FOUR, "--stage-image", "unpack", "--follow", "looker.py", "--", "fail")
+    done = login.launch(
+        *FOUR, "--stage-image", "unpack", "--follow", "-v", "looker.py", "--", "fail"
+    )
     assert done.returncode == 7, done.stdout + done.stderr
     assert "image read from: each node's own disk, unpacked (as asked)" in done.stderr
     said = login.runner("logs", "--all").stdout

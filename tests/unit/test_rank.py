@@ -127,7 +127,8 @@ def test_shim_passes_arguments_and_labels_lines(tmp_path: Path) -> None:
     code, out = run_shim(tmp_path, INIT + "import sys; print(sys.argv[1:])", *hostile)
     host = os.uname().nodename
     assert code == 0
-    assert sorted(out.splitlines()) == [f"{rank}@{host} | {hostile}" for rank in (0, 1)]
+    lines = [f"{rank}@{host} | {hostile}" for rank in (0, 1)]
+    assert sorted(out.splitlines()) == sorted([*lines, f"0@{host} | runner: one world of 2 ranks"])
 
 
 def test_shim_stops_a_world_of_the_wrong_size(tmp_path: Path) -> None:

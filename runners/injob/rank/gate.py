@@ -58,7 +58,7 @@ class Gate(importlib.abc.MetaPathFinder):
         record: Callable[[int, Problem], object],
     ) -> None:
         self.task, self.controller, self.progress = task, controller, progress
-        self.prepare, self.record = prepare, record
+        self.prepare, self.record, self.told = prepare, record, False
 
     def install(self) -> None:
         """Start to watch imports."""
@@ -103,6 +103,9 @@ class Gate(importlib.abc.MetaPathFinder):
     def check(self, size: int, rank: int) -> None:
         """End this process with EXIT_WORLD_SIZE unless Horovod's world is the launcher's."""
         if size == self.task.size:
+            if self.task.rank == 0 and size > 1 and not self.told:
+                self.told = True
+                print(f"runner: one world of {size} ranks", file=sys.stderr, flush=True)
             return
         print(mismatch(self.task, self.controller, size, rank), file=sys.stderr, flush=True)
         text = f"{self.task.size} tasks were started, and Horovod sees a world of {size}"

@@ -1,0 +1,65 @@
+"""What runs where, as one line: nodes, ranks, CPUs, GPUs, time, image, and how the ranks meet."""
+
+from __future__ import annotations
+
+import click
+
+from ..core.model import Plan, Resources
+from . import choices_view
+
+PMI = {"pmix": "PMIx", "pmi2": "PMI-2", "cray_shasta": "Cray PMI"}
+
+
+def show(made: Plan, verbose: bool) -> None:
+    """Print the line; with `verbose` every choice with its reason."""
+    click.echo(line(made), err=True)
+    if verbose:
+        choices_view.show(made)
+
+
+def line(made: Plan) -> str:
+    """Return such as `2 nodes x 1 rank, 2 CPUs each, time 30:00, cpu.sif, MPI over PMIx`."""
+    asked, image = made.spec.resources, made.spec.image.name
+    parts = [
+        _places(asked),
+        f"{counted(asked.cpus_per_task, 'CPU')} each" if asked.cpus_per_task else "",
+        *_gpus(asked),
+        f"time {asked.time}" if asked.time else "",
+        f"partition {asked.partition}" if asked.partition else "",
+        image,
+        _meeting(made),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return such as `1 rank` or `2 ranks`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _places(asked: Resources) -> str:
+    nodes = counted(asked.nodes, "node")
+    each, rest = divmod(asked.tasks, asked.nodes)
+    if rest or not each:
+        return f"{counted(asked.tasks, 'rank')} on {nodes}"
+    return f"{nodes} x {counted(each, 'rank')}"
+
+
+def _gpus(asked: Resources) -> list[str]:
+    found = (
+        ("", asked.gpus),
+        (" on each node", asked.gpus_per_node),
+        (" for each rank", asked.gpus_per_task),
+    )
+    told = [f"GPUs{where}: {number}" for where, number in found if number]
+    return told + ([asked.gres] if asked.gres else [])
+
+
+def _meeting(made: Plan) -> str:
+    """Return how the ranks find each other."""
+    if made.controller != "mpi":
+        return "Gloo"
+    if made.launcher != "srun":
+        return f"MPI by {made.launcher}"
+    kind = (made.mpi or "").partition("_v")[0]
+    return f"MPI over {PMI.get(kind, kind)}" if kind else "MPI"

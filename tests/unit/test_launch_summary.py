@@ -1,0 +1,56 @@
+"""The line of a launch that says what runs where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from runners.cli import cli, launch_summary
+from runners.core.model import JobSpec, Plan, Resources, Trainer
+
+TWO = Resources(nodes=2, ntasks_per_node=1, cpus_per_task=2, time="30:00", partition="debug")
+
+
+def plan(resources: Resources) -> Plan:
+    """Return a plan in which the ranks meet through PMIx."""
+    trainer = Trainer("t", "recipes.t", None)
+    spec = JobSpec("t", Path("/images/horovod_cpu.sif"), trainer, resources, Path("/runs"))
+    return Plan(spec, "slurm", "apptainer", "srun", "mpi", "pmix_v5", False, False, (), ())
+
+
+def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
+    assert launch_summary.line(plan(TWO)) == (
+        "2 nodes x 1 rank, 2 CPUs each, time 30:00, partition debug, horovod_cpu.sif, MPI over PMIx"
+    )
+
+
+@pytest.mark.parametrize(
+    ("resources", "begins"),
+    [
+        (Resources(), "1 node x 1 rank, horovod"),
+        (Resources(nodes=2, ntasks=3), "3 ranks on 2 nodes, horovod"),
+        (Resources(nodes=2, ntasks=1), "1 rank on 2 nodes, horovod"),
+        (Resources(ntasks=4, cpus_per_task=1), "1 node x 4 ranks, 1 CPU each, horovod"),
+        (Resources(gpus_per_node="a100:4"), "1 node x 1 rank, GPUs on each node: a100:4, horovod"),
+    ],
+)
+def test_forms_of_resources(resources: Resources, begins: str) -> None:
+    assert launch_summary.line(plan(resources)).startswith(begins)
+
+
+def test_gloo_and_mpirun_are_named() -> None:
+    made = plan(TWO)
+    assert launch_summary.line(replace(made, controller="gloo")).endswith(", Gloo")
+    assert launch_summary.line(replace(made, launcher="mpirun")).endswith(", MPI by mpirun")
+
+
+def test_help_has_headings_and_every_option_once() -> None:
+    text = CliRunner().invoke(cli, ["launch", "--help"]).output
+    headings = [line for line in text.splitlines() if line.endswith(":") and line[:1].isalpha()]
+    assert headings[:6] == [
+        "Options:", "Resources:", "Job:", "Image and data:", "Horovod and MPI:", "Runner:",
+    ]  # fmt: skip
+    assert text.count("\n  --runtime ") == text.count("\n  --dry-run") == 1
