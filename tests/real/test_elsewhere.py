@@ -92,9 +92,9 @@ def test_a_job_in_an_allocation_is_cancelled_and_the_allocation_stays(
     launch = f"runner launch --scheduler allocation --image {IMAGE} --controller gloo"
     said = in_allocation(
         login,
-        f"{launch} --nodes 2 --env HOLD=300 --parsable {hello}",
+        f"id=$({launch} --nodes 2 --env HOLD=300 --parsable {hello})",
         "until [ $(runner logs --all | grep -c ' of 2 ') = 2 ]; do sleep 0.5; done",
-        "runner cancel",
+        "runner cancel $id",
         "runner wait || echo code $?",
         "until [ $(squeue --noheader --steps | grep -vc extern) = 0 ]; do sleep 0.5; done",
         "srun --nodes=2 --ntasks=2 --overlap hostname",
