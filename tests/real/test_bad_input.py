@@ -37,7 +37,8 @@ def assert_refused(login: Login, words: list[str], code: int, expected: str) -> 
         (["--image", IMAGE, "-t", "1h", "train.py"], USAGE, "not a time that Slurm reads"),
         (["--image", IMAGE, "-B", "a:b:c:d", "train.py"], USAGE, "malformed"),
         (["--image", IMAGE, "-B", "/nope:/data", "train.py"], USAGE, "/nope does not exist"),
-        (["--image", IMAGE, "--nodse", "2", "train.py"], USAGE, "No such option"),
+        (["--image", IMAGE, "--nodse", "2", "train.py"], USAGE, "try: runner launch --image"),
+        (["--image", IMAGE, "--nodse", "2", "train.py"], USAGE, "no option --nodse"),
         (["--image", IMAGE, "-p", "nope", "train.py"], REFUSED, "try: sinfo --summarize"),
         (["--image", IMAGE, "--mem", "9T", "train.py"], REFUSED, "try: sinfo --exact"),
         (["--image", IMAGE, "-C", "nope", "train.py"], REFUSED, "try: sinfo --exact"),
@@ -101,7 +102,7 @@ def small_disk(login: Login) -> Iterator[None]:
 @pytest.mark.usefixtures("small_disk")
 def test_no_space(login: Login) -> None:
     login.write("train.py", "")
-    words = ["--image", IMAGE, "--runs-dir", "full/runs", "train.py"]
+    words = ["--image", IMAGE, "--scheduler", "local", "--runs-dir", "full/runs", "train.py"]
     assert_refused(login, words, REFUSED, "no space for the run: it needs 64.0 MB, 1.0 MB are free")
     assert login.sh("ls full") == ""
 
