@@ -12,7 +12,7 @@ from rich.text import Text
 
 from containers.progress import Status, unknown
 
-from .progress_bar import Lines
+from .progress_lines import Lines
 
 REFRESH = 4  # times a second
 

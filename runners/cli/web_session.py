@@ -19,10 +19,10 @@ from ..injob.serve import EXIT_NOT_SERVED, answers
 from ..jobs import job_status
 from ..jobs.job_status import Status
 from ..schedulers import capabilities
-from ..submit import launch
+from ..submit import launch, private_folder
 from ..submit.launch import Draft
-from ..submit.sessions import private_folder, session, tunnel
-from ..submit.sessions.private_folder import Address
+from ..submit.private_folder import Address
+from ..submit.sessions import session, tunnel
 from . import exit_codes, follow, job_end, make_plan, printer, sessions
 from .sessions import Prepared
 

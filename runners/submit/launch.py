@@ -22,7 +22,7 @@ from ..jobs import runs_folders
 from ..schedulers import SCHEDULERS, capabilities
 from ..script import environment, render
 from ..settings.trainers import recipes_folder
-from .sessions import private_folder
+from . import private_folder
 
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
 BYTES_NEEDED = 64 * 10**6

@@ -16,7 +16,7 @@ from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Plan, Trainer, Variable
 from runners.core.site_profile import HostMpi
 from runners.script import environment, render, runtimes
-from runners.submit.sessions import private_folder
+from runners.submit import private_folder
 
 from . import scripts
 from .test_script import HOSTILE

@@ -25,8 +25,9 @@ from runners.injob.serve.token_auth import Door
 from runners.schedulers import slurm_steps
 from runners.schedulers.protocol import Place
 from runners.script import render
-from runners.submit.sessions import private_folder, session, steps, tunnel
-from runners.submit.sessions.private_folder import Address
+from runners.submit import private_folder
+from runners.submit.private_folder import Address
+from runners.submit.sessions import session, steps, tunnel
 
 from . import scripts
 

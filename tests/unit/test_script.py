@@ -19,7 +19,7 @@ from runners.plan.case import Case
 from runners.schedulers import slurm_array, slurm_options
 from runners.script import environment, render
 from runners.script.runtimes import apptainer
-from runners.submit.sessions import private_folder
+from runners.submit import private_folder
 
 from . import scripts
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from ...core import tokens
-from .private_folder import Address
+from ..private_folder import Address
 
 HERE = "127.0.0.1"
 
