@@ -20,8 +20,8 @@ def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
 def log_option(path: str) -> str:
     """Return a path as sbatch's --output reads it: without patterns.
 
-    NOTE: with a backslash anywhere in it Slurm 22.05 to 26.05 fill in no patterns, and take one
-    backslash of each two (slurmstepd's fname.c).
+    NOTE: with a backslash anywhere in it Slurm fills in no patterns, and takes one backslash of
+    each two (sbatch(1), "filename pattern"; ran with 24.11).
     """
     return path.replace("\\", "\\\\") if "\\" in path else path.replace("%", "%%")
 

@@ -104,6 +104,23 @@ def test_arguments_and_variables_reach_the_trainer_unchanged(login: Login) -> No
     assert "bad" not in login.sh("ls").split()
 
 
+@pytest.mark.parametrize("folder", ["a\\b%j c", "p%jq"])
+def test_logs_in_odd_folders_and_values_of_env_for_their_owner(login: Login, folder: str) -> None:
+    """sbatch reads a backslash in --output as the end of all patterns."""
+    trainer = login.write("say.py", "import os; print('VALUE', len(os.environ['SECRET']))")
+    secret = ("--env", 'SECRET=it\'s $(id), "x"\ntwo')
+    words = ("--runs-dir", f"{folder}/runs", "--job-name", "say", *secret, "--wait")
+    for more, runs in (((), ["say-1"]), (("--array", "0-1"), ["say-2_0", "say-2_1"])):
+        done = login.launch(*words, *more, trainer)
+        assert done.returncode == 0, done.stdout + done.stderr
+        for run in runs:
+            assert "VALUE 19" in login.sh(f"cat '{folder}/runs/{run}/logs/job.log'")
+    files = f"find '{folder}/runs' -type f"
+    with_values = "-exec grep -lF '$(id)' '{}' +"
+    assert login.sh(f"{files} -name env.sh {with_values}").count("env.sh") == 3
+    assert login.sh(f"{files} -perm /077 {with_values} || true") == ""
+
+
 def test_nothing_of_the_host_leaks_in(login: Login) -> None:
     login.sh("mkdir host")
     login.write(
