@@ -13,7 +13,7 @@ from runners.core.job_record import Job, JobPaths
 
 from .failures import leave, words
 
-RANKS, ROUNDS = 1024, 100
+RANKS, ROUNDS = 1024, 400
 CULPRIT = 777
 MEBIBYTES = 64  # Python with click has 25 of its own; the log below has 40 and more
 PEAK = """
@@ -32,7 +32,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> JobPaths:
     host = [f"nid{rank // 8:06}" for rank in range(RANKS)]
     with paths.log.open("w") as log:
         for step in range(ROUNDS):
-            text = f"step {step} " + "x" * 380
+            text = f"step {step} " + "x" * 80
             log.writelines(f"{rank}@{host[rank]} | {text}\n" for rank in range(RANKS))
         log.write(f"{CULPRIT}@{host[CULPRIT]} | Traceback (most recent call last):\n")
         log.write(f"{CULPRIT}@{host[CULPRIT]} | KeyError: 'label'\n")
