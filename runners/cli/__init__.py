@@ -105,12 +105,14 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; turn our errors into a message and an exit code."""
     signals.listen()
-    from ..core.errors import RunnerError
-
     try:
         cli.main(prog_name="runner", standalone_mode=True)
-    except RunnerError as error:
+    except Exception as error:
+        # Imported now, because `runner --help` needs none of it.
+        from ..core.errors import RunnerError
         from . import exit_codes
 
+        if not isinstance(error, RunnerError):
+            raise
         click.echo(f"runner: {error}", err=True)
         sys.exit(exit_codes.of_error(error))

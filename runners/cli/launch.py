@@ -11,15 +11,11 @@ import click
 from ..core import plan_record, signals
 from ..core.job_record import Job, JobPaths
 from ..core.model import Plan
-from ..images import gc_roots
 from ..schedulers import capabilities
 from ..settings import sweep
 from ..submit import launch
 from . import (
     choices_view,
-    follow,
-    job_end,
-    launch_array,
     launch_summary,
     make_plan,
     options,
@@ -73,6 +69,8 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
         _refuse(made, values["force"])
     values["waits"] = values["follow"] or values["wait"] or _stays(made, values)
     if asked:
+        from . import launch_array
+
         launch_array.launch(made, asked, values)
         return
     if values["dry_run"]:
@@ -81,6 +79,8 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     with signals.held():
         draft, job = launch.anew(lambda: _submit(made))
         if made.image_digest:
+            from ..images import gc_roots
+
             gc_roots.hold_run(draft.paths.root, made.image_digest)
         _announce(draft, job, values)
     if values["waits"]:
@@ -133,6 +133,9 @@ def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
 
 
 def _to_the_end(paths: JobPaths, job: Job, values: dict[str, Any]) -> int:
+    # What only a launch that waits needs: a dry run starts faster without it.
+    from . import follow, job_end
+
     shown: Collection[int] | None = ()
     if values["wait"] or values["as_json"] or values["parsable"]:
         status = follow.waited(paths, job)
