@@ -93,7 +93,7 @@ def test_a_job_in_an_allocation_is_cancelled_and_the_allocation_stays(
     said = in_allocation(
         login,
         f"id=$({launch} --nodes 2 --env HOLD=300 --parsable {hello})",
-        "until [ $(runner logs --all | grep -c ' of 2 ') = 2 ]; do sleep 0.5; done",
+        "until [ $(runner logs --all | grep -c ' of 2 total') = 2 ]; do sleep 0.5; done",
         "runner cancel $id",
         "runner wait || echo code $?",
         "until [ $(squeue --noheader --steps | grep -vc extern) = 0 ]; do sleep 0.5; done",
