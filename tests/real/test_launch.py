@@ -152,7 +152,7 @@ def test_dry_run_is_what_is_submitted_and_it_runs_by_hand(login: Login) -> None:
     assert login.launch("--wait", *words).returncode == 0
     assert login.sh("cat runs/hello-1/job.sbatch") == script
     login.sh("cd /; sbatch --wait " + f"{login.folder}/runs/hello-1/job.sbatch")
-    assert login.sh("cat runs/hello-1/logs/job.log").count("of 2") == 2
+    assert login.sh("cat runs/hello-1/logs/job.log").count("of 2 local") == 2
 
 
 def test_data_is_bound_read_only(login: Login) -> None:
