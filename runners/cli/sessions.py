@@ -18,8 +18,6 @@ from ..submit.launch import Draft
 from ..submit.sessions import session
 from . import choices_view, launch_summary, make_plan, options, suggest, typed
 
-A_SHELL = "if command -v bash > /dev/null; then exec bash; fi; exec sh"  # small images have no bash
-
 
 @dataclass(frozen=True)
 class Prepared:
