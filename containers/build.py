@@ -22,31 +22,29 @@ from pathlib import Path
 
 from . import (
     apptainer,
-    apptainer_builds,
     atomic,
     build_modes,
     build_record,
     debian,
-    debian_versions,
     definition,
     digest,
     process,
     progress,
-    prune,
     sif,
     sif_write,
     space,
-    step,
     toolbox,
     trainers,
     wheels,
 )
-from .apptainer import Apptainer
+from .apptainer import Apptainer, Build
 from .catalogue import CHECKOUT, HERE
 from .errors import Refused, SystemFault
-from .plan import EPOCH, Options, Plan
-from .progress import Progress
-from .step import Step
+from .plan import COMPRESSION, EPOCH, Options, Plan
+from .progress import Progress, Step
+
+# Names of a build's inputs in its folder; the definitions name their files relative to it.
+BASE, NO_RECIPES = "base.tar", "no-recipes"
 
 
 def build(plan: Plan, options: Options, shown: Progress) -> None:
@@ -55,15 +53,15 @@ def build(plan: Plan, options: Options, shown: Progress) -> None:
     with process.only_build(plan.places.work, shown):
         if not build_record.is_current(plan.output, plan.key):
             Builder.here(plan, options, shown).run(shown)
-        for path in prune.forget(plan.places.builds, plan.results()):
-            shown.say(f"removed, not used for {prune.DAYS} days: {path}")
+        for path in build_record.forget(plan.places.builds, plan.results()):
+            shown.say(f"removed, not used for {build_record.DAYS} days: {path}")
 
 
 def describe(plan: Plan, options: Options, shown: Progress) -> str:
     """The definition, and the commands that would be run. Raises RunnerError."""
     apptainer.require()
     text = plan.definition.read_text(encoding="utf-8").rstrip()
-    return f"{text}\n\n{step.outline(Builder.here(plan, options, shown).steps())}"
+    return f"{text}\n\n{progress.outline(Builder.here(plan, options, shown).steps())}"
 
 
 def delegate(plan: Plan, options: Options, shown: Progress, dry_run: bool) -> None:
@@ -111,34 +109,47 @@ class Builder:
             needs = image.needs if long else image.needs_for_trainers
             for warning in space.require(folder, needs):
                 shown.say(f"warning: {warning}")
-            step.run(steps, shown)
+            progress.run(steps, shown)
 
     def steps(self) -> list[Step]:
         """All steps in order; those whose result is there, or is not asked for, are not needed."""
-        compiling = not self.plan.horovod.exists()
-        packing = not self.plan.environment.exists()
-        found = [
-            self.wheels_step((compiling or packing) and not self.plan.wheels.exists()),
-            self.base_step("base to compile in", compiling, self.plan.wheel_definition),
-            self.base_step("base of the image", packing, self.plan.definition),
-            self.horovod_step(compiling),
-            self.environment_step(packing),
-            self.image_step(),
+        plan = self.plan
+        compiling, packing = not plan.horovod.exists(), not plan.environment.exists()
+        fetching = (compiling or packing) and not plan.wheels.exists()
+        fetch = (plan.image, self.options.source, plan.wheels)
+        steps = [
+            Step(
+                "wheels",
+                fetching,
+                make=partial(wheels.fetch, *fetch),
+                command=partial(wheels.command, *fetch),
+                status=partial(progress.fetched, plan.wheels),
+            ),
+            self.base_step("base to compile in", compiling, plan.wheel_definition),
+            self.base_step("base of the image", packing, plan.definition),
+            Step(
+                "Horovod wheel",
+                compiling,
+                make=self.compile_horovod,
+                command=lambda: self.apptainer.argv(self.horovod_build(plan.horovod)),
+                status=self.last_line("horovod"),
+            ),
+            Step(
+                "environment, with its test",
+                packing,
+                make=self.make_environment,
+                command=lambda: self.apptainer.argv(self.environment_build()),
+                status=self.last_line("environment"),
+            ),
+            Step(
+                "image: environment and trainers",
+                needed=True,
+                make=self.make_image,
+                command=lambda: trainers.append_command(Path("trainers"), plan.output),
+                status=self.last_line("image"),
+            ),
         ]
-        return found if self.plan.base.kind == "debian" else [found[0], *found[3:]]
-
-    # 1. wheels
-
-    def wheels_step(self, needed: bool) -> Step:
-        """All locked wheels, with the host's pip."""
-        what = (self.plan.image, self.options.source, self.plan.wheels)
-        return Step(
-            name="wheels",
-            needed=needed,
-            make=partial(wheels.fetch, *what),
-            command=partial(wheels.command, *what),
-            status=partial(progress.fetched, self.plan.wheels),
-        )
+        return steps if plan.base.kind == "debian" else [steps[0], *steps[3:]]
 
     # 2. bases
 
@@ -146,7 +157,7 @@ class Builder:
         """The base of the definition `path`, from Debian packages."""
         archive = self.plan.base_archive(path)
         return Step(
-            name=name,
+            name,
             needed=wanted and not archive.exists(),
             make=partial(self.make_base, path),
             command=partial(self.base_command, path, archive),
@@ -172,72 +183,70 @@ class Builder:
 
     def check_versions(self, installed: Mapping[str, str], path: Path) -> None:
         """Report what differs from the locked versions; SystemFault when frozen."""
-        section = debian_versions.section(path, self.plan.definition)
-        lock = HERE / self.plan.image.lock
-        debian_versions.check(installed, lock, section, self.options.frozen)
+        section = debian.section(path, self.plan.definition)
+        debian.check_versions(installed, self.plan.lock, section, self.options.frozen)
+
+    def base_arguments(self) -> dict[str, str]:
+        """The build arguments that name the base."""
+        if self.plan.base.kind == "docker":
+            return {"bootstrap": "docker", "from": self.plan.base.reference}
+        return {"bootstrap": "docker-archive", "from": BASE}
 
     # 3. Horovod
 
-    def horovod_step(self, needed: bool) -> Step:
-        """The Horovod wheel, compiled in a container with the image's own frameworks."""
-        asked = apptainer_builds.horovod(self.plan, self.plan.horovod)
-        return Step(
-            name="Horovod wheel",
-            needed=needed,
-            make=self.compile_horovod,
-            command=lambda: self.apptainer.argv(asked),
-            status=self.last_line("horovod"),
-        )
-
     def compile_horovod(self) -> None:
-        """Compile it, and keep nothing of the container but the wheel."""
+        """Compile it against the image's own frameworks; keep nothing but the wheel."""
         with atomic.new_folder(self.plan.horovod) as part:
-            asked = apptainer_builds.horovod(self.plan, part)
+            asked = self.horovod_build(part)
             self.apptainer.build(asked, self.log("horovod"))
             asked.output.unlink()
 
-    # 4. environment
-
-    def environment_step(self, needed: bool) -> Step:
-        """The image without trainers."""
-        return Step(
-            name="environment, with its test",
-            needed=needed,
-            make=self.make_environment,
-            command=lambda: self.apptainer.argv(apptainer_builds.environment(self.plan)),
-            status=self.last_line("environment"),
+    def horovod_build(self, result: Path) -> Build:
+        """What compiles Horovod; its wheel comes into the folder `result`."""
+        plan = self.plan
+        return Build(
+            definition=plan.wheel_definition,
+            output=plan.places.temporary / "horovod_wheel.sif",
+            files={"containers": HERE, BASE: plan.base_archive(plan.wheel_definition)},
+            given={**self.base_arguments(), "lock": plan.image.lock},
+            binds=(f"{plan.wheels}:/mnt:ro", f"{result}:/srv"),
         )
 
+    # 4. environment
+
     def make_environment(self) -> None:
-        """Install and pack, then test as a user would run it."""
-        log, asked = self.log("environment"), apptainer_builds.environment(self.plan)
-        (self.plan.places.temporary / apptainer_builds.NO_RECIPES).mkdir(exist_ok=True)
+        """Install and pack all but the trainers, then test as a user would run it."""
+        log, asked = self.log("environment"), self.environment_build()
+        asked.files[NO_RECIPES].mkdir(exist_ok=True)
         self.apptainer.build(asked, log)
-        self.check_registry_base(asked.output)
+        if self.plan.base.kind == "docker":  # its packages are known only when it is unpacked
+            answer = self.log("versions")
+            self.apptainer.run(debian.list_command(asked.output), answer)
+            installed = debian.parse_status(answer.read_text(encoding="utf-8"))
+            found = debian.locked_ones(installed, self.plan.lock)
+            self.check_versions(found, self.plan.definition)
         self.apptainer.test(asked.output, log)
         with atomic.new_file(self.plan.environment) as part:
             shutil.move(str(asked.output), part)
 
-    def check_registry_base(self, image: Path) -> None:
-        """As `check_versions`, for a base whose packages are known only when it is unpacked."""
-        if self.plan.base.kind == "docker":
-            answer = self.log("versions")
-            self.apptainer.run(debian_versions.command(image), answer)
-            installed = debian.parse_status(answer.read_text(encoding="utf-8"))
-            lock = HERE / self.plan.image.lock
-            self.check_versions(debian_versions.both(installed, lock), self.plan.definition)
+    def environment_build(self) -> Build:
+        """What installs everything but the trainers."""
+        plan = self.plan
+        return Build(
+            definition=plan.definition,
+            output=plan.places.temporary / "environment.sif",
+            files={
+                "containers": HERE,
+                BASE: plan.base_archive(plan.definition),
+                "horovod": plan.horovod,
+                NO_RECIPES: plan.places.temporary / NO_RECIPES,
+            },
+            given={**self.base_arguments(), "horovod": "horovod/*.whl", "recipes": NO_RECIPES},
+            binds=(f"{plan.wheels}:/mnt:ro",),
+            compression=COMPRESSION,
+        )
 
     # 5. image, and 6. proof
-
-    def image_step(self) -> Step:
-        """The environment with the trainers."""
-        return Step(
-            name="image: environment and trainers",
-            needed=True,
-            make=self.make_image,
-            command=lambda: trainers.append_command(Path("trainers"), self.plan.output),
-            status=self.last_line("image"),
-        )
 
     def make_image(self) -> None:
         """Append the trainers, import each, put the image in place."""
@@ -259,23 +268,17 @@ class Builder:
             self.apptainer.run(trainers.compile_command(like, folder), log)
             trainers.extract_file_system(like, squashfs)
             self.apptainer.run(trainers.append_command(folder, squashfs), log)
-            labels = {
-                **self.plan.revision.labels(),
-                "recipes": ",".join(trainers.names(CHECKOUT)),
-            }
+            recipes = ",".join(trainers.names(CHECKOUT))
+            labels = {**self.plan.revision.labels(), "recipes": recipes}
             sif_write.write(like, squashfs, labels, EPOCH, image)
 
     # logs
 
     def log(self, name: str) -> Path:
         """A fresh log for one step."""
-        path = self.log_path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"")
-        return path
+        return process.fresh_log(self.log_path(name))
 
     def log_path(self, name: str) -> Path:
-        """Where the log of a step lies."""
         return self.plan.places.logs / f"{self.plan.image.name}-{name}.log"
 
     def last_line(self, name: str) -> progress.Status:

@@ -1,12 +1,18 @@
-"""The note beside an image that says what it was built from, so that `make` can do nothing."""
+"""What builds leave: the note beside an image that says what it was built from, and results."""
 
 from __future__ import annotations
 
 import json
+import os
+import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from . import atomic
+from . import atomic, process
+
+DAYS = 30
+KINDS = ("base-", "horovod-", "environment-")  # others' files in the folder are left alone
 
 
 @dataclass(frozen=True)
@@ -46,3 +52,19 @@ def is_current(image: Path, key: str) -> bool:
     """Whether `image` is there, built from exactly the inputs of `key`."""
     present = read(image)
     return present is not None and present.key == key
+
+
+def forget(folder: Path, used: Iterable[Path]) -> list[Path]:
+    """Mark `used` as used now, then remove what no build has used for 30 days."""
+    now = time.time()
+    for path in used:
+        if path.exists():
+            os.utime(path)
+    old = [
+        path
+        for path in folder.glob("*")
+        if path.name.lstrip(".").startswith(KINDS) and now - path.stat().st_mtime > DAYS * 86400
+    ]
+    for path in old:
+        process.remove(path) if path.is_dir() else path.unlink()
+    return old

@@ -1,4 +1,8 @@
-"""A base image made on the spot from Debian packages: for networks that reach no image registry."""
+"""A base image made on the spot from Debian packages: for networks that reach no image registry.
+
+Archives replace packages by newer ones and drop the old, so a lock cannot bring them back: a build
+reports what differs from it, and `--frozen` refuses it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import io
 import json
 import re
 import shutil
+import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from . import lockfile
 from .digest import sha256
 from .errors import Refused, SystemFault
 
@@ -35,6 +41,9 @@ NAMESPACE = (
 )
 # No trace of the archive: the image's own sources list stays empty.
 CLEAN = 'rm -f "$1"/etc/apt/sources.list "$1"/etc/resolv.conf "$1"/etc/hostname'
+SECTIONS = ("debian", "debian-build")  # of a lock: for the image, and to compile in
+SHOWN = 10
+DPKG = ("dpkg-query", "--show", r"--showformat=Package: ${Package}\nVersion: ${Version}\n\n")
 
 
 def available() -> bool:
@@ -131,3 +140,40 @@ def docker_archive(layer: Path, output: Path) -> None:
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
         archive.add(layer, "layer.tar")
+
+
+def section(path: Path, image_definition: Path) -> str:
+    """The lock's section for the base of one definition."""
+    return SECTIONS[0] if path == image_definition else SECTIONS[1]
+
+
+def check_versions(installed: Mapping[str, str], lock: Path, section: str, frozen: bool) -> None:
+    """Say what is not as locked, on standard error; SystemFault when `frozen`."""
+    locked = lockfile.debian(lock, section)
+    differing = [
+        f"  {name}: locked {locked.get(name, 'not at all')}, now {installed.get(name, 'absent')}"
+        for name in sorted({*locked, *installed})
+        if locked.get(name) != installed.get(name)
+    ]
+    if not differing:
+        return
+    more = [f"  and {len(differing) - SHOWN} more"] if len(differing) > SHOWN else []
+    title = f"{len(differing)} Debian packages differ from {lock.name}:"
+    text = "\n".join([title, *differing[:SHOWN], *more])
+    if frozen:
+        raise SystemFault(f"{text}\n--frozen allows none of it. To renew the lock: make lock")
+    print(text, file=sys.stderr)
+
+
+def list_command(image: Path) -> list[str]:
+    """What lists the packages of an image, in the form of dpkg's own status file."""
+    return ["apptainer", "exec", "--cleanenv", str(image), *DPKG]
+
+
+def locked_ones(installed: Mapping[str, str], lock: Path) -> dict[str, str]:
+    """Of a registry's base: it has packages of its own, and our tools are gone from the image.
+
+    The locked packages, with the version that is installed where there is one.
+    """
+    locked = lockfile.debian(lock, SECTIONS[0])
+    return {name: installed.get(name, version) for name, version in locked.items()}

@@ -1,9 +1,10 @@
-"""SHA-256 of files."""
+"""SHA-256 of files; keys, which name a result by the content of all that decides what it is."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 BLOCK = 1 << 20
@@ -28,3 +29,15 @@ def sha256(
             if progress:
                 progress(read)
     return found.hexdigest()
+
+
+def key(**inputs: str) -> str:
+    """16 hexadecimal digits that change when any input changes, its name included."""
+    text = json.dumps(inputs, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def of_files(files: Iterable[Path], base: Path) -> str:
+    """One key over names (relative to `base`) and contents."""
+    digests = {str(f.relative_to(base)): sha256(f) for f in files}
+    return key(**digests)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import atomic, catalogue, debian, debian_versions, definition, lockfile, pip, process
+from . import atomic, catalogue, debian, definition, lockfile, pip, process
 from .errors import Refused, RunnerError, SystemFault
 from .lockfile import Pin
 
@@ -107,10 +107,10 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
     tools = resolve(here / BUILD_INPUT, [*source.options(), "--no-binary=horovod"], runtime)
     present = {pin.name for pin in runtime}
     build = [pin for pin in tools if pin.name not in present]
-    debian = lockfile.render_debian(_debian(lock))
+    versions = lockfile.render_debian(_debian(lock))
     header = HEADER.format(image=image.name, python=image.python)
     atomic.write_text(
-        lock, lockfile.render(against, others, header) + lockfile.render_build(build) + debian
+        lock, lockfile.render(against, others, header) + lockfile.render_build(build) + versions
     )
     print(f"{image.lock}: packages of Python: {len(runtime)}, to compile: {len(build)}")
 
@@ -118,7 +118,7 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
 def _debian(lock: Path) -> dict[str, dict[str, str]]:
     if not lock.exists():
         return {}
-    return {section: lockfile.debian(lock, section) for section in debian_versions.SECTIONS}
+    return {section: lockfile.debian(lock, section) for section in debian.SECTIONS}
 
 
 def renew_debian(image: catalogue.Image) -> None:

@@ -7,18 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from . import (
-    catalogue,
-    debian,
-    debian_versions,
-    definition,
-    git_revision,
-    keys,
-    lockfile,
-    pip,
-    toolbox,
-    trainers,
-)
+from . import catalogue, debian, definition, digest, git_revision, lockfile, pip, toolbox, trainers
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .errors import Refused
 from .git_revision import Revision
@@ -28,8 +17,6 @@ from .places import Places
 COMPRESSION = "-comp zstd -Xcompression-level 9 -b 1M"
 # The time of everything in an image that has none of its own: the release of Horovod 0.28.1.
 EPOCH = 1686528000  # 2023-06-12, seconds since 1970
-
-
 ASSEMBLY = ("trainers.py", "sif_write.py")  # what puts environment and trainers together
 
 
@@ -73,6 +60,11 @@ class Plan:
         """The definition that compiles Horovod."""
         return HERE / self.image.wheel_definition
 
+    @property
+    def lock(self) -> Path:
+        """The lock of the image."""
+        return HERE / self.image.lock
+
     @cached_property
     def wheels(self) -> Path:
         """The folder of all locked wheels."""
@@ -81,22 +73,22 @@ class Plan:
     @cached_property
     def pins(self) -> str:
         """Key of all wheels and archives."""
-        return self._key_of(lockfile.read(HERE / self.image.lock))
+        return self._key_of(lockfile.read(self.lock))
 
     def _key_of(self, pins: list[lockfile.Pin]) -> str:
-        lines = [pin.line() for pin in [*pins, *lockfile.build(HERE / self.image.lock)]]
-        return keys.key(pins="\n".join(sorted(lines)))
+        lines = [pin.line() for pin in [*pins, *lockfile.build(self.lock)]]
+        return digest.key(pins="\n".join(sorted(lines)))
 
     def base_key(self, path: Path) -> str:
         """Content key of the base that a definition starts from."""
         if self.base.kind == "docker":
             return f"docker:{self.base.reference}"
-        section = debian_versions.section(path, self.definition)
+        section = debian.section(path, self.definition)
         image, packages = self.image, definition.packages(path)
         command = debian.argv("", image.codename, image.components, packages, Path())
-        return keys.key(
+        return digest.key(
             command="\n".join(command),
-            versions=lockfile.render_debian({"": lockfile.debian(HERE / self.image.lock, section)}),
+            versions=lockfile.render_debian({"": lockfile.debian(self.lock, section)}),
         )
 
     def base_archive(self, path: Path) -> Path:
@@ -108,9 +100,9 @@ class Plan:
         """The folder of the compiled Horovod wheel."""
         inputs = [self.wheel_definition]
         inputs += sorted(p for p in (HERE / "horovod").iterdir() if p.suffix in (".py", ".sh"))
-        pins = self._key_of(lockfile.against(HERE / self.image.lock))
-        files = keys.of_files(inputs, HERE)
-        key = keys.key(files=files, pins=pins, base=self.base_key(self.wheel_definition))
+        pins = self._key_of(lockfile.against(self.lock))
+        files = digest.of_files(inputs, HERE)
+        key = digest.key(files=files, pins=pins, base=self.base_key(self.wheel_definition))
         return self.places.builds / f"horovod-{key}"
 
     @cached_property
@@ -118,8 +110,8 @@ class Plan:
         """The image without trainers: all that takes long."""
         inputs = [self.definition, HERE / "slim.py"]
         inputs += [HERE / self.image.slim, *sorted((HERE / INSIDE).glob("*.py"))]
-        key = keys.key(
-            files=keys.of_files(inputs, HERE),
+        key = digest.key(
+            files=digest.of_files(inputs, HERE),
             pins=self.pins,
             horovod=self.horovod.name,
             base=self.base_key(self.definition),
@@ -136,20 +128,13 @@ class Plan:
     @cached_property
     def key(self) -> str:
         """Key of the whole image. Of the revision it holds only whether it is dirty."""
-        return keys.key(
+        return digest.key(
             environment=self.environment.name,
-            recipes=keys.of_files(trainers.files(CHECKOUT), CHECKOUT),
-            assembly=keys.of_files([HERE / name for name in ASSEMBLY], HERE),
+            recipes=digest.of_files(trainers.files(CHECKOUT), CHECKOUT),
+            assembly=digest.of_files([HERE / name for name in ASSEMBLY], HERE),
             version=self.revision.version,
             dirty=str(self.revision.dirty),
         )
-
-
-def tracked_inputs(image: Image) -> list[str]:
-    """What decides the image's content, as paths in the repository, for its revision label."""
-    names = [image.definition, image.wheel_definition, image.lock, image.slim]
-    names += [INSIDE, "slim.py"]
-    return ["recipes", "containers/horovod", *(f"containers/{name}" for name in names)]
 
 
 def make(name: str, options: Options) -> Plan:
@@ -161,7 +146,9 @@ def make(name: str, options: Options) -> Plan:
     if options.output:
         asked = options.output
         output = toolbox.on_host(asked, os.environ) if root else asked.absolute()
-    paths = tracked_inputs(image)
+    # What decides the image's content, as paths in the repository, for its revision label.
+    names = (image.definition, image.wheel_definition, image.lock, image.slim, INSIDE, "slim.py")
+    paths = ["recipes", "containers/horovod", *(f"containers/{name}" for name in names)]
     revision = git_revision.find(CHECKOUT, paths, EPOCH, options.revision)
     return Plan(image, choose_base(options.base, image), places, output, revision)
 

@@ -80,6 +80,13 @@ def stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def fresh_log(path: Path) -> Path:
+    """The path, of a file that is there and empty."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"")
+    return path
+
+
 def remove(folder: Path) -> None:
     """Remove a tree, files of the build's subordinate users included."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,13 +1,15 @@
-"""What a build shows while it works: lines, and phases that take long."""
+"""The steps of a build, and what it shows while it works: lines, and phases that take long."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from .space import shown
+from . import space
 
 WIDTH = 60  # of a log's last line
 Status = Callable[[], str]  # what is to be seen of a phase now; "" for nothing
@@ -26,6 +28,38 @@ class Progress(Protocol):
 
     def phase(self, name: str, status: Status = unknown) -> AbstractContextManager[None]:
         """Something that takes long."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One result to make."""
+
+    name: str
+    needed: bool
+    make: Callable[[], None]
+    command: Callable[[], list[str]]  # the one that takes long, for people to read
+    status: Status = unknown
+
+
+def outline(steps: Sequence[Step]) -> str:
+    """What would be done, as comments, and the commands for it."""
+    lines = []
+    for number, step in enumerate(steps, start=1):
+        nothing = "" if step.needed else ": nothing to do"
+        lines.append(f"# [{number}/{len(steps)}] {step.name}{nothing}")
+        lines += [shlex.join(step.command())] if step.needed else []
+    return "\n".join(lines)
+
+
+def run(steps: Sequence[Step], shown: Progress) -> None:
+    """Make what is needed, in order. Raises RunnerError."""
+    for number, step in enumerate(steps, start=1):
+        name = f"[{number}/{len(steps)}] {step.name}"
+        if not step.needed:
+            shown.say(f"{name}: nothing to do")
+            continue
+        with shown.phase(name, step.status):
+            step.make()
 
 
 def last_line(log: Path) -> str:
@@ -48,7 +82,7 @@ def fetched(folder: Path) -> str:
     for part in folder.parent.glob(f".{folder.name}.*"):
         for path in part.rglob("*"):
             sizes[path.name] = max(sizes.get(path.name, 0), _size(path))
-    return f"{shown(sum(sizes.values()))} fetched"
+    return f"{space.shown(sum(sizes.values()))} fetched"
 
 
 def _size(path: Path) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from containers import atomic, catalogue
-from containers.keys import key
+from containers.digest import key
 from containers.plan import Options, Plan, make
 
 from .errors import BenchError, Skipped

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from containers import catalogue, debian_versions, lock, lockfile, pip, wheels
+from containers import catalogue, debian, lock, lockfile, pip, wheels
 from containers.errors import Refused, SystemFault, UsageError
 from containers.lockfile import Pin
 
@@ -86,15 +86,15 @@ def test_debian_versions_is_reported_by_name_and_refused_when_frozen(
     path = tmp_path / "x.lock"
     path.write_text(lockfile.render_debian({"debian": {"libc6": "1", "gone": "1", "same": "1"}}))
     now = {"libc6": "2", "new": "3", "same": "1"}
-    debian_versions.check(now, path, "debian", frozen=False)
+    debian.check_versions(now, path, "debian", frozen=False)
     said = capsys.readouterr().err
     assert "3 Debian packages differ from x.lock" in said
     assert "libc6: locked 1, now 2" in said
     assert "gone: locked 1, now absent" in said
     assert "new: locked not at all, now 3" in said
     with pytest.raises(SystemFault, match="--frozen"):
-        debian_versions.check(now, path, "debian", frozen=True)
-    debian_versions.check({"libc6": "1", "gone": "1", "same": "1"}, path, "debian", frozen=True)
+        debian.check_versions(now, path, "debian", frozen=True)
+    debian.check_versions({"libc6": "1", "gone": "1", "same": "1"}, path, "debian", frozen=True)
 
 
 def test_a_lock_is_renewed_only_by_the_images_own_python() -> None:

@@ -13,15 +13,12 @@ from pathlib import Path
 import pytest
 
 from containers import (
-    apptainer_builds,
     atomic,
     build_record,
     catalogue,
-    keys,
+    digest,
     plan,
     progress,
-    prune,
-    step,
     toolbox,
     trainers,
 )
@@ -61,10 +58,10 @@ def test_a_key_depends_on_names_and_contents(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
     (tmp_path / "b").write_text("2")
     both = [tmp_path / "a", tmp_path / "b"]
-    first = keys.of_files(both, tmp_path)
-    assert keys.of_files(reversed(both), tmp_path) == first
+    first = digest.of_files(both, tmp_path)
+    assert digest.of_files(reversed(both), tmp_path) == first
     (tmp_path / "b").write_text("3")
-    assert keys.of_files(both, tmp_path) != first
+    assert digest.of_files(both, tmp_path) != first
 
 
 def results(made: Plan) -> dict[str, str]:
@@ -189,7 +186,7 @@ def test_an_edited_trainer_renews_the_image_alone(tmp_path: Path) -> None:
 
 
 def test_no_path_of_the_building_machine_is_kept_in_the_image(tmp_path: Path) -> None:
-    asked = apptainer_builds.environment(make(tmp_path))
+    asked = builder(make(tmp_path)).environment_build()
     assert asked.given["from"] == "base.tar"
     assert str(tmp_path) not in " ".join(asked.given.values())
 
@@ -200,12 +197,12 @@ def test_a_dry_run_shows_each_command_that_would_be_run(
     monkeypatch.setenv("RUNNER_DEBIAN_MIRROR", "http://m.example/debian")
     made = make(tmp_path)
     runtime = Apptainer(MODE, dict(os.environ), made.places.temporary)
-    text = step.outline(Builder(made, runtime).steps())
+    text = progress.outline(Builder(made, runtime).steps())
     assert text.count(" mmdebstrap --mode=root ") == 2
     assert text.count("\napptainer build --fakeroot ") == 2
     made.horovod.mkdir(parents=True)
     made.environment.write_bytes(b"packed")
-    assert step.outline(Builder(made, runtime).steps()).count("nothing to do") == 5
+    assert progress.outline(Builder(made, runtime).steps()).count("nothing to do") == 5
 
 
 def test_places_of_an_ordinary_user(tmp_path: Path) -> None:
@@ -278,6 +275,6 @@ def test_results_that_no_build_used_for_a_month_are_removed(tmp_path: Path) -> N
         path.mkdir()
         age = 0 if path == recent else 40 * 86400
         os.utime(path, (time.time() - age, time.time() - age))
-    assert prune.forget(tmp_path, [used, tmp_path / "environment-gone"]) == [old]
+    assert build_record.forget(tmp_path, [used, tmp_path / "environment-gone"]) == [old]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base-b", "horovod-c", "x"]
-    assert prune.forget(tmp_path, []) == []
+    assert build_record.forget(tmp_path, []) == []

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import catalogue, definition, keys, lockfile
+from containers import catalogue, definition, digest, lockfile
 
 HERE = Path(__file__).parent
 CODENAME = "bookworm"
@@ -54,14 +54,14 @@ def compile_packages() -> tuple[str, ...]:
 def compiled(kind: Kind) -> str:
     """The name of the folder of its compiled Horovod."""
     edits = sorted((catalogue.HERE / "horovod").glob("*.py"))
-    files = keys.of_files([HERE / "compile.def", kind.lock_file, *edits], catalogue.CHECKOUT)
-    return f"horovod-{keys.key(files=files, mpi=str(kind.has_mpi), pins=_pins())}"
+    files = digest.of_files([HERE / "compile.def", kind.lock_file, *edits], catalogue.CHECKOUT)
+    return f"horovod-{digest.key(files=files, mpi=str(kind.has_mpi), pins=_pins())}"
 
 
 def file_name(kind: Kind) -> str:
     """The name of the image's file."""
-    key = keys.key(
-        files=keys.of_files([HERE / "image.def", kind.lock_file], catalogue.CHECKOUT),
+    key = digest.key(
+        files=digest.of_files([HERE / "image.def", kind.lock_file], catalogue.CHECKOUT),
         packages=" ".join(PACKAGES),
         pins=_pins(),
         horovod=compiled(kind),
