@@ -6,17 +6,35 @@ base: the build itself then needs no index, so that nothing of the configuration
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import apptainer, derived_definition, digest, import_added, pip, pip_config
+from . import apptainer, atomic, digest, import_added, lockfile, pip
 from .apptainer import Apptainer
-from .derived_definition import STAGE, Addition, Base, Inside
+from .definition import STAGE, Base
 from .errors import Refused, RunnerError, SystemFault, UsageError
 
+# PEP 440; distributions patch some packages and number them in their own way.
+VERSION = re.compile(
+    r"(\d+!)?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+([._-][a-z0-9]+)*)?"
+)
+MISSING = re.compile(
+    r"(?:No matching distribution found for|that satisfies the requirement) ([^\s;(]+)"
+)
+# New packages only: compiling all of a large image anew would take minutes.
+COMPILE = """\
+import re, sys
+from importlib.metadata import files
+for line in open("/mnt/requirements.txt"):
+    for file in files(re.split("[ =]", line)[0]) or ():
+        if file.suffix == ".py":
+            print(file.locate())
+"""
 FIND = """\
 for program in /opt/horovod/bin/python python3 python; do
     if command -v "$program" > /dev/null; then exec "$program" -s -c "$1"; fi
@@ -50,10 +68,19 @@ use --def my.def with a virtual environment of your own in its %post.
 {evidence}"""
 BAD_FILE = ("Invalid requirement", "Could not open requirements file")
 EVIDENCE = 15  # lines
-MISSING = """\
+NO_FILE = """\
 no file for {pin} {place}.
 Name an index with --index-url URL or --extra-index-url URL, or a folder with --wheelhouse DIR.
 {evidence}"""
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The Python of an image, and the versions of the packages it sees."""
+
+    python: str
+    pip: str  # its version, "" where there is none
+    packages: Mapping[str, str]
 
 
 def find_python(base: Base) -> Inside:
@@ -64,7 +91,7 @@ def find_python(base: Base) -> Inside:
         raise Refused(f"{base.path.name} has no Python to install packages into.\n{BY_DEFINITION}")
     if done.returncode:
         raise SystemFault(f"the Python of {base.path.name} cannot be asked:\n{done.stderr.strip()}")
-    inside = Inside.parse(done.stdout.splitlines()[-1])
+    inside = Inside(**json.loads(done.stdout.splitlines()[-1]))
     if not inside.pip:
         raise Refused(f"{inside.python} in {base.path.name} has no pip.\n{BY_DEFINITION}")
     if tuple(map(int, inside.pip.split(".")[:2])) < OLDEST_PIP:
@@ -88,16 +115,14 @@ class Request:
     def fetch(self, runtime: Apptainer, folder: Path, stage: Path, log: Path) -> None:
         """Fill `stage` for the build; `folder` is for what must not be seen by it."""
         (folder / "wheels").mkdir()
-        (folder / "constraints.txt").write_text(
-            derived_definition.constraints(self.inside.packages)
-        )
+        (folder / "constraints.txt").write_text(constraints(self.inside.packages))
         settings = self._settings(folder)
-        (folder / "pip.conf").touch(mode=0o600)  # indexes may be named with a password
-        (folder / "pip.conf").write_text(pip_config.render(settings), encoding="utf-8")
+        # Indexes may be named with a password.
+        atomic.write_text(folder / "pip.conf", pip.render_settings(settings), private=True)
         container = self._container(folder, settings)
         try:
             found = self._resolve(runtime, container, folder, log)
-            (folder / "pins.txt").write_text(derived_definition.pins(found))
+            (folder / "pins.txt").write_text(pins(found))
             fetch = ["wheel", "--no-deps", "--wheel-dir", f"{STAGE}/wheels", "--requirement"]
             runtime.run([*container, *fetch, f"{STAGE}/pins.txt"], log)
         except RunnerError as error:
@@ -105,11 +130,11 @@ class Request:
         self._fill(stage, folder / "wheels", found)
 
     def _settings(self, folder: Path) -> dict[str, str]:
-        machine = {} if self.source.wheelhouse else pip_config.parse(pip.run(["config", "list"]))
+        machine = {} if self.source.wheelhouse else pip.machine_settings()
         if self.ca:
             (folder / "ca.crt").write_bytes(apptainer.authorities(self.ca))
         authority = f"{STAGE}/ca.crt" if self.ca else ""
-        return pip_config.settings(machine, self.source, Path.cwd(), authority)
+        return pip.settings(machine, self.source, Path.cwd(), authority)
 
     def _container(self, folder: Path, settings: Mapping[str, str]) -> list[str]:
         """The words before pip's own command."""
@@ -127,7 +152,7 @@ class Request:
 
     def _local(self, settings: Mapping[str, str]) -> list[Path]:
         """What pip's settings name of this machine. UsageError for what would hide the image's."""
-        found = {path for path in pip_config.local(settings) if path.exists()}
+        found = {path for path in pip.local_paths(settings) if path.exists()}
         for path in found:
             if path in Path(self.inside.python).parents:
                 raise UsageError(
@@ -138,12 +163,12 @@ class Request:
 
     def _resolve(
         self, runtime: Apptainer, container: Sequence[str], folder: Path, log: Path
-    ) -> list[Addition]:
+    ) -> list[pip.Addition]:
         ask = ["install", "--dry-run", "--report", f"{STAGE}/report.json"]
         keep = ["--constraint", f"{STAGE}/constraints.txt"]
         wanted = ["--requirement", f"{FOLDER}/{self.requirements.name}"]
         runtime.run([*container, *ask, *keep, *wanted], log)
-        found = derived_definition.additions((folder / "report.json").read_text(encoding="utf-8"))
+        found = pip.additions((folder / "report.json").read_text(encoding="utf-8"))
         if not found:
             name = self.base.path.name
             raise Refused(f"{name} has everything in {self.requirements} already; nothing to add")
@@ -156,9 +181,8 @@ class Request:
         text = log.read_text(encoding="utf-8", errors="replace")
         shown = text.replace(f"{FOLDER}/", f"{self.requirements.parent}/").splitlines()
         evidence = "\n".join(f"  | {line}" for line in shown[-EVIDENCE:])
-        held = derived_definition.held(text)
-        if held:
-            listed = "\n".join(f"  {pin}" for pin in held)
+        if found := held(text):
+            listed = "\n".join(f"  {pin}" for pin in found)
             name = self.base.path.name
             return Refused(
                 CONFLICT.format(
@@ -167,22 +191,19 @@ class Request:
             )
         if any(words in text for words in BAD_FILE):
             return UsageError(f"pip cannot read {self.requirements}:\n{evidence}")
-        missing = derived_definition.missing(text)
-        if not missing:
-            return error
-        return SystemFault(MISSING.format(pin=missing, place=self.source.place, evidence=evidence))
+        if pin := missing(text):
+            return SystemFault(NO_FILE.format(pin=pin, place=self.source.place, evidence=evidence))
+        return error
 
-    def _fill(self, stage: Path, wheels: Path, added: Sequence[Addition]) -> None:
+    def _fill(self, stage: Path, wheels: Path, added: Sequence[pip.Addition]) -> None:
         """What the build finds: wheels, their lock, and the part of it known to an index."""
         known = {item.sha256 for item in added}
         asked = [item.name for item in added if item.requested]
         shutil.move(str(wheels), stage / "wheels")
         sums = [(path.name, digest.sha256(path)) for path in (stage / "wheels").glob("*.whl")]
-        (stage / "requirements.txt").write_text(derived_definition.lock(sums))
-        (stage / "added.lock").write_text(
-            derived_definition.lock(pair for pair in sums if pair[1] in known)
-        )
-        (stage / "list.py").write_text(derived_definition.COMPILE)
+        (stage / "requirements.txt").write_text(lock(sums))
+        (stage / "added.lock").write_text(lock(pair for pair in sums if pair[1] in known))
+        (stage / "list.py").write_text(COMPILE)
         (stage / "requested.txt").write_text("\n".join(asked))
         shutil.copyfile(import_added.__file__, stage / "import_added.py")
 
@@ -191,3 +212,45 @@ def mount(source: Path, target: str, *options: str) -> str:
     """The value of Apptainer's --mount, which unlike --bind takes any name: a line of CSV."""
     fields = ["type=bind", f"source={source}", f"destination={target}", *options]
     return ",".join('"' + field.replace('"', '""') + '"' for field in fields)
+
+
+def pins(found: Sequence[pip.Addition]) -> str:
+    """A requirements file of exactly these; with hashes when all are known."""
+    hashed = all(item.sha256 and not item.url for item in found)
+    return "".join(f"{_pin(item, hashed)}\n" for item in found)
+
+
+def _pin(item: pip.Addition, hashed: bool) -> str:
+    if item.url:
+        return f"{item.name} @ {item.url}"
+    return f"{item.name}=={item.version}" + (f" --hash=sha256:{item.sha256}" if hashed else "")
+
+
+def constraints(packages: Mapping[str, str]) -> str:
+    """A constraints file that keeps every package of the image as it is."""
+    return "".join(
+        f"{name}=={version}\n"
+        for name, version in sorted(packages.items())
+        if VERSION.fullmatch(version)
+    )
+
+
+def held(log: str) -> list[str]:
+    """The packages of the image that pip says cannot stay as they are, as NAME==VERSION."""
+    mark = "(constraint) "
+    return sorted({line.partition(mark)[2].strip() for line in log.splitlines() if mark in line})
+
+
+def lock(files: Iterable[tuple[str, str]]) -> str:
+    """A requirements file of (file name of a wheel, SHA-256) with hashes."""
+    lines = []
+    for name, sha256 in sorted(files):
+        distribution, version = name.split("-")[:2]
+        lines.append(lockfile.Pin(lockfile.normalised(distribution), version, sha256).line())
+    return "\n".join(lines) + "\n"
+
+
+def missing(log: str) -> str:
+    """The requirement for which pip found no file, "" when its log says no such thing."""
+    match = MISSING.search(log)
+    return match[1] if match else ""

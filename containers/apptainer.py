@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import process
+from . import build_modes, process
 from .build_modes import Mode
 from .errors import Refused
 from .places import Places
 
 # Settings of the building machine that must not decide what is in an image.
-FOREIGN = ("PIP_", "PYTHON", "APPTAINER_BIND", "SINGULARITY_BIND")
+FOREIGN = ("PIP_", "PYTHON", "APPTAINER_BIND", "SINGULARITY_BIND", "SOURCE_DATE_EPOCH")
 NO_APPTAINER = """\
 apptainer is not on PATH, and images are built with it. On a cluster try 'module load apptainer'
 (or 'module avail'); elsewhere see apptainer.org, Install. Version 1.2 or newer."""
@@ -49,11 +50,14 @@ def require() -> None:
         raise Refused(f"'apptainer --version' fails:\n{done.stderr.strip()}")
 
 
-def environment(places: Places, environ: Mapping[str, str], epoch: int) -> dict[str, str]:
+def environment(
+    places: Places, environ: Mapping[str, str], epoch: int | None = None
+) -> dict[str, str]:
     """The environment for Apptainer: its large folders on scratch, unless the user said where.
 
     `epoch`, in seconds since 1970, becomes the time of everything that has none of its own
     (SOURCE_DATE_EPOCH, reproducible-builds.org; mksquashfs from 4.4 on and mmdebstrap read it).
+    Without it the times of a user's own files are the user's.
     """
     ours = {
         "APPTAINER_TMPDIR": str(places.temporary),
@@ -62,8 +66,8 @@ def environment(places: Places, environ: Mapping[str, str], epoch: int) -> dict[
     foreign = (*FOREIGN, *CA_VARIABLES)
     kept = {name: value for name, value in environ.items() if not name.startswith(foreign)}
     # The user's own folders are kept, but not a TMPDIR, which jobs often have in memory.
-    fixed = {"TMPDIR": ours["APPTAINER_TMPDIR"], "SOURCE_DATE_EPOCH": str(epoch)}
-    return {**ours, **kept, **fixed}
+    times = {} if epoch is None else {"SOURCE_DATE_EPOCH": str(epoch)}
+    return {**ours, **kept, "TMPDIR": ours["APPTAINER_TMPDIR"], **times}
 
 
 def authorities(site: Path) -> bytes:
@@ -92,6 +96,12 @@ class Apptainer:
     environ: Mapping[str, str]
     temporary: Path
     ca: Path | None = None
+
+    @classmethod
+    def here(cls, places: Places, ca: Path | None = None, epoch: int | None = None) -> Apptainer:
+        """In the way of building that works on this machine. Raises Refused."""
+        environ = environment(places, os.environ, epoch)
+        return cls(build_modes.choose(environ), environ, places.temporary, ca)
 
     def build(self, asked: Build, log: Path, folder: Path | None = None) -> None:
         """Build in `folder`, else in a folder of links to the inputs.

@@ -23,7 +23,6 @@ from pathlib import Path
 from . import (
     apptainer,
     atomic,
-    build_modes,
     build_record,
     debian,
     definition,
@@ -94,12 +93,11 @@ class Builder:
         temporary = plan.places.temporary
         temporary.mkdir(parents=True, exist_ok=True)  # not emptied: another build may use it
         space.check_place(space.Volume.of(temporary))
-        environ = apptainer.environment(plan.places, os.environ, EPOCH)
-        mode = build_modes.choose(environ)
-        shown.say(f"build mode: {mode.name} ({mode.evidence})")
-        if plan.base.kind == "debian" and not mode.subordinate_ids:
+        runtime = Apptainer.here(plan.places, options.ca, EPOCH)
+        shown.say(runtime.mode.said)
+        if plan.base.kind == "debian" and not runtime.mode.subordinate_ids:
             raise Refused(debian.NO_IDS)
-        return cls(plan, Apptainer(mode, environ, temporary, options.ca), options)
+        return cls(plan, runtime, options)
 
     def run(self, shown: Progress) -> None:
         """Do the steps that are needed. Raises RunnerError."""

@@ -1,62 +1,84 @@
-"""Builds an image from one definition file: a user's own, or one on top of another image."""
+"""Builds an image from one definition file: a user's own, or one made from another image."""
 
 from __future__ import annotations
 
+import datetime
 import os
+import re
 import shlex
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-from . import apptainer, atomic, build_modes, definition, process, space
+from . import added_packages, apptainer, atomic, definition, pip, process, progress, sif, space
+from .added_packages import Request
 from .apptainer import Apptainer, Build
-from .errors import UsageError
+from .definition import Base
+from .errors import SystemFault, UsageError
 from .places import Places
 from .plan import COMPRESSION
-from .progress import Progress, last_line
+from .progress import Progress, Step
 from .space import Needs
 
 # A base of unknown size: what the larger of our own images comes to while it is built.
 UNKNOWN = Needs(4 * 10**9, 50_000)
-
-
-class Around(Protocol):
-    """What is done before the build, and with its result before that takes its name."""
-
-    def before(self, runtime: Apptainer, temporary: Path, log: Path) -> None:
-        """Make what the build binds. Raises RunnerError."""
-
-    def after(self, runtime: Apptainer, image: Path, log: Path) -> None:
-        """Check the image. Raises RunnerError."""
+STAGE = "stage"  # the folder of a derived build's files, in the temporary one
+SAFE_NAME = re.compile(r"[\w.+-]+")
+UNFINISHED = """\
+the %post of {name} ended before its last line, so labels and bill of materials are not renewed.
+Does it call 'exit'? Leave that out, or put what may end early in parentheses: ( ... )"""
 
 
 @dataclass(frozen=True)
 class OneDefinition:
-    """One definition and the image to make of it.
+    """One definition and the image to make of it, from the image `base` if there is one.
 
     Relative names in it belong to `folder`, or are those of `files` where there is none.
     """
 
     text: str
-    name: str  # of the definition, for messages
+    name: str  # of the definition or requirements, for messages
     folder: Path | None
     output: Path
     given: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
-    binds: Mapping[str, str] = field(default_factory=dict)  # a folder in temporary -> in the image
-    needs: Needs = UNKNOWN
     ca: Path | None = None
-    around: Around | None = None
+    base: Base | None = None
+    packages: Request | None = None  # to add to the base
 
 
-def read(path: Path) -> str:
-    """The text of a definition file. Raises UsageError."""
+def with_packages(
+    base: Base, requirements: Path, source: pip.Source, output: Path, ca: Path | None
+) -> OneDefinition:
+    """The base with what a requirements file asks for. Raises RunnerError."""
+    apptainer.require()
+    link = base.path.name if SAFE_NAME.fullmatch(base.path.name) else "base.sif"
+    inside = added_packages.find_python(base)
+    return OneDefinition(
+        text=definition.with_packages(link, inside.python),
+        name=requirements.name,
+        folder=None,
+        output=output,
+        files={link: base.path},
+        ca=ca,
+        base=base,
+        packages=Request(base, inside, requirements.absolute(), source, ca),
+    )
+
+
+def with_definition(
+    base: Base | None, path: Path, given: Mapping[str, str], output: Path, ca: Path | None
+) -> OneDefinition:
+    """The user's definition, on top of the base if there is one. Raises UsageError."""
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the definition {path}: {error}") from None
+    if base:
+        text = definition.with_definition(base, text, path.name, given)
+    return OneDefinition(text, path.name, path.absolute().parent, output, given, ca=ca, base=base)
 
 
 def check(asked: OneDefinition) -> None:
@@ -74,57 +96,77 @@ def describe(asked: OneDefinition) -> str:
     apptainer.require()
     places = Places.locate(os.environ)
     places.temporary.mkdir(parents=True, exist_ok=True)  # another build may be using it
-    mode = build_modes.choose(apptainer.environment(places, os.environ, 0))
-    runtime = Apptainer(mode, {}, places.temporary, asked.ca)
+    runtime = Apptainer.here(places, asked.ca)
     path = Path(asked.name if asked.folder else "image.def")
-    build = _build(asked, path, asked.output, places.temporary)
-    return f"{asked.text.rstrip()}\n\n# {mode.name}\n{shlex.join(runtime.argv(build))}"
+    command = runtime.argv(_build(asked, path, asked.output, places.temporary))
+    return f"{asked.text.rstrip()}\n\n# {runtime.mode.name}\n{shlex.join(command)}"
 
 
-def _build(asked: OneDefinition, path: Path, output: Path, temporary: Path) -> Build:
-    binds = tuple(f"{temporary / name}:{target}:ro" for name, target in asked.binds.items())
-    return Build(path, output, asked.files, asked.given, binds, COMPRESSION)
-
-
-def build(asked: OneDefinition, progress: Progress) -> None:
+def build(asked: OneDefinition, shown: Progress) -> None:
     """Make the image, run its test, put it in place. Raises RunnerError; what was there stays."""
     check(asked)
     apptainer.require()
     places = Places.locate(os.environ)
-    with process.only_build(places.work, progress), process.emptied(places.temporary):
-        _carry_out(asked, places, progress)
+    with process.only_build(places.work, shown), process.emptied(places.temporary) as temporary:
+        needs = definition.needs(asked.base) if asked.base else UNKNOWN
+        for warning in space.require(temporary, needs):
+            shown.say(f"warning: {warning}")
+        runtime = Apptainer.here(places, asked.ca)
+        shown.say(runtime.mode.said)
+        log = process.fresh_log(places.logs / f"{asked.output.stem}.log")
+        with atomic.new_file(asked.output) as part:
+            progress.run(_steps(asked, part, runtime, log), shown)
 
 
-def _carry_out(asked: OneDefinition, places: Places, progress: Progress) -> None:
-    environ = apptainer.environment(places, os.environ, 0)
-    del environ["SOURCE_DATE_EPOCH"]  # the times of a user's own files are the user's
-    for warning in space.require(places.temporary, asked.needs):
-        progress.say(f"warning: {warning}")
-    mode = build_modes.choose(environ)
-    progress.say(f"build mode: {mode.name} ({mode.evidence})")
-    log = places.logs / f"{asked.output.stem}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_bytes(b"")
-    runtime = Apptainer(mode, environ, places.temporary, asked.ca)
-    with atomic.new_file(asked.output) as part:
-        _make(asked, part, runtime, progress, log)
-
-
-def _make(
-    asked: OneDefinition, part: Path, runtime: Apptainer, progress: Progress, log: Path
-) -> None:
-    around, path = asked.around, runtime.temporary / "image.def"
+def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> list[Step]:
+    path, status = runtime.temporary / "image.def", partial(progress.last_line, log)
     path.write_text(asked.text, encoding="utf-8")
-    names = ["what it adds", asked.name, "its test"] if around else [asked.name, "its test"]
-    status = partial(last_line, log)
-    phases = (progress.phase(f"[{i}/{len(names)}] {n}", status) for i, n in enumerate(names, 1))
-    if around:
-        with next(phases):
-            around.before(runtime, runtime.temporary, log)
-    with next(phases):
-        build = _build(asked, path, part, runtime.temporary)
-        runtime.build(build, log, asked.folder)
-    with next(phases):
-        runtime.test(part, log)
-        if around:
-            around.after(runtime, part, log)
+    made = _build(asked, path, part, runtime.temporary)
+    adding = Step("what it adds", True, partial(_fill_stage, asked, runtime, log), status=status)
+    return [
+        *([adding] if asked.base else []),
+        Step(asked.name, True, partial(runtime.build, made, log, asked.folder), status=status),
+        Step("its test", True, partial(_test, asked, runtime, part, log), status=status),
+    ]
+
+
+def _build(asked: OneDefinition, path: Path, output: Path, temporary: Path) -> Build:
+    binds = (f"{temporary / STAGE}:{definition.STAGE}:ro",) if asked.base else ()
+    return Build(path, output, asked.files, asked.given, binds, COMPRESSION)
+
+
+def _fill_stage(asked: OneDefinition, runtime: Apptainer, log: Path) -> None:
+    """Fill the folder that the build of a derived image binds. Raises RunnerError."""
+    assert asked.base is not None  # the step is for such an image
+    stage, asking = runtime.temporary / STAGE, runtime.temporary / "asking"
+    stage.mkdir()
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    labels = definition.labels(asked.base, now)
+    (stage / "labels").write_text(definition.render_labels(labels), encoding="utf-8")
+    if asked.packages:
+        asking.mkdir()
+        asked.packages.fetch(runtime, asking, stage, log)
+
+
+def _test(asked: OneDefinition, runtime: Apptainer, image: Path, log: Path) -> None:
+    """Run the image's test, and that of its base, which must be named. Raises RunnerError."""
+    runtime.test(image, log)
+    if asked.base is None:
+        return
+    named = (sif.labels(image) or {}).get(definition.DIGEST_LABEL)
+    if named != f"sha256:{asked.base.digest}":
+        raise SystemFault(UNFINISHED.format(name=asked.name))
+    # A %test of the definition takes the place of the base's.
+    own = not asked.packages and definition.has_section(asked.text, "test")
+    if script := _test_of(asked.base.path) if own else b"":
+        path = runtime.temporary / "base-test"
+        path.write_bytes(script)
+        path.chmod(0o755)
+        runtime.test(image, log, instead=path)
+
+
+def _test_of(image: Path) -> bytes:
+    """The image's own %test; empty when it has none."""
+    script = ["cat", "/.singularity.d/test"]
+    command = ["apptainer", "exec", "--cleanenv", str(image), *script]
+    return subprocess.run(command, capture_output=True).stdout

@@ -47,6 +47,11 @@ class Mode:
     evidence: str
     subordinate_ids: bool
 
+    @property
+    def said(self) -> str:
+        """What a build says of it."""
+        return f"build mode: {self.name} ({self.evidence})"
+
 
 @dataclass(frozen=True)
 class Attempt:

@@ -8,7 +8,6 @@ x86_64, because pip evaluates environment markers for the Python that runs it.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import re
@@ -18,7 +17,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from . import atomic, catalogue, debian, definition, lockfile, pip, process
 from .errors import Refused, RunnerError, SystemFault
@@ -37,17 +35,6 @@ AGAINST = (
 )
 
 
-def pins_of(report: dict[str, Any]) -> list[Pin]:
-    """The pins in pip's installation report (format: pip.pypa.io, installation report)."""
-    return [_pin(entry) for entry in report["install"]]
-
-
-def _pin(entry: dict[str, Any]) -> Pin:
-    sha256 = entry["download_info"]["archive_info"]["hashes"]["sha256"]
-    name = lockfile.normalised(entry["metadata"]["name"])
-    return Pin(name, entry["metadata"]["version"], sha256)
-
-
 def resolve(requirements: Path, options: Sequence[str], constraints: Sequence[Pin]) -> list[Pin]:
     """Ask pip what `requirements` come to, `constraints` being the versions of what they name."""
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +43,10 @@ def resolve(requirements: Path, options: Sequence[str], constraints: Sequence[Pi
         command = ["install", "--dry-run", "--ignore-installed", "--quiet", "--report=-"]
         where = [f"--requirement={requirements}", f"--constraint={limits}", f"--target={folder}"]
         report = pip.run([*command, *where, *options])
-    return pins_of(json.loads(report))
+    return [
+        Pin(lockfile.normalised(each.name), each.version, each.sha256)
+        for each in pip.additions(report)
+    ]
 
 
 def compiled_against(text: str, options: Sequence[str], pins: Sequence[Pin]) -> set[str]:

@@ -1,16 +1,35 @@
-"""The host's pip, told to fetch for the image's Python instead of its own."""
+"""The host's pip, told to fetch for the image's Python; its settings, for one in a container."""
 
 from __future__ import annotations
 
 import argparse
+import ast
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from .errors import Refused, SystemFault, UsageError
+
+# What says where packages come from. The rest of a user's configuration (target, user, prefix,
+# constraint, ...) is about the machine itself.
+LISTS = frozenset({"extra-index-url", "find-links", "trusted-host"})
+FOLDERS = frozenset({"index-url", "extra-index-url", "find-links"})
+FILES = frozenset({"cert", "client-cert"})
+KEPT = (
+    LISTS
+    | FOLDERS
+    | FILES
+    | {"no-index", "proxy", "timeout", "default-timeout", "retries", "prefer-binary"}
+    | {"only-binary", "no-binary", "keyring-provider"}
+)
+# Later ones win (pip's documentation, "Configuration": precedence).
+ORDER = ("global", "install", "wheel", ":env:")
 
 
 @dataclass(frozen=True)
@@ -82,3 +101,98 @@ def run(arguments: Sequence[str], variables: Mapping[str, str] | None = None) ->
 def _last_errors(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip() and "WARNING" not in line]
     return "\n".join(lines[-12:])
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A package that pip wants to install; `url` only when the user named the file itself."""
+
+    name: str
+    version: str
+    sha256: str = ""
+    url: str = ""
+    requested: bool = False  # by the user, and not by another package
+
+
+def additions(report: str) -> list[Addition]:
+    """What pip's installation report (version 1 of its format) lists."""
+    return [_addition(item, item["download_info"]) for item in json.loads(report)["install"]]
+
+
+def _addition(item: dict[str, Any], source: dict[str, Any]) -> Addition:
+    return Addition(
+        name=item["metadata"]["name"],
+        version=item["metadata"]["version"],
+        sha256=source.get("archive_info", {}).get("hashes", {}).get("sha256", ""),
+        url=source["url"] if item.get("is_direct") else "",
+        requested=item.get("requested", False),
+    )
+
+
+def machine_settings() -> dict[str, str]:
+    """This machine's settings that say where packages come from. Raises RunnerError."""
+    return parse_settings(run(["config", "list"]))
+
+
+def parse_settings(listing: str) -> dict[str, str]:
+    """The settings in force, of what `pip config list` prints: lines section.name='value'."""
+    found: dict[str, dict[str, str]] = {}
+    for line in listing.splitlines():
+        name, _, value = line.partition("=")
+        section, _, key = name.rpartition(".")
+        found.setdefault(section, {})[key] = str(ast.literal_eval(value))
+    merged: dict[str, str] = {}
+    for section in ORDER:
+        merged.update(found.get(section, {}))
+    return {key: value for key, value in merged.items() if key in KEPT}
+
+
+def settings(
+    machine: Mapping[str, str], source: Source, folder: Path, authority: str = ""
+) -> dict[str, str]:
+    """The machine's settings with what the user asked for; relative names belong to `folder`.
+
+    `authority` is a file of certificates, "" for the machine's own setting.
+    """
+    if source.wheelhouse:
+        return {"no-index": "true", "find-links": source.wheelhouse.as_uri()}
+    made = dict(machine)
+    if source.index_url:
+        made["index-url"] = source.index_url
+    if source.extra_index_url:
+        made["extra-index-url"] = f"{made.get('extra-index-url', '')} {source.extra_index_url}"
+    if "find-links" in made:
+        made["find-links"] = " ".join(_absolute(w, folder) for w in made["find-links"].split())
+    if authority:
+        made["cert"] = authority
+    return made
+
+
+def _absolute(word: str, folder: Path) -> str:
+    return word if "://" in word else (folder / Path(word).expanduser()).resolve().as_uri()
+
+
+def render_settings(found: Mapping[str, str]) -> str:
+    """A configuration file. It may hold passwords: write it for its owner only."""
+    lines = ["[global]"]
+    for key, value in sorted(found.items()):
+        words = value.split() if key in LISTS else [value]
+        lines.append(f"{key} = " + "\n    ".join(words))
+    return "\n".join(lines) + "\n"
+
+
+def local_paths(found: Mapping[str, str]) -> Iterator[Path]:
+    """The files and folders of this machine that the settings name."""
+    for key, value in found.items():
+        if key in FOLDERS:
+            for word in value.split():
+                if urlsplit(word).scheme == "file":
+                    yield _whole(Path(unquote(urlsplit(word).path)), key)
+        elif key in FILES:
+            yield Path(value)
+
+
+def _whole(folder: Path, key: str) -> Path:
+    """The folder that holds an index together with its files, which usually lie beside it."""
+    beside = key != "find-links" and len(folder.parts) > 3
+    return folder.parent if beside else folder

@@ -37,7 +37,7 @@ class Step:
     name: str
     needed: bool
     make: Callable[[], None]
-    command: Callable[[], list[str]]  # the one that takes long, for people to read
+    command: Callable[[], list[str]] = list  # the one that takes long, for people to read
     status: Status = unknown
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import atomic, catalogue, pip, pip_config
+from . import atomic, catalogue, pip
 from .errors import UsageError
 from .places import Places, user_cache
 
@@ -114,9 +114,8 @@ def prepare(host: Places) -> None:
     for folder in (host.builds, host.work):
         folder.mkdir(parents=True, exist_ok=True)
         os.chown(folder, UID, UID)
-    settings = pip_config.parse(pip.run(["config", "list"]))
-    kept = {name: text for name, text in settings.items() if name not in pip_config.FILES}
-    with atomic.new_file(host.work / "pip.conf") as part:
-        part.touch(mode=0o600)  # indexes may be named with a password
-        part.write_text(pip_config.render(kept), encoding="utf-8")
-        os.chown(part, UID, UID)
+    settings = pip.machine_settings()
+    kept = {name: text for name, text in settings.items() if name not in pip.FILES}
+    path = host.work / "pip.conf"  # private: indexes may be named with a password
+    atomic.write_text(path, pip.render_settings(kept), private=True)
+    os.chown(path, UID, UID)

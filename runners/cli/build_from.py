@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from containers import build_definition, build_from, pip, toolbox
+from containers import build_definition, pip, toolbox
 from containers.build_definition import OneDefinition
-from containers.derived_definition import Base
+from containers.definition import Base
 
 from ..core import architecture
 from ..core.errors import Refused, UsageError
@@ -47,7 +47,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     found = find(values["origin"]) if values["origin"] else None
     if toolbox.needed():
         _in_toolbox(target, found, dry_run, values)
-    base = build_from.read_base(found.path, found.labels) if found else None
+    base = Base.read(found.path, found.labels) if found else None
     asked = derived(base, values) if base else plain(Path(str(target)), values)
     build_definition.check(asked)
     if dry_run:
@@ -75,14 +75,8 @@ def find(name: str) -> ImageInfo:
 
 def plain(path: Path, values: Mapping[str, Any]) -> OneDefinition:
     """The build of a definition as it is. Raises UsageError."""
-    return OneDefinition(
-        text=build_definition.read(path),
-        name=path.name,
-        folder=path.absolute().parent,
-        output=(values["output"] or Path(f"{path.stem}.sif")).absolute(),
-        given=values["given"],
-        ca=values["ca"],
-    )
+    output = (values["output"] or Path(f"{path.stem}.sif")).absolute()
+    return build_definition.with_definition(None, path, values["given"], output, values["ca"])
 
 
 def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
@@ -92,9 +86,9 @@ def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
     if output.exists() and output.samefile(base.path):
         raise UsageError(f"--output {output} is the image to start from; name another file")
     if path:
-        return build_from.with_definition(base, path, values["given"], output, values["ca"])
+        return build_definition.with_definition(base, path, values["given"], output, values["ca"])
     source = pip.Source.given(values["wheelhouse"], values["index_url"], values["extra_index_url"])
-    return build_from.with_packages(base, wanted, source, output, values["ca"])
+    return build_definition.with_packages(base, wanted, source, output, values["ca"])
 
 
 def default_output(base: Path, values: Mapping[str, Any]) -> Path:

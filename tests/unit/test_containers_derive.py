@@ -10,16 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from containers import (
-    added_packages,
-    definition,
-    derived_definition,
-    import_added,
-    pip,
-    pip_config,
-)
-from containers.derived_definition import Addition, Base
+from containers import added_packages, definition, import_added, pip
+from containers.definition import Base
 from containers.errors import UsageError
+from containers.pip import Addition
 
 BASE = Base(
     Path("/images/base.sif"), "d" * 64, {"mine": "yes", "org.label-schema.build-date": "today"}, 10
@@ -35,7 +29,7 @@ install.index-url='https://b.example/simple'
 
 
 def test_the_machines_settings_say_only_where_packages_come_from() -> None:
-    assert pip_config.parse(LISTING) == {
+    assert pip.parse_settings(LISTING) == {
         "cert": "/etc/ca.crt",
         "extra-index-url": "https://a.example/simple\nfile:///srv/pypi/simple",
         "find-links": "wheels /srv/links",
@@ -45,23 +39,21 @@ def test_the_machines_settings_say_only_where_packages_come_from() -> None:
 
 def test_the_users_options_come_before_the_machines() -> None:
     source = pip.Source(index_url="https://mine.example", extra_index_url="https://more.example")
-    found = pip_config.settings(pip_config.parse(LISTING), source, Path("/here"))
+    found = pip.settings(pip.parse_settings(LISTING), source, Path("/here"))
     assert found["index-url"] == "https://mine.example"
     assert found["extra-index-url"].split()[-1] == "https://more.example"
     assert found["find-links"] == "file:///here/wheels file:///srv/links"
 
 
 def test_a_wheelhouse_is_the_only_place() -> None:
-    found = pip_config.settings(
-        pip_config.parse(LISTING), pip.Source(Path("/my wheels")), Path("/here")
-    )
+    found = pip.settings(pip.parse_settings(LISTING), pip.Source(Path("/my wheels")), Path("/here"))
     assert found == {"no-index": "true", "find-links": "file:///my%20wheels"}
-    assert list(pip_config.local(found)) == [Path("/my wheels")]
+    assert list(pip.local_paths(found)) == [Path("/my wheels")]
 
 
 def test_local_places_are_bound_and_an_index_with_its_files() -> None:
-    found = pip_config.settings(pip_config.parse(LISTING), pip.Source(), Path("/here"))
-    shown = set(pip_config.local(found))
+    found = pip.settings(pip.parse_settings(LISTING), pip.Source(), Path("/here"))
+    shown = set(pip.local_paths(found))
     assert shown == {
         Path("/etc/ca.crt"),
         Path("/srv/pypi"),
@@ -71,29 +63,29 @@ def test_local_places_are_bound_and_an_index_with_its_files() -> None:
 
 
 def test_a_sites_authority_takes_the_place_of_the_certificate() -> None:
-    found = pip_config.settings({"cert": "/old.crt"}, pip.Source(), Path("/"), "/mnt/ca.crt")
-    assert pip_config.render(found) == "[global]\ncert = /mnt/ca.crt\n"
+    found = pip.settings({"cert": "/old.crt"}, pip.Source(), Path("/"), "/mnt/ca.crt")
+    assert pip.render_settings(found) == "[global]\ncert = /mnt/ca.crt\n"
 
 
 def test_lists_are_written_so_that_pip_reads_them() -> None:
-    text = pip_config.render({"find-links": "file:///a file:///b", "timeout": "9"})
+    text = pip.render_settings({"find-links": "file:///a file:///b", "timeout": "9"})
     assert text == "[global]\nfind-links = file:///a\n    file:///b\ntimeout = 9\n"
 
 
 def test_labels_of_the_base_survive_and_its_digest_is_told() -> None:
-    found = derived_definition.labels(BASE, "2026-01-01T00:00:00Z")
+    found = definition.labels(BASE, "2026-01-01T00:00:00Z")
     assert found == {
         "mine": "yes",
         "org.opencontainers.image.created": "2026-01-01T00:00:00Z",
         "org.opencontainers.image.base.name": "base.sif",
         "org.opencontainers.image.base.digest": f"sha256:{'d' * 64}",
     }
-    assert derived_definition.render_labels({"a": "two\nlines"}) == "a two lines\n"
+    assert definition.render_labels({"a": "two\nlines"}) == "a two lines\n"
 
 
 def test_both_definitions_are_ones() -> None:
-    definition.check(derived_definition.with_packages("base.sif", "/usr/bin/python3"), "x", {})
-    text = derived_definition.with_definition(
+    definition.check(definition.with_packages("base.sif", "/usr/bin/python3"), "x", {})
+    text = definition.with_definition(
         BASE, "Bootstrap: docker\nFrom: x\n%post\n  y\n", "my.def", {}
     )
     definition.check(text, "x", {})
@@ -113,7 +105,7 @@ def test_a_definition_that_cannot_be_put_on_a_base_is_refused(
     text: str, path: str, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        derived_definition.with_definition(Base(Path(path), "", {}, 0), text, "my.def", {})
+        definition.with_definition(Base(Path(path), "", {}, 0), text, "my.def", {})
 
 
 def report(**download: object) -> str:
@@ -123,29 +115,24 @@ def report(**download: object) -> str:
 
 def test_what_pip_would_install_is_pinned_with_its_hash() -> None:
     text = report(url="https://x/a-1.whl", archive_info={"hashes": {"sha256": "f" * 64}})
-    assert (
-        derived_definition.pins(derived_definition.additions(text))
-        == f"a==1 --hash=sha256:{'f' * 64}\n"
-    )
+    assert added_packages.pins(pip.additions(text)) == f"a==1 --hash=sha256:{'f' * 64}\n"
 
 
 def test_hashes_are_left_out_unless_all_are_known() -> None:
     direct = Addition("b", "2", url="git+https://x/b")
-    assert (
-        derived_definition.pins([Addition("a", "1", "f"), direct]) == "a==1\nb @ git+https://x/b\n"
-    )
+    assert added_packages.pins([Addition("a", "1", "f"), direct]) == "a==1\nb @ git+https://x/b\n"
 
 
 def test_packages_of_the_image_are_held_and_odd_versions_left_to_themselves() -> None:
     found = {"torch": "2.13.0+cpu", "apt": "2.6.1ubuntu1.2", "a": "1.0.post1"}
-    assert derived_definition.constraints(found) == "a==1.0.post1\ntorch==2.13.0+cpu\n"
+    assert added_packages.constraints(found) == "a==1.0.post1\ntorch==2.13.0+cpu\n"
 
 
 def test_a_conflict_names_the_package_that_stays() -> None:
     log = "The conflict is caused by:\n  gamma 1 depends on numpy<2\n"
-    assert derived_definition.held(log) == []
+    assert added_packages.held(log) == []
     log += "    The user requested (constraint) numpy==2.4.0\n"
-    assert derived_definition.held(log) == ["numpy==2.4.0"]
+    assert added_packages.held(log) == ["numpy==2.4.0"]
 
 
 @pytest.mark.parametrize(
@@ -157,11 +144,11 @@ def test_a_conflict_names_the_package_that_stays() -> None:
     ],
 )
 def test_the_missing_package_is_found_in_the_log(log: str, name: str) -> None:
-    assert derived_definition.missing(log) == name
+    assert added_packages.missing(log) == name
 
 
 def test_the_lock_of_the_wheels_has_their_names_as_indexes_write_them() -> None:
-    text = derived_definition.lock([("Zope.Thing_x-1.0+cpu-py3-none-any.whl", "e" * 64)])
+    text = added_packages.lock([("Zope.Thing_x-1.0+cpu-py3-none-any.whl", "e" * 64)])
     assert text == f"zope-thing-x==1.0+cpu --hash=sha256:{'e' * 64}\n"
 
 
@@ -227,4 +214,4 @@ def test_modules_of_other_names_are_imported_but_no_leftovers(
 def test_only_what_the_user_asked_for_is_imported() -> None:
     item = {"metadata": {"name": "a", "version": "1"}, "download_info": {"url": "u"}}
     text = json.dumps({"install": [{**item, "requested": True}, item]})
-    assert [one.requested for one in derived_definition.additions(text)] == [True, False]
+    assert [one.requested for one in pip.additions(text)] == [True, False]

@@ -5,11 +5,10 @@ Prints the path of the image. The steps are those of `runner build cpu` without 
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
-from containers import apptainer, build_modes, catalogue, process
+from containers import catalogue, process
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.catalogue import Image
@@ -44,8 +43,7 @@ def main(folder: Path) -> Path:
         made.mkdir(parents=True)
     (plan.horovod / "none.whl").touch()
     process.empty(places.temporary)
-    environ = apptainer.environment(places, os.environ, EPOCH)
-    builder = Builder(plan, Apptainer(build_modes.choose(environ), environ, places.temporary))
+    builder = Builder(plan, Apptainer.here(places, epoch=EPOCH))
     builder.make_base(catalogue.HERE / SMALL.definition)
     builder.make_environment()
     builder.append_trainers(output, builder.log("image"))
