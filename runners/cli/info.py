@@ -94,9 +94,9 @@ def config_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def show_command(origin: bool, as_json: bool) -> None:
     """Show the settings from files, environment and defaults."""
-    from ..settings.sites import detect
+    from ..settings.sites import find
 
-    profile, problem = detect.profile(os.environ)
+    profile, problem = find.here(os.environ)
     if problem:
         click.echo(f"runner: {problem}", err=True)
     merged = config.load({}, os.environ, profile=profile)

@@ -11,7 +11,7 @@ import click
 
 from ..core.errors import UsageError
 from ..core.site_profile import Profile
-from ..settings.sites import detect, lint, load, profile_files
+from ..settings.sites import find, lint, load
 from . import printer
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -34,7 +34,7 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     chosen = _here()
-    known = sorted(profile_files.found(os.environ).items())
+    known = sorted(load.found(os.environ).items())
     rows = [_facts(load.profile(name, os.environ), path, chosen) for name, path in known]
     if as_json:
         printer.print_json(rows)
@@ -46,7 +46,7 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
 
 
 def _here() -> Profile | None:
-    profile, problem = detect.profile(os.environ)
+    profile, problem = find.here(os.environ)
     if problem:
         click.echo(f"runner: {problem}", err=True)
     return profile
@@ -76,7 +76,7 @@ def show_command(name: str | None, as_json: bool) -> None:
     profile = load.profile(name, os.environ) if name else _here()
     if profile is None:
         raise UsageError("no site is in force here", remedy="runner sites show NAME")
-    chain = load.parts(profile_files.found(os.environ)[profile.name], os.environ)
+    chain = load.parts(load.found(os.environ)[profile.name], os.environ)
     rows = [_value(profile, key, value) for key, value in load.leaves(load.table(chain))]
     if as_json:
         facts = {"name": profile.name, "title": profile.title, "never_run": profile.rendered}
@@ -121,8 +121,8 @@ def new_command(name: str | None, force: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
     """Check profiles, by default all: keys, types, bases, a source and date for every value."""
-    checked = paths or tuple(profile_files.found(os.environ).values())
-    found = {profile_files.shown(path): lint.faults(path, os.environ) for path in checked}
+    checked = paths or tuple(load.found(os.environ).values())
+    found = {load.shown(path): lint.faults(path, os.environ) for path in checked}
     if as_json:
         printer.print_json(found)
     for name, faults in found.items():

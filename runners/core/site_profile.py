@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Optional
+
+from .toml_check import Rule, one_of
+
+# sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
+# days-hours[:minutes[:seconds]]
+TIME = re.compile(r"\d+|\d+:\d+|\d+:\d+:\d+|\d+-\d+(:\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+Count = Annotated[int, Rule("a whole number, 0 or more", lambda count: count >= 0)]
+Pattern = Annotated[str, Rule("a regular expression", _compiles)]
+Limit = Annotated[str, Rule("one of Slurm's time limits, such as 1-12:00:00", TIME.fullmatch)]
+GpuRequest = Annotated[str, one_of("gres", "gpus-per-node")]
+Runtime = Annotated[str, one_of("apptainer", "singularity", "shifter", "podman-hpc", "none")]
 
 
 @dataclass(frozen=True)
 class Source:
     """Where a value of a profile comes from, and when that was read (ISO date)."""
 
-    text: str
-    date: str
+    text: str = ""
+    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,7 +56,7 @@ class Requirement:
 
     reason: str = ""
     remedy: str = ""
-    pattern: str = ""
+    pattern: Pattern = ""
     gpus_only: bool = False
     optional: bool = False
 
@@ -54,9 +76,9 @@ class Rules:
     require: dict[str, Requirement] = field(default_factory=dict)
     forbid: dict[str, str] = field(default_factory=dict)
     submit_below: tuple[str, ...] = ()
-    gpu_request: str = ""
+    gpu_request: GpuRequest = ""
     gpu_type: bool = False
-    max_time: dict[str, str] = field(default_factory=dict)
+    max_time: dict[str, Limit] = field(default_factory=dict)
     whole_nodes: tuple[str, ...] = ()
     no_fast_network: tuple[str, ...] = ()
 
@@ -69,8 +91,8 @@ class NodeKind:
     """
 
     name: str
-    cpus: int = 0
-    gpus: int = 0
+    cpus: Count = 0
+    gpus: Count = 0
     gpu_type: str = ""
     architecture: str = ""
 
@@ -102,13 +124,13 @@ class Profile:
     name: str
     title: str = ""
     scheduler: str = ""
-    runtimes: tuple[str, ...] = ()
+    runtimes: tuple[Runtime, ...] = ()
     launch: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     detect: Detect = Detect()
     rules: Rules = Rules()
     nodes: tuple[NodeKind, ...] = ()
-    host_mpi: HostMpi | None = None
+    host_mpi: Optional[HostMpi] = None  # noqa: UP045 - read as it runs, by Python 3.9 too
     login: str = ""
     paths: dict[str, str] = field(default_factory=dict)
     runtime_args: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Union
 
 from ..core.command_line import (
     DEFAULT,
@@ -23,8 +23,9 @@ from ..core.command_line import (
     USER,
     Given,
 )
-from ..core.errors import UsageError, nearest
+from ..core.errors import UsageError
 from ..core.site_profile import Profile
+from ..core.toml_check import faults, one_of
 from .table import SETTINGS, Setting
 
 if sys.version_info >= (3, 11):
@@ -47,7 +48,18 @@ PROJECT_FILE = "runner.toml"
 TABLES = ("launch", "policy", "datasets")
 # Several ways to say one thing: a site's way gives way when the user takes another one.
 SAME = (("gpus", "gpus-per-node", "gpus-per-task", "gres"), ("ntasks", "ntasks-per-node"))
-TYPES: dict[str, Any] = {"int": int, "number": (int, float), "text": str, "switch": bool}
+TYPES: dict[str, Any] = {
+    "int": int,
+    "number": float,
+    "text": str,
+    "switch": bool,
+    "list": tuple[str, ...],
+}
+KINDS: dict[str, Any] = {
+    name: Annotated[str, one_of(*setting.choices)] if setting.choices else TYPES[setting.kind]
+    for name, setting in SETTINGS.items()
+}
+KINDS["env"] = Union[tuple[str, ...], dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -195,43 +207,13 @@ def _tables_of(path: Path) -> dict[str, dict[str, Any]]:
 
 def check_table(where: str, table: Mapping[str, Any], kind: str = PRESET) -> Layer:
     """Return a table of settings as a layer; raise UsageError for unknown keys and wrong types."""
-    return Layer(kind, {key: _checked(where, key, value) for key, value in table.items()}, where)
-
-
-def _checked(origin: str, key: str, value: Any) -> Any:
-    setting = SETTINGS.get(key)
-    if setting is None:
-        raise UsageError(f"{origin} has the unknown key {key!r}", nearest(key, SETTINGS))
-    if setting.kind == "list":
-        return _checked_list(origin, setting, value)
-    # In Python, and not in TOML, true is an int.
-    if not isinstance(value, TYPES[setting.kind]) or (
-        setting.kind in ("int", "number") and isinstance(value, bool)
-    ):
-        raise _wrong_type(origin, setting, value)
-    if setting.choices and value not in setting.choices:
-        raise UsageError(f"{origin}: {key} = {value!r} is not one of {', '.join(setting.choices)}")
-    return value
-
-
-def _checked_list(origin: str, setting: Setting, value: Any) -> list[str]:
-    """A list of strings; `env` may also be a table of names and values."""
-    if setting.name == "env" and isinstance(value, dict):
-        return [f"{name}={text}" for name, text in value.items()]
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _wrong_type(origin, setting, value)
-    return value
-
-
-def _wrong_type(origin: str, setting: Setting, value: Any) -> UsageError:
-    kinds = {
-        "int": "a whole number",
-        "number": "a number",
-        "text": "a string",
-        "switch": "true or false",
-    }
-    wanted = kinds.get(setting.kind, "a list of strings")
-    return UsageError(f"{origin}: {setting.name} must be {wanted}, not {value!r}")
+    wrong = faults(KINDS, dict(table))
+    if wrong:
+        raise UsageError(f"{where}: {wrong[0]}", "\n".join(wrong[1:]))
+    values = dict(table)
+    if isinstance(values.get("env"), dict):
+        values["env"] = [f"{name}={text}" for name, text in values["env"].items()]
+    return Layer(kind, values, where)
 
 
 def from_environment(env: Mapping[str, str]) -> list[Layer]:
@@ -245,8 +227,8 @@ def from_environment(env: Mapping[str, str]) -> list[Layer]:
         for setting in SETTINGS.values():
             name = variable(setting) if prefix == "RUNNER_" else setting.sbatch
             if name and env.get(name):
-                value = _from_text(name, setting, env[name])
-                found.append(Layer(ENVIRONMENT, {setting.name: value}, name))
+                value = _from_text(setting.kind, env[name])
+                found.append(check_table(name, {setting.name: value}, ENVIRONMENT))
     return found
 
 
@@ -255,22 +237,14 @@ def variable(setting: Setting) -> str:
     return "RUNNER_" + setting.name.upper().replace("-", "_")
 
 
-def _from_text(origin: str, setting: Setting, text: str) -> Any:
-    value: Any = text
-    if setting.kind == "int":
-        value = int(text) if text.lstrip("-").isdigit() else text
-    elif setting.kind == "number":
-        value = _number(text)
-    elif setting.kind == "switch":
+def _from_text(kind: str, text: str) -> Any:
+    """Return a variable's value as it would stand in a file; the text where it is of no kind."""
+    if kind == "switch":
         # SBATCH_EXCLUSIVE may be set to a mode such as "user": any of them asks for it.
-        value = text.lower() not in ("0", "false", "no")
-    elif setting.kind == "list":
-        value = text.splitlines()
-    return _checked(origin, setting.name, value)
-
-
-def _number(text: str) -> float | str:
+        return text.lower() not in ("0", "false", "no")
+    if kind == "list":
+        return text.splitlines()
     try:
-        return float(text)
+        return {"int": int, "number": float}.get(kind, str)(text)
     except ValueError:
         return text

@@ -12,11 +12,9 @@ from ..core import gpus, tuning
 from ..core.errors import NotFound, UsageError
 from ..core.model import BindMount, Dataset, JobSpec, Resources, Trainer
 from ..core.remedy import advice, change
+from ..core.site_profile import TIME
 from .config import Config
 
-# sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
-# days-hours[:minutes[:seconds]]
-TIME = re.compile(r"\d+|\d+:\d+|\d+:\d+:\d+|\d+-\d+(:\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)
 SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")

@@ -47,7 +47,7 @@ def test_values_have_the_kinds_of_their_settings() -> None:
     ("text", "told"),
     [
         ("controler=gloo,mpi", "did you mean controller"),
-        ("controller=gloo,mpl", "is not one of"),
+        ("controller=gloo,mpl", "must be one of"),
         ("nodes=1,2", "cannot vary"),
         ("controller", "not NAME=VALUE"),
         ("controller=gloo,gloo", "the value 'gloo' twice"),

@@ -10,14 +10,12 @@ from runners.core.command_line import FLAG
 from runners.core.errors import NotFound, UsageError
 from runners.core.site_profile import Detect
 from runners.settings import config
-from runners.settings.sites import find, lint, load, profile_files
+from runners.settings.sites import find, lint, load
 
 from .sites import SHIPPED, environment, shipped, write
 
 
-@pytest.mark.parametrize(
-    "path", sorted(profile_files.SHIPPED.glob("*.toml")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted(load.SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
 def test_shipped_profiles_are_without_fault(path: Path, tmp_path: Path) -> None:
     assert lint.faults(path, environment(tmp_path)) == []
 
@@ -115,21 +113,24 @@ def test_folders_of_a_whole_site_stand_between(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("schedular = 'slurm'\n", "unknown key schedular; did you mean scheduler"),
-        ("[launch]\npartitoin = 'x'\n", "unknown key 'partitoin'; did you mean partition"),
+        ("[launch]\npartitoin = 'x'\n", "unknown key launch.partitoin; did you mean partition"),
         ("[launch]\nnodes = '2'\n", "nodes must be a whole number"),
         ("[rules]\nforbidden = {}\n", "unknown key rules.forbidden; did you mean forbid"),
         ("[rules.forbid]\nmemory = 'x'\n", "unknown key rules.forbid.memory"),
         ("[rules.require.comment]\nwhy = 'x'\n", "unknown key rules.require.comment.why"),
         ("[rules.require.account]\npattern = '('\n", "must be a regular expression"),
-        ("[rules.max_time]\nq = 'long'\n", "rules.max_time must be a table of Slurm's time limits"),
-        ("[rules]\ngpu_request = 'gpus'\n", "'gpus' is not one of gres, gpus-per-node"),
-        ("scheduler = 'sge'\n", "'sge' is not one of slurm, cobalt, pbs, local"),
-        ("runtimes = ['docker']\n", "'docker' is not one of apptainer"),
+        ("[rules.max_time]\nq = 'long'\n", "rules.max_time.q must be one of Slurm's time limits"),
+        (
+            "[rules]\ngpu_request = 'gpus'\n",
+            "must be one of gres, gpus-per-node, not 'gpus'",
+        ),
+        ("scheduler = 'sge'\n", "must be one of slurm, cobalt, pbs, local, not 'sge'"),
+        ("runtimes = ['docker']\n", "runtimes must be one of apptainer"),
         ("runtimes = 'apptainer'\n", "runtimes must be a list of strings"),
         ("[nodes]\na = 1\n", "nodes.a must be a table"),
         ("[nodes.a]\ncpus = -1\n", "nodes.a.cpus must be a whole number, 0 or more"),
         ("[nodes.a]\ncpus = true\n", "nodes.a.cpus must be a whole number"),
-        ("env = { A = 1 }\n", "env must be a table of strings"),
+        ("env = { A = 1 }\n", "env.A must be a string, not 1"),
         ("[sources]\nlaunch = 'x'\n", "sources.launch must be a table"),
         ("launch = 1\n", "launch must be a table"),
         ("base = 'slrum'\n", "base = 'slrum' is no profile"),

@@ -199,7 +199,7 @@ def test_what_slurm_does_not_tell_is_left_out_and_said(
 
 def test_a_controller_that_hangs_is_said(runner: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands(runner, monkeypatch, scontrol="exec sleep 9")
-    monkeypatch.setattr("runners.settings.sites.detect.SECONDS", 0.5)
+    monkeypatch.setattr("runners.settings.sites.find.SECONDS", 0.5)
     done = run()
     assert done.exit_code == 0
     assert "scontrol did not tell the cluster's name: no answer within" in done.output

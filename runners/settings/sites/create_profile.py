@@ -16,7 +16,8 @@ from ...core.errors import Refused, SystemFault, UsageError
 from ...core.model import Partition, Site
 from ...injob.trial import interfaces
 from ...schedulers import slurm_facts
-from . import detect, probe, profile_facts, profile_files, write_profile
+from . import find, probe, profile_facts, write_profile
+from .load import user_folder
 
 NOTHING = shell.Result(0, "", "")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
@@ -31,7 +32,7 @@ def profile(name: str | None, force: bool) -> tuple[Path, tuple[str, ...]]:
     name = name or machine.site.cluster_name or machine.host.partition(".")[0]
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be the name of a site", remedy="runner sites new NAME")
-    path = profile_files.user_folder(os.environ) / f"{name}.toml"
+    path = user_folder(os.environ) / f"{name}.toml"
     if path.exists() and not force:
         raise Refused(f"there is already {path}", remedy=f"runner sites new {name} --force")
     today = datetime.date.today().isoformat()
@@ -61,7 +62,7 @@ def _slurm(found: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
     """
     commands = [slurm_facts.CONFIG] if found.cluster_name else []
     commands += [slurm_facts.PARTITIONS] if found.partitions else []
-    told = dict(zip((command[0] for command in commands), shell.together(commands, detect.SECONDS)))
+    told = dict(zip((command[0] for command in commands), shell.together(commands, find.SECONDS)))
     config, sinfo = told.get("scontrol", NOTHING), told.get("sinfo", NOTHING)
     kinds = [slurm_facts.parse_partitions(line) for line in sinfo.out.splitlines()]
     return slurm_facts.parse_config(config.out), tuple(kind for one in kinds for kind in one)

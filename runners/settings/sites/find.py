@@ -1,18 +1,41 @@
-"""Which site this is: by name, or by what the cluster and this machine call themselves.
-
-Reads profiles, and asks nothing of the machine.
-"""
+"""Which site this is: by name, or by what the cluster and this machine call themselves."""
 
 from __future__ import annotations
 
+import shutil
+import socket
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
+from ...core import shell
 from ...core.errors import UsageError
 from ...core.site_profile import Detect, Profile
-from . import load, profile_files
+from ...schedulers import slurm_facts
+from .. import config
+from . import load
 
 NONE = "none"
+SECONDS = 10.0
+
+
+def here(env: Mapping[str, str]) -> tuple[Profile | None, str]:
+    """Return the profile in force here, by the setting `site` or else by this machine's names.
+
+    With it goes what could not be asked, "" when all could.
+    """
+    name = config.load({}, env).get("site")
+    known, problem = ("", "") if name else cluster(env)
+    return find(name, known, socket.gethostname(), env), problem
+
+
+def cluster(env: Mapping[str, str]) -> tuple[str, str]:
+    """Return the Slurm cluster's name for itself, and why it is not known; both may be ""."""
+    if not shutil.which("scontrol"):
+        return env.get("SLURM_CLUSTER_NAME", ""), ""
+    answer = shell.together([slurm_facts.CONFIG], SECONDS)[0]
+    found = slurm_facts.parse_config(answer.out).get("ClusterName", "")
+    said = (answer.err or answer.out).strip().partition("\n")[0]
+    return found, "" if found else f"scontrol did not tell the cluster's name: {said}"
 
 
 def find(name: str | None, cluster: str, host: str, env: Mapping[str, str]) -> Profile | None:
@@ -25,7 +48,7 @@ def find(name: str | None, cluster: str, host: str, env: Mapping[str, str]) -> P
         return None
     if name:
         return load.profile(name, env, "as asked")
-    for candidate, path in profile_files.found(env).items():
+    for candidate, path in load.found(env).items():
         try:
             detect = load.build(candidate, load.parts(path, env)).detect
         except UsageError as error:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...core import toml_check
 from ...core.errors import UsageError
 from ..config import read_toml
-from . import load, schema
+from . import load
 
 DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 
@@ -19,7 +20,7 @@ def faults(path: Path, env: Mapping[str, str]) -> list[str]:
         table = read_toml(path)
     except UsageError as error:
         return [f"{error.message}: {error.evidence}"]
-    found = schema.faults(table)
+    found = toml_check.faults(load.KEYS, table)
     if found:
         return found  # what follows needs the right types
     try:

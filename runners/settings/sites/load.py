@@ -1,20 +1,75 @@
-"""From files to a Profile: reads a profile and its bases, merges them, remembers who said what."""
+"""Reads profiles: where they lie, their bases, who said what, and what is wrong in them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import GenericAlias
+from typing import Annotated, Any
 
 from ...core.errors import NotFound, UsageError, nearest
-from ...core.site_profile import Detect, HostMpi, NodeKind, Profile, Requirement, Rules, Source
-from ..config import check_table, read_toml
-from . import profile_files, schema
+from ...core.site_profile import NodeKind, Profile, Requirement, Rules, Source
+from ...core.toml_check import faults, kinds, made, one_of
+from ...schedulers import SCHEDULERS, capabilities
+from ..config import KINDS, check_table, read_toml, user_file
+from ..table import SETTINGS
 
+SHIPPED = Path(__file__).parent
+SITE_WIDE = "/etc/runner/sites"
 # About the file, or about this project, and not about the site.
 WITHOUT_SOURCE = ("base", "title", "rendered", "sources")
+OF_FILE = kinds(Profile, "name", "launch", "nodes", "sources", "files", "chosen")
+KEYS: dict[str, Any] = {
+    **OF_FILE,
+    "base": str,
+    "scheduler": Annotated[
+        str, one_of(*(name for name in SCHEDULERS if not capabilities(name).within_job))
+    ],
+    "launch": KINDS,
+    "sources": dict[str, Source],
+    "nodes": GenericAlias(dict, (str, kinds(NodeKind, "name"))),
+    "rules": {
+        **kinds(Rules),
+        "require": dict.fromkeys(SETTINGS, Requirement),
+        "forbid": dict.fromkeys(SETTINGS, str),
+    },
+}
 Table = dict[str, Any]
+
+
+def user_folder(env: Mapping[str, str]) -> Path:
+    """Return the folder of the user's own profiles, whether it exists or not."""
+    return user_file(env).parent / "sites"
+
+
+def folders(env: Mapping[str, str]) -> list[Path]:
+    """Return where to look: the user's, those of RUNNER_SITES_PATH or /etc/runner/sites, ours."""
+    listed = env.get("RUNNER_SITES_PATH", SITE_WIDE)
+    between = [Path(part) for part in listed.split(os.pathsep) if part]
+    return [user_folder(env), *between, SHIPPED]
+
+
+def found(env: Mapping[str, str]) -> dict[str, Path]:
+    """Return the file of each profile's name, the user's before the others."""
+    files: dict[str, Path] = {}
+    for folder in folders(env):
+        for path in sorted(folder.glob("*.toml")):
+            files.setdefault(path.stem, path)
+    return files
+
+
+def behind(name: str, path: Path, env: Mapping[str, str]) -> Path | None:
+    """Return the file that `path` hides: the next folder's of the same name."""
+    paths = [folder / f"{name}.toml" for folder in folders(env)]
+    later = paths[paths.index(path) + 1 :] if path in paths else paths
+    return next((other for other in later if other.is_file()), None)
+
+
+def shown(path: Path) -> str:
+    """Return a path for people: ours without the place where runner is installed."""
+    return f"runners/settings/sites/{path.name}" if path.parent == SHIPPED else str(path)
 
 
 @dataclass(frozen=True)
@@ -30,7 +85,7 @@ def profile(name: str, env: Mapping[str, str], chosen: str = "") -> Profile:
 
     Raises NotFound for a name without a file, UsageError for a faulty file or a loop of bases.
     """
-    known = profile_files.found(env)
+    known = found(env)
     if name not in known:
         raise NotFound(f"there is no site named {name!r}", nearest(name, known), "runner sites")
     return build(name, parts(known[name], env), chosen)
@@ -51,9 +106,9 @@ def parts(path: Path, env: Mapping[str, str]) -> list[Part]:
 def read(path: Path) -> Table:
     """Parse and check one file; raise UsageError with all that is wrong in it."""
     table = read_toml(path)
-    wrong = schema.faults(table)
+    wrong = faults(KEYS, table)
     if wrong:
-        raise UsageError(f"{profile_files.shown(path)}: {wrong[0]}", "\n".join(wrong[1:]))
+        raise UsageError(f"{shown(path)}: {wrong[0]}", "\n".join(wrong[1:]))
     return table
 
 
@@ -63,19 +118,17 @@ def _base(part: Part, env: Mapping[str, str]) -> Path | None:
     if name is None:
         return None
     own = name == part.path.stem
-    path = profile_files.behind(name, part.path, env) if own else profile_files.found(env).get(name)
+    path = behind(name, part.path, env) if own else found(env).get(name)
     if path is None:
-        known = sorted(set(profile_files.found(env)) - {part.path.stem})
-        raise UsageError(
-            f"{profile_files.shown(part.path)}: base = {name!r} is no profile", nearest(name, known)
-        )
+        known = sorted(set(found(env)) - {part.path.stem})
+        raise UsageError(f"{shown(part.path)}: base = {name!r} is no profile", nearest(name, known))
     return path
 
 
 def _loop(paths: list[Path]) -> UsageError:
     begin = paths.index(paths[-1])
     way = " -> ".join(path.stem for path in paths[begin:])
-    names = "\n".join(profile_files.shown(path) for path in paths[begin:-1])
+    names = "\n".join(shown(path) for path in paths[begin:-1])
     return UsageError(f"base leads in a circle: {way}", names)
 
 
@@ -123,47 +176,18 @@ def build(name: str, chain: list[Part], chosen: str = "") -> Profile:
     origins: dict[str, str] = {}
     for part in chain:
         for key, _ in leaves(part.table):
-            origins[key] = profile_files.shown(part.path)
+            origins[key] = shown(part.path)
             sources.pop(key, None)
             source = source_of(key, part.table.get("sources", {}))
             if source:
                 sources[key] = source
-    return _profile(name, table(chain), sources, origins, chosen)
-
-
-def _profile(
-    name: str, whole: Table, sources: dict[str, Source], origins: dict[str, str], chosen: str
-) -> Profile:
-    get = whole.get
-    host_mpi = get("host_mpi")
+    whole = table(chain)
     return Profile(
-        name=name,
-        title=get("title", ""),
-        scheduler=get("scheduler", ""),
-        runtimes=tuple(get("runtimes", ())),
-        launch=check_table(f"site {name}", get("launch", {})).values,
-        env=get("env", {}),
-        detect=Detect(**_frozen(get("detect", {}))),
-        rules=_rules(get("rules", {})),
-        nodes=tuple(NodeKind(kind, **facts) for kind, facts in get("nodes", {}).items()),
-        host_mpi=HostMpi(**_frozen(host_mpi)) if host_mpi else None,
-        login=get("login", ""),
-        paths=get("paths", {}),
-        runtime_args=_frozen(get("runtime_args", {})),
-        module_use=tuple(get("module_use", ())),
-        gpu_order=get("gpu_order", ""),
-        rendered=tuple(get("rendered", ())),
+        name,
+        launch=check_table(f"site {name}", whole.get("launch", {})).values,
+        nodes=tuple(NodeKind(kind, **facts) for kind, facts in whole.get("nodes", {}).items()),
         sources=sources,
         files=origins,
         chosen=chosen,
+        **{key: made(OF_FILE[key], value) for key, value in whole.items() if key in OF_FILE},
     )
-
-
-def _rules(table: Table) -> Rules:
-    required = table.get("require", {})
-    require = {name: Requirement(**facts) for name, facts in required.items()}
-    return Rules(**{**_frozen(table), "require": require})
-
-
-def _frozen(table: Table) -> Table:
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}

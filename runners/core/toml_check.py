@@ -1,0 +1,87 @@
+"""Checks parsed TOML against annotations: those of a dataclass, or kinds by key.
+
+A kind is str, int, float, bool, a tuple of strings (a list in TOML), a dict of another kind, a
+dataclass, a union, one of these `Annotated` with a Rule, or a mapping from keys to kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from .errors import nearest
+
+WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+class Rule(NamedTuple):
+    """What a value must be besides of its type, in words, and whether it is."""
+
+    words: str
+    holds: Callable[[Any], object]
+
+
+def one_of(*choices: str) -> Rule:
+    """Return the rule for a word out of a few."""
+    return Rule(f"one of {', '.join(choices)}", choices.__contains__)
+
+
+def kinds(cls: Any, *without: str) -> dict[str, Any]:
+    """Return the kinds of a dataclass's fields by name."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {each.name: hints[each.name] for each in fields(cls) if each.name not in without}
+
+
+def faults(kind: Any, value: Any, key: str = "") -> list[str]:
+    """Return all that keeps a value from being of a kind, each a sentence with its dotted key."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Union:
+        found = [faults(each, value, key) for each in inner if each is not type(None)]
+        return [] if [] in found else found[0]
+    if origin is Annotated:
+        base, rule = inner
+        wrong = faults(base, value, key)
+        return wrong or ([] if rule.holds(value) else [_must(key, rule.words, value)])
+    if origin is tuple:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            return [_must(key, "a list of strings", value)]
+        return [fault for item in value for fault in faults(inner[0], item, key)]
+    if origin is dict or is_dataclass(kind) or isinstance(kind, Mapping):
+        return _in_table(kind, value, key)
+    types = (int, float) if kind is float else (kind,)
+    # In Python, and not in TOML, true is an int.
+    right = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
+    return [] if right else [_must(key, WORDS[kind], value)]
+
+
+def _in_table(kind: Any, table: Any, key: str) -> list[str]:
+    if not isinstance(table, dict):
+        return [_must(key, "a table", table)]
+    known = kinds(kind) if is_dataclass(kind) else kind
+    found: list[str] = []
+    for name, value in table.items():
+        path = f"{key}.{name}" if key else name
+        if get_origin(kind) is dict:
+            found += faults(get_args(kind)[1], value, path)
+        elif name in known:
+            found += faults(known[name], value, path)
+        else:
+            found.append(f"unknown key {path}; {nearest(name, known)}")
+    return found
+
+
+def _must(key: str, words: str, value: Any) -> str:
+    return f"{key} must be {words}, not {value!r}"
+
+
+def made(kind: Any, value: Any) -> Any:
+    """Return a value without faults as what the kind says: tuples for lists, dataclasses."""
+    if get_origin(kind) is Union:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is None and isinstance(value, dict):
+        known = kinds(kind)
+        return kind(**{name: made(known[name], item) for name, item in value.items()})
+    if isinstance(value, dict):
+        return {name: made(get_args(kind)[1], item) for name, item in value.items()}
+    return tuple(value) if isinstance(value, list) else value
