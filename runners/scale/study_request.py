@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..core.errors import UsageError, nearest
-from ..settings import axes
+from ..settings import sweep
 from ..settings.config import check_table
 from ..settings.table import SETTINGS
 
@@ -189,7 +189,7 @@ def variants(texts: Sequence[str]) -> tuple[Variant, ...]:
     """
     ways = [
         _variant([_value_of(name, text) for name, text in values.items()])
-        for values in axes.combinations(axes.axes(axes.VARY, texts))
+        for values in sweep.combinations(sweep.axes(sweep.VARY, texts))
     ]
     labels = [Point(Size(1), way, 1).key for way in ways]
     if len(set(labels)) != len(labels):

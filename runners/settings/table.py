@@ -7,7 +7,7 @@ Names are Slurm's, Apptainer's and horovodrun's own long options, without the da
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..schedulers import SCHEDULERS
 
@@ -21,13 +21,13 @@ class Setting:
     """
 
     name: str
-    kind: str
-    group: str
     help: str
+    kind: str = "text"
     words: tuple[str, ...] = ()
     metavar: str = ""
     choices: tuple[str, ...] = ()
     sbatch: str = ""
+    group: str = ""
 
 
 # Headings of the groups, in --help and the reference.
@@ -39,196 +39,139 @@ GROUPS = {
     "runner": "Runner",
 }
 JOB = ("job-name", "output", "dependency", "requeue", "requeue-limit", "signal", "comment")
-
-
-def _slurm(name: str, help: str, kind: str = "text", **more: str) -> Setting:
-    short = more.get("short", "")
-    words = tuple(more.get("words", "").split()) + ((short,) if short else ())
-    group = "job" if name in JOB else "slurm"
-    return Setting(
-        name, kind, group, help, words, more.get("metavar", ""), sbatch=more.get("sbatch", "")
-    )
-
-
 SLURM = (
-    _slurm("nodes", "number of nodes", "int", short="-N"),
-    _slurm("ntasks", "number of ranks in all", "int", short="-n", words="-np"),
-    _slurm("ntasks-per-node", "ranks on each node", "int", words="--nproc-per-node"),
-    _slurm("cpus-per-task", "CPUs for each rank", "int", short="-c"),
-    _slurm("gpus", "GPUs in all", short="-G", metavar="[TYPE:]N", sbatch="SBATCH_GPUS"),
-    _slurm(
-        "gpus-per-node",
-        "GPUs on each node",
-        metavar="[TYPE:]N",
-        sbatch="SBATCH_GPUS_PER_NODE",
+    Setting("nodes", "number of nodes", "int", words=("-N",)),
+    Setting("ntasks", "number of ranks in all", "int", words=("-np", "-n")),
+    Setting("ntasks-per-node", "ranks on each node", "int", words=("--nproc-per-node",)),
+    Setting("cpus-per-task", "CPUs for each rank", "int", words=("-c",)),
+    Setting("gpus", "GPUs in all", words=("-G",), metavar="[TYPE:]N", sbatch="SBATCH_GPUS"),
+    Setting(
+        "gpus-per-node", "GPUs on each node", metavar="[TYPE:]N", sbatch="SBATCH_GPUS_PER_NODE"
     ),
-    _slurm(
+    Setting(
         "gpus-per-task",
         "GPUs that each rank alone sees",
         metavar="[TYPE:]N",
         sbatch="SBATCH_GPUS_PER_TASK",
     ),
-    _slurm("gres", "generic resources on each node", metavar="gpu:N", sbatch="SBATCH_GRES"),
-    _slurm(
-        "time",
-        "time limit",
-        short="-t",
-        metavar="[D-]HH:MM:SS",
-        sbatch="SBATCH_TIMELIMIT",
-    ),
-    _slurm("partition", "partition", short="-p", sbatch="SBATCH_PARTITION"),
-    _slurm("account", "account to charge", short="-A", sbatch="SBATCH_ACCOUNT"),
-    _slurm("qos", "quality of service", short="-q", sbatch="SBATCH_QOS"),
-    _slurm("constraint", "node features", short="-C", sbatch="SBATCH_CONSTRAINT"),
-    _slurm("job-name", "name of the job", short="-J", sbatch="SBATCH_JOB_NAME"),
-    _slurm("output", "file for the job's output", short="-o", sbatch="SBATCH_OUTPUT"),
-    _slurm("mem", "memory on each node", metavar="SIZE[K|M|G|T]", sbatch="SBATCH_MEM_PER_NODE"),
-    _slurm("nodelist", "nodes to use", short="-w"),
-    _slurm("exclude", "nodes not to use", short="-x"),
-    _slurm("exclusive", "whole nodes", "switch", sbatch="SBATCH_EXCLUSIVE"),
-    _slurm(
+    Setting("gres", "generic resources on each node", metavar="gpu:N", sbatch="SBATCH_GRES"),
+    Setting("time", "time limit", words=("-t",), metavar="[D-]HH:MM:SS", sbatch="SBATCH_TIMELIMIT"),
+    Setting("partition", "partition", words=("-p",), sbatch="SBATCH_PARTITION"),
+    Setting("account", "account to charge", words=("-A",), sbatch="SBATCH_ACCOUNT"),
+    Setting("qos", "quality of service", words=("-q",), sbatch="SBATCH_QOS"),
+    Setting("constraint", "node features", words=("-C",), sbatch="SBATCH_CONSTRAINT"),
+    Setting("job-name", "name of the job", words=("-J",), sbatch="SBATCH_JOB_NAME"),
+    Setting("output", "file for the job's output", words=("-o",), sbatch="SBATCH_OUTPUT"),
+    Setting("mem", "memory on each node", metavar="SIZE[K|M|G|T]", sbatch="SBATCH_MEM_PER_NODE"),
+    Setting("nodelist", "nodes to use", words=("-w",)),
+    Setting("exclude", "nodes not to use", words=("-x",)),
+    Setting("exclusive", "whole nodes", "switch", sbatch="SBATCH_EXCLUSIVE"),
+    Setting(
         "overcommit",
         "several ranks on one CPU",
         "switch",
-        short="-O",
+        words=("-O",),
         sbatch="SBATCH_OVERCOMMIT",
     ),
-    _slurm(
+    Setting(
         "distribution",
         "how ranks go to nodes",
-        short="-m",
+        words=("-m",),
         metavar="block|cyclic|...",
         sbatch="SBATCH_DISTRIBUTION",
     ),
-    _slurm("reservation", "reservation", sbatch="SBATCH_RESERVATION"),
-    _slurm("dependency", "jobs to wait for", short="-d"),
-    _slurm(
+    Setting("reservation", "reservation", sbatch="SBATCH_RESERVATION"),
+    Setting("dependency", "jobs to wait for", words=("-d",)),
+    Setting(
         "requeue",
         "queue again when stopped early, and go on from the checkpoint",
         "switch",
         sbatch="SBATCH_REQUEUE",
     ),
-    _slurm("requeue-limit", "restarts at most (default: 10)", "int"),
-    _slurm(
+    Setting("requeue-limit", "restarts at most (default: 10)", "int"),
+    Setting(
         "signal",
         "warn the ranks so long before the time limit",
         metavar="[B:]USR1[@SECONDS]",
         sbatch="SBATCH_SIGNAL",
     ),
-    _slurm("comment", "comment (mandatory on some sites)"),
+    Setting("comment", "comment (mandatory on some sites)"),
 )
 CONTAINER = (
-    Setting("image", "text", "container", "a .sif file, a sandbox folder, a name, or a URI"),
-    Setting("bind", "list", "container", "folder to bind", ("-B",), metavar="SRC[:DST[:ro]]"),
+    Setting("image", "a .sif file, a sandbox folder, a name, or a URI"),
+    Setting("bind", "folder to bind", "list", words=("-B",), metavar="SRC[:DST[:ro]]"),
     Setting(
         "env",
-        "list",
-        "container",
         "variable for the trainer; without a value it is taken from here",
+        "list",
         metavar="NAME[=VALUE]",
     ),
-    Setting(
-        "nv", "switch", "container", "NVIDIA driver in the image (default: when GPUs are asked)"
-    ),
-    Setting("rocm", "switch", "container", "AMD driver in the image (default: as for --nv)"),
+    Setting("nv", "NVIDIA driver in the image (default: when GPUs are asked)", "switch"),
+    Setting("rocm", "AMD driver in the image (default: as for --nv)", "switch"),
     Setting(
         "runtime",
-        "text",
-        "container",
         "what runs the image; none: a virtual or conda environment",
         choices=("auto", "apptainer", "singularity", "shifter", "podman-hpc", "none"),
     ),
     Setting(
         "data",
-        "list",
-        "container",
         "dataset, read-only at /data or /data/NAME: a folder, a squashfs file, or a known name",
+        "list",
         metavar="[NAME=]PATH",
     ),
     Setting(
         "stage-data",
-        "text",
-        "container",
         "copy the data to each node's own scratch first (default: none)",
         choices=("none", "node-local", "auto"),
     ),
     Setting(
         "stage-image",
-        "text",
-        "container",
         "send the image to each node's own scratch first, and unpack it there (default: none)",
         choices=("none", "node-local", "unpack", "auto"),
     ),
-    Setting("module", "list", "container", "environment module to load in the job"),
+    Setting("module", "environment module to load in the job", "list"),
 )
 HOROVOD = (
-    Setting(
-        "controller",
-        "text",
-        "horovod",
-        "who starts and steers Horovod",
-        choices=("auto", "mpi", "gloo"),
-    ),
+    Setting("controller", "who starts and steers Horovod", choices=("auto", "mpi", "gloo")),
     Setting(
         "launcher",
-        "text",
-        "horovod",
         "who starts the ranks",
         choices=("auto", "srun", "mpirun", "mpiexec", "horovodrun", "local"),
     ),
-    Setting("mpi", "text", "horovod", "type for srun --mpi=", metavar="TYPE"),
-    Setting("host-mpi", "switch", "horovod", "the host's MPI libraries in the image"),
-    Setting("cpu-bind", "text", "horovod", "how srun binds ranks to CPUs", metavar="TYPE"),
-    Setting("network-interfaces", "text", "horovod", "interface for Gloo", metavar="NAME"),
+    Setting("mpi", "type for srun --mpi=", metavar="TYPE"),
+    Setting("host-mpi", "the host's MPI libraries in the image", "switch"),
+    Setting("cpu-bind", "how srun binds ranks to CPUs", metavar="TYPE"),
+    Setting("network-interfaces", "interface for Gloo", metavar="NAME"),
     Setting(
         "timeline-filename",
-        "text",
-        "horovod",
         "write Horovod's timeline: a name in the run's folder, or a path",
         metavar="FILE",
     ),
+    Setting("autotune", "let Horovod try out its settings (log: autotune.csv)", "switch"),
+    Setting("fusion-threshold-mb", "tensors up to this size travel together", "int", metavar="MB"),
+    Setting("cycle-time-ms", "how often Horovod looks for tensors", "number", metavar="MS"),
     Setting(
-        "autotune", "switch", "horovod", "let Horovod try out its settings (log: autotune.csv)"
-    ),
-    Setting(
-        "fusion-threshold-mb",
-        "int",
-        "horovod",
-        "tensors up to this size travel together",
-        metavar="MB",
-    ),
-    Setting(
-        "cycle-time-ms", "number", "horovod", "how often Horovod looks for tensors", metavar="MS"
-    ),
-    Setting(
-        "start-timeout",
-        "int",
-        "horovod",
-        "how long ranks wait for each other at the start",
-        metavar="SECONDS",
+        "start-timeout", "how long ranks wait for each other at the start", "int", metavar="SECONDS"
     ),
 )
 RUNNER = (
-    Setting(
-        "scheduler",
-        "text",
-        "runner",
-        "where to run",
-        choices=("auto", *SCHEDULERS),
-    ),
-    Setting("site", "text", "runner", "the site's profile (default: found)", metavar="NAME"),
-    Setting("runs-dir", "text", "runner", "folder for the runs (default: ./runs)", metavar="DIR"),
+    Setting("scheduler", "where to run", choices=("auto", *SCHEDULERS)),
+    Setting("site", "the site's profile (default: found)", metavar="NAME"),
+    Setting("runs-dir", "folder for the runs (default: ./runs)", metavar="DIR"),
     Setting(
         "stall-after",
-        "int",
-        "runner",
         "say which ranks lag when there was no step for so long (default: 300)",
+        "int",
         metavar="SECONDS",
     ),
-    Setting("sbatch-arg", "list", "runner", "any other option for sbatch", metavar="ARG"),
-    Setting("srun-arg", "list", "runner", "any other option for srun", metavar="ARG"),
-    Setting(
-        "apptainer-arg", "list", "runner", "any other option for apptainer exec", metavar="ARG"
-    ),
+    Setting("sbatch-arg", "any other option for sbatch", "list", metavar="ARG"),
+    Setting("srun-arg", "any other option for srun", "list", metavar="ARG"),
+    Setting("apptainer-arg", "any other option for apptainer exec", "list", metavar="ARG"),
 )
-SETTINGS = {setting.name: setting for setting in SLURM + CONTAINER + HOROVOD + RUNNER}
+SETTINGS = {
+    setting.name: replace(setting, group="job" if setting.name in JOB else group)
+    for group, rows in zip(
+        ("slurm", "container", "horovod", "runner"), (SLURM, CONTAINER, HOROVOD, RUNNER)
+    )
+    for setting in rows
+}

@@ -13,8 +13,8 @@ from runners.cli.sites import sites_command
 from runners.core.errors import Refused, UsageError
 from runners.core.model import Partition, Site
 from runners.settings import config
-from runners.settings.sites import lint, load, profile_facts, write_profile
-from runners.settings.sites.write_profile import Fact
+from runners.settings.sites import create_profile, lint, load
+from runners.settings.sites.create_profile import Fact
 
 from .sites import SHIPPED, environment
 from .sites import write as write_file
@@ -33,32 +33,28 @@ SLURM = Site(
     ("slurm",), runtimes=("apptainer",), cluster_name="kit", partitions=(*KINDS[:3], KINDS[4])
 )
 MACHINES = {
-    "slurm": profile_facts.Machine(
+    "slurm": create_profile.Machine(
         SLURM, {"SelectType": "select/cons_tres"}, "login1", "/s", KINDS
     ),
-    "linear": profile_facts.Machine(SLURM, {"SelectType": "select/linear"}, "login1", ""),
-    "silent slurm": profile_facts.Machine(Site(("slurm",)), {}, "login1", ""),
-    "pbs": profile_facts.Machine(Site(("pbs",)), {}, "Login1.Site", "/s"),
-    "slingshot": profile_facts.Machine(SLURM, {}, "login1", "", KINDS, ("slingshot",)),
-    "nothing": profile_facts.Machine(Site(()), {}, "laptop", "/home/ada/.cache"),
+    "linear": create_profile.Machine(SLURM, {"SelectType": "select/linear"}, "login1", ""),
+    "silent slurm": create_profile.Machine(Site(("slurm",)), {}, "login1", ""),
+    "pbs": create_profile.Machine(Site(("pbs",)), {}, "Login1.Site", "/s"),
+    "slingshot": create_profile.Machine(SLURM, {}, "login1", "", KINDS, ("slingshot",)),
+    "nothing": create_profile.Machine(Site(()), {}, "laptop", "/home/ada/.cache"),
 }
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_what_a_machine_tells_passes_lint(tmp_path: Path, name: str) -> None:
     machine = MACHINES[name]
-    text = write_profile.profile(
-        "a title", profile_facts.base(machine), profile_facts.facts(machine), TODAY
-    )
+    text = create_profile.text("a title", machine, TODAY)
     path = write_file(tmp_path, "new", text)
     assert lint.faults(path, environment(tmp_path)) == []
 
 
 def test_what_is_in_it(tmp_path: Path) -> None:
     machine = MACHINES["slurm"]
-    text = write_profile.profile(
-        "a title", profile_facts.base(machine), profile_facts.facts(machine), TODAY
-    )
+    text = create_profile.text("a title", machine, TODAY)
     write_file(tmp_path, "new", text)
     made = load.profile("new", environment(tmp_path))
     assert made.scheduler == "slurm"
@@ -81,8 +77,8 @@ def test_what_is_in_it(tmp_path: Path) -> None:
 
 def test_without_a_default_partition_one_is_required() -> None:
     partition = Partition("a", 1, 8, 1, (), (), "infinite")
-    machine = profile_facts.Machine(Site(("slurm",), partitions=(partition,)), {}, "h", "")
-    required = [fact.path for fact in profile_facts.facts(machine) if fact.path[0] == "rules"]
+    machine = create_profile.Machine(Site(("slurm",), partitions=(partition,)), {}, "h", "")
+    required = [fact.path for fact in create_profile.facts(machine) if fact.path[0] == "rules"]
     assert ("rules", "require", "partition", "remedy") in required
 
 
@@ -91,7 +87,7 @@ def test_without_a_default_partition_one_is_required() -> None:
     ["plain", 'quote " and \\', "tab\tline\n", "한글 é", "\x7f", ["a", "b'"], ("t",), 3, True],
 )
 def test_values_come_back_from_the_file(tmp_path: Path, value: Any) -> None:
-    text = write_profile.profile("t", "", [Fact(("env", "a key"), value, "s")], TODAY)
+    text = create_profile.tables([Fact(("env", "a key"), value, "s")], TODAY)
     table = config.read_toml(write_file(tmp_path, "p", text))
     assert table["env"]["a key"] == (list(value) if isinstance(value, tuple) else value)
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import datetime
 import getpass
+import json
 import os
 import re
 import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from containers import atomic
 
@@ -16,11 +20,36 @@ from ...core.errors import Refused, SystemFault, UsageError
 from ...core.model import Partition, Site
 from ...injob.trial import interfaces
 from ...schedulers import slurm_facts
-from . import find, probe, profile_facts, write_profile
-from .load import user_folder
+from . import find, load, probe
 
 NOTHING = shell.Result(0, "", "")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+ENDLESS = ("infinite", "UNLIMITED", "")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What was asked: the site's facts, Slurm's settings, names of this machine, its fabrics.
+
+    `kinds` has a partition once for each kind of its nodes, where `site` has the poorest of them.
+    """
+
+    site: Site
+    settings: Mapping[str, str]
+    host: str
+    scratch: str
+    kinds: tuple[Partition, ...] = ()
+    fabrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A value of a profile: the tables it stands in and its key, and where it comes from."""
+
+    path: tuple[str, ...]
+    value: Any
+    source: str
 
 
 def profile(name: str | None, force: bool) -> tuple[Path, tuple[str, ...]]:
@@ -32,27 +61,27 @@ def profile(name: str | None, force: bool) -> tuple[Path, tuple[str, ...]]:
     name = name or machine.site.cluster_name or machine.host.partition(".")[0]
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be the name of a site", remedy="runner sites new NAME")
-    path = user_folder(os.environ) / f"{name}.toml"
+    path = load.user_folder(os.environ) / f"{name}.toml"
     if path.exists() and not force:
         raise Refused(f"there is already {path}", remedy=f"runner sites new {name} --force")
-    today = datetime.date.today().isoformat()
-    title = f"{name}, as {machine.host} told"
-    _save(
-        path,
-        write_profile.profile(
-            title, profile_facts.base(machine), profile_facts.facts(machine), today
-        ),
-    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        today = datetime.date.today().isoformat()
+        atomic.write_text(path, text(f"{name}, as {machine.host} told", machine, today))
+    except OSError as error:
+        raise SystemFault(f"cannot write {path}", str(error)) from None
     return path, machine.site.problems
 
 
-def ask() -> profile_facts.Machine:
+def ask() -> Machine:
     """Return what this machine tells; what hangs or cannot be read is in the site's problems."""
     found = probe.probe()
     settings, kinds = _slurm(found) if "slurm" in found.schedulers else ({}, ())
     fabrics = interfaces.fabrics(interfaces.interfaces(), interfaces.ports())
-    scratch = _anyones(places.scratch())
-    return profile_facts.Machine(found, settings, socket.gethostname(), scratch, kinds, fabrics)
+    # Scratch as it is for every user.
+    parts = str(places.scratch()).split("/")
+    scratch = "/".join("$USER" if part == getpass.getuser() else part for part in parts)
+    return Machine(found, settings, socket.gethostname(), scratch, kinds, fabrics)
 
 
 def _slurm(found: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
@@ -68,15 +97,101 @@ def _slurm(found: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
     return slurm_facts.parse_config(config.out), tuple(kind for one in kinds for kind in one)
 
 
-def _anyones(folder: Path) -> str:
-    """Return a folder of the user's as it is for every user, with $USER in it."""
-    user = getpass.getuser()
-    return "/".join("$USER" if part == user else part for part in str(folder).split("/"))
+def facts(machine: Machine) -> list[Fact]:
+    """Return what can be said of the site, each with its source. Pure."""
+    return [*_about(machine), *_rules(machine), *_nodes(machine)]
 
 
-def _save(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(path, text)
-    except OSError as error:
-        raise SystemFault(f"cannot write {path}", str(error)) from None
+def _about(machine: Machine) -> Iterator[Fact]:
+    site, host = machine.site, machine.host
+    if "slurm" not in site.schedulers:
+        name = next(iter(site.schedulers), "local")
+        yield Fact(("scheduler",), name, f"the commands on {host}")
+    if site.runtimes:
+        yield Fact(("runtimes",), site.runtimes, f"the commands on {host}")
+    if site.cluster_name:
+        source = f"scontrol show config on {host}"
+        yield Fact(("detect", "clusters"), [site.cluster_name], source)
+    else:
+        yield Fact(("detect", "hosts"), [host.lower()], f"the name of {host}")
+    if "slingshot" in machine.fabrics:
+        # Its interfaces are hsn0, hsn1, ...; by itself NCCL may take the slow network's.
+        yield Fact(("env", "NCCL_SOCKET_IFNAME"), "hsn", f"the interfaces of {host}")
+    if machine.scratch:
+        yield Fact(("paths", "scratch"), machine.scratch, f"looking for it on {host}")
+
+
+def _rules(machine: Machine) -> Iterator[Fact]:
+    site, host = machine.site, machine.host
+    if any(partition.gpus for partition in site.partitions):
+        # Slurm's select/cons_tres, since 19.05, knows --gpus-per-node and the like.
+        form = "gpus-per-node" if "tres" in machine.settings.get("SelectType", "") else "gres"
+        yield Fact(("rules", "gpu_request"), form, f"SelectType in scontrol show config on {host}")
+    if site.partitions and not any(partition.default for partition in site.partitions):
+        required, source = ("rules", "require", "partition"), f"sinfo on {host}"
+        yield Fact((*required, "reason"), "no partition is the default", source)
+        yield Fact((*required, "remedy"), f"--partition {site.partitions[0].name}", source)
+    for partition in site.partitions:
+        if partition.time_limit not in ENDLESS:
+            path = ("rules", "max_time", partition.name)
+            yield Fact(path, partition.time_limit, f"sinfo on {host}")
+
+
+def _nodes(machine: Machine) -> Iterator[Fact]:
+    written: set[str] = set()
+    for kind in machine.kinds:
+        for gpu_type, gpus in kind.gpus or (("", 0),):
+            name = _name(kind, gpu_type, gpus, machine.kinds)
+            values = {"cpus": kind.cpus, "gpus": gpus, "gpu_type": gpu_type}
+            for key, value in values.items() if name not in written else ():
+                if value:
+                    yield Fact(("nodes", name, key), value, f"sinfo on {machine.host}")
+            written.add(name)
+
+
+def _name(kind: Partition, gpu_type: str, gpus: int, kinds: tuple[Partition, ...]) -> str:
+    """A partition of one kind of nodes names them; else what they have goes with it."""
+    if len(kind.gpus) < 2 and [other.name for other in kinds].count(kind.name) == 1:
+        return kind.name
+    return f"{kind.name}-{gpu_type or 'gpu'}-{gpus}" if gpus else f"{kind.name}-cpus-{kind.cpus}"
+
+
+def text(title: str, machine: Machine, date: str) -> str:
+    """Return a profile with all facts, their sources dated `date` (ISO). Pure."""
+    base = 'base = "slurm"\n' if "slurm" in machine.site.schedulers else ""
+    return f"title = {_value(title)}\n{base}{tables(facts(machine), date)}"
+
+
+def tables(facts: Sequence[Fact], date: str) -> str:
+    """Return the tables of a profile and, dated, their sources."""
+    lines = [_line(fact) for fact in facts if len(fact.path) == 1]
+    for table in dict.fromkeys(fact.path[:-1] for fact in facts if len(fact.path) > 1):
+        lines += ["", f"[{'.'.join(map(_key, table))}]"]
+        lines += [_line(fact) for fact in facts if fact.path[:-1] == table]
+    lines += ["", "[sources]"]
+    for key, source in _sources(facts):
+        lines.append(f"{_key(key)} = {{ text = {_value(source)}, date = {_value(date)} }}")
+    return "\n".join([*lines, ""])
+
+
+def _sources(facts: Sequence[Fact]) -> Iterator[tuple[str, str]]:
+    """One source for a whole table where all of it has the same, else one for each value."""
+    for top in dict.fromkeys(fact.path[0] for fact in facts):
+        within = [fact for fact in facts if fact.path[0] == top]
+        if len({fact.source for fact in within}) == 1:
+            yield top, within[0].source
+        else:
+            yield from ((".".join(fact.path), fact.source) for fact in within)
+
+
+def _line(fact: Fact) -> str:
+    return f"{_key(fact.path[-1])} = {_value(fact.value)}"
+
+
+def _key(name: str) -> str:
+    return name if BARE.fullmatch(name) else _value(name)
+
+
+def _value(value: Any) -> str:
+    """JSON's strings, numbers, lists and switches are TOML's, but for DEL, which TOML escapes."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
