@@ -11,7 +11,7 @@ from ..core import shell as terminal
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import Job
 from ..jobs import job_status
-from ..schedulers import SCHEDULERS
+from ..schedulers import capabilities
 from ..submit import launch
 from ..submit.launch import Draft
 from ..submit.sessions import session
@@ -53,18 +53,18 @@ def shell_command(command: tuple[str, ...], **values: Any) -> None:
 
 
 def _run(draft: Draft) -> int:
-    scheduler = SCHEDULERS[draft.plan.scheduler]
-    if not scheduler.CAPABILITIES.queue:
+    scheduler = capabilities(draft.plan.scheduler)
+    if not scheduler.queue:
         with launch.claimed(draft.paths.root):
             launch.write(draft)
         return terminal.hand_over(["bash", str(draft.paths.script)])
-    if scheduler.INTERACTIVE is None:
+    if not scheduler.allocates:
         raise Refused(
-            f"{scheduler.CAPABILITIES.title}: runner cannot wait for nodes at a terminal",
+            f"{scheduler.title}: runner cannot wait for nodes at a terminal",
             "qsub -I gives a shell on a node",
             "runner shell --scheduler local, there",
         )
-    allocation = Allocation(draft, scheduler.INTERACTIVE, Waiting(draft).tell)
+    allocation = Allocation(draft, Waiting(draft).tell)
     code = allocation.run()
     if not allocation.granted:
         click.echo("\n".join(["", *allocation.said[-1:]]), err=True)

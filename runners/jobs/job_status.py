@@ -15,7 +15,7 @@ from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState
 from ..injob.rank.early_stop import EXIT_STOPPED
 from ..schedulers import SCHEDULERS
-from ..schedulers.protocol import Scheduler, SchedulerStatus
+from ..schedulers.base import SchedulerStatus
 
 SECONDS_BETWEEN_LOOKS = 0.2
 # Sites ask not to be asked often: what is seen in a run's folder comes first.
@@ -51,19 +51,19 @@ def statuses(runs: Iterable[tuple[JobPaths, Job]]) -> list[Status]:
     """
     runs = list(runs)
     known: dict[str, SchedulerStatus] = {}
-    for name, scheduler in SCHEDULERS.items():
+    for name in SCHEDULERS:
         ours = [run for run in runs if run[1].scheduler == name and not run[1].state]
-        known.update(_ask(scheduler, [run for run in ours if _is_here(run[1])]))
+        known.update(_ask(name, [run for run in ours if _is_here(run[1])]))
         known.update({job.id: _elsewhere(job) for _, job in ours if not _is_here(job)})
     return [_status(paths, job, known.get(job.id)) for paths, job in runs]
 
 
-def _ask(scheduler: Scheduler, runs: list[tuple[JobPaths, Job]]) -> dict[str, SchedulerStatus]:
+def _ask(scheduler: str, runs: list[tuple[JobPaths, Job]]) -> dict[str, SchedulerStatus]:
     if not runs:
         return {}
-    known = scheduler.states([job.id for _, job in runs])
+    known = SCHEDULERS[scheduler].states([job.id for _, job in runs])
     gone = [job.id for paths, job in runs if job.id not in known and not paths.exit.exists()]
-    return {**scheduler.history(gone), **known} if gone else known
+    return {**SCHEDULERS[scheduler].history(gone), **known} if gone else known
 
 
 def _is_here(job: Job) -> bool:

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from ..core.model import Caution, Choice, Refusal, Variable
 from ..core.remedy import Remedy
-from ..schedulers import capabilities
-from ..schedulers.protocol import Capabilities
+from ..schedulers import Capabilities, capabilities
 
 Value = TypeVar("Value", str, int, float)
 

@@ -9,7 +9,7 @@ from ..core import gpus
 from ..core.model import JobSpec, Refusal, Resources
 from ..core.remedy import Remedy, change, command
 from ..core.site_profile import NodeKind, Profile
-from ..schedulers import SCHEDULERS, time_limits
+from ..schedulers import CAPABILITIES, time_limits
 from . import node_kinds
 
 
@@ -85,8 +85,8 @@ def _gpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
 
 def _scheduler_knows(profile: Profile) -> bool:
     """Whether the scheduler says itself what its nodes have; the solver asks it."""
-    there = SCHEDULERS.get(profile.scheduler)
-    return there is not None and there.CAPABILITIES.tells_nodes
+    there = CAPABILITIES.get(profile.scheduler)
+    return there is not None and there.tells_nodes
 
 
 def _whole(spec: JobSpec, profile: Profile) -> bool:

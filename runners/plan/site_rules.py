@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from ..core.model import JobSpec, Refusal
 from ..core.remedy import Remedy, advice, change
 from ..core.site_profile import Profile, Requirement
-from ..schedulers import SCHEDULERS
+from ..schedulers import CAPABILITIES
 from ..settings.table import SETTINGS
 from . import node_kinds, site_limits
 from .case import Case
@@ -29,8 +29,8 @@ def check(case: Case, profile: Profile) -> tuple[tuple[Refusal, ...], tuple[str,
     The user's variables fill in the $NAMEs in the site's folders.
     """
     spec, site = case.spec, case.site
-    asked = SCHEDULERS.get(spec.scheduler)
-    if asked and not asked.CAPABILITIES.queue:
+    asked = CAPABILITIES.get(spec.scheduler)
+    if asked and not asked.queue:
         return (), ()
     refusals = [*_required(spec, profile), *_forbidden(spec, profile)]
     refusals += _folders(spec, profile, site.cwd, site.environment)

@@ -17,7 +17,7 @@ from ..core import job_record
 from ..core.errors import Refused
 from ..core.job_record import Job, JobPaths, JobState
 from ..core.model import Plan
-from ..schedulers import SCHEDULERS
+from ..schedulers import SCHEDULERS, capabilities
 from ..script import exit_trap
 from ..submit import launch
 from ..submit.launch import Draft
@@ -58,7 +58,7 @@ def submit(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> Job:
     Raises Refused where there are no allocations to share, or with the scheduler's words.
     """
     scheduler = SCHEDULERS[largest.scheduler]
-    if not (scheduler.CAPABILITIES.queue and scheduler.STEPS):
+    if not (capabilities(largest.scheduler).queue and scheduler.STEPS):
         raise Refused(
             f"--one-allocation needs Slurm, and this is {largest.scheduler}",
             remedy="leave out --one-allocation",

@@ -1,25 +1,41 @@
 """Schedulers: what they lack, their script's lines, submit, ask for states, cancel.
 
-One module each, which is a `protocol.Scheduler`; adding one is that module and a row here.
+One module each, whose SCHEDULER is a `base.Scheduler`; adding one is that module and a row in
+CAPABILITIES.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from . import allocation, cobalt, local, pbs, slurm
-from .protocol import Capabilities, Scheduler
+from .capabilities import CAPABILITIES, Capabilities
 
-# In the order in which they are looked for: Cobalt has a qsub too.
-SCHEDULERS: Mapping[str, Scheduler] = {
-    "slurm": slurm,
-    "cobalt": cobalt,
-    "pbs": pbs,
-    "allocation": allocation,
-    "local": local,
-}
+if TYPE_CHECKING:
+    from .base import Scheduler
+
+
+class _Schedulers(Mapping[str, "Scheduler"]):
+    """The schedulers by name; each is imported when it is used, which is one in a launch."""
+
+    def __getitem__(self, name: str) -> Scheduler:
+        if name not in CAPABILITIES:
+            raise KeyError(name)
+        scheduler: Scheduler = import_module(f".{name}", __name__).SCHEDULER
+        return scheduler
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CAPABILITIES)
+
+    def __len__(self) -> int:
+        return len(CAPABILITIES)
+
+
+__all__ = ["CAPABILITIES", "SCHEDULERS", "Capabilities", "capabilities"]
+SCHEDULERS: Mapping[str, Scheduler] = _Schedulers()
 
 
 def capabilities(name: str) -> Capabilities:
     """Return what a scheduler can do, by its name."""
-    return SCHEDULERS[name].CAPABILITIES
+    return CAPABILITIES[name]

@@ -1,88 +1,133 @@
-"""No scheduler: the script runs as a process of this machine."""
+"""No scheduler: the script runs as a process of this machine, `local-PID-STARTTIME`."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..core import shell
-from ..core.errors import SystemFault
+from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState
 from ..core.model import JobSpec, Plan, Refusal
 from ..core.remedy import change
-from . import local_array, local_steps
-from .local_process import alive, pid_of, seconds, start_time
-from .protocol import Capabilities, SchedulerStatus
+from .base import HEADER, Arrays, Place, Scheduler, SchedulerStatus, Steps
 
-CAPABILITIES = Capabilities("this machine", "", ("local", "horovodrun"), one_machine=True)
-SHEBANG = "#!/bin/bash"
-ARRAYS, STEPS, INTERACTIVE = local_array, local_steps, None
-
-
-def refusals(spec: JobSpec) -> tuple[Refusal, ...]:
-    """Return that nobody waits for other jobs here.
-
-    What needs nodes of others the plan refuses, the rest has no effect.
-    """
-    asked = spec.resources.dependency
-    if not asked:
-        return ()
-    run = asked.rpartition(":")[2]
-    evidence = f"--dependency is {asked}; `runner wait {run} && ...` waits, and takes over its code"
-    remedy = (change(leave_out=["dependency"]),)
-    return (Refusal("without a scheduler nothing waits for another job", evidence, remedy),)
+ONE_AFTER_THE_OTHER = """\
+# One run after the other. The arguments are the tasks that are left, the one that runs first.
+[ $# -gt 0 ] || exec bash "$0" {numbers}
+set -m  # a run is a process group of its own, and can be ended alone
+run=
+trap '[ -z "$run" ] || kill -TERM -- "-$run"; wait; exit 143' TERM
+if ! grep -qs '"state": "CANCELLED"' "$tasks/$1/job.json"; then
+  bash "$tasks/$1/job.sbatch" >> "$tasks/$1/logs/job.log" 2>&1 &
+  run=$!
+  wait "$run"
+  run=
+fi
+shift
+[ $# = 0 ] || exec bash "$0" "$@\""""
 
 
-def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-    """Return nothing: there is nobody to tell."""
-    return []
+class LocalArrays(Arrays):
+    """One script runs all runs, one after the other."""
+
+    def script(
+        self, plan: Plan, array: ArrayPaths, tasks: Sequence[int], at_once: int | None, cwd: str
+    ) -> list[str]:
+        """Return the lines of the script."""
+        text = ONE_AFTER_THE_OTHER.format(numbers=" ".join(str(task) for task in tasks))
+        head = ["#!/bin/bash", HEADER, f"tasks={shlex.quote(str(array.tasks))}"]
+        return [*head, *text.splitlines()]
 
 
-def opening(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-    """Return the script's first steps."""
-    return [f"cd {shlex.quote(cwd)} || exit"]
+class LocalSteps(Steps):
+    """A command beside the ranks simply runs here."""
+
+    def place(self, id: str) -> Place:
+        """Return this machine; raise Refused when the job does not run here."""
+        if not alive(id.partition("_")[0]):
+            why = "it has ended, or is on another machine"
+            raise Refused(f"job {id} does not run", why, f"runner status {id}")
+        return Place("", (os.uname().nodename,))
+
+    def names(self, nodes: str) -> tuple[str, ...]:
+        """Return the nodes of a list."""
+        return tuple(nodes.split(","))
+
+    def argv(
+        self, place: Place, command: Sequence[str], pty: bool = False, labelled: bool = False
+    ) -> list[str]:
+        """Return the command itself."""
+        return list(command)
 
 
-def by_hand(paths: JobPaths) -> str:
-    """Return nothing: the script is a program like others."""
-    return ""
+class Local(Scheduler):
+    """Jobs that are processes of this machine."""
+
+    ARRAYS = LocalArrays()
+    STEPS: Steps = LocalSteps()
+
+    def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
+        """Return that nobody waits for other jobs here.
+
+        What needs nodes of others the plan refuses, the rest has no effect.
+        """
+        asked = spec.resources.dependency
+        if not asked:
+            return ()
+        what = "without a scheduler nothing waits for another job"
+        instead = f"`runner wait {asked.rpartition(':')[2]} && ...` waits, and takes over its code"
+        remedy = (change(leave_out=["dependency"]),)
+        return (Refusal(what, f"--dependency is {asked}; {instead}", remedy),)
+
+    def opening(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+        """Return the script's first steps."""
+        return [f"cd {shlex.quote(cwd)} || exit"]
+
+    def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
+        """Start the run's script in the background; return its id, `local-PID-STARTTIME`."""
+        pid = shell.start(["bash", str(paths.script)], str(log))
+        return f"local-{pid}-{start_time(pid)}"
+
+    def states(self, ids: Iterable[str]) -> dict[str, SchedulerStatus]:
+        """Return how the jobs stand that run or wait; of the others only their folders know."""
+        found = {id: _status(id) for id in ids}
+        return {id: status for id, status in found.items() if status}
+
+    def cancel(self, id: str) -> None:
+        """End a job with SIGTERM to its whole session; raise SystemFault when it has ended.
+
+        A task of an array that waits is left out when its turn comes, since its record says so.
+        """
+        process, _, task = id.partition("_")
+        status = _status(id)
+        if status and status.state == JobState.PENDING:
+            return
+        try:
+            if status is None:
+                raise ProcessLookupError
+            os.killpg(_child(process) if task else pid_of(process), signal.SIGTERM)
+        except ProcessLookupError:
+            raise SystemFault(f"job {id} does not run any more") from None
 
 
-def submit(paths: JobPaths | ArrayPaths, log: Path) -> str:
-    """Start the run's script in the background; return its id, `local-PID-STARTTIME`."""
-    pid = shell.start(["bash", str(paths.script)], str(log))
-    return f"local-{pid}-{start_time(pid)}"
-
-
-def states(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
-    """Return how the jobs stand that run or wait; of the others only their folders know."""
-    found = {id: _told(id) for id in ids}
-    return {id: told for id, told in found.items() if told}
-
-
-def _told(id: str) -> SchedulerStatus | None:
+def _status(id: str) -> SchedulerStatus | None:
     process, _, task = id.partition("_")
     if not alive(process):
         return None
-    left = _tasks_left(process) if task else [task]
+    pid = pid_of(process)
+    left = [task]
+    if task:  # the arguments of an array's script, none before it has begun
+        left = Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")[2:]
     if left and task not in left:
         return None
     if not left or task != left[0]:
         return SchedulerStatus(JobState.PENDING, "the runs before it")
-    elapsed = None if task else seconds(pid_of(process))
+    elapsed = None if task else _seconds(pid)
     return SchedulerStatus(JobState.RUNNING, nodes=os.uname().nodename, elapsed=elapsed)
-
-
-def _tasks_left(process: str) -> list[str]:
-    """Return the tasks that an array's script has in its arguments, the one that runs first.
-
-    There are none before it has begun; it ends with the last one.
-    """
-    words = Path(f"/proc/{pid_of(process)}/cmdline").read_text().rstrip("\0").split("\0")
-    return words[2:]
 
 
 def _child(process: str) -> int:
@@ -97,33 +142,34 @@ def _child(process: str) -> int:
     return int(children[0])
 
 
-def history(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
-    """There is no accounting."""
-    return {}
+def pid_of(id: str) -> int:
+    """Return the process of a job's identifier."""
+    return int(id.split("-")[1])
 
 
-def is_id(text: str) -> bool:
-    """Whatever it is: nothing waits here (see refusals)."""
-    return True
+def alive(id: str) -> bool:
+    """Whether a job's process is there, and not a later one with its number."""
+    return id.endswith(f"-{start_time(pid_of(id))}")
 
 
-def ahead(id: str) -> int | None:
-    """There is no queue."""
-    return None
+def _seconds(pid: int) -> float | None:
+    """Return for how long a process has run, None if it is gone."""
+    since_boot = float(Path("/proc/uptime").read_text().split()[0])
+    started = start_time(pid)
+    return max(0.0, since_boot - int(started) / os.sysconf("SC_CLK_TCK")) if started else None
 
 
-def cancel(id: str) -> None:
-    """End a job with SIGTERM to its whole session; raise SystemFault when it has ended.
+def start_time(pid: int) -> str:
+    """Return the process's start in clock ticks since boot (proc(5), field 22), "" if it is gone.
 
-    A task of an array that waits is left out when its turn comes, since its record says so.
+    It tells the process from a later one with the same number.
     """
-    process, _, task = id.partition("_")
-    told = _told(id)
-    if told and told.state == JobState.PENDING:
-        return
     try:
-        if told is None:
-            raise ProcessLookupError
-        os.killpg(_child(process) if task else pid_of(process), signal.SIGTERM)
-    except ProcessLookupError:
-        raise SystemFault(f"job {id} does not run any more") from None
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return ""
+    state, *rest = text.rpartition(")")[2].split()
+    return "" if state == "Z" else rest[18]
+
+
+SCHEDULER = Local()

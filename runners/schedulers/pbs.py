@@ -1,31 +1,24 @@
 """PBS Professional, as on ALCF's Polaris. Rendered and compared with whole scripts, never run here.
 
 Facts: PBS Professional 2022.1 Reference Guide (qsub, qstat, "Job Exit Codes"), docs.alcf.anl.gov.
-A job does not get the environment that it was submitted from: what it needs belongs in --env.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..core import shell
-from ..core.errors import Refused, SystemFault
+from ..core.errors import SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState
-from . import pbs_array, time_limits
-from .pbs_options import directives as directives
-from .pbs_options import refusals as refusals
-from .protocol import Capabilities, SchedulerStatus
+from ..core.model import JobSpec, Plan, Refusal, Resources
+from ..core.remedy import change
+from . import time_limits
+from .base import Arrays, SchedulerStatus
+from .qsub import Qsub, job_name, queue_options
 
-CAPABILITIES = Capabilities(
-    "PBS", "qsub", ("mpiexec", "mpirun", "horovodrun"), requeues=True, node_file="$PBS_NODEFILE"
-)
-SHEBANG = "#!/bin/bash -l"  # `module` is there in login shells only
-ARRAYS, STEPS, INTERACTIVE = pbs_array, None, None
 STATES = {
     "B": JobState.RUNNING,  # an array that has begun
     "E": JobState.RUNNING,
@@ -49,78 +42,136 @@ KILLED = {
 }
 SIGNAL = 256  # added to the number of the signal that ended the script
 DELETED = 91  # the substate of a job that qdel ended
+# PBS's "chunk" has attributes of nodes as NAME=VALUE, such as system=polaris.
+ATTRIBUTES = re.compile(r"[\w.-]+=[\w.-]+(:[\w.-]+=[\w.-]+)*")
+# PBS reads K, M, G and T as kb, mb, gb, tb of 1024, as Slurm does.
+MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 
 
-def opening(plan: Any, paths: JobPaths, cwd: str) -> list[str]:
-    """Return the script's first steps: its folder, and the log, written as it grows.
+class PbsArrays(Arrays):
+    """PBS's job arrays: a range of numbers with a step, and no lists."""
 
-    PBS brings a job's output when the job has ended, and reads host:path in its name.
+    OWN_NUMBERS = False
+
+    def script(
+        self, plan: Plan, array: ArrayPaths, tasks: Sequence[int], at_once: int | None, cwd: str
+    ) -> list[str]:
+        """Return the lines of the script; the runs' own scripts open their logs."""
+        option = f"-J {tasks[0]}-{tasks[-1]}" + (f"%{at_once}" if at_once else "")
+        start = self.start("bash -l", array, "PBS_ARRAY_INDEX")
+        return [Qsub.SHEBANG, *directives(plan), f"#PBS {option}", *start]
+
+    def task_id(self, whole: str, task: int) -> str:
+        """Return the identifier of one task, 123[4].server of 123[].server."""
+        return whole.replace("[]", f"[{task}]")
+
+    def whole_id(self, id: str) -> str:
+        """Return the identifier of the array that a task is of; another job's own."""
+        return re.sub(r"\[\d+\]", "[]", id)
+
+
+class Pbs(Qsub):
+    """PBS Professional."""
+
+    ARRAYS = PbsArrays()
+    title, number = "PBS", re.compile(r".+")
+    has = ("constraint", "mem", "dependency")
+
+    def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
+        """Return what PBS does not have."""
+        return (*super().refusals(spec), *_unclear(spec.resources))
+
+    def directives(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+        """Return the #PBS lines."""
+        return directives(plan)
+
+    def states_argv(self, ids: Iterable[str]) -> list[str]:
+        """Return the command; -x also tells of finished jobs, for as long as the site keeps them.
+
+        Of an array, -t tells of each task, 123[4].server of 123[].server.
+        """
+        wholes = list(dict.fromkeys(self.ARRAYS.whole_id(id) for id in ids))
+        tasks = ["-t"] if any("[]" in id for id in wholes) else []
+        return ["qstat", "-x", *tasks, "-f", "-F", "json", *wholes]
+
+    def parse_states(self, answer: shell.Result) -> dict[str, SchedulerStatus]:
+        """Return states by number; what qstat says of jobs that it does not know is left out.
+
+        Raises SystemFault with what it printed when that is not JSON, or nothing.
+        """
+        if not answer.out.strip() and re.search(r"Unknown Job I[dD]", answer.err):
+            return {}
+        try:
+            jobs = json.loads(answer.out)["Jobs"]
+            return {id.split(".")[0]: _status(job) for id, job in jobs.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            said = (answer.err.strip() or answer.out.strip())[:500]
+            what = "PBS's answer was not understood"
+            raise SystemFault(what, said, "qstat -x -f -F json") from None
+
+
+def _unclear(resources: Resources) -> Iterator[Refusal]:
+    constraint = resources.constraint
+    if constraint and not ATTRIBUTES.fullmatch(constraint):
+        yield Refusal(
+            "PBS has no --constraint but attributes of nodes",
+            f"--constraint is {constraint}, and not like system=polaris",
+            (change(leave_out=["constraint"]),),
+        )
+    if resources.mem and not MEMORY.fullmatch(resources.mem):
+        yield Refusal(f"PBS reads no --mem {resources.mem}", "", (change(leave_out=["mem"]),))
+    for option, text in (("gpus-per-node", resources.gpus_per_node), ("gres", resources.gres)):
+        if text and _gpus(text) is None:
+            what = f"PBS counts GPUs without a type or another name: --{option} {text}"
+            number = text.rpartition(":")[2]
+            gone = ["gres"] if option == "gres" else []
+            remedy = change(gpus_per_node=number, leave_out=gone)
+            yield Refusal(what, "its resource is ngpus", (remedy,) if number.isdigit() else ())
+
+
+def directives(plan: Plan) -> list[str]:
+    """Return the #PBS lines; --sbatch-arg follows as it is, for what else a site wants.
+
+    The script writes its log itself, so PBS's copy of the output is dropped.
     """
-    log = plan.spec.output or str(paths.log)
-    return [f"cd {shlex.quote(cwd)} || exit", f"exec >> {shlex.quote(log)} 2>&1"]
+    resources = plan.spec.resources
+    options = [f"-N {job_name(plan.spec.name)}", "-j oe", "-o /dev/null"]
+    options.append(f"-l select={select(resources)}")
+    options.append("-l place=" + ("scatter:excl" if resources.exclusive else "scatter"))
+    limit = time_limits.seconds(resources.time) if resources.time else None
+    if limit is not None:
+        options.append(f"-l walltime={time_limits.clock(limit)}")
+    options += queue_options(resources)
+    if plan.spec.requeue is not None:
+        options.append("-r y" if plan.spec.requeue else "-r n")
+    if resources.dependency:
+        options.append(f"-W depend={resources.dependency}")
+    return [f"#PBS {option}" for option in (*options, *plan.spec.sbatch_args)]
 
 
-def by_hand(paths: JobPaths) -> str:
-    """Return the command that submits the script again."""
-    return shlex.join(submit_argv(str(paths.script)))
+def select(resources: Resources) -> str:
+    """Return the nodes as chunks: what each has to give, unless whole nodes are taken."""
+    parts = [str(resources.nodes)]
+    if resources.constraint:
+        parts.append(resources.constraint)
+    if not resources.exclusive:
+        tasks = -(-resources.tasks // resources.nodes)
+        parts += [f"ncpus={tasks * (resources.cpus_per_task or 1)}", f"mpiprocs={tasks}"]
+        gpus = _gpus(resources.gpus_per_node or resources.gres or "")
+        parts += [f"ngpus={gpus}"] if gpus else []
+    if resources.mem:
+        number, unit = MEMORY.fullmatch(resources.mem).groups()  # type: ignore[union-attr]
+        parts.append(f"mem={number}{(unit or 'M').lower()}b")
+    return ":".join(parts)
 
 
-def submit(paths: JobPaths | ArrayPaths, log: Path) -> str:
-    """Submit the run's script; return the job's identifier, or raise Refused with PBS's words."""
-    return parse_submit(shell.run(submit_argv(str(paths.script))))
+def _gpus(text: str) -> int | None:
+    """Return N of `N` or `gpu:N`."""
+    match = re.fullmatch(r"(?:gpu:)?(\d+)", text)
+    return int(match.group(1)) if match else None
 
 
-def submit_argv(script: str) -> list[str]:
-    """Return the command."""
-    return ["qsub", script]
-
-
-def parse_submit(answer: shell.Result) -> str:
-    """Return the identifier, such as 123.server, from qsub's last line; a hook may print others."""
-    lines = answer.out.split()
-    if answer.code != 0 or not lines:
-        said = answer.err.strip() or answer.out.strip()
-        raise Refused("PBS refused the job; nothing was submitted", said)
-    return lines[-1]
-
-
-def states(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
-    """Return state and reason of the jobs that PBS still knows, with one call for all."""
-    ids = list(ids)
-    answer = shell.run(states_argv(ids))
-    known = parse_states(answer)
-    return {id: known[_number(id)] for id in ids if _number(id) in known}
-
-
-def states_argv(ids: Iterable[str]) -> list[str]:
-    """Return the command; -x also tells of finished jobs, for as long as the site keeps them.
-
-    Of an array, -t tells of each task, 123[4].server of 123[].server.
-    """
-    wholes = list(dict.fromkeys(pbs_array.whole_id(id) for id in ids))
-    tasks = ["-t"] if any("[]" in id for id in wholes) else []
-    return ["qstat", "-x", *tasks, "-f", "-F", "json", *wholes]
-
-
-def parse_states(answer: shell.Result) -> dict[str, SchedulerStatus]:
-    """Return states by number; what qstat says of jobs that it does not know is left out.
-
-    Raises SystemFault with what it printed when that is not JSON, or nothing.
-    """
-    unknown = re.findall(r"Unknown Job I[dD]", answer.err)
-    if not answer.out.strip() and unknown:
-        return {}
-    try:
-        jobs = json.loads(answer.out)["Jobs"] if answer.out.strip() else None
-    except (ValueError, KeyError, TypeError):
-        jobs = None
-    if not isinstance(jobs, dict):
-        said = (answer.err.strip() or answer.out.strip())[:500]
-        raise SystemFault("PBS's answer was not understood", said, "qstat -x -f -F json")
-    return {_number(id): _state(job) for id, job in jobs.items()}
-
-
-def _state(job: dict[str, Any]) -> SchedulerStatus:
+def _status(job: dict[str, Any]) -> SchedulerStatus:
     """Return what qstat says of a job; exec_host is like n1/0*4+n2/0*4."""
     state = STATES.get(str(job.get("job_state")), JobState.UNKNOWN)
     reason = str(job.get("comment", "")) if state == JobState.PENDING else ""
@@ -147,32 +198,4 @@ def ended(status: int | None, substate: object = None) -> tuple[JobState, str]:
     return (JobState.COMPLETED, "") if status == 0 else (JobState.FAILED, "")
 
 
-def _number(id: str) -> str:
-    return id.split(".")[0]
-
-
-def history(ids: Iterable[str]) -> dict[str, SchedulerStatus]:
-    """There is none beyond what `states` asks for."""
-    return {}
-
-
-def is_id(text: str) -> bool:
-    """Whatever it is: PBS says what it does not know."""
-    return True
-
-
-def ahead(id: str) -> int | None:
-    """Nobody tells."""
-    return None
-
-
-def cancel(id: str) -> None:
-    """Cancel a job; raise SystemFault with PBS's words."""
-    answer = shell.run(cancel_argv(id))
-    if answer.code != 0:
-        raise SystemFault(f"PBS did not cancel job {id}", answer.err.strip())
-
-
-def cancel_argv(id: str) -> list[str]:
-    """Return the command."""
-    return ["qdel", id]
+SCHEDULER = Pbs()

@@ -22,8 +22,8 @@ from runners.core.model import BindMount, Dataset, Plan
 from runners.injob import addresses
 from runners.injob.serve import answers, jupyter, tensorboard_app
 from runners.injob.serve.token_auth import Door
-from runners.schedulers import slurm_steps
-from runners.schedulers.protocol import Place
+from runners.schedulers.base import Place
+from runners.schedulers.slurm_steps import LABELLED, SlurmSteps
 from runners.script import render
 from runners.submit import private_folder
 from runners.submit.private_folder import Address
@@ -110,15 +110,15 @@ class TestSteps:
             steps.chosen(("n1",), ("n1",), True)
 
     def test_one_node_has_a_terminal_several_have_labels(self) -> None:
-        one = slurm_steps.argv(Place("42", ("n2",)), ["top"], pty=True)
+        one = SlurmSteps().argv(Place("42", ("n2",)), ["top"], pty=True)
         assert {"--pty", "--jobid=42", "--nodelist=n2", "--overlap", "--mpi=none"} <= set(one)
         assert one[-1] == "top"
-        several = slurm_steps.argv(Place("42", ("n1", "n2")), ["df", "/a b"], labelled=True)
-        assert several[-5:] == ["bash", "-c", slurm_steps.LABELLED, "df", "/a b"]
+        several = SlurmSteps().argv(Place("42", ("n1", "n2")), ["df", "/a b"], labelled=True)
+        assert several[-5:] == ["bash", "-c", LABELLED, "df", "/a b"]
         assert "--ntasks=2" in several
 
     def test_labels_keep_both_streams_and_the_code(self) -> None:
-        argv = ["bash", "-c", slurm_steps.LABELLED, "bash", "-c", "echo out; echo err >&2; exit 7"]
+        argv = ["bash", "-c", LABELLED, "bash", "-c", "echo out; echo err >&2; exit 7"]
         env = {**os.environ, "SLURMD_NODENAME": "n1"}
         done = subprocess.run(argv, capture_output=True, text=True, env=env)
         assert (done.stdout, done.stderr) == ("n1 | out\n", "n1 | err\n")

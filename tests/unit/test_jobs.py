@@ -18,10 +18,11 @@ from runners.injob import failure_kinds as kinds
 from runners.injob.rank import failure
 from runners.injob.rank.problem import Problem
 from runners.jobs import find, job_status, srun_messages
-from runners.schedulers import local, slurm
-from runners.schedulers.local_process import start_time
-from runners.schedulers.protocol import SchedulerStatus
-from runners.schedulers.slurm_environment import scrubbed
+from runners.schedulers import slurm, slurm_calls
+from runners.schedulers.base import SchedulerStatus
+from runners.schedulers.local import SCHEDULER as LOCAL
+from runners.schedulers.local import start_time
+from runners.schedulers.slurm_calls import scrubbed
 from runners.schedulers.slurm_facts import parse_mpi_list
 
 from .failures import leave, words
@@ -121,12 +122,12 @@ def test_a_recorded_state_wins(tmp_path: Path) -> None:
 def test_local_jobs_are_told_apart_by_their_start(tmp_path: Path) -> None:
     process = subprocess.Popen(["sleep", "60"])
     id = f"local-{process.pid}-{start_time(process.pid)}"
-    assert local.states([id, f"local-{process.pid}-0"]).keys() == {id}
+    assert LOCAL.states([id, f"local-{process.pid}-0"]).keys() == {id}
     process.kill()
     process.wait()
-    assert local.states([id]) == {}
+    assert LOCAL.states([id]) == {}
     with pytest.raises(SystemFault, match="does not run any more"):
-        local.cancel(id)
+        LOCAL.cancel(id)
 
 
 def test_ended_runs_are_listed_without_asking_a_scheduler(
@@ -139,18 +140,18 @@ def test_ended_runs_are_listed_without_asking_a_scheduler(
 
 
 def test_submit_answers() -> None:
-    assert slurm.parse_submit(Result(0, "42\n", "")) == "42"
-    assert slurm.parse_submit(Result(0, "42;cluster\n", "")) == "42"
+    assert slurm_calls.parse_submit(Result(0, "42\n", "")) == "42"
+    assert slurm_calls.parse_submit(Result(0, "42;cluster\n", "")) == "42"
     with pytest.raises(Refused) as error:
-        slurm.parse_submit(Result(1, "", "sbatch: error: invalid partition specified: x\n"))
+        slurm_calls.parse_submit(Result(1, "", "sbatch: error: invalid partition specified: x\n"))
     assert "invalid partition specified: x" in str(error.value)
 
 
 def test_a_silent_controller() -> None:
     up = Result(0, "Slurmctld(primary) at login is UP\n", "")
-    slurm.check_controller(up)
+    slurm_calls.check_controller(up)
     with pytest.raises(SystemFault, match="nothing was submitted"):
-        slurm.check_controller(Result(1, "Slurmctld(primary) at login is DOWN\n", ""))
+        slurm_calls.check_controller(Result(1, "Slurmctld(primary) at login is DOWN\n", ""))
 
 
 def test_a_record_with_values_of_env_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -223,7 +224,7 @@ def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> Non
         return Result(0, "", "")
 
     monkeypatch.setattr(shell, "run", run)
-    assert slurm.states(["1", "2"]) == {}
+    assert slurm.SCHEDULER.states(["1", "2"]) == {}
     assert len(asked) == 1  # one call for any number of jobs
     assert f"--user={os.getuid()}" in asked[0]
 

@@ -23,7 +23,7 @@ from runners.core.shell import Result
 from runners.jobs import find
 from runners.jobs.job_status import Status
 from runners.plan.case import Case
-from runners.schedulers import local, local_array, pbs, pbs_array, slurm, slurm_array
+from runners.schedulers import local, pbs, slurm, slurm_calls, slurm_script
 from runners.settings import sweep
 from runners.settings.sweep import Variant
 from runners.submit import dependency, job_array, launch
@@ -232,15 +232,15 @@ def test_without_arrays_each_run_is_a_job(tmp_path: Path) -> None:
 def test_pbs_has_a_range_and_its_own_numbers() -> None:
     polaris = replace(made(Path("/r")), scheduler="pbs")
     text = "\n".join(
-        [*pbs_array.script(polaris, ArrayPaths(Path("/r/a b-1")), range(8), 3, "/w"), ""]
+        [*pbs.PbsArrays().script(polaris, ArrayPaths(Path("/r/a b-1")), range(8), 3, "/w"), ""]
     )
     assert "#PBS -J 0-7%3\n" in text
     assert "exec bash -l '/r/a b-1/tasks'/\"$PBS_ARRAY_INDEX\"/job.sbatch\n" in text
-    assert pbs_array.task_id("123[].pbs-01", 4) == "123[4].pbs-01"
-    assert pbs_array.whole_id("123[4].pbs-01") == "123[].pbs-01"
-    assert slurm_array.whole_id("123_4") == "123"
+    assert pbs.PbsArrays().task_id("123[].pbs-01", 4) == "123[4].pbs-01"
+    assert pbs.PbsArrays().whole_id("123[4].pbs-01") == "123[].pbs-01"
+    assert slurm.SlurmArrays().whole_id("123_4") == "123"
     ids = ["123[4].pbs-01", "123[5].pbs-01", "99.pbs-01"]
-    assert pbs.states_argv(ids)[1:] == [
+    assert pbs.SCHEDULER.states_argv(ids)[1:] == [
         *("-x", "-t", "-f", "-F", "json"),
         *("123[].pbs-01", "99.pbs-01"),
     ]
@@ -251,7 +251,7 @@ def test_pbs_has_a_range_and_its_own_numbers() -> None:
     ("tasks", "text"), [([0], "0"), ([0, 1, 2], "0-2"), ([1, 3, 4, 9], "1,3-4,9")]
 )
 def test_indices(tasks: list[int], text: str) -> None:
-    assert slurm_array.indices(tasks) == text
+    assert slurm_script.indices(tasks) == text
 
 
 def test_the_local_array_runs_one_after_the_other_and_leaves_out_what_was_cancelled(
@@ -267,7 +267,7 @@ def test_the_local_array_runs_one_after_the_other_and_leaves_out_what_was_cancel
     cancelled = Job("local-1-2_1", "many", "local", "", 1.0, state="CANCELLED")
     cancelled.save(JobPaths(tmp_path / "many-1_1"))
     here = replace(made(tmp_path), scheduler="local")
-    array.script.write_text("\n".join(local_array.script(here, array, range(3), None, "/")))
+    array.script.write_text("\n".join(local.LocalArrays().script(here, array, range(3), None, "/")))
     subprocess.run(["bash", str(array.script)], check=True, timeout=20)
     assert (tmp_path / "order").read_text().split() == ["0", "2"]
 
@@ -275,19 +275,19 @@ def test_the_local_array_runs_one_after_the_other_and_leaves_out_what_was_cancel
 def test_before_an_array_has_begun_all_its_tasks_wait(tmp_path: Path) -> None:
     script = tmp_path / "job.sbatch"
     script.write_text("sleep 30\n")
-    id = local.submit(ArrayPaths(tmp_path), tmp_path / "log")
-    assert [told.state for told in local.states([f"{id}_0", f"{id}_1"]).values()] == [
+    id = local.SCHEDULER.submit(ArrayPaths(tmp_path), tmp_path / "log")
+    assert [told.state for told in local.SCHEDULER.states([f"{id}_0", f"{id}_1"]).values()] == [
         *[JobState.PENDING] * 2
     ]
-    local.cancel(id)
+    local.SCHEDULER.cancel(id)
     os.waitpid(int(id.split("-")[1]), 0)
 
 
 def test_a_process_that_is_no_array_any_more_has_no_tasks() -> None:
     gone = f"local-{os.getpid()}-1"
-    assert local.states([f"{gone}_0", gone]) == {}
+    assert local.SCHEDULER.states([f"{gone}_0", gone]) == {}
     with pytest.raises(SystemFault, match="does not run any more"):
-        local.cancel(f"{gone}_0")
+        local.SCHEDULER.cancel(f"{gone}_0")
 
 
 def run_of(folder: Path, name: str, id: str, array: str = "", state: str = "") -> None:
@@ -364,9 +364,9 @@ def test_dependencies_that_can_never_be_met(runs: Path) -> None:
 
 def test_nothing_waits_without_a_scheduler() -> None:
     spec = replace(SPEC, resources=Resources(dependency="afterok:first-1"))
-    (refusal,) = local.refusals(spec)
+    (refusal,) = local.SCHEDULER.refusals(spec)
     assert "runner wait first-1 &&" in refusal.evidence
-    assert slurm.refusals(spec) == ()
+    assert slurm.SCHEDULER.refusals(spec) == ()
 
 
 def test_a_task_is_queued_again_by_its_own_number(tmp_path: Path) -> None:
@@ -390,9 +390,9 @@ def test_slurm_that_takes_no_more_jobs_is_told_from_one_that_is_silent() -> None
     with pytest.raises(shell.NoAnswer) as late:
         shell.run(["sh", "-c", f"echo '{words}' >&2; exec sleep 9"], timeout=0.5)
     assert late.value.evidence == words
-    full = slurm.no_answer(late.value.message, late.value.evidence)
+    full = slurm_calls.no_answer(late.value.message, late.value.evidence)
     assert isinstance(full, Refused)
     assert "MaxJobCount" in str(full)
-    silent = slurm.no_answer("sbatch did not answer within 60 s", "")
+    silent = slurm_calls.no_answer("sbatch did not answer within 60 s", "")
     assert "whether it has taken the job is not known" in str(silent)
     assert "\n  \n" not in str(silent)

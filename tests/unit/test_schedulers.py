@@ -18,11 +18,13 @@ from runners.core.shell import Result
 from runners.jobs import job_status
 from runners.jobs.job_status import status
 from runners.plan.case import Case
-from runners.schedulers import SCHEDULERS, allocation, cobalt, pbs, pbs_options, time_limits
-from runners.schedulers.protocol import SchedulerStatus
+from runners.schedulers import SCHEDULERS, cobalt, pbs, qsub, time_limits
+from runners.schedulers.allocation import SCHEDULER as allocation
+from runners.schedulers.base import SchedulerStatus
 
 from . import scripts
 
+PBS, COBALT = pbs.SCHEDULER, cobalt.SCHEDULER
 POLARIS = scripts.jobs()["polaris"]
 
 
@@ -100,8 +102,8 @@ def test_more_that_pbs_cannot_read() -> None:
     assert "type" in refused("pbs", gpus_per_node="A100:4")[0].what
     assert "--mem" in refused("pbs", mem="much")[0].what
     endless = replace(POLARIS.spec, resources=Resources(time="UNLIMITED"), output="%j.log")
-    assert len(pbs.refusals(endless)) == 2
-    assert "time limit" in pbs.refusals(replace(endless, resources=Resources()))[0].what
+    assert len(PBS.refusals(endless)) == 2
+    assert "time limit" in PBS.refusals(replace(endless, resources=Resources()))[0].what
 
 
 @pytest.mark.parametrize(
@@ -114,25 +116,25 @@ def test_more_that_pbs_cannot_read() -> None:
     ],
 )
 def test_chunks_of_pbs(asked: Resources, text: str) -> None:
-    assert pbs_options.select(asked) == text
+    assert pbs.select(asked) == text
 
 
 @pytest.mark.parametrize("name", ["a b", "it's", "$(id)", "x;y", "é☃", "-x", "1,2:3", "new\nline"])
 def test_names_that_pbs_takes(name: str) -> None:
-    plain = pbs_options.job_name(name)
+    plain = qsub.job_name(name)
     assert plain.isascii()
     assert plain[0].isalnum()
     assert not set(plain) & set(" \n'$();:,")
 
 
 def test_qsub_answers() -> None:
-    assert pbs.parse_submit(Result(0, "INFO: a hook\n123.pbs-01\n", "")) == "123.pbs-01"
-    assert cobalt.parse_submit(Result(0, 'Job routed to queue "full-node".\n456\n', "")) == "456"
+    assert PBS.parse_submit(Result(0, "INFO: a hook\n123.pbs-01\n", "")) == "123.pbs-01"
+    assert COBALT.parse_submit(Result(0, 'Job routed to queue "full-node".\n456\n', "")) == "456"
     with pytest.raises(Refused, match="PBS refused") as told:
-        pbs.parse_submit(Result(1, "", "qsub: Unknown queue"))
+        PBS.parse_submit(Result(1, "", "qsub: Unknown queue"))
     assert told.value.evidence == "qsub: Unknown queue"
     with pytest.raises(Refused, match="Cobalt refused"):
-        cobalt.parse_submit(Result(0, "not a number", ""))
+        COBALT.parse_submit(Result(0, "not a number", ""))
 
 
 def qstat(**job: object) -> Result:
@@ -158,23 +160,23 @@ def qstat(**job: object) -> Result:
     ],
 )
 def test_states_of_pbs(job: dict[str, object], state: JobState) -> None:
-    assert pbs.parse_states(qstat(**job))["123"][0] == state
+    assert PBS.parse_states(qstat(**job))["123"][0] == state
 
 
 def test_reasons_of_pbs() -> None:
-    waits = pbs.parse_states(qstat(job_state="Q", comment="Not Running: no nodes"))
+    waits = PBS.parse_states(qstat(job_state="Q", comment="Not Running: no nodes"))
     assert waits["123"][1] == "Not Running: no nodes"
     assert pbs.ended(271)[1] == "ended by signal 15"
 
 
 def test_answers_of_pbs_that_are_none() -> None:
-    assert pbs.parse_states(Result(153, "", "qstat: Unknown Job Id 9.pbs-01")) == {}
+    assert PBS.parse_states(Result(153, "", "qstat: Unknown Job Id 9.pbs-01")) == {}
     for text in ("", "{", "[]", '{"x": 1}', "Connection refused"):
         with pytest.raises(SystemFault, match="not understood"):
-            pbs.parse_states(Result(1, text, "pbs_connect: refused"))
+            PBS.parse_states(Result(1, text, "pbs_connect: refused"))
 
 
-COBALT = """\
+QSTAT = """\
 JobID   State
 =====================
 77734   running
@@ -184,14 +186,14 @@ JobID   State
 
 
 def test_states_of_cobalt() -> None:
-    assert cobalt.parse_states(Result(0, COBALT, "")) == {
+    assert COBALT.parse_states(Result(0, QSTAT, "")) == {
         "77734": SchedulerStatus(JobState.RUNNING),
         "77735": SchedulerStatus(JobState.PENDING),
         "77736": SchedulerStatus(JobState.UNKNOWN),
     }
-    assert cobalt.parse_states(Result(1, "", "")) == {}
+    assert COBALT.parse_states(Result(1, "", "")) == {}
     with pytest.raises(SystemFault, match="not understood"):
-        cobalt.parse_states(Result(1, "", "Failed to connect to queue manager"))
+        COBALT.parse_states(Result(1, "", "Failed to connect to queue manager"))
 
 
 def test_cobalt_is_told_from_pbs_although_both_have_a_qsub() -> None:
@@ -203,10 +205,9 @@ def test_cobalt_is_told_from_pbs_although_both_have_a_qsub() -> None:
 
 
 def test_commands() -> None:
-    assert pbs.states_argv(["1.s"]) == ["qstat", "-x", "-f", "-F", "json", "1.s"]
-    assert pbs.cancel_argv("1.s") == cobalt.cancel_argv("1.s") == ["qdel", "1.s"]
-    assert cobalt.states_argv(["1"]) == ["qstat", "--header", "JobID:State", "1"]
-    assert pbs.by_hand(JobPaths(Path("/a b"))) == "qsub '/a b/job.sbatch'"
+    assert PBS.states_argv(["1.s"]) == ["qstat", "-x", "-f", "-F", "json", "1.s"]
+    assert COBALT.states_argv(["1"]) == ["qstat", "--header", "JobID:State", "1"]
+    assert PBS.by_hand(JobPaths(Path("/a b"))) == "qsub '/a b/job.sbatch'"
 
 
 def stand_in(folder: Path, name: str, text: str) -> None:

@@ -16,7 +16,7 @@ from runners import plan
 from runners.core.job_record import ArrayPaths, JobPaths
 from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
 from runners.plan.case import Case
-from runners.schedulers import slurm_array, slurm_options
+from runners.schedulers import slurm, slurm_script
 from runners.script import environment, render
 from runners.script.runtimes import apptainer
 from runners.submit import private_folder
@@ -70,7 +70,7 @@ def test_rendering_twice_gives_the_same() -> None:
     ],
 )
 def test_directives_are_quoted(option: str, line: str) -> None:
-    assert slurm_options.directive(option) == line
+    assert slurm_script.directive(option) == line
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_log_is_found_in_folders_with_odd_names(folder: str, option: str) -> N
 
 def test_the_log_of_an_arrays_task_in_a_folder_with_a_backslash() -> None:
     array = ArrayPaths(Path("/r/a\\b-1"))
-    lines = slurm_array.script(made(), array, [0, 1], None, "/w")
+    lines = slurm.SlurmArrays().script(made(), array, [0, 1], None, "/w")
     assert "#SBATCH --output=/dev/null" in lines
     run = "'/r/a\\b-1/tasks'/\"$SLURM_ARRAY_TASK_ID\""
     assert lines[-1] == f"exec bash {run}/job.sbatch >> {run}/logs/job.log 2>&1"

@@ -12,7 +12,7 @@ from typing import Callable, TypeVar
 from ...core import architecture, shell
 from ...core.model import Partition, Site
 from ...injob.rank.gpu import driver_version
-from ...schedulers import SCHEDULERS, slurm_facts
+from ...schedulers import CAPABILITIES, slurm_facts
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
 RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc")
@@ -33,9 +33,7 @@ def probe() -> Site:
     env = os.environ
     runtimes = tuple(name for name in RUNTIMES if shutil.which(name))
     schedulers = tuple(
-        name
-        for name, each in SCHEDULERS.items()
-        if each.CAPABILITIES.queue and shutil.which(each.CAPABILITIES.command)
+        name for name, each in CAPABILITIES.items() if each.queue and shutil.which(each.command)
     )
     problems: list[str] = []
     types, settings, partitions = _slurm(problems) if "slurm" in schedulers else ((), {}, ())

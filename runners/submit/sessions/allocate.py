@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Callable
 from ...core import shell
 from ...core.errors import Refused
 from ...core.job_record import Job, JobState
-from ...schedulers.protocol import Interactive
+from ...schedulers import slurm_calls
 from .. import launch
 from ..launch import Draft
 from . import session
@@ -23,9 +24,9 @@ SCRIPT = 2  # words of the command line that are salloc's command
 class Allocation:
     """One allocation: waits for it, tells of it, gives the terminal to its script."""
 
-    def __init__(self, draft: Draft, queue: Interactive, tell: Callable[[Job, bool], None]) -> None:
+    def __init__(self, draft: Draft, tell: Callable[[Job, bool], None]) -> None:
         """`tell` is called now and then while the job waits, and when it has its nodes (True)."""
-        self.draft, self.queue, self.tell = draft, queue, tell
+        self.draft, self.tell = draft, tell
         self.job: Job | None = None
         self.granted, self.asked = False, 0.0
         self.said: list[str] = []
@@ -41,13 +42,14 @@ class Allocation:
             launch.write(self.draft)
         argv = session.allocation(self.draft.plan, self.draft.paths)
         try:
-            code = shell.attend(argv, SCRIPT, self.queue.environment(), self._heard, self._tick)
+            env = slurm_calls.scrubbed(os.environ)
+            code = shell.attend(argv, SCRIPT, env, self._heard, self._tick)
         finally:
             if self.job is None:
                 shutil.rmtree(self.draft.paths.root)
         if self.job is None:
             said = "\n".join(self.said)
-            raise Refused("Slurm refused the allocation", said, self.queue.advice(said))
+            raise Refused("Slurm refused the allocation", said, slurm_calls.look(said))
         if self.granted:
             return code
         replace(self.job, state=JobState.CANCELLED.name).save(self.draft.paths)
@@ -55,7 +57,7 @@ class Allocation:
 
     def _heard(self, line: str) -> None:
         """Take note of what the scheduler says: the number, and that the job has its nodes."""
-        found = self.queue.heard(line)
+        found = slurm_calls.heard(line)
         self.said.append(line)
         if found and self.job is None:
             self.job = launch.record(self.draft, found[0])

@@ -11,7 +11,7 @@ from ...core.model import BindMount, Plan, Trainer
 from ...core.tokens import Expanded
 from ...injob.folders import SERVE
 from ...plan import NO_HOROVOD
-from ...schedulers import SCHEDULERS
+from ...schedulers import SCHEDULERS, capabilities, slurm_calls
 from ...script import render, runtimes
 from ...settings import config
 
@@ -87,5 +87,5 @@ def interactive(plan: Plan, paths: JobPaths, cwd: str, command: list[str], pty: 
 
 def allocation(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the command that waits for nodes, where that is possible, and runs the script."""
-    interactive = SCHEDULERS[plan.scheduler].INTERACTIVE
-    return [*(interactive.argv(plan) if interactive else ()), "bash", str(paths.script)]
+    waits = slurm_calls.salloc(plan) if capabilities(plan.scheduler).allocates else []
+    return [*waits, "bash", str(paths.script)]

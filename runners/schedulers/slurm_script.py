@@ -1,20 +1,20 @@
-"""Plan -> the #SBATCH lines of a script. Pure."""
+"""What Slurm reads in a script: the #SBATCH lines of one run, and of an array of runs. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 
-from ..core.job_record import JobPaths
+from ..core.job_record import ArrayPaths
 from ..core.model import Plan, Resources
 
 
-def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-    """Return the #SBATCH lines."""
+def directives(plan: Plan, output: str, cwd: str) -> list[str]:
+    """Return the #SBATCH lines; `output` is as sbatch's option, unless --output was given."""
     spec = plan.spec
-    output = spec.output or log_option(str(paths.log))
-    options = [f"--job-name={spec.name}", f"--output={output}", f"--chdir={cwd}"]
-    options += [*resource_options(spec.resources), *_interrupted(plan)]
-    return [f"#SBATCH {directive(option)}" for option in (*options, *spec.sbatch_args)]
+    options = [f"--job-name={spec.name}", f"--output={spec.output or output}", f"--chdir={cwd}"]
+    options += [*resource_options(spec.resources), *_interrupted(plan), *spec.sbatch_args]
+    return [f"#SBATCH {directive(option)}" for option in options]
 
 
 def log_option(path: str) -> str:
@@ -42,11 +42,9 @@ def resource_options(resources: Resources) -> list[str]:
     options = []
     for item in fields(resources):
         value = getattr(resources, item.name)
-        name = "--" + item.name.replace("_", "-")
-        if value is True:
-            options.append(name)
-        elif value is not None and value is not False:
-            options.append(f"{name}={value}")
+        if value is not None and value is not False:
+            name = "--" + item.name.replace("_", "-")
+            options.append(name if value is True else f"{name}={value}")
     return options
 
 
@@ -56,3 +54,23 @@ def directive(option: str) -> str:
         return option
     escaped = option.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def array_log(array: ArrayPaths) -> str:
+    """Return a pattern by which Slurm writes a task's log, with its own words on the job's end.
+
+    It leads through the link of the task; it is "" where no pattern can (see log_option).
+    """
+    folder = str(array.tasks)
+    return "" if "\\" in folder else folder.replace("%", "%%") + "/%a/logs/job.log"
+
+
+def indices(tasks: Sequence[int]) -> str:
+    """Return numbers in sbatch's form, such as 0-3,7,10-11; they are in order."""
+    spans: list[list[int]] = []
+    for task in tasks:
+        if spans and task == spans[-1][1] + 1:
+            spans[-1][1] = task
+        else:
+            spans.append([task, task])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in spans)

@@ -1,0 +1,136 @@
+"""What PBS and Cobalt have in common: qsub and qdel, and Slurm's words that they do not have.
+
+A job does not get the environment that it was submitted from: what it needs belongs in --env.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+
+from ..core import shell
+from ..core.errors import Refused, SystemFault
+from ..core.job_record import ArrayPaths, JobPaths
+from ..core.model import JobSpec, Plan, Refusal, Resources
+from ..core.remedy import change
+from . import time_limits
+from .base import Scheduler, SchedulerStatus
+
+GPUS = "gpus_per_node"  # of which --gpus and --gpus-per-task have another number
+RANKS = ("nodes", "ntasks", "ntasks_per_node", "cpus_per_task")
+HAS = (*RANKS, GPUS, "gres", "exclusive", "time", "partition", "account")
+# By a setting that is not there, the one that says the same: a reservation has its own queue.
+INSTEAD = {"qos": "partition", "reservation": "partition", "gpus": GPUS, "gpus_per_task": GPUS}
+
+
+class Qsub(Scheduler):
+    """PBS or Cobalt: `title`, how a job's number looks, and beside HAS what else it `has`."""
+
+    SHEBANG = "#!/bin/bash -l"  # `module` is there in login shells only
+    title: str
+    number: re.Pattern[str]
+    has: tuple[str, ...] = ()
+
+    def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
+        """Return a refusal for each setting that was given and is not there."""
+        return (*self._unknown(spec.resources), *self._endless(spec), *self._output(spec))
+
+    def _unknown(self, resources: Resources) -> Iterator[Refusal]:
+        for name in (item.name for item in fields(resources)):
+            value = getattr(resources, name)
+            if value in (None, False) or name in (*HAS, *self.has):
+                continue
+            option, other = name.replace("_", "-"), INSTEAD.get(name, "")
+            said = _gpus_of_a_node(resources) if other == GPUS else value
+            options = {other.replace("_", "-"): said} if other and said is not None else {}
+            yield Refusal(
+                f"{self.title} has no --{option}",
+                f"--{option} is {value}; --sbatch-arg takes any line of {self.title}'s own",
+                (change(options, leave_out=[option]),),
+            )
+
+    def _endless(self, spec: JobSpec) -> Iterator[Refusal]:
+        limit, remedy = spec.resources.time, (change(time="01:00:00"),)
+        if limit is None:
+            yield Refusal(f"{self.title} wants a time limit", "--time is not given", remedy)
+        elif time_limits.seconds(limit) is None:
+            yield Refusal(f"{self.title} has no --time {limit}", "", remedy)
+
+    def _output(self, spec: JobSpec) -> Iterator[Refusal]:
+        if "%" in (spec.output or ""):
+            what = f"{self.title} fills in no patterns such as %j"
+            yield Refusal(what, f"--output is {spec.output}", (change(leave_out=["output"]),))
+
+    def opening(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+        """Return the script's first steps: its folder, and the log, written as it grows.
+
+        PBS brings a job's output when the job has ended, and reads host:path in its name.
+        """
+        log = plan.spec.output or str(paths.log)
+        return [f"cd {shlex.quote(cwd)} || exit", f"exec >> {shlex.quote(log)} 2>&1"]
+
+    def by_hand(self, paths: JobPaths) -> str:
+        """Return the command that submits the script again."""
+        return shlex.join(["qsub", str(paths.script)])
+
+    def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
+        """Submit the run's script; return its identifier, or raise Refused with what was said."""
+        return self.parse_submit(shell.run(["qsub", str(paths.script)]))
+
+    def parse_submit(self, answer: shell.Result) -> str:
+        """Return the number, such as 123.server, at the end of qsub's words; a hook may say more.
+
+        Raises Refused with what was said.
+        """
+        words = answer.out.split()
+        if answer.code != 0 or not words or not self.number.fullmatch(words[-1]):
+            said = answer.err.strip() or answer.out.strip()
+            raise Refused(f"{self.title} refused the job; nothing was submitted", said)
+        return words[-1]
+
+    def states(self, ids: Iterable[str]) -> dict[str, SchedulerStatus]:
+        """Return how the jobs stand that it still knows, with one call for all."""
+        ids = list(ids)
+        known = self.parse_states(shell.run(self.states_argv(ids)))
+        numbers = {id: id.split(".")[0] for id in ids}
+        return {id: known[number] for id, number in numbers.items() if number in known}
+
+    @abstractmethod
+    def states_argv(self, ids: Iterable[str]) -> list[str]:
+        """Return the command that asks for jobs."""
+
+    @abstractmethod
+    def parse_states(self, answer: shell.Result) -> dict[str, SchedulerStatus]:
+        """Return states by number; raise SystemFault for what is not understood."""
+
+    def cancel(self, id: str) -> None:
+        """Cancel a job; raise SystemFault with what was said."""
+        answer = shell.run(["qdel", id])
+        if answer.code != 0:
+            raise SystemFault(f"{self.title} did not cancel job {id}", answer.err.strip())
+
+
+def _gpus_of_a_node(resources: Resources) -> int | None:
+    """Return how many --gpus or --gpus-per-task come to on a node; None when that is not even."""
+    if resources.gpus and resources.gpus.isdigit():
+        each, rest = divmod(int(resources.gpus), resources.nodes)
+        return each if not rest else None
+    if resources.gpus_per_task and resources.gpus_per_task.isdigit():
+        return int(resources.gpus_per_task) * -(-resources.tasks // resources.nodes)
+    return None
+
+
+def queue_options(resources: Resources) -> list[str]:
+    """Return the options for a queue, which is Slurm's partition, and an account."""
+    given = (("-q", resources.partition), ("-A", resources.account))
+    return [f"{letter} {value}" for letter, value in given if value]
+
+
+def job_name(name: str) -> str:
+    """Return a name that both take: visible, without blanks, a letter or digit first."""
+    plain = re.sub(r"[^A-Za-z0-9_.+-]", "_", name)
+    return (plain if plain[0].isalnum() else f"j{plain}")[:230]

@@ -1,0 +1,129 @@
+"""How Slurm's commands are called: the environment, questions, sbatch, salloc, and refusals."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..core import shell
+from ..core.errors import Refused, RunnerError, SystemFault
+from ..core.model import Plan
+from .slurm_script import resource_options
+
+# These two reach sbatch although all else of Slurm's is removed: they say which cluster it is.
+KEPT = ("SLURM_CONF", "SLURM_CLUSTERS")
+# What sbatch says when its message has gone, or may have, and no answer came.
+NO_ANSWER = ("timed out", "Zero Bytes were transmitted or received", "Unexpected message received")
+# salloc's own words, the same from 22.05 to 26.05: "salloc: Pending job allocation 42".
+NUMBER = re.compile(r"^salloc: (Pending|Granted) job allocation (\d+)$")
+# What to look at when a job is refused, by the words in which it is: those of slurm_errno.c, the
+# same from Slurm 22.05 to 26.05, and sbatch's own.
+MINE = "sacctmgr show associations user=$USER format=account%20,partition%20,qos%40"
+KINDS = "sinfo --exact --format='%P %D %c %m %G %f'"
+LOOK = (
+    ("invalid partition", "sinfo --summarize"),
+    ("partition name", "sinfo --summarize"),
+    ("time limit", "sinfo --format='%P %l'"),
+    ("account", MINE),
+    ("invalid qos", MINE),
+    ("qos policy", "sacctmgr show qos format=name,maxwall,maxtrespu,maxjobspu,maxsubmitpu"),
+    ("dependency", "squeue --me"),
+    ("reservation", "scontrol show reservations"),
+    ("memory specification", KINDS),
+    ("node configuration", KINDS),
+    ("node count", KINDS),
+    ("cpu count", KINDS),
+    ("processors", KINDS),
+    ("feature", KINDS),
+    ("generic resource", KINDS),
+    ("(gres)", KINDS),
+    ("node name", "sinfo --Node"),
+)
+
+
+def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without what a surrounding job, or SBATCH_*, would tell sbatch."""
+    told = ("SLURM_", "SBATCH_", "SRUN_", "PMI_", "PMIX_")
+    return {
+        name: value
+        for name, value in env.items()
+        # PMIX_MCA_* are the user's settings, which no job makes.
+        if name in KEPT or name.startswith("PMIX_MCA_") or not name.startswith(told)
+    }
+
+
+def ask(argv: Sequence[str], **variables: str) -> str:
+    """Return what a command prints; raise SystemFault when the controller does not answer."""
+    answer = shell.run(argv, env={**os.environ, **variables})
+    if answer.code != 0:
+        raise SystemFault("Slurm's controller does not answer", answer.err.strip(), "scontrol ping")
+    return answer.out
+
+
+def submit(script: Path) -> str:
+    """Submit a script; return the job number.
+
+    Raises Refused with Slurm's own words, SystemFault when the controller does not answer.
+    """
+    check_controller(shell.run(["scontrol", "ping"], timeout=30))
+    command = ["sbatch", "--parsable", str(script)]
+    try:
+        return parse_submit(shell.run(command, env=scrubbed(os.environ), apart=True))
+    except shell.NoAnswer as error:
+        raise no_answer(error.message, error.evidence) from None
+
+
+def check_controller(answer: shell.Result) -> None:
+    """Raise SystemFault unless `scontrol ping` found a controller; sbatch would wait long."""
+    if answer.code != 0 or " UP" not in answer.out:
+        raise SystemFault(
+            "Slurm's controller does not answer; nothing was submitted",
+            (answer.out + answer.err).strip(),
+            "scontrol ping, and ask the site's administrators if it stays down",
+        )
+
+
+def no_answer(message: str, said: str) -> RunnerError:
+    """Return the error for a submission without an answer; `said` are sbatch's words before."""
+    if "temporarily unable to accept job" in said:
+        return Refused(
+            "Slurm takes no more jobs now; nothing was submitted",
+            f"{said}\nit keeps MaxJobCount jobs, those of all users and those that ended just now",
+            "scontrol show config | grep MaxJobCount, squeue --me, and the same command later",
+        )
+    removed = "the run's folder is removed: such a job ends at once"
+    return SystemFault(
+        "Slurm did not answer; whether it has taken the job is not known",
+        "\n".join(filter(None, [message, said, removed])),
+        "squeue --me, and the same command once more",
+    )
+
+
+def parse_submit(answer: shell.Result) -> str:
+    """Return the number from `sbatch --parsable`, which may add `;cluster`."""
+    said = answer.err.strip()
+    if answer.code != 0 and any(words in said for words in NO_ANSWER):
+        raise no_answer("", said)
+    if answer.code != 0:
+        raise Refused("Slurm refused the job; nothing was submitted", said, look(said))
+    return answer.out.strip().splitlines()[-1].split(";")[0]
+
+
+def look(said: str) -> str:
+    """Return the command that shows what there is instead; "" for a refusal of another kind."""
+    words = said.lower()
+    return next((command for part, command in LOOK if part in words), "")
+
+
+def salloc(plan: Plan) -> list[str]:
+    """Return the command that waits for nodes at a terminal, without what runs in them."""
+    options = [f"--job-name={plan.spec.name}", *resource_options(plan.spec.resources)]
+    return ["salloc", *options, *plan.spec.sbatch_args]
+
+
+def heard(line: str) -> tuple[str, bool] | None:
+    """Return a job's number, and whether it has its nodes, from a line of what salloc says."""
+    found = NUMBER.match(line)
+    return (found.group(2), found.group(1) == "Granted") if found else None
