@@ -10,9 +10,8 @@ import click
 
 from ..core import files, signals
 from ..core.errors import NotFound
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..jobs import job_status
-from ..jobs.job_status import Status
 from ..scale import ranking
 from ..submit import job_array
 from ..submit.job_array import Runs

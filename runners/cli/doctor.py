@@ -14,10 +14,9 @@ from ..settings import config
 from . import exit_codes, options, printer, suggest, typed
 
 if TYPE_CHECKING:
-    from ..core.job_record import Job, JobPaths
+    from ..core.job_record import Job, JobPaths, Status
     from ..core.model import Plan, Site
     from ..doctor.finding import Finding
-    from ..jobs.job_status import Status
 from .typed import SettingsCommand
 
 EXAMPLE = """\b

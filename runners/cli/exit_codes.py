@@ -12,9 +12,8 @@ could not load a module (script). 94 is a session's that has no server to show (
 from __future__ import annotations
 
 from ..core.errors import NotVerified, Refused, RunnerError, UsageError
-from ..core.job_record import JobState
+from ..core.job_record import JobState, Status
 from ..injob.rank.early_stop import EXIT_STOPPED
-from ..jobs.job_status import Status
 from ..script.checks import EXIT_NOT_VERIFIED
 
 FAULT = RunnerError.exit_code

@@ -13,10 +13,9 @@ import click
 
 from ..core import job_record
 from ..core.errors import SystemFault
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.signals import Interrupted
 from ..jobs import job_status
-from ..jobs.job_status import Status
 from ..jobs.logs import Log, concerns, last, rank_of, says_end
 from ..schedulers import SCHEDULERS
 from . import printer

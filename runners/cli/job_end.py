@@ -9,10 +9,9 @@ from dataclasses import replace
 import click
 
 from ..core import files
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain import read_facts
 from ..explain.explanation import Explanation
-from ..jobs.job_status import Status
 from . import exit_codes, explanation_view, printer, resume_hint
 from .durations import span
 

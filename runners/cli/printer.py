@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..jobs.job_status import Status
+from ..core.job_record import Status
 from ..schedulers.pending_reasons import in_words
 from . import table as fit_table
 

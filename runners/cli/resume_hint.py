@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..core import job_record
-from ..core.job_record import Job, JobPaths
+from ..core.job_record import Job, JobPaths, Status
 from ..core.remedy import change
-from ..jobs.job_status import Status
 from . import suggest
 
 

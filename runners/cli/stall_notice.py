@@ -7,9 +7,8 @@ import time
 
 from ..core import shell
 from ..core.errors import RunnerError
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..jobs import metrics_tail, stalls
-from ..jobs.job_status import Status
 from ..jobs.stalls import RankSample, Stall
 from ..schedulers import SCHEDULERS
 from ..settings import config

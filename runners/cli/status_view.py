@@ -9,11 +9,10 @@ import click
 
 from ..core import job_record
 from ..core.errors import SystemFault
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain import read_facts
 from ..explain.facts import FirstFailure
 from ..jobs import job_status, metrics_tail, stalls
-from ..jobs.job_status import Status
 from ..jobs.metrics_tail import Reading
 from ..schedulers.pending_reasons import in_words as reason_in_words
 from . import durations, exit_codes, job_end, resume_hint, stall_notice

@@ -12,12 +12,11 @@ import click
 
 from ..core import places
 from ..core.errors import UsageError
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import Site
 from ..images import gc_roots
 from ..injob.serve import EXIT_NOT_SERVED, answers
 from ..jobs import job_status
-from ..jobs.job_status import Status
 from ..schedulers import capabilities
 from ..submit import launch, private_folder
 from ..submit.launch import Draft

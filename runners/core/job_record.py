@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 from . import command_line
 from .command_line import CommandLine
@@ -42,96 +43,58 @@ class JobState(Enum):
         return self not in (JobState.PENDING, JobState.RUNNING)
 
 
+class Status(NamedTuple):
+    """How a job stands, as its scheduler says; what it does not say is empty or None.
+
+    `exit_code` is the script's own, which its folder tells. `restart` counts how often it came
+    back; `nodes` are as the scheduler writes them, such as n[1-4]; `elapsed` and `left` are
+    seconds, `left` to the time limit; `start` is when a job that waits is expected to start, in
+    Unix time.
+    """
+
+    state: JobState
+    reason: str = ""
+    exit_code: int | None = None
+    restart: int = 0
+    nodes: str = ""
+    elapsed: float | None = None
+    left: float | None = None
+    start: float | None = None
+
+
+class _Below:
+    """A path below `root`, as an attribute."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __get__(self, paths: JobPaths | ArrayPaths, owner: object = None) -> Path:
+        return paths.root / self.path
+
+
 @dataclass(frozen=True)
 class JobPaths:
     """Every path of a run, below its folder `root`."""
 
     root: Path
 
-    @property
-    def script(self) -> Path:
-        """The script, exactly as submitted."""
-        return self.root / "job.sbatch"
-
-    @property
-    def plan(self) -> Path:
-        """The choices and their reasons."""
-        return self.root / "plan.json"
-
-    @property
-    def job(self) -> Path:
-        """The job's number, scheduler and log, written after submission."""
-        return self.root / "job.json"
-
-    @property
-    def log(self) -> Path:
-        """The merged log of all ranks, unless --output said otherwise."""
-        return self.root / "logs" / "job.log"
-
-    @property
-    def exit(self) -> Path:
-        """The exit code, written by the script as its last act."""
-        return self.root / "exit.json"
-
-    @property
-    def stopped(self) -> Path:
-        """Written by ranks that saved their work and stopped early."""
-        return self.root / "stopped.json"
-
-    @property
-    def failures(self) -> Path:
-        """One record for each rank that failed."""
-        return self.root / "failures"
-
-    @property
-    def code(self) -> Path:
-        """The shim as it was when the job was submitted."""
-        return self.root / "code"
-
-    @property
-    def injob(self) -> Path:
-        """What of it is ours: the shim and its kind (runners/injob)."""
-        return self.code / "injob"
-
-    @property
-    def enter(self) -> Path:
-        """The script that runs a command in the run's container."""
-        return self.code / "enter"
-
-    @property
-    def private(self) -> Path:
-        """What only the owner may read: the values of --env, a session's token and address."""
-        return self.root / "private"
-
-    @property
-    def env(self) -> Path:
-        """The values of --env, which the scripts read; for their owner alone."""
-        return self.private / "env.sh"
-
-    @property
-    def tensorboard(self) -> Path:
-        """What the trainer wrote for TensorBoard."""
-        return self.root / "tensorboard"
-
-    @property
-    def boards(self) -> Path:
-        """Links to what a session of TensorBoard shows."""
-        return self.root / "boards"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The trainer's checkpoints; each is there once it has its manifest, step-N.json."""
-        return self.root / "checkpoints"
-
-    @property
-    def metrics(self) -> Path:
-        """What rank 0 of a packaged trainer says of each step and epoch, a JSON object a line."""
-        return self.root / "metrics.jsonl"
-
-    @property
-    def result(self) -> Path:
-        """What the trainer says it reached."""
-        return self.root / "result.json"
+    script = _Below("job.sbatch")  # exactly as submitted
+    plan = _Below("plan.json")  # the choices and their reasons
+    job = _Below("job.json")  # the Job, written after submission
+    log = _Below("logs/job.log")  # of all ranks, unless --output said otherwise
+    exit = _Below("exit.json")  # the exit code, written by the script as its last act
+    stopped = _Below("stopped.json")  # written by ranks that saved their work and stopped early
+    failures = _Below("failures")  # one record for each rank that failed
+    code = _Below("code")  # the shim as it was when the job was submitted
+    injob = _Below("code/injob")  # what of it is ours: the shim and its kind (runners/injob)
+    enter = _Below("code/enter")  # the script that runs a command in the run's container
+    private = _Below("private")  # for the owner alone: a session's token and address, and:
+    env = _Below("private/env.sh")  # the values of --env, which the scripts read
+    tensorboard = _Below("tensorboard")  # what the trainer wrote for TensorBoard
+    boards = _Below("boards")  # links to what a session of TensorBoard shows
+    checkpoints = _Below("checkpoints")  # each is there once it has its manifest, step-N.json
+    metrics = _Below("metrics.jsonl")  # of rank 0, for each step and epoch; packaged trainers only
+    result = _Below("result.json")  # what the trainer says it reached
 
 
 @dataclass(frozen=True)
@@ -140,20 +103,9 @@ class ArrayPaths:
 
     root: Path
 
-    @property
-    def script(self) -> Path:
-        """The script that was submitted; all it does is to start the script of one run."""
-        return self.root / "job.sbatch"
-
-    @property
-    def log(self) -> Path:
-        """What that script itself says, where no scheduler writes it into the runs' logs."""
-        return self.root / "job.log"
-
-    @property
-    def tasks(self) -> Path:
-        """Links to the folders of the runs, each named by the number of its task."""
-        return self.root / "tasks"
+    script = _Below("job.sbatch")  # what was submitted: all it does is to start one run's script
+    log = _Below("job.log")  # what it says itself, where no scheduler writes it into the runs' logs
+    tasks = _Below("tasks")  # links to the folders of the runs, each named by its task's number
 
 
 @dataclass(frozen=True)

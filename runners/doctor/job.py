@@ -9,12 +9,11 @@ from typing import Any, Callable
 
 from ..core import files
 from ..core.command_line import OWN, CommandLine
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import BindMount, Plan, Trainer
 from ..images import gc_roots
 from ..injob.folders import TRIAL
 from ..jobs import job_status
-from ..jobs.job_status import Status
 from ..plan import execution
 from ..settings import config
 from ..submit import launch

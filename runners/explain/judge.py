@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..injob import log_lines
-from ..jobs.job_status import Status
 from . import read_facts, unrecognised
 from .explanation import COMPLETED, PENDING, RUNNING, Certainty, Explanation, Finding
 from .facts import Facts, LogPattern

@@ -11,10 +11,9 @@ from containers.space import free_bytes
 
 from ..core import files, job_record, plan_record
 from ..core.errors import SystemFault
-from ..core.job_record import Job, JobPaths
+from ..core.job_record import Job, JobPaths, Status
 from ..injob import failure_kinds as kinds
 from ..jobs import srun_messages
-from ..jobs.job_status import Status
 from . import first_failure, read_log
 from .facts import Facts, Failure, FirstFailure, LogFacts, LogPattern
 

@@ -6,16 +6,14 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..core import files, job_record
 from ..core.errors import SystemFault
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..injob.rank.early_stop import EXIT_STOPPED
 from ..schedulers import SCHEDULERS
-from ..schedulers.base import SchedulerStatus
 
 SECONDS_BETWEEN_LOOKS = 0.2
 # Sites ask not to be asked often: what is seen in a run's folder comes first.
@@ -26,23 +24,6 @@ FORGOTTEN = "the scheduler has forgotten it, and it left no record"
 CAN_BE_STOPPED = (JobState.FAILED, JobState.TIMEOUT, JobState.PREEMPTED)
 
 
-@dataclass(frozen=True)
-class Status:
-    """A job's state, the scheduler's reason, and the exit code once there is one.
-
-    The rest is as in SchedulerStatus; what passes with time does not make two states differ.
-    """
-
-    state: JobState
-    reason: str = ""
-    exit_code: int | None = None
-    restart: int = 0
-    nodes: str = field(default="", compare=False)
-    elapsed: float | None = field(default=None, compare=False)
-    left: float | None = field(default=None, compare=False)
-    start: float | None = field(default=None, compare=False)
-
-
 def statuses(runs: Iterable[tuple[JobPaths, Job]]) -> list[Status]:
     """Return the status of each run, however many, with two calls to each scheduler at most.
 
@@ -50,20 +31,19 @@ def statuses(runs: Iterable[tuple[JobPaths, Job]]) -> list[Status]:
     it has forgotten and that left no record. Raises SystemFault when it does not answer.
     """
     runs = list(runs)
-    known: dict[str, SchedulerStatus] = {}
+    known: dict[str, Status] = {}
     for name in SCHEDULERS:
         ours = [run for run in runs if run[1].scheduler == name and not run[1].state]
         known.update(_ask(name, [run for run in ours if _is_here(run[1])]))
-        known.update({job.id: _elsewhere(job) for _, job in ours if not _is_here(job)})
-    return [_status(paths, job, known.get(job.id)) for paths, job in runs]
+    return [_status(paths, job, known.get(job.id) or _elsewhere(job)) for paths, job in runs]
 
 
-def _ask(scheduler: str, runs: list[tuple[JobPaths, Job]]) -> dict[str, SchedulerStatus]:
+def _ask(name: str, runs: list[tuple[JobPaths, Job]]) -> dict[str, Status]:
     if not runs:
         return {}
-    known = SCHEDULERS[scheduler].states([job.id for _, job in runs])
+    known = SCHEDULERS[name].states([job.id for _, job in runs])
     gone = [job.id for paths, job in runs if job.id not in known and not paths.exit.exists()]
-    return {**SCHEDULERS[scheduler].history(gone), **known} if gone else known
+    return {**SCHEDULERS[name].history(gone), **known} if gone else known
 
 
 def _is_here(job: Job) -> bool:
@@ -71,9 +51,9 @@ def _is_here(job: Job) -> bool:
     return job.host in ("", os.uname().nodename)
 
 
-def _elsewhere(job: Job) -> SchedulerStatus:
+def _elsewhere(job: Job) -> Status | None:
     reason = f"it was started on {job.host}, and can be seen only there"
-    return SchedulerStatus(JobState.UNKNOWN, reason)
+    return None if _is_here(job) else Status(JobState.UNKNOWN, reason)
 
 
 def status(paths: JobPaths, job: Job) -> Status:
@@ -81,35 +61,45 @@ def status(paths: JobPaths, job: Job) -> Status:
     return statuses([(paths, job)])[0]
 
 
-def _status(paths: JobPaths, job: Job, told: SchedulerStatus | None) -> Status:
+def _status(paths: JobPaths, job: Job, told: Status | None) -> Status:
     """Combine what was recorded, what the scheduler says, and what the folder shows."""
     record = files.read_json(paths.exit) or {}
-    code, seconds = record.get("exit_code"), _seconds(record)
+    code = record.get("exit_code")
     if job.state:
-        known = EXIT_STOPPED if job.state == JobState.STOPPED.name else code
-        elapsed = seconds if job.elapsed is None else job.elapsed
-        return Status(JobState[job.state], job.reason, known, job.restart, job.nodes, elapsed)
-    if told is None or (told.state == JobState.UNKNOWN and code is not None):
-        told = _from_folder(code) or SchedulerStatus(JobState.UNKNOWN, FORGOTTEN)
-    elif code == 0 and job.restarts:
+        code = EXIT_STOPPED if job.state == JobState.STOPPED.name else code
+        now = Status(JobState[job.state], job.reason, code, job.restart, job.nodes, job.elapsed)
+        return _timed(now, record)
+    if code is not None and (told is None or told.state == JobState.UNKNOWN):
+        told = Status(_state_of(code))
+    elif code == 0 and job.restarts and told:
         # NOTE: Slurm up to 26.05 may start such a job once more (see script/exit_trap.py).
         told = told._replace(state=JobState.COMPLETED, reason="")
+    told = told or Status(JobState.UNKNOWN, FORGOTTEN)
     if code is None and told.state in CAN_BE_STOPPED and paths.stopped.exists():
         code = EXIT_STOPPED  # the ranks saved, and Slurm killed the script before it could say so
-    state, reason = _stopped(told, code)
-    if state.ended and state != JobState.UNKNOWN:
-        if state in (JobState.FAILED, JobState.STOPPED) and _was_cancelled(paths):
-            state, reason = JobState.CANCELLED, ""
-        # Written down, because the scheduler forgets (Slurm: MinJobAge).
-        _keep(replace(job, state=state.name, reason=reason, **_lasting(told)), paths)
-    elapsed = seconds if told.elapsed is None else told.elapsed
-    return Status(state, reason, code, told.restart, told.nodes, elapsed, told.left, told.start)
+    now = _stopped(told._replace(exit_code=code))
+    if now.state.ended and now.state != JobState.UNKNOWN:
+        if now.state in (JobState.FAILED, JobState.STOPPED) and _was_cancelled(paths):
+            now = now._replace(state=JobState.CANCELLED, reason="")
+        _keep(paths, job, now)
+    return _timed(now, record)
 
 
-def _keep(job: Job, paths: JobPaths) -> None:
-    """Write down how a job ended; on a full disk, or in a folder that is gone, it is told only."""
+def _timed(now: Status, record: dict[str, float]) -> Status:
+    """Return how long the script ran, where the scheduler does not say."""
+    if now.elapsed is not None or "began" not in record:
+        return now
+    return now._replace(elapsed=max(0.0, record["time"] - record["began"]))
+
+
+def _keep(paths: JobPaths, job: Job, now: Status) -> None:
+    """Write down how a job ended, because the scheduler forgets (Slurm: MinJobAge).
+
+    On a full disk, or in a folder that is gone, it is told only.
+    """
+    seen = replace(job, restart=now.restart, nodes=now.nodes, elapsed=now.elapsed)
     with contextlib.suppress(OSError):
-        job.save(paths)
+        replace(seen, state=now.state.name, reason=now.reason).save(paths)
 
 
 def _was_cancelled(paths: JobPaths) -> bool:
@@ -118,26 +108,16 @@ def _was_cancelled(paths: JobPaths) -> bool:
     return bool(record.get("state") == JobState.CANCELLED.name)
 
 
-def _seconds(record: dict[str, Any]) -> float | None:
-    """Return how long the script ran, None while it runs."""
-    return max(0.0, record["time"] - record["began"]) if "began" in record else None
+def _state_of(code: int) -> JobState:
+    return JobState.COMPLETED if code == 0 else JobState.FAILED
 
 
-def _lasting(told: SchedulerStatus) -> dict[str, Any]:
-    return {"restart": told.restart, "nodes": told.nodes, "elapsed": told.elapsed}
-
-
-def _from_folder(code: int | None) -> SchedulerStatus | None:
-    if code is None:
-        return None
-    return SchedulerStatus(JobState.COMPLETED if code == 0 else JobState.FAILED)
-
-
-def _stopped(told: SchedulerStatus, code: int | None) -> tuple[JobState, str]:
-    """Return the state and why; a job that saved its work has not failed."""
-    if code != EXIT_STOPPED or told.state not in CAN_BE_STOPPED:
-        return told.state, told.reason
-    return JobState.STOPPED, "" if told.state == JobState.FAILED else told.state.value
+def _stopped(now: Status) -> Status:
+    """Return the same, where a job that saved its work has not failed."""
+    if now.exit_code != EXIT_STOPPED or now.state not in CAN_BE_STOPPED:
+        return now
+    reason = "" if now.state == JobState.FAILED else now.state.value
+    return now._replace(state=JobState.STOPPED, reason=reason)
 
 
 def until_end(paths: JobPaths, job: Job) -> Iterator[Status]:
@@ -191,16 +171,17 @@ def _again(paths: JobPaths, job: Job, last: Status) -> Status:
     try:
         return status(paths, job)
     except SystemFault as error:
-        code = job_record.exit_code(paths)
-        still = SchedulerStatus(last.state, f"{error.message}; still waiting", last.restart)
-        told = (_from_folder(code) if code == 0 or not job.restarts else None) or still
-        return Status(*_stopped(told, code), code, told.restart, last.nodes)
+        code, reason = job_record.exit_code(paths), f"{error.message}; still waiting"
+        still = Status(last.state, reason, code, last.restart, last.nodes)
+        if code is not None and (code == 0 or not job.restarts):
+            still = still._replace(state=_state_of(code), reason="")
+        return _stopped(still)
 
 
 def without_asking(runs: Iterable[tuple[JobPaths, Job]], why: str) -> list[Status]:
     """Return what the folders alone say; `why` becomes the reason of those that have not ended."""
     found = [_status(paths, job, None) for paths, job in runs]
-    return [replace(each, reason=why) if each.reason == FORGOTTEN else each for each in found]
+    return [each._replace(reason=why) if each.reason == FORGOTTEN else each for each in found]
 
 
 def ahead(job: Job) -> int | None:

@@ -12,9 +12,8 @@ from typing import Any
 
 from ..core import files, plan_record
 from ..core.errors import SystemFault
-from ..core.job_record import Job, JobPaths
+from ..core.job_record import Job, JobPaths, Status
 from ..images import digest_cache
-from ..jobs.job_status import Status
 
 Facts = dict[str, Any]
 # Of result.json; beside them `UNIT_per_s`, whatever the trainer counts.

@@ -12,26 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import __version__
-from ..core.job_record import ArrayPaths, JobPaths, JobState
+from ..core.job_record import ArrayPaths, JobPaths, Status
 from ..core.model import JobSpec, Plan, Refusal
-
-
-class SchedulerStatus(NamedTuple):
-    """What a scheduler says of a job; what it does not say is empty or None.
-
-    `restart` counts how often it came back; `nodes` are as the scheduler writes them, such as
-    n[1-4]; `elapsed` and `left` are seconds, `left` to the time limit; `start` is when a job that
-    waits is expected to start, in Unix time.
-    """
-
-    state: JobState
-    reason: str = ""
-    restart: int = 0
-    nodes: str = ""
-    elapsed: float | None = None
-    left: float | None = None
-    start: float | None = None
-
 
 HEADER = f"# Written by runner {__version__}. Each task is a run; its folder is a link in tasks/."
 
@@ -142,13 +124,13 @@ class Scheduler(ABC):
         return True
 
     @abstractmethod
-    def states(self, ids: Iterable[str]) -> dict[str, SchedulerStatus]:
+    def states(self, ids: Iterable[str]) -> dict[str, Status]:
         """Return how the jobs stand that it still knows, with one call for all.
 
         Raises SystemFault when it does not answer, or was not understood.
         """
 
-    def history(self, ids: Iterable[str]) -> dict[str, SchedulerStatus]:
+    def history(self, ids: Iterable[str]) -> dict[str, Status]:
         """Return what is known of jobs that it has forgotten, with one call for all."""
         return {}
 

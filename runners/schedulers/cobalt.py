@@ -12,10 +12,9 @@ from pathlib import Path
 
 from ..core import shell
 from ..core.errors import SystemFault
-from ..core.job_record import ArrayPaths, JobPaths, JobState
+from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.model import Plan
 from . import time_limits
-from .base import SchedulerStatus
 from .qsub import Qsub, job_name, queue_options
 
 WAITS = ("queued", "user_hold", "admin_hold", "dep_hold", "dep_fail", "maxrun_hold", "starting")
@@ -52,7 +51,7 @@ class Cobalt(Qsub):
         """Return the command that asks for jobs."""
         return ["qstat", "--header", "JobID:State", *ids]
 
-    def parse_states(self, answer: shell.Result) -> dict[str, SchedulerStatus]:
+    def parse_states(self, answer: shell.Result) -> dict[str, Status]:
         """Parse a table of two columns under a line of `=`; jobs that have ended are not in it.
 
         Raises SystemFault with what it printed when there is no table though something was said.
@@ -61,7 +60,7 @@ class Cobalt(Qsub):
         said = answer.err.strip()
         if answer.code != 0 and not rows and said and "===" not in answer.out:
             raise SystemFault("Cobalt's answer was not understood", said[:500], "qstat")
-        return {id: SchedulerStatus(STATES.get(state, JobState.UNKNOWN)) for id, state in rows}
+        return {id: Status(STATES.get(state, JobState.UNKNOWN)) for id, state in rows}
 
 
 SCHEDULER = Cobalt()

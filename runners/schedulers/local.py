@@ -10,10 +10,10 @@ from pathlib import Path
 
 from ..core import shell
 from ..core.errors import Refused, SystemFault
-from ..core.job_record import ArrayPaths, JobPaths, JobState
+from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.model import JobSpec, Plan, Refusal
 from ..core.remedy import change
-from .base import HEADER, Arrays, Place, Scheduler, SchedulerStatus, Steps
+from .base import HEADER, Arrays, Place, Scheduler, Steps
 
 ONE_AFTER_THE_OTHER = """\
 # One run after the other. The arguments are the tasks that are left, the one that runs first.
@@ -92,7 +92,7 @@ class Local(Scheduler):
         pid = shell.start(["bash", str(paths.script)], str(log))
         return f"local-{pid}-{start_time(pid)}"
 
-    def states(self, ids: Iterable[str]) -> dict[str, SchedulerStatus]:
+    def states(self, ids: Iterable[str]) -> dict[str, Status]:
         """Return how the jobs stand that run or wait; of the others only their folders know."""
         found = {id: _status(id) for id in ids}
         return {id: status for id, status in found.items() if status}
@@ -114,7 +114,7 @@ class Local(Scheduler):
             raise SystemFault(f"job {id} does not run any more") from None
 
 
-def _status(id: str) -> SchedulerStatus | None:
+def _status(id: str) -> Status | None:
     process, _, task = id.partition("_")
     if not alive(process):
         return None
@@ -125,9 +125,9 @@ def _status(id: str) -> SchedulerStatus | None:
     if left and task not in left:
         return None
     if not left or task != left[0]:
-        return SchedulerStatus(JobState.PENDING, "the runs before it")
+        return Status(JobState.PENDING, "the runs before it")
     elapsed = None if task else _seconds(pid)
-    return SchedulerStatus(JobState.RUNNING, nodes=os.uname().nodename, elapsed=elapsed)
+    return Status(JobState.RUNNING, nodes=os.uname().nodename, elapsed=elapsed)
 
 
 def _child(process: str) -> int:

@@ -12,11 +12,11 @@ from typing import Any
 
 from ..core import shell
 from ..core.errors import SystemFault
-from ..core.job_record import ArrayPaths, JobPaths, JobState
+from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.model import JobSpec, Plan, Refusal, Resources
 from ..core.remedy import change
 from . import time_limits
-from .base import Arrays, SchedulerStatus
+from .base import Arrays
 from .qsub import Qsub, job_name, queue_options
 
 STATES = {
@@ -94,7 +94,7 @@ class Pbs(Qsub):
         tasks = ["-t"] if any("[]" in id for id in wholes) else []
         return ["qstat", "-x", *tasks, "-f", "-F", "json", *wholes]
 
-    def parse_states(self, answer: shell.Result) -> dict[str, SchedulerStatus]:
+    def parse_states(self, answer: shell.Result) -> dict[str, Status]:
         """Return states by number; what qstat says of jobs that it does not know is left out.
 
         Raises SystemFault with what it printed when that is not JSON, or nothing.
@@ -171,7 +171,7 @@ def _gpus(text: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
-def _status(job: dict[str, Any]) -> SchedulerStatus:
+def _status(job: dict[str, Any]) -> Status:
     """Return what qstat says of a job; exec_host is like n1/0*4+n2/0*4."""
     state = STATES.get(str(job.get("job_state")), JobState.UNKNOWN)
     reason = str(job.get("comment", "")) if state == JobState.PENDING else ""
@@ -182,7 +182,7 @@ def _status(job: dict[str, Any]) -> SchedulerStatus:
     used = time_limits.seconds(str(job.get("resources_used", {}).get("walltime", "")))
     limit = time_limits.seconds(str(job.get("Resource_List", {}).get("walltime", "")))
     left = None if used is None or limit is None or state.ended else float(limit - used)
-    return SchedulerStatus(state, reason, 0, nodes, used, left)
+    return Status(state, reason, None, 0, nodes, used, left)
 
 
 def ended(status: int | None, substate: object = None) -> tuple[JobState, str]:

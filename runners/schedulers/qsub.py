@@ -14,11 +14,11 @@ from pathlib import Path
 
 from ..core import shell
 from ..core.errors import Refused, SystemFault
-from ..core.job_record import ArrayPaths, JobPaths
+from ..core.job_record import ArrayPaths, JobPaths, Status
 from ..core.model import JobSpec, Plan, Refusal, Resources
 from ..core.remedy import change
 from . import time_limits
-from .base import Scheduler, SchedulerStatus
+from .base import Scheduler
 
 GPUS = "gpus_per_node"  # of which --gpus and --gpus-per-task have another number
 RANKS = ("nodes", "ntasks", "ntasks_per_node", "cpus_per_task")
@@ -92,7 +92,7 @@ class Qsub(Scheduler):
             raise Refused(f"{self.title} refused the job; nothing was submitted", said)
         return words[-1]
 
-    def states(self, ids: Iterable[str]) -> dict[str, SchedulerStatus]:
+    def states(self, ids: Iterable[str]) -> dict[str, Status]:
         """Return how the jobs stand that it still knows, with one call for all."""
         ids = list(ids)
         known = self.parse_states(shell.run(self.states_argv(ids)))
@@ -104,7 +104,7 @@ class Qsub(Scheduler):
         """Return the command that asks for jobs."""
 
     @abstractmethod
-    def parse_states(self, answer: shell.Result) -> dict[str, SchedulerStatus]:
+    def parse_states(self, answer: shell.Result) -> dict[str, Status]:
         """Return states by number; raise SystemFault for what is not understood."""
 
     def cancel(self, id: str) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ..core import shell
 from ..core.errors import Refused, SystemFault
-from ..core.job_record import ArrayPaths, JobPaths, JobState
+from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.model import Plan
 from ..core.remedy import change
 from . import slurm_calls, slurm_facts, slurm_script, time_limits
-from .base import Arrays, Scheduler, SchedulerStatus
+from .base import Arrays, Scheduler
 from .slurm_steps import SlurmSteps
 
 NUMBER = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # after:123+5 waits five minutes more
@@ -103,7 +103,7 @@ class Slurm(Scheduler):
         """Whether a text is in the form of Slurm's numbers of jobs."""
         return NUMBER.fullmatch(text) is not None
 
-    def states(self, ids: Iterable[str]) -> dict[str, SchedulerStatus]:
+    def states(self, ids: Iterable[str]) -> dict[str, Status]:
         """Return what Slurm says of the jobs that it still knows; one call for all.
 
         Raises SystemFault when the controller does not answer.
@@ -112,7 +112,7 @@ class Slurm(Scheduler):
         known = parse_squeue(slurm_calls.ask(command, SLURM_TIME_FORMAT=UNIX_TIME))
         return {id: known[id] for id in ids if id in known}
 
-    def history(self, ids: Iterable[str]) -> dict[str, SchedulerStatus]:
+    def history(self, ids: Iterable[str]) -> dict[str, Status]:
         """Ask the accounting for jobs that the controller has forgotten; one call for all.
 
         Where there is none, nothing is known.
@@ -137,7 +137,7 @@ class Slurm(Scheduler):
             raise SystemFault(f"Slurm did not cancel job {id}", answer.err.strip())
 
 
-def parse_squeue(text: str) -> dict[str, SchedulerStatus]:
+def parse_squeue(text: str) -> dict[str, Status]:
     """Parse lines of `id|STATE|reason|restarts|nodes|used|left|start|`.
 
     `used` and `left` are as in 1-02:03:04, or a word such as UNLIMITED.
@@ -146,7 +146,7 @@ def parse_squeue(text: str) -> dict[str, SchedulerStatus]:
     for line in text.splitlines():
         id, word, reason, restarts, nodes, used, left, start = line.split("|")[:8]
         state = STATES.get(word, JobState.UNKNOWN)
-        seen = SchedulerStatus(state, _reason(state, reason), int(restarts), nodes)
+        seen = Status(state, _reason(state, reason), None, int(restarts), nodes)
         if state == JobState.PENDING:
             found[id] = seen._replace(start=float(start) if start.isdigit() else None)
         else:
@@ -179,7 +179,7 @@ def _number(id: str) -> int:
     return int(id.partition("_")[0])
 
 
-def parse_sacct(text: str) -> dict[str, SchedulerStatus]:
+def parse_sacct(text: str) -> dict[str, Status]:
     """Parse lines of `id|STATE|nodes|seconds`; CANCELLED goes on with "by UID"."""
     found = {}
     for line in text.splitlines():
@@ -187,7 +187,7 @@ def parse_sacct(text: str) -> dict[str, SchedulerStatus]:
         state, _, reason = words.partition(" ")
         nodes = "" if nodes == "None assigned" else nodes
         known = STATES.get(state, JobState.UNKNOWN)
-        found[id] = SchedulerStatus(known, reason, 0, nodes, float(elapsed) if elapsed else None)
+        found[id] = Status(known, reason, None, 0, nodes, float(elapsed) if elapsed else None)
     return found
 
 

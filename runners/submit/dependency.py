@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Callable
 
 from ..core.errors import NotFound, Refused, UsageError
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.remedy import command
 from ..jobs import find
-from ..jobs.job_status import Status
 from ..schedulers import SCHEDULERS
 
 Runs = Sequence["tuple[JobPaths, Job]"]

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from ..core import signals
 from ..core.errors import Refused, SystemFault, UsageError
-from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, next_folder
+from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, Status, next_folder
 from ..core.model import Plan
 from ..core.remedy import change
 from ..jobs import job_status
-from ..jobs.job_status import Status
 from ..schedulers import SCHEDULERS
 from ..script import render
 from . import launch

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runners.core.job_record import Job, JobPaths, JobState
+from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.doctor import job as trial
 from runners.doctor.checks import cpus, job, transport, world
 from runners.doctor.facts.transport import Words
@@ -16,7 +16,6 @@ from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.job import Outcome
 from runners.injob.trial import bandwidth
 from runners.injob.trial.interfaces import Interface
-from runners.jobs.job_status import Status
 
 from .test_doctor_checks import named, states, told
 from .trial import ETH, HSN, IB, IPOIB, VIEW, Record, ranks, record

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.command_line import CommandLine, Given
-from runners.core.job_record import Job, JobPaths, JobState
+from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.explain import read_log
 from runners.explain.explanation import Certainty, Explanation
 from runners.explain.facts import LogPattern
@@ -20,7 +20,6 @@ from runners.explain.signatures import SIGNATURES
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import failure
 from runners.injob.rank.problem import Problem
-from runners.jobs.job_status import Status
 
 from .failures import leave, words
 

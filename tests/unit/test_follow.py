@@ -16,11 +16,10 @@ from runners.cli.follow_output import PROGRESS
 from runners.core import job_record, plan_record, shell
 from runners.core.command_line import CommandLine
 from runners.core.errors import SystemFault
-from runners.core.job_record import Job, JobPaths, JobState
+from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.shell import Result
 from runners.injob.rank import failure
 from runners.jobs import job_status, metrics_tail
-from runners.jobs.job_status import Status
 from runners.jobs.logs import PIECE, Log, concerns, says_end
 from runners.jobs.metrics_tail import Reading
 from runners.scale import compare
@@ -233,7 +232,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     )
     choices = [{"id": "runtime", "value": "apptainer"}, {"id": "x", "value": "y"}]
     paths.plan.write_text(json.dumps({"version": 1, "choices": choices}))
-    cut = compare.of_run(paths, job, job_status.Status(JobState.FAILED, elapsed=9.0))
+    cut = compare.of_run(paths, job, Status(JobState.FAILED, elapsed=9.0))
     assert cut.settings == {
         "image": "a.sif", "image digest": "0123456789ab", "runtime": "apptainer",
         "arguments as typed": "--lr 0.1",
@@ -242,7 +241,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     paths.result.write_text(
         '{"world_size": 2, "arguments": {"base_lr": 0.1}, "samples_per_s": 80.0, "loss": 0.2}'
     )
-    whole = compare.of_run(paths, job, job_status.Status(JobState.COMPLETED))
+    whole = compare.of_run(paths, job, Status(JobState.COMPLETED))
     assert whole.settings["--base-lr"] == 0.1
     assert whole.measured == {"state": "completed", "samples_per_s": 80.0, "loss": 0.2}
     rows = compare.rows([cut.settings, whole.settings])
@@ -256,7 +255,7 @@ def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
     image = tmp_path / "a.sif"
     image.write_bytes(b"content")
     paths, job = a_run(tmp_path / "train-1", image=str(image), submitted=time.time() + 9)
-    done = job_status.Status(JobState.COMPLETED)
+    done = Status(JobState.COMPLETED)
     assert compare.of_run(paths, job, done).settings["image digest"] == "ed7002b439e9"
     monkeypatch.setattr(digest, "sha256", lambda path: path.joinpath("not a folder").read_text())
     assert "image digest" not in compare.of_run(paths, job, done).settings
@@ -300,7 +299,7 @@ def test_ones_own_cancelling_is_not_explained(
     own = Status(JobState.CANCELLED, f"by {os.getuid()}")
     assert job_end.ending(paths, job, own) == 86
     assert "certainty" not in capsys.readouterr().err
-    assert job_end.ending(paths, job, replace(own, reason=f"by {os.getuid() + 1}")) == 86
+    assert job_end.ending(paths, job, own._replace(reason=f"by {os.getuid() + 1}")) == 86
     assert "certainty" in capsys.readouterr().err
 
 
@@ -320,7 +319,7 @@ def test_a_job_that_left_no_result_is_told_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths, job = a_run(tmp_path / "train-1")
-    done = job_status.Status(JobState.COMPLETED)
+    done = Status(JobState.COMPLETED)
     assert job_end.finish(paths, job, done) == 0
     told = capsys.readouterr().err
     assert "no result.json in OUTPUT_DIR: write one" in told

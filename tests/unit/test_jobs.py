@@ -11,7 +11,7 @@ import pytest
 
 from runners.core import job_record, shell
 from runners.core.errors import NotFound, Refused, SystemFault
-from runners.core.job_record import Job, JobPaths, JobState
+from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.shell import Result
 from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
@@ -19,7 +19,6 @@ from runners.injob.rank import failure
 from runners.injob.rank.problem import Problem
 from runners.jobs import find, job_status, srun_messages
 from runners.schedulers import slurm, slurm_calls
-from runners.schedulers.base import SchedulerStatus
 from runners.schedulers.local import SCHEDULER as LOCAL
 from runners.schedulers.local import start_time
 from runners.schedulers.slurm_calls import scrubbed
@@ -110,7 +109,7 @@ def test_status_of_a_job_that_its_scheduler_has_forgotten(tmp_path: Path) -> Non
     job = job_record.load(paths)
     assert job_status.status(paths, job).state == JobState.UNKNOWN
     paths.exit.write_text('{"exit_code": 3}')
-    assert job_status.status(paths, job) == job_status.Status(JobState.FAILED, "", 3)
+    assert job_status.status(paths, job) == Status(JobState.FAILED, "", 3)
     assert job_record.load(paths).state == "FAILED"  # written down
 
 
@@ -173,13 +172,13 @@ def test_squeue_and_sacct_answers() -> None:
     text += "43|NEW_STATE|None|0|n[1-2]|1-00:00:02|UNLIMITED|1795292790|\n"
     text += "44_7|PENDING|Dependency|0||0:00|1:00|N/A|\n"
     assert slurm.parse_squeue(text) == {
-        "42": SchedulerStatus(JobState.PENDING, "Resources", 2, start=1795292790.0),
-        "43": SchedulerStatus(JobState.UNKNOWN, "", 0, "n[1-2]", 86402),
-        "44_7": SchedulerStatus(JobState.PENDING, "Dependency"),
+        "42": Status(JobState.PENDING, "Resources", None, 2, start=1795292790.0),
+        "43": Status(JobState.UNKNOWN, "", None, 0, "n[1-2]", 86402),
+        "44_7": Status(JobState.PENDING, "Dependency"),
     }
     assert slurm.parse_sacct("42|CANCELLED by 1000|None assigned|0\n43_1|COMPLETED|n1|61\n") == {
-        "42": SchedulerStatus(JobState.CANCELLED, "by 1000", elapsed=0),
-        "43_1": SchedulerStatus(JobState.COMPLETED, nodes="n1", elapsed=61),
+        "42": Status(JobState.CANCELLED, "by 1000", elapsed=0),
+        "43_1": Status(JobState.COMPLETED, nodes="n1", elapsed=61),
     }
     assert slurm.parse_sacct("") == {}
 

@@ -10,7 +10,7 @@ import pytest
 from runners.cli import exit_codes, printer, resume_hint
 from runners.core import job_record, shell
 from runners.core.command_line import CommandLine, Given
-from runners.core.job_record import Job, JobPaths, JobState
+from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.shell import Result
 from runners.jobs import job_status
 
@@ -36,7 +36,7 @@ def test_a_job_that_comes_back_is_pending_whatever_its_last_attempt_left(
     paths.exit.write_text('{"exit_code": 143, "time": 1}')
     squeue_says(monkeypatch, "42|PENDING|BeginTime|2||0:07|1:00|N/A|\n")
     status = job_status.status(paths, job)
-    assert status == job_status.Status(JobState.PENDING, "BeginTime", 143, 2)
+    assert status == Status(JobState.PENDING, "BeginTime", 143, 2)
     assert (
         printer.describe(status, job.restarts)
         == "pending (the time at which it may begin has not come, restart 2 of 10)"
@@ -60,7 +60,7 @@ def test_only_a_job_that_may_come_back_is_waited_for_while_slurm_is_silent(
     paths, job = comes_back(tmp_path, restarts=restarts)
     paths.exit.write_text('{"exit_code": 143, "time": 1}')
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(1, "", "no answer"))
-    now = job_status._again(paths, job, job_status.Status(JobState.RUNNING))
+    now = job_status._again(paths, job, Status(JobState.RUNNING))
     assert now.state == (JobState.RUNNING if restarts else JobState.FAILED)
 
 

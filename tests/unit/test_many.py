@@ -16,12 +16,11 @@ from runners.cli import launch_array, suggest
 from runners.core import job_record, shell
 from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
-from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState
+from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState, Status
 from runners.core.model import Plan, Resources, Site
 from runners.core.remedy import change
 from runners.core.shell import Result
 from runners.jobs import find
-from runners.jobs.job_status import Status
 from runners.plan.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_calls, slurm_script
 from runners.settings import sweep

@@ -12,7 +12,7 @@ import pytest
 
 from runners import plan
 from runners.core.errors import Refused, SystemFault
-from runners.core.job_record import Job, JobPaths, JobState
+from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import ImageInfo, Refusal, Resources, Site
 from runners.core.shell import Result
 from runners.jobs import job_status
@@ -20,7 +20,6 @@ from runners.jobs.job_status import status
 from runners.plan.case import Case
 from runners.schedulers import SCHEDULERS, cobalt, pbs, qsub, time_limits
 from runners.schedulers.allocation import SCHEDULER as allocation
-from runners.schedulers.base import SchedulerStatus
 
 from . import scripts
 
@@ -187,9 +186,9 @@ JobID   State
 
 def test_states_of_cobalt() -> None:
     assert COBALT.parse_states(Result(0, QSTAT, "")) == {
-        "77734": SchedulerStatus(JobState.RUNNING),
-        "77735": SchedulerStatus(JobState.PENDING),
-        "77736": SchedulerStatus(JobState.UNKNOWN),
+        "77734": Status(JobState.RUNNING),
+        "77735": Status(JobState.PENDING),
+        "77736": Status(JobState.UNKNOWN),
     }
     assert COBALT.parse_states(Result(1, "", "")) == {}
     with pytest.raises(SystemFault, match="not understood"):
