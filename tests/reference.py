@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import click
 
 from runners.cli import cli
 from runners.cli.options import parameter
-from runners.core.job_record import ArrayPaths, JobPaths
+from runners.core.job_record import ArrayPaths, Below, JobPaths
 from runners.scale.study import StudyPaths
 from runners.settings import config
 from runners.settings.table import GROUPS, SETTINGS, Setting
@@ -175,12 +174,12 @@ def files_page() -> str:
 
 
 def _files(paths: type) -> Iterator[str]:
-    """Yield a row for each property of a class of paths, from its docstring."""
-    for name, member in inspect.getmembers(paths, lambda m: isinstance(m, property)):
-        where = getattr(paths(Path("/")), name)
+    """Yield a row for each path in a class of them, with what it says that it holds."""
+    for name, member in vars(paths).items():
+        where = getattr(paths(Path("/")), name) if isinstance(member, (Below, property)) else None
         if isinstance(where, Path):
-            text = re.sub(r"\s+", " ", inspect.getdoc(member) or "")
-            yield f"| `{str(where)[1:]}` | {text} |"
+            holds = member.holds if isinstance(member, Below) else inspect.getdoc(member) or ""
+            yield f"| `{str(where)[1:]}` | {' '.join(holds.split())} |"
 
 
 PAGES = {

@@ -62,11 +62,11 @@ class Status(NamedTuple):
     start: float | None = None
 
 
-class _Below:
-    """A path below `root`, as an attribute."""
+class Below:
+    """A path below `root`, as an attribute, and what it holds: a row of docs/reference/files.md."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, holds: str) -> None:
+        self.path, self.holds = path, holds
 
     def __get__(self, paths: JobPaths | ArrayPaths, owner: object = None) -> Path:
         return paths.root / self.path
@@ -78,23 +78,23 @@ class JobPaths:
 
     root: Path
 
-    script = _Below("job.sbatch")  # exactly as submitted
-    plan = _Below("plan.json")  # the choices and their reasons
-    job = _Below("job.json")  # the Job, written after submission
-    log = _Below("logs/job.log")  # of all ranks, unless --output said otherwise
-    exit = _Below("exit.json")  # the exit code, written by the script as its last act
-    stopped = _Below("stopped.json")  # written by ranks that saved their work and stopped early
-    failures = _Below("failures")  # one record for each rank that failed
-    code = _Below("code")  # the shim as it was when the job was submitted
-    injob = _Below("code/injob")  # what of it is ours: the shim and its kind (runners/injob)
-    enter = _Below("code/enter")  # the script that runs a command in the run's container
-    private = _Below("private")  # for the owner alone: a session's token and address, and:
-    env = _Below("private/env.sh")  # the values of --env, which the scripts read
-    tensorboard = _Below("tensorboard")  # what the trainer wrote for TensorBoard
-    boards = _Below("boards")  # links to what a session of TensorBoard shows
-    checkpoints = _Below("checkpoints")  # each is there once it has its manifest, step-N.json
-    metrics = _Below("metrics.jsonl")  # of rank 0, for each step and epoch; packaged trainers only
-    result = _Below("result.json")  # what the trainer says it reached
+    script = Below("job.sbatch", "The script, exactly as submitted.")
+    plan = Below("plan.json", "The choices and their reasons.")
+    job = Below("job.json", "The job's number, scheduler and log, written after submission.")
+    log = Below("logs/job.log", "The merged log of all ranks, unless --output said otherwise.")
+    exit = Below("exit.json", "The exit code, written by the script as its last act.")
+    stopped = Below("stopped.json", "Written by ranks that saved their work and stopped early.")
+    failures = Below("failures", "One record for each rank that failed.")
+    code = Below("code", "The shim as it was when the job was submitted.")
+    injob = Below("code/injob", "What of it is ours: the shim and its kind (runners/injob).")
+    enter = Below("code/enter", "The script that runs a command in the run's container.")
+    private = Below("private", "For its owner alone: values of --env, a session's token, address.")
+    env = Below("private/env.sh", "The values of --env, which the scripts read.")
+    tensorboard = Below("tensorboard", "What the trainer wrote for TensorBoard.")
+    boards = Below("boards", "Links to what a session of TensorBoard shows.")
+    checkpoints = Below("checkpoints", "Each is there once it has its manifest, step-N.json.")
+    metrics = Below("metrics.jsonl", "What rank 0 of a packaged trainer says, as JSON lines.")
+    result = Below("result.json", "What the trainer says it reached.")
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class ArrayPaths:
 
     root: Path
 
-    script = _Below("job.sbatch")  # what was submitted: all it does is to start one run's script
-    log = _Below("job.log")  # what it says itself, where no scheduler writes it into the runs' logs
-    tasks = _Below("tasks")  # links to the folders of the runs, each named by its task's number
+    script = Below("job.sbatch", "The script that was submitted: it starts the script of one run.")
+    log = Below("job.log", "What that script itself says, where the runs' logs do not have it.")
+    tasks = Below("tasks", "Links to the folders of the runs, by the number of the task.")
 
 
 @dataclass(frozen=True)
