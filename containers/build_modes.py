@@ -62,6 +62,12 @@ class Attempt:
     output: str
 
 
+# Settings of the kernel on user namespaces: the value that is in the way, and a better one.
+OBSTACLES = (
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("user.max_user_namespaces", "0", "15000"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+)
 # --fakeroot takes subordinate ids or a root-mapped namespace; without it Apptainer may use proot.
 FLAGS: tuple[tuple[str, ...], ...] = (("--fakeroot",), ())
 
@@ -79,7 +85,7 @@ def choose(environ: Mapping[str, str]) -> Mode:
         NONE_WORKS.format(
             user=environ.get("USER", "this user"),
             evidence="\n".join(describe(attempt) for attempt in attempts),
-            command=remedy(Settings.read(), environ.get("USER") or str(os.geteuid())),
+            command=remedy(settings(), environ.get("USER") or str(os.geteuid())),
         )
     )
 
@@ -90,17 +96,9 @@ def attempt_with(flags: tuple[str, ...], environ: Mapping[str, str]) -> Attempt:
     try:
         binds = make_tree(folder / "root")
         (folder / "probe.def").write_text(PROBE)
-        command = [
-            "apptainer",
-            "build",
-            *flags,
-            "--bind",
-            ",".join(binds),
-            "probe.sif",
-            "probe.def",
-        ]
+        words = [*flags, "--bind", ",".join(binds), "probe.sif", "probe.def"]
         done = subprocess.run(
-            command,
+            ["apptainer", "build", *words],
             cwd=folder,
             env={**environ, "SOURCE_DATE_EPOCH": "0"},
             stdin=subprocess.DEVNULL,
@@ -155,36 +153,17 @@ def describe(attempt: Attempt) -> str:
     return f"  apptainer build {' '.join(attempt.flags) or '(no flag)'}: {last}"
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The kernel's and the system's say on user namespaces; None where there is no such setting."""
-
-    unprivileged: str | None = None
-    maximum: str | None = None
-    apparmor: str | None = None
-
-    @classmethod
-    def read(cls, root: Path = Path("/proc/sys")) -> Settings:
-        """The settings of this machine."""
-        return cls(
-            _text(root / "kernel/unprivileged_userns_clone"),
-            _text(root / "user/max_user_namespaces"),
-            _text(root / "kernel/apparmor_restrict_unprivileged_userns"),
-        )
+def settings(root: Path = Path("/proc/sys")) -> dict[str, str]:
+    """What the kernel says on user namespaces, of the settings that it has."""
+    paths = {name: root / name.replace(".", "/") for name, _, _ in OBSTACLES}
+    return {name: path.read_text().strip() for name, path in paths.items() if path.is_file()}
 
 
-def _text(path: Path) -> str | None:
-    return path.read_text().strip() if path.is_file() else None
-
-
-def remedy(settings: Settings, user: str) -> str:
+def remedy(found: Mapping[str, str], user: str) -> str:
     """The one command that an administrator has to run."""
-    if settings.unprivileged == "0":
-        return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
-    if settings.maximum == "0":
-        return "sudo sysctl -w user.max_user_namespaces=15000"
-    if settings.apparmor == "1":
-        return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    for name, value, mended in OBSTACLES:
+        if found.get(name) == value:
+            return f"sudo sysctl -w {name}={mended}"
     if shutil.which("newuidmap") is None:
         return "sudo apt-get install uidmap    (on RPM systems: sudo dnf install shadow-utils)"
     return f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"

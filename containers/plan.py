@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
+import importlib.metadata
 import os
+import re
+import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from . import catalogue, debian, definition, digest, git_revision, lockfile, pip, toolbox, trainers
+from . import catalogue, debian, definition, digest, lockfile, pip, toolbox, trainers
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .errors import Refused
-from .git_revision import Revision
 from .places import Places
 
 # The table behind this choice: docs/concepts/images.md; `make bench-images`.
@@ -38,6 +42,29 @@ class Options:
     frozen: bool = False  # no Debian packages but the locked ones
     ca: Path | None = None
     revision: str = ""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """Where the project's files come from: for the labels of the image."""
+
+    version: str
+    commit: str
+    date: int  # of the commit, seconds since 1970
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the files differ from the commit."""
+        return self.commit.endswith("-dirty")
+
+    def labels(self) -> dict[str, str]:
+        """Labels of the Open Container Initiative (image-spec, annotations)."""
+        made = datetime.datetime.fromtimestamp(self.date, datetime.timezone.utc)
+        return {
+            "org.opencontainers.image.version": self.version,
+            "org.opencontainers.image.revision": self.commit,
+            "org.opencontainers.image.created": made.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
 
 
 @dataclass(frozen=True)
@@ -149,8 +176,46 @@ def make(name: str, options: Options) -> Plan:
     # What decides the image's content, as paths in the repository, for its revision label.
     names = (image.definition, image.wheel_definition, image.lock, image.slim, INSIDE, "slim.py")
     paths = ["recipes", "containers/horovod", *(f"containers/{name}" for name in names)]
-    revision = git_revision.find(CHECKOUT, paths, EPOCH, options.revision)
+    revision = find_revision(CHECKOUT, paths, options.revision)
     return Plan(image, choose_base(options.base, image), places, output, revision)
+
+
+def find_revision(checkout: Path, paths: Sequence[str], given: str) -> Revision:
+    """The last change of `paths`; `given` is `COMMIT DATE` of who can ask the repository."""
+    commit, date = (given or last_change(checkout, paths) or f"unknown {EPOCH}").split()
+    return Revision(version(checkout), commit, int(date))
+
+
+def version(checkout: Path) -> str:
+    """The version in pyproject.toml, read without a TOML parser (Python 3.9 has none).
+
+    Where the project is installed, there is no such file but the installed package's own version.
+    """
+    project = checkout / "pyproject.toml"
+    if not project.is_file():
+        return importlib.metadata.version("horovod-runner")
+    match = re.search(r'^version\s*=\s*"([^"]+)"', project.read_text("utf-8"), re.MULTILINE)
+    return match[1] if match else "unknown"
+
+
+def last_change(checkout: Path, paths: Sequence[str]) -> str:
+    """Short commit and date of the last change to `paths`, `-dirty` when they differ now.
+
+    Empty where there is no git or no repository (a release archive).
+    """
+    if not (checkout / ".git").exists():
+        return ""  # a repository further up would be another project's
+    found = _git(checkout, "log", "-1", "--format=%h %ct", "--", *paths)
+    dirty = found and _git(checkout, "status", "--porcelain", "--", *paths)
+    return found.replace(" ", "-dirty ") if dirty else found
+
+
+def _git(checkout: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(checkout), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError:
+        return ""
 
 
 def choose_base(asked: str, image: Image) -> Base:

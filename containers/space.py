@@ -57,24 +57,25 @@ def mount_type(folder: Path, mounts: str) -> str:
 
 def check(volume: Volume, needs: Needs, memory: int) -> list[str]:
     """Warnings, or Refused for what cannot end well. `memory`: bytes available to programs."""
-    place = f"{volume.folder} ({volume.type})"
+    place, build = f"{volume.folder} ({volume.type})", f"a build needs about {shown(needs.bytes)}"
     if volume.bytes < needs.bytes:
-        raise Refused(
-            f"no space to build: {place} has {shown(volume.bytes)} free, a build needs about"
-            f" {shown(needs.bytes)}.\n{ELSEWHERE}"
-        )
+        free = f"{shown(volume.bytes)} free"
+        raise Refused(f"no space to build: {place} has {free}, {build}.\n{ELSEWHERE}")
     if volume.inodes is not None and volume.inodes < needs.inodes:
         raise Refused(
             f"no room for more files: {place} has {volume.inodes} inodes free, a build needs about"
             f" {needs.inodes}.\n{ELSEWHERE}"
         )
     check_place(volume)
-    if volume.type in MEMORY and memory < needs.bytes:
-        raise Refused(
-            f"{place} is in memory, and {shown(memory)} of memory are available; a build needs"
-            f" about {shown(needs.bytes)} there.\n{ELSEWHERE}"
-        )
-    return warnings(volume, place)
+    found = []
+    if volume.flags & os.ST_NODEV:
+        found.append(f"{place} is mounted nodev: an image with device files cannot be unpacked")
+    if volume.type in MEMORY:
+        if memory < needs.bytes:
+            free = f"{shown(memory)} of memory are available"
+            raise Refused(f"{place} is in memory, and {free}; {build} there.\n{ELSEWHERE}")
+        found.append(f"{place} is in memory: what the build writes is taken from programs")
+    return found
 
 
 def check_place(volume: Volume) -> None:
@@ -89,28 +90,11 @@ def check_place(volume: Volume) -> None:
         )
 
 
-def warnings(volume: Volume, place: str) -> list[str]:
-    """What may do harm."""
-    found = []
-    if volume.flags & os.ST_NODEV:
-        found.append(f"{place} is mounted nodev: an image with device files cannot be unpacked")
-    if volume.type in MEMORY:
-        found.append(f"{place} is in memory: what the build writes is taken from programs")
-    return found
-
-
-def available_memory(text: str) -> int:
-    """Bytes in the line MemAvailable of /proc/meminfo; 0 when it is not there."""
-    for line in text.splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 def require(folder: Path, needs: Needs) -> list[str]:
     """Check `folder`, which exists, on this machine."""
-    memory = available_memory(Path("/proc/meminfo").read_text())
-    return check(Volume.of(folder), needs, memory)
+    facts = Path("/proc/meminfo").read_text().splitlines()
+    kilobytes = (int(line.split()[1]) for line in facts if line.startswith("MemAvailable:"))
+    return check(Volume.of(folder), needs, next(kilobytes, 0) * 1024)
 
 
 def free_bytes(folder: Path) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import apptainer, debian, digest, git_revision, plan, process
+from containers import apptainer, debian, digest, plan, process
 from containers.build_modes import Mode
 from containers.errors import Refused, SystemFault, UsageError
 from containers.horovod_image import selftest
@@ -193,19 +193,19 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def test_the_revision_is_the_last_change_of_the_inputs(tmp_path: Path) -> None:
-    assert git_revision.commit(tmp_path, ["in"]) == "unknown"
+    assert plan.last_change(tmp_path, ["in"]) == ""
     git(tmp_path, "init", "--quiet")
     for name in ("in", "out"):
         (tmp_path / name).write_text("1")
         git(tmp_path, "add", name)
         git(tmp_path, "commit", "--quiet", "-m", name)
         if name == "in":
-            commit = git_revision.commit(tmp_path, ["in"])
-    assert git_revision.commit(tmp_path, ["in"]) == commit
+            found = plan.last_change(tmp_path, ["in"])
+    assert plan.last_change(tmp_path, ["in"]) == found
     (tmp_path / "in").write_text("2")
-    assert git_revision.commit(tmp_path, ["in"]) == f"{commit}-dirty"
+    assert plan.last_change(tmp_path, ["in"]) == found.replace(" ", "-dirty ")
 
 
 def test_the_version_is_read_from_the_project_file(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1.2.3"\n')
-    assert git_revision.version(tmp_path) == "1.2.3"
+    assert plan.version(tmp_path) == "1.2.3"

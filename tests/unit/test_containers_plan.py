@@ -26,9 +26,8 @@ from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.build_modes import Mode
 from containers.errors import UsageError
-from containers.git_revision import Revision
 from containers.places import Places
-from containers.plan import Base, Plan
+from containers.plan import Base, Plan, Revision
 
 MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
 REVISION = Revision("1", "abc", 1700000000)

@@ -106,7 +106,7 @@ HERE = Container(
     tools=TOOLS,
     fuse=True,
     namespace=Answer("unshare --user --map-root-user true"),
-    settings=build_modes.Settings(maximum="0"),
+    settings={"user.max_user_namespaces": "0"},
     subordinate=("/etc/subuid: ada:1:2", "/etc/subgid: ada:1:2"),
     remedy="sudo sysctl -w user.max_user_namespaces=15000",
     builds=((MODE, "--fakeroot: works"), (None, "no flag: FATAL: no")),

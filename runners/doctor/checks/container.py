@@ -58,15 +58,11 @@ def _runtime(found: Container) -> Finding:
 
 
 def _namespaces(found: Container) -> Finding:
-    name, settings = "user namespaces", found.settings
+    name = "user namespaces"
     if not found.namespace.problem:
         return Finding(SUBJECT, name, OK, "allowed", found.namespace.command)
-    told = [
-        f"kernel.unprivileged_userns_clone = {settings.unprivileged}",
-        f"user.max_user_namespaces = {settings.maximum}",
-        f"kernel.apparmor_restrict_unprivileged_userns = {settings.apparmor}",
-    ]
-    evidence = "\n".join([found.namespace.shown, *(line for line in told if "None" not in line)])
+    told = [f"{key} = {value}" for key, value in found.settings.items()]
+    evidence = "\n".join([found.namespace.shown, *told])
     state = WARNING if found.setuid else FAILURE
     says = "not allowed here: nothing can be built, and without setuid nothing can run"
     return Finding(SUBJECT, name, state, says, evidence, advice(found.remedy))

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +60,7 @@ class Container:
     tools: dict[str, str]
     fuse: bool
     namespace: Answer
-    settings: build_modes.Settings
+    settings: Mapping[str, str]
     subordinate: tuple[str, ...]
     remedy: str
     builds: tuple[tuple[build_modes.Mode | None, str], ...] = ()
@@ -69,7 +70,7 @@ class Container:
 def look(command: str, user: str, folder: Path) -> Container:
     """Ask this machine; what is tried is made below `folder`, and removed."""
     config = _config(command)
-    settings = build_modes.Settings.read()
+    settings = build_modes.settings()
     return Container(
         command=command,
         version=ask([command, "--version"]),

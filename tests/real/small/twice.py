@@ -12,9 +12,8 @@ from containers import catalogue, process
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.catalogue import Image
-from containers.git_revision import Revision
 from containers.places import Places
-from containers.plan import EPOCH, Base, Plan
+from containers.plan import EPOCH, Base, Plan, Revision
 from containers.space import Needs
 
 HERE = "../tests/real/small"
