@@ -68,10 +68,6 @@ use --def my.def with a virtual environment of your own in its %post.
 {evidence}"""
 BAD_FILE = ("Invalid requirement", "Could not open requirements file")
 EVIDENCE = 15  # lines
-NO_FILE = """\
-no file for {pin} {place}.
-Name an index with --index-url URL or --extra-index-url URL, or a folder with --wheelhouse DIR.
-{evidence}"""
 
 
 @dataclass(frozen=True)
@@ -192,7 +188,7 @@ class Request:
         if any(words in text for words in BAD_FILE):
             return UsageError(f"pip cannot read {self.requirements}:\n{evidence}")
         if pin := missing(text):
-            return SystemFault(NO_FILE.format(pin=pin, place=self.source.place, evidence=evidence))
+            return pip.no_file(pin, self.source, evidence)
         return error
 
     def _fill(self, stage: Path, wheels: Path, added: Sequence[pip.Addition]) -> None:

@@ -27,6 +27,7 @@ Written by python3 -m containers.lock from {image}.in and horovod_build.in: do n
 All that the image installs, for CPython {python} on Linux x86_64, first what Horovod is compiled
 against; in comments what compiling it needs besides, and the versions of Debian's packages."""
 BUILD_INPUT = "horovod_build.in"
+PYTHON = ".".join(platform.python_version_tuple()[:2])
 # What Horovod is compiled against, by name in the images' `.in` files; all these require belongs
 # to it.
 AGAINST = (
@@ -60,7 +61,7 @@ def compiled_against(text: str, options: Sequence[str], pins: Sequence[Pin]) -> 
 
 def require_same_python(python: str) -> None:
     """Refused unless this interpreter is the image's version on the image's platform."""
-    here = (".".join(platform.python_version_tuple()[:2]), sys.platform, platform.machine())
+    here = (PYTHON, sys.platform, platform.machine())
     if here != (python, "linux", "x86_64"):
         raise Refused(
             f"a lock for Python {python} on linux x86_64 cannot be renewed by Python {here[0]} on"
@@ -97,18 +98,13 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
     tools = resolve(here / BUILD_INPUT, [*source.options(), "--no-binary=horovod"], runtime)
     present = {pin.name for pin in runtime}
     build = [pin for pin in tools if pin.name not in present]
-    versions = lockfile.render_debian(_debian(lock))
     header = HEADER.format(image=image.name, python=image.python)
-    atomic.write_text(
-        lock, lockfile.render(against, others, header) + lockfile.render_build(build) + versions
-    )
+    text = lockfile.render(against, others, header) + lockfile.render_build(build)
+    if lock.exists():
+        old = {section: lockfile.debian(lock, section) for section in debian.SECTIONS}
+        text += lockfile.render_debian(old)
+    atomic.write_text(lock, text)
     print(f"{image.lock}: packages of Python: {len(runtime)}, to compile: {len(build)}")
-
-
-def _debian(lock: Path) -> dict[str, dict[str, str]]:
-    if not lock.exists():
-        return {}
-    return {section: lockfile.debian(lock, section) for section in debian.SECTIONS}
 
 
 def renew_debian(image: catalogue.Image) -> None:
@@ -140,20 +136,18 @@ def installed_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
         return debian.installed(layer)
 
 
-def renew(image: catalogue.Image, options: argparse.Namespace) -> None:
-    """Renew what is asked for of one image's locks. Raises RunnerError."""
+def renew(image: catalogue.Image, options: argparse.Namespace, words: Sequence[str]) -> None:
+    """Renew one image's lock, by a Python of the image's version. Raises RunnerError."""
+    if image.python != PYTHON:
+        pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+        command = [interpreter(image.python, pyenv), "-m", "containers.lock", image.short, *words]
+        if subprocess.run(command, cwd=catalogue.CHECKOUT).returncode:
+            raise SystemFault(f"{image.lock} was not renewed; the reason is above")
+        return
     if options.only != "debian":
         renew_python(image, pip.Source.of(options))
     if options.only != "python":
         renew_debian(image)
-
-
-def renew_elsewhere(image: catalogue.Image, words: Sequence[str]) -> None:
-    """The same by a Python of the image's version. Raises RunnerError."""
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    command = [interpreter(image.python, pyenv), "-m", "containers.lock", image.short, *words]
-    if subprocess.run(command, cwd=catalogue.CHECKOUT).returncode:
-        raise SystemFault(f"{image.lock} was not renewed; the reason is above")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -166,11 +160,7 @@ def main(argv: Sequence[str]) -> int:
     words = [word for word in argv if word not in options.image]
     try:
         for name in options.image or catalogue.IMAGES:
-            image = catalogue.image(name)
-            if image.python == ".".join(platform.python_version_tuple()[:2]):
-                renew(image, options)
-            else:
-                renew_elsewhere(image, words)
+            renew(catalogue.image(name), options, words)
     except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -53,18 +53,15 @@ def parse(text: str, source: str) -> list[Pin]:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        pins.append(_pin(line.strip(), f"{source}, line {number}"))
+        match = LINE.fullmatch(line.strip())
+        if match is None:
+            where = f"{source}, line {number}"
+            raise UsageError(
+                f"{where}: not 'name==version --hash=sha256:<64 digits>': {line.strip()!r}\n"
+                "Locks are written by a program: python3 -m containers.lock --help"
+            )
+        pins.append(Pin(normalised(match["name"]), match["version"], match["sha256"]))
     return pins
-
-
-def _pin(line: str, where: str) -> Pin:
-    match = LINE.fullmatch(line)
-    if match is None:
-        raise UsageError(
-            f"{where}: not 'name==version --hash=sha256:<64 digits>': {line!r}\n"
-            "Locks are written by a program: python3 -m containers.lock --help"
-        )
-    return Pin(normalised(match["name"]), match["version"], match["sha256"])
 
 
 def debian(path: Path, section: str) -> dict[str, str]:
@@ -99,8 +96,7 @@ def build(path: Path) -> list[Pin]:
 
 def render_build(pins: Iterable[Pin]) -> str:
     """The lines that `build` reads."""
-    ordered = sorted(pins, key=lambda pin: pin.name)
-    return "".join(f"# build {pin.line()}\n" for pin in ordered)
+    return _lines(pins, "# build ")
 
 
 def render(against: Iterable[Pin], others: Iterable[Pin], header: str) -> str:
@@ -109,5 +105,5 @@ def render(against: Iterable[Pin], others: Iterable[Pin], header: str) -> str:
     return f"{comment}{_lines(against)}{JOIN}\n{_lines(others)}"
 
 
-def _lines(pins: Iterable[Pin]) -> str:
-    return "".join(f"{pin.line()}\n" for pin in sorted(pins, key=lambda pin: pin.name))
+def _lines(pins: Iterable[Pin], before: str = "") -> str:
+    return "".join(f"{before}{pin.line()}\n" for pin in sorted(pins, key=lambda pin: pin.name))

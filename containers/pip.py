@@ -53,13 +53,6 @@ class Source:
             raise UsageError(f"--wheelhouse {wheelhouse}: no such folder")
         return cls(folder, index_url, extra_index_url)
 
-    @property
-    def place(self) -> str:
-        """Where it is looked for, for messages: 'no file for NAME ...'."""
-        if self.wheelhouse:
-            return f"in {self.wheelhouse}"
-        return "where this machine's pip looks (see: python3 -m pip config list)"
-
     def options(self) -> list[str]:
         """The options of pip that say so."""
         if self.wheelhouse:
@@ -126,6 +119,16 @@ def _addition(item: dict[str, Any], source: dict[str, Any]) -> Addition:
         sha256=source.get("archive_info", {}).get("hashes", {}).get("sha256", ""),
         url=source["url"] if item.get("is_direct") else "",
         requested=item.get("requested", False),
+    )
+
+
+def no_file(pin: str, source: Source, evidence: str, hint: str = "") -> SystemFault:
+    """What to say when pip finds no file for a requirement."""
+    place = "where this machine's pip looks (see: python3 -m pip config list)"
+    return SystemFault(
+        f"no file for {pin} {f'in {source.wheelhouse}' if source.wheelhouse else place}.\n{hint}"
+        "Name an index with --extra-index-url URL or --index-url URL, or a folder with"
+        f" --wheelhouse DIR.\n\n{evidence}"
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 MAGIC = b"SIF_MAGIC\x00"
 # launch, magic, version, arch, id, created, modified, free and total descriptors,
@@ -58,10 +58,6 @@ class Header(NamedTuple):
     data_offset: int
     data_size: int
 
-    def pack(self) -> bytes:
-        """As it stands in the file."""
-        return HEADER.pack(*self)
-
 
 class Descriptor(NamedTuple):
     """One data object's entry: SIF's type number, its place in bytes, and its name.
@@ -95,15 +91,6 @@ class Descriptor(NamedTuple):
         """The number of its group, 0 for none."""
         return self.group_field & ~GROUP_LINK
 
-    def pack(self) -> bytes:
-        """As it stands in the file."""
-        return DESCRIPTOR.pack(*self)
-
-
-def header(path: Path) -> Header:
-    """The global header. Raises SifError for what is no SIF or is cut short."""
-    return read(path)[0]
-
 
 def read(path: Path) -> tuple[Header, list[Descriptor]]:
     """Header and used entries. Raises SifError for what is no SIF or is cut short."""
@@ -118,14 +105,26 @@ def objects(path: Path) -> list[Descriptor]:
 
 def _read(file: BinaryIO) -> tuple[Header, list[Descriptor]]:
     """Of an open file, which may be remote: only its table is read."""
-    head, found = _read_table(file)
-    length = file.seek(0, 2)
+    head, length = _read_header(file), file.seek(0, 2)
+    size = head.total * DESCRIPTOR.size
+    if size < 0 or not 0 <= head.table_offset <= length - size:
+        raise SifError("it is cut short within its table of contents, or altered there")
+    file.seek(head.table_offset)
+    entries = (Descriptor(*values) for values in DESCRIPTOR.iter_unpack(file.read(size)))
+    found = [entry for entry in entries if entry.used]
     if not any(item.type == PARTITION for item in found):
         raise SifError("it holds no file system")
     end = max(item.offset + item.size for item in found)
     if end > length:
         raise SifError(f"it is cut short: {length} bytes of at least {end}")
     return head, found
+
+
+def _read_header(file: BinaryIO) -> Header:
+    raw = file.read(HEADER.size)
+    if len(raw) < HEADER.size or HEADER.unpack(raw)[1] != MAGIC:
+        raise SifError("it does not start like a SIF")
+    return Header(*HEADER.unpack(raw))
 
 
 def labels(path: Path) -> dict[str, str] | None:
@@ -142,7 +141,12 @@ def labels_in(file: BinaryIO) -> dict[str, str] | None:
     for item in _read(file)[1]:
         if item.type == GENERIC_JSON and item.name == METADATA:
             file.seek(item.offset)
-            return _labels_of(json.loads(file.read(item.size)))
+            metadata = json.loads(file.read(item.size))
+            try:
+                found = metadata.get("data", metadata).get("attributes", {}).get("labels") or {}
+                return {str(key): str(text) for key, text in found.items()}
+            except AttributeError:
+                raise SifError("its labels are damaged") from None
     return None
 
 
@@ -151,7 +155,7 @@ def table_of_contents(path: Path) -> dict[int, bytes]:
     with path.open("rb") as file:
         head = _read_header(file)
         file.seek(head.table_offset)
-        return {0: head.pack(), head.table_offset: file.read(DESCRIPTOR.size * head.total)}
+        return {0: HEADER.pack(*head), head.table_offset: file.read(DESCRIPTOR.size * head.total)}
 
 
 def architecture(found: list[Descriptor]) -> str | None:
@@ -171,31 +175,3 @@ def signed_by(item: Descriptor) -> str:
     """
     _, entity = SIGNATURE_EXTRA.unpack_from(item.extra)
     return "" if not any(entity) else str(entity.hex().upper())
-
-
-def _read_header(file: BinaryIO) -> Header:
-    raw = file.read(HEADER.size)
-    if len(raw) < HEADER.size or HEADER.unpack(raw)[1] != MAGIC:
-        raise SifError("it does not start like a SIF")
-    return Header(*HEADER.unpack(raw))
-
-
-def _read_table(file: BinaryIO) -> tuple[Header, list[Descriptor]]:
-    head = _read_header(file)
-    size = head.total * DESCRIPTOR.size
-    if not 0 <= size <= file.seek(0, 2) or head.table_offset < 0:
-        raise SifError("it is cut short within its table of contents, or altered there")
-    file.seek(head.table_offset)
-    table = file.read(size)
-    if len(table) < size:
-        raise SifError("it is cut short within its table of contents")
-    entries = (Descriptor(*values) for values in DESCRIPTOR.iter_unpack(table))
-    return head, [entry for entry in entries if entry.used]
-
-
-def _labels_of(metadata: Any) -> dict[str, str]:
-    try:
-        attributes = metadata.get("data", metadata).get("attributes", {})
-        return {str(key): str(text) for key, text in (attributes.get("labels") or {}).items()}
-    except AttributeError:
-        raise SifError("its labels are damaged") from None

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from . import sif
-from .sif_write import copy
+from .sif_write import blocks
 
 # Compiles the trainers as they will lie in the image, and checks them on the way.
 COMPILE = """\
@@ -52,9 +52,8 @@ def compile_command(image: Path, folder: Path) -> list[str]:
 def extract_file_system(image: Path, target: Path) -> None:
     """Copy the squashfs of a SIF. Raises SifError."""
     found = next(item for item in sif.objects(image) if item.type == sif.PARTITION)
-    with image.open("rb") as source, target.open("wb") as output:
-        source.seek(found.offset)
-        copy(source, output, found.size)
+    with target.open("wb") as output:
+        output.writelines(blocks(image, found.offset, found.size))
 
 
 def append_command(folder: Path, squashfs: Path) -> list[str]:

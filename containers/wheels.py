@@ -17,12 +17,6 @@ from .errors import RunnerError, SystemFault
 from .lockfile import Pin
 
 SOURCES = frozenset({"horovod"})  # taken as source archives; everything else as wheels
-NO_SOURCE = """\
-no file for {pin} {place}.
-{hint}Name an index with --extra-index-url URL or --index-url URL, or a folder:
---wheelhouse DIR.
-
-{evidence}"""
 ALTERED = """\
 {pin} is not the file that the lock names: its hash differs. Do not use it.
 Take it from another index or folder; to lock new versions: make lock
@@ -73,9 +67,7 @@ def _explained(error: RunnerError, pins: Sequence[Pin], source: pip.Source) -> R
     missing = [name for name in _names(pins) if f"for {name}" in evidence]
     if "No matching distribution found" not in evidence or not missing:
         return error
-    hint = CPU_BUILD if "+cpu" in missing[0] else ""
-    text = NO_SOURCE.format(pin=missing[0], place=source.place, hint=hint, evidence=evidence)
-    return SystemFault(text)
+    return pip.no_file(missing[0], source, evidence, CPU_BUILD if "+cpu" in missing[0] else "")
 
 
 def _names(pins: Sequence[Pin]) -> list[str]:

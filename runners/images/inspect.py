@@ -119,7 +119,7 @@ def _of_file(path: Path) -> dict[str, Fact]:
         "digest": Fact(digest_cache.digest(path), FILE),
         # Of an image that `runner build` made this is part of the digest of what is in it, which a
         # signature does not change; the runtime's own builds take it at random.
-        "id": Fact(str(uuid.UUID(bytes=sif.header(path).id)), FILE),
+        "id": Fact(str(uuid.UUID(bytes=sif.read(path)[0].id)), FILE),
         "signer": Fact(", ".join(keys) or "none", FILE),
     }
 
@@ -134,7 +134,7 @@ def _named(key: str) -> str:
 def _created(path: Path, labels: dict[str, str]) -> dict[str, Fact]:
     if CREATED in labels:
         return {"created": Fact(labels[CREATED], LABEL)}
-    seconds = 0 if path.is_dir() else sif.header(path).created
+    seconds = 0 if path.is_dir() else sif.read(path)[0].created
     if not seconds:
         return {"created": NOT_KNOWN}
     return {"created": Fact(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)), FILE)}
