@@ -34,15 +34,14 @@ class Entry:
 
 def parse(text: str) -> list[Entry]:
     """The entries of a list. SlimError names the first line that is none."""
-    lines = enumerate(map(str.strip, text.splitlines()), start=1)
-    return [_entry(line, number) for number, line in lines if line and not line.startswith("#")]
-
-
-def _entry(line: str, number: int) -> Entry:
-    match = LINE.fullmatch(line)
-    if match is None:
-        raise SlimError(f"line {number} is not 'drop|strip PATTERN # cost': {line!r}")
-    return Entry(match["verb"], match["pattern"], match["cost"])
+    entries = []
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if line and not line.startswith("#"):
+            match = LINE.fullmatch(line)
+            if match is None:
+                raise SlimError(f"line {number} is not 'drop|strip PATTERN # cost': {line!r}")
+            entries.append(Entry(**match.groupdict()))
+    return entries
 
 
 def size(paths: Iterable[Path]) -> int:

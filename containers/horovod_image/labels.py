@@ -37,11 +37,6 @@ def tensorflow_version() -> str:
         return version("tensorflow-cpu")
 
 
-def recipes() -> list[str]:
-    """The trainers: modules with a preset beside them."""
-    return sorted(preset.stem for preset in TRAINERS.glob("recipes/*.toml"))
-
-
 def built(horovod: ModuleType, names: tuple[str, ...]) -> str:
     """Those of `names` that Horovod was compiled with. Cheaper than check-build by 15 s."""
     return ",".join(name for name in names if getattr(horovod, f"{name}_built")())
@@ -90,6 +85,7 @@ def labels() -> dict[str, str]:
     import horovod.torch
     import torch
 
+    recipes = sorted(preset.stem for preset in TRAINERS.glob("recipes/*.toml"))
     return {
         "horovod.version": version("horovod"),
         "horovod.frameworks": "pytorch,tensorflow",
@@ -104,7 +100,7 @@ def labels() -> dict[str, str]:
         "glibc.version": platform.libc_ver()[1],
         **cuda_labels(torch.version.cuda),
         "architecture": platform.machine(),
-        **({"recipes": ",".join(recipes())} if recipes() else {}),
+        **({"recipes": ",".join(recipes)} if recipes else {}),
     }
 
 

@@ -94,16 +94,12 @@ def rank(framework: str, controller: str) -> int:
     """One rank: sum over all ranks, and say so only when everything is right."""
     if framework == "torch":
         import horovod.torch as hvd
-        import torch
-
-        hvd.init()
-        total = hvd.allreduce(torch.tensor([hvd.rank() + 1.0]), op=hvd.Sum).tolist()
+        from torch import tensor
     else:
         import horovod.tensorflow as hvd
-        import tensorflow
-
-        hvd.init()
-        total = hvd.allreduce(tensorflow.constant([hvd.rank() + 1.0]), op=hvd.Sum).numpy().tolist()
+        from tensorflow import constant as tensor
+    hvd.init()
+    total = hvd.allreduce(tensor([hvd.rank() + 1.0]), op=hvd.Sum).numpy().tolist()
     enabled = {"mpi": hvd.mpi_enabled, "gloo": hvd.gloo_enabled}[controller]()
     print(
         f"sum={total} size={hvd.size()} controller={controller if enabled else 'other'} ",

@@ -12,7 +12,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
-from containers.horovod_image import licences, sbom
+from containers.horovod_image import sbom
 
 DEBIAN = {"ID": "debian", "VERSION_ID": "12"}
 DEP5 = """\
@@ -93,9 +93,9 @@ def test_the_images_version_is_horovods() -> None:
     ("expression", "text", "classifiers", "expected"),
     [
         ("MIT AND Zlib", "x", [], [{"expression": "MIT AND Zlib"}]),
-        ("", "Apache 2.0", [licences.OSI + "X"], [{"license": {"id": "Apache-2.0"}}]),
+        ("", "Apache 2.0", [sbom.OSI + "X"], [{"license": {"id": "Apache-2.0"}}]),
         ("", "BSD", [], [{"license": {"name": "BSD"}}]),
-        ("", "A long text\nof the licence", [licences.OSI + "MIT License"], None),
+        ("", "A long text\nof the licence", [sbom.OSI + "MIT License"], None),
         ("", "", ["Programming Language :: C"], []),
     ],
 )
@@ -104,15 +104,15 @@ def test_licences_of_python(
 ) -> None:
     mit = [{"license": {"id": "MIT"}}]
     wanted = mit if expected is None else expected
-    assert licences.of_python(expression, text, classifiers) == wanted
+    assert sbom.python_licences(expression, text, classifiers) == wanted
 
 
 def test_licences_of_debian() -> None:
-    assert licences.of_debian(DEP5) == [
+    assert sbom.debian_licences(DEP5) == [
         {"license": {"name": "GPL-2+ or Artistic"}},
         {"license": {"id": "GPL-2.0-or-later"}},
         {"license": {"id": "MIT"}},
     ]
     free = "On Debian systems see /usr/share/common-licenses/GPL-2.\n"
-    assert licences.of_debian(free) == [{"license": {"name": "GPL-2"}}]
-    assert licences.of_debian("Do as you like.") == []
+    assert sbom.debian_licences(free) == [{"license": {"name": "GPL-2"}}]
+    assert sbom.debian_licences("Do as you like.") == []
