@@ -112,7 +112,11 @@ class Request:
         """Fill `stage` for the build; `folder` is for what must not be seen by it."""
         (folder / "wheels").mkdir()
         (folder / "constraints.txt").write_text(constraints(self.inside.packages))
-        settings = self._settings(folder)
+        machine = {} if self.source.wheelhouse else pip.machine_settings()
+        if self.ca:
+            (folder / "ca.crt").write_bytes(apptainer.authorities(self.ca))
+        authority = f"{STAGE}/ca.crt" if self.ca else ""
+        settings = pip.settings(machine, self.source, Path.cwd(), authority)
         # Indexes may be named with a password.
         atomic.write_text(folder / "pip.conf", pip.render_settings(settings), private=True)
         container = self._container(folder, settings)
@@ -124,13 +128,6 @@ class Request:
         except RunnerError as error:
             raise self._explained(error, log) from error
         self._fill(stage, folder / "wheels", found)
-
-    def _settings(self, folder: Path) -> dict[str, str]:
-        machine = {} if self.source.wheelhouse else pip.machine_settings()
-        if self.ca:
-            (folder / "ca.crt").write_bytes(apptainer.authorities(self.ca))
-        authority = f"{STAGE}/ca.crt" if self.ca else ""
-        return pip.settings(machine, self.source, Path.cwd(), authority)
 
     def _container(self, folder: Path, settings: Mapping[str, str]) -> list[str]:
         """The words before pip's own command."""
@@ -213,13 +210,12 @@ def mount(source: Path, target: str, *options: str) -> str:
 def pins(found: Sequence[pip.Addition]) -> str:
     """A requirements file of exactly these; with hashes when all are known."""
     hashed = all(item.sha256 and not item.url for item in found)
-    return "".join(f"{_pin(item, hashed)}\n" for item in found)
-
-
-def _pin(item: pip.Addition, hashed: bool) -> str:
-    if item.url:
-        return f"{item.name} @ {item.url}"
-    return f"{item.name}=={item.version}" + (f" --hash=sha256:{item.sha256}" if hashed else "")
+    return "".join(
+        f"{item.name} @ {item.url}\n"
+        if item.url
+        else f"{item.name}=={item.version}{f' --hash=sha256:{item.sha256}' * hashed}\n"
+        for item in found
+    )
 
 
 def constraints(packages: Mapping[str, str]) -> str:

@@ -95,7 +95,7 @@ class Builder:
         space.check_place(space.Volume.of(temporary))
         runtime = Apptainer.here(plan.places, options.ca, EPOCH)
         shown.say(runtime.mode.said)
-        if plan.base.kind == "debian" and not runtime.mode.subordinate_ids:
+        if not plan.registry_base and not runtime.mode.subordinate_ids:
             raise Refused(debian.NO_IDS)
         return cls(plan, runtime, options)
 
@@ -147,7 +147,7 @@ class Builder:
                 status=self.last_line("image"),
             ),
         ]
-        return steps if plan.base.kind == "debian" else [steps[0], *steps[3:]]
+        return [steps[0], *steps[3:]] if plan.registry_base else steps
 
     # 2. bases
 
@@ -186,8 +186,8 @@ class Builder:
 
     def base_arguments(self) -> dict[str, str]:
         """The build arguments that name the base."""
-        if self.plan.base.kind == "docker":
-            return {"bootstrap": "docker", "from": self.plan.base.reference}
+        if self.plan.registry_base:
+            return {"bootstrap": "docker", "from": self.plan.registry_base}
         return {"bootstrap": "docker-archive", "from": BASE}
 
     # 3. Horovod
@@ -217,7 +217,7 @@ class Builder:
         log, asked = self.log("environment"), self.environment_build()
         asked.files[NO_RECIPES].mkdir(exist_ok=True)
         self.apptainer.build(asked, log)
-        if self.plan.base.kind == "docker":  # its packages are known only when it is unpacked
+        if self.plan.registry_base:  # its packages are known only when it is unpacked
             answer = self.log("versions")
             self.apptainer.run(debian.list_command(asked.output), answer)
             installed = debian.parse_status(answer.read_text(encoding="utf-8"))

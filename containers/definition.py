@@ -60,30 +60,32 @@ RENEW = """\
 """
 
 
+def lines(text: str) -> Iterable[tuple[int, str, str]]:
+    """Number, section and text of each line; headings are of their section, '' is the header."""
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("%"):
+            section = line[1:].split()[0] if line[1:].split() else ""
+        elif HEADER.match(line) and line.lower().startswith("bootstrap"):
+            section = ""
+        yield number, section, line
+
+
 def arguments(text: str) -> Mapping[str, str]:
     """The defaults in the %arguments section of a definition's text."""
     found: dict[str, str] = {}
-    for section, line in lines(text):
+    for _, section, line in lines(text):
         if section == "arguments" and (match := ARGUMENT.match(line)):
             found[match[1]] = match[2].strip()
     return found
 
 
-def lines(text: str) -> Iterable[tuple[str, str]]:
-    """Each line below the section it belongs to, '' for the header; headings are left out."""
-    section = ""
-    for line in text.splitlines():
-        if line.startswith("%"):
-            section = line[1:].split()[0] if line[1:].split() else ""
-        elif HEADER.match(line) and line.lower().startswith("bootstrap"):
-            section = ""
-        else:
-            yield section, line
-
-
 def has_section(text: str, name: str) -> bool:
     """Whether a definition has the section %name with something in it."""
-    return any(section == name and line.strip() for section, line in lines(text))
+    return any(
+        section == name and line.strip() and not line.startswith("%")
+        for _, section, line in lines(text)
+    )
 
 
 def packages(definition: Path) -> list[str]:
@@ -97,28 +99,19 @@ def packages(definition: Path) -> list[str]:
 
 def check(text: str, name: str, given: Mapping[str, str]) -> None:
     """Raise UsageError, with the line, for what Apptainer would reject or silently ignore."""
-    section = ""
     if not any(line.lower().startswith("bootstrap") for line in text.splitlines()):
         raise UsageError(
             f"{name} has no line 'Bootstrap: ...': it is not a definition file\n"
             "Its first line is usually 'Bootstrap: docker'; the next 'From: debian:12-slim'."
         )
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.startswith("%"):
-            section = _section(line, f"{name}, line {number}")
-        elif HEADER.match(line) and line.lower().startswith("bootstrap"):
-            section = ""
+    for number, section, line in lines(text):
+        where = f"{name}, line {number}"
+        if line.startswith("%") and section not in SECTIONS:
+            near = nearest(section, SECTIONS)
+            raise UsageError(f"{where}: there is no section '{line.strip()}'\n  | {line}\n{near}")
         if not section:
-            _check_header(line, f"{name}, line {number}")
+            _check_header(line, where)
     _check_arguments(text, name, given)
-
-
-def _section(line: str, where: str) -> str:
-    words = line[1:].split()
-    if not words or words[0] not in SECTIONS:
-        near = nearest(words[0] if words else "", SECTIONS)
-        raise UsageError(f"{where}: there is no section '{line.strip()}'\n  | {line}\n{near}")
-    return words[0]
 
 
 def _check_header(line: str, where: str) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LAST_LINES = 25
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     """What a line of a log means, and what to do."""
 
     pattern: str

@@ -25,14 +25,6 @@ ASSEMBLY = ("trainers.py", "sif_write.py")  # what puts environment and trainers
 
 
 @dataclass(frozen=True)
-class Base:
-    """What the images start from: an image of a registry, or Debian packages made into one."""
-
-    kind: str  # "docker" or "debian"
-    reference: str = ""  # only of kind docker
-
-
-@dataclass(frozen=True)
 class Options:
     """What a user may ask of a build; `revision` is root's, whose repository it is."""
 
@@ -72,7 +64,7 @@ class Plan:
     """One build: inputs, and the keys and paths that follow from them."""
 
     image: Image
-    base: Base
+    registry_base: str  # an image of a registry to start from; "" for Debian packages made into one
     places: Places
     output: Path
     revision: Revision
@@ -108,8 +100,8 @@ class Plan:
 
     def base_key(self, path: Path) -> str:
         """Content key of the base that a definition starts from."""
-        if self.base.kind == "docker":
-            return f"docker:{self.base.reference}"
+        if self.registry_base:
+            return f"docker:{self.registry_base}"
         section = debian.section(path, self.definition)
         image, packages = self.image, definition.packages(path)
         command = debian.argv("", image.codename, image.components, packages, Path())
@@ -218,11 +210,11 @@ def _git(checkout: Path, *arguments: str) -> str:
         return ""
 
 
-def choose_base(asked: str, image: Image) -> Base:
-    """`auto` resolved. Refused when the tools for the base asked for are not there."""
+def choose_base(asked: str, image: Image) -> str:
+    """The base of a registry, "" for Debian packages. Refused when their tools are not there."""
     there = toolbox.needed() or debian.available()  # the toolbox has the tools
     if asked == "debian" and not there:
         raise Refused(debian.NO_TOOL)
     if asked == "debian" or (asked == "auto" and there):
-        return Base("debian")
-    return Base("docker", image.registry_base if asked == "auto" else asked)
+        return ""
+    return image.registry_base if asked == "auto" else asked

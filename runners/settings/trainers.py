@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from containers import atomic
+
 from ..core.errors import NotFound, SystemFault, UsageError, nearest
 from ..core.model import Trainer
 from ..core.remedy import change, command
@@ -107,11 +109,9 @@ def copy(name: str, folder: Path, *, force: bool) -> Path:
         there = [] if folder == Path() else [folder]
         again = command("runner", "recipes", "copy", "--force", name, *there)
         raise UsageError(f"{target} exists already", remedy=again)
-    part = folder / f".{name}.py.part"
     try:
-        part.write_bytes(original.read_bytes())
-        part.replace(target)
+        with atomic.new_file(target) as part:
+            part.write_bytes(original.read_bytes())
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise SystemFault(f"cannot write {target}: {error.strerror}") from error
     return target

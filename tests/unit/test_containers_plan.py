@@ -27,7 +27,7 @@ from containers.build import Builder
 from containers.build_modes import Mode
 from containers.errors import UsageError
 from containers.places import Places
-from containers.plan import Base, Plan, Revision
+from containers.plan import Plan, Revision
 
 MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
 REVISION = Revision("1", "abc", 1700000000)
@@ -37,7 +37,7 @@ def make(tmp_path: Path, **changes: object) -> Plan:
     places = Places(tmp_path / "cache", tmp_path / "work", tmp_path / "images")
     image = catalogue.image("cpu")
     output = places.images / "horovod_cpu.sif"
-    made = Plan(image, Base("debian"), places, output, REVISION)
+    made = Plan(image, "", places, output, REVISION)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -139,7 +139,7 @@ def test_of_the_revision_only_dirty_matters(tmp_path: Path) -> None:
 
 
 def test_a_registrys_base_needs_no_file_and_changes_the_keys(tmp_path: Path) -> None:
-    made = make(tmp_path, base=Base("docker", "debian:12"))
+    made = make(tmp_path, registry_base="debian:12")
     assert made.base_key(made.definition) == "docker:debian:12"
     assert made.key != make(tmp_path).key
 
@@ -174,7 +174,7 @@ def needed(made: Plan) -> list[str]:
 
 def test_everything_is_made_the_first_time(tmp_path: Path) -> None:
     assert len(needed(make(tmp_path))) == 6
-    assert len(needed(make(tmp_path, base=Base("docker", "debian:12")))) == 4
+    assert len(needed(make(tmp_path, registry_base="debian:12"))) == 4
 
 
 def test_an_edited_trainer_renews_the_image_alone(tmp_path: Path) -> None:

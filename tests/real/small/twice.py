@@ -13,7 +13,7 @@ from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.catalogue import Image
 from containers.places import Places
-from containers.plan import EPOCH, Base, Plan, Revision
+from containers.plan import EPOCH, Plan, Revision
 from containers.space import Needs
 
 HERE = "../tests/real/small"
@@ -37,7 +37,7 @@ def main(folder: Path) -> Path:
     """Base, environment, image."""
     places = Places(folder / "cache", folder / "work", folder / "images")
     output = places.images / "small.sif"
-    plan = Plan(SMALL, Base("debian"), places, output, Revision("1", "abc", 1700000000))
+    plan = Plan(SMALL, "", places, output, Revision("1", "abc", 1700000000))
     for made in (plan.wheels, plan.horovod, places.images):
         made.mkdir(parents=True)
     (plan.horovod / "none.whl").touch()
