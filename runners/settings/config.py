@@ -125,12 +125,8 @@ def merge(layers: list[Layer]) -> Config:
             else:
                 values[name], given[name] = value, layer.given(name)
     # Flags last, in the order in which they were typed.
-    found = sorted((each for items in given.values() for each in items), key=_is_flag)
-    return Config(values, tuple(found))
-
-
-def _is_flag(each: Given) -> bool:
-    return each.origin == FLAG
+    found = [each for items in given.values() for each in items]
+    return Config(values, tuple(sorted(found, key=lambda each: each.origin == FLAG)))
 
 
 def load(

@@ -17,6 +17,10 @@ from .config import Config
 
 SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+AS_ASKED = (
+    *("scheduler", "runtime", "launcher", "controller", "mpi", "cpu_bind", "nv", "rocm"),
+    *("stage_data", "stage_image", "output", "requeue"),
+)
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 
 
@@ -34,22 +38,10 @@ def job_spec(
         trainer=trainer,
         resources=_resources(config, trainer.ranks),
         runs_dir=Path(get("runs-dir")).absolute(),
-        scheduler=get("scheduler"),
-        runtime=get("runtime"),
-        launcher=get("launcher"),
-        controller=get("controller"),
-        mpi=get("mpi"),
         host_mpi=bool(get("host-mpi")),
-        cpu_bind=get("cpu-bind"),
         interface=get("network-interfaces"),
         tuning=tuning.read(get),
-        nv=get("nv"),
-        rocm=get("rocm"),
         data=data,
-        stage_data=get("stage-data"),
-        stage_image=get("stage-image"),
-        output=get("output"),
-        requeue=get("requeue"),
         requeue_limit=_requeue_limit(config),
         signal=_signal(get("signal")),
         binds=tuple(parse_bind(text) for text in get("bind") or ()),
@@ -59,6 +51,7 @@ def job_spec(
         srun_args=tuple(get("srun-arg") or ()),
         apptainer_args=tuple(get("apptainer-arg") or ()),
         settings=config.given,
+        **{name: get(name.replace("_", "-")) for name in AS_ASKED},
     )
 
 
