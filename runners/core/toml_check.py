@@ -1,16 +1,18 @@
 """Checks parsed TOML against annotations: those of a dataclass, or kinds by key.
 
-A kind is str, int, float, bool, a tuple of strings (a list in TOML), a dict of another kind, a
-dataclass, a union, one of these `Annotated` with a Rule, or a mapping from keys to kinds.
+A kind is str, int, float, bool, a tuple of strings or of dataclasses (a list in TOML), a dict of
+another kind, a dataclass, a union, one of these `Annotated` with a Rule, or a mapping from keys to
+kinds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from .errors import nearest
+from .errors import UsageError, nearest
 
 WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -33,6 +35,13 @@ def kinds(cls: Any, *without: str) -> dict[str, Any]:
     return {each.name: hints[each.name] for each in fields(cls) if each.name not in without}
 
 
+def check(where: str | Path, kind: Any, value: Any) -> None:
+    """Raise UsageError with all that keeps a value, from `where`, from being of a kind."""
+    wrong = faults(kind, value)
+    if wrong:
+        raise UsageError(f"{where}: {wrong[0]}", "\n".join(wrong[1:]))
+
+
 def faults(kind: Any, value: Any, key: str = "") -> list[str]:
     """Return all that keeps a value from being of a kind, each a sentence with its dotted key."""
     origin, inner = get_origin(kind), get_args(kind)
@@ -44,8 +53,9 @@ def faults(kind: Any, value: Any, key: str = "") -> list[str]:
         wrong = faults(base, value, key)
         return wrong or ([] if rule.holds(value) else [_must(key, rule.words, value)])
     if origin is tuple:
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            return [_must(key, "a list of strings", value)]
+        item_type, words = (dict, "tables") if is_dataclass(inner[0]) else (str, "strings")
+        if not isinstance(value, list) or not all(isinstance(item, item_type) for item in value):
+            return [_must(key, f"a list of {words}", value)]
         return [fault for item in value for fault in faults(inner[0], item, key)]
     if origin is dict or is_dataclass(kind) or isinstance(kind, Mapping):
         return _in_table(kind, value, key)
@@ -68,7 +78,14 @@ def _in_table(kind: Any, table: Any, key: str) -> list[str]:
             found += faults(known[name], value, path)
         else:
             found.append(f"unknown key {path}; {nearest(name, known)}")
+    if is_dataclass(kind):
+        missing = [each for each in fields(kind) if each.name not in table]
+        found += [f"{key} lacks {each.name}" for each in missing if not _optional(each)]
     return found
+
+
+def _optional(each: Field[Any]) -> bool:
+    return each.default is not MISSING or each.default_factory is not MISSING
 
 
 def _must(key: str, words: str, value: Any) -> str:
@@ -84,4 +101,6 @@ def made(kind: Any, value: Any) -> Any:
         return kind(**{name: made(known[name], item) for name, item in value.items()})
     if isinstance(value, dict):
         return {name: made(get_args(kind)[1], item) for name, item in value.items()}
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(made(get_args(kind)[0], item) for item in value)
+    return value

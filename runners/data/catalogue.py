@@ -10,14 +10,14 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ..core.errors import NotFound, UsageError, nearest
+from ..core.toml_check import check
 from ..settings.config import read_toml, tables
 
 SHIPPED = Path(__file__).with_name("catalogue.toml")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # Each key of a file with the kind of its value.
-KEYS = {"urls": list, "sha256": str, "size": int, "unpack": bool}
-WORDS = {list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
+KEYS = {"urls": tuple[str, ...], "sha256": str, "size": int, "unpack": bool}
 NEEDED = ("urls", "sha256")
 
 
@@ -87,17 +87,13 @@ def _entry(origin: str, name: str, table: Any) -> Entry:
 def _source(origin: str, table: Any) -> Source:
     if not isinstance(table, dict):
         raise UsageError(f"{origin}: each file is a table", f"with {', '.join(KEYS)}")
-    for key, value in table.items():
-        if key not in KEYS:
-            raise UsageError(f"{origin} has the unknown key {key!r}", nearest(key, KEYS))
-        if type(value) is not KEYS[key]:
-            raise UsageError(f"{origin}: {key} = {value!r} must be {WORDS[KEYS[key]]}")
+    check(origin, KEYS, table)
     missing = [key for key in NEEDED if not table.get(key)]
     if missing:
         raise UsageError(f"{origin} lacks {' and '.join(missing)}")
     if not SHA256.fullmatch(table["sha256"].lower()):
         raise UsageError(f"{origin}: sha256 is 64 hexadecimal digits, not {table['sha256']!r}")
-    urls = tuple(str(url) for url in table["urls"])
+    urls = tuple(table["urls"])
     found = Source(urls, table["sha256"].lower(), table.get("size"), table.get("unpack", False))
     if not PLAIN.fullmatch(found.name):
         raise UsageError(f"{origin}: {urls[0]} does not end in a plain file name")

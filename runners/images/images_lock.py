@@ -10,19 +10,21 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from containers import atomic
 
-from ..core.errors import SystemFault, UsageError
+from ..core.errors import SystemFault
 from ..core.locks import exclusive
+from ..core.toml_check import Rule, check, made
 from ..settings import config
 
 FILE = "images.lock"
 OPTIONAL = "manifest"
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+Digest = Annotated[str, Rule("sha256: and 64 hexadecimal digits", DIGEST.fullmatch)]
 HEADING = "# Written by `runner pull`: each image, where it came from, and what it was.\n"
 # TOML 1.0, basic strings: the quote, the backslash and control characters need an escape.
 ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
@@ -39,10 +41,13 @@ class Entry:
 
     name: str
     source: str
-    digest: str
+    digest: Digest
     size: int
     pulled: str
     manifest: str = ""
+
+
+IMAGES = tuple[Entry, ...]
 
 
 def here() -> Path:
@@ -55,23 +60,9 @@ def read(path: Path) -> tuple[Entry, ...]:
     if not path.exists():
         return ()
     content = config.read_toml(path)
-    tables = content.get("image", [])
-    if set(content) - {"image"} or not isinstance(tables, list):
-        raise UsageError(f"{path} may only have tables [[image]]")
-    return tuple(_entry(path, table) for table in tables)
-
-
-def _entry(path: Path, table: Any) -> Entry:
-    names = [field.name for field in fields(Entry)]
-    if not isinstance(table, dict) or {*table, OPTIONAL} != set(names):
-        raise UsageError(f"{path}: each [[image]] has the keys {', '.join(names)}", str(table))
-    for name, value in table.items():
-        wanted = int if name == "size" else str
-        if type(value) is not wanted:
-            raise UsageError(f"{path}: {name} = {value!r} must be of type {wanted.__name__}")
-    if not DIGEST.fullmatch(table["digest"]):
-        raise UsageError(f"{path}: {table['digest']!r} is not sha256: and 64 hexadecimal digits")
-    return Entry(**table)
+    check(path, {"image": IMAGES}, content)
+    entries: tuple[Entry, ...] = made(IMAGES, content.get("image", []))
+    return entries
 
 
 def find(path: Path, name: str) -> Entry | None:

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.errors import UsageError, nearest
+from ..core.errors import UsageError
 from ..core.model import Choice
+from ..core.toml_check import check
 from ..settings import config
 
 # A key's fingerprint: SHA-1 in OpenPGP version 4, SHA-256 in version 6.
 FINGERPRINT = re.compile(r"[0-9A-F]{40}|[0-9A-F]{64}")
-KEYS = ("require-signature", "signers", "known-digests-only")
+KEYS = {"require-signature": bool, "signers": tuple[str, ...], "known-digests-only": bool}
 
 
 @dataclass(frozen=True)
@@ -47,19 +48,13 @@ def load(env: Mapping[str, str]) -> tuple[Policy, ...]:
 
 def parse(origin: str, table: Mapping[str, Any]) -> Policy:
     """Return the policy of a file's table."""
-    for key, value in table.items():
-        if key not in KEYS:
-            raise UsageError(f"{origin} has the unknown key {key!r}", nearest(key, KEYS))
-        if key != "signers" and not isinstance(value, bool):
-            raise UsageError(f"{origin}: {key} must be true or false, not {value!r}")
+    check(origin, KEYS, dict(table))
     signers = _signers(origin, table.get("signers", []))
     signed, known = (bool(table.get(key)) for key in ("require-signature", "known-digests-only"))
     return Policy(origin, signed or bool(signers), signers, known)
 
 
-def _signers(origin: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageError(f"{origin}: signers must be a list of strings, not {value!r}")
+def _signers(origin: str, value: list[str]) -> tuple[str, ...]:
     found = tuple(item.replace(" ", "").upper() for item in value)
     for text in found:
         if not FINGERPRINT.fullmatch(text):

@@ -25,7 +25,7 @@ from ..core.command_line import (
 )
 from ..core.errors import UsageError
 from ..core.site_profile import Profile
-from ..core.toml_check import faults, one_of
+from ..core.toml_check import check, one_of
 from .table import SETTINGS, Setting
 
 if sys.version_info >= (3, 11):
@@ -203,10 +203,8 @@ def _tables_of(path: Path) -> dict[str, dict[str, Any]]:
 
 def check_table(where: str, table: Mapping[str, Any], kind: str = PRESET) -> Layer:
     """Return a table of settings as a layer; raise UsageError for unknown keys and wrong types."""
-    wrong = faults(KINDS, dict(table))
-    if wrong:
-        raise UsageError(f"{where}: {wrong[0]}", "\n".join(wrong[1:]))
     values = dict(table)
+    check(where, KINDS, values)
     if isinstance(values.get("env"), dict):
         values["env"] = [f"{name}={text}" for name, text in values["env"].items()]
     return Layer(kind, values, where)

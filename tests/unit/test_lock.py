@@ -46,11 +46,17 @@ def test_parallel_writers_lose_nothing(tmp_path: Path) -> None:
     ("content", "words"),
     [
         ("[[image]\n", "not valid TOML"),
-        ("[launch]\n", "only have tables"),
-        ("image = 1\n", "only have tables"),
-        ("[[image]]\nname = 'a'\n", "has the keys name, source"),
-        (images_lock.text([ONE]).replace("size = 5", 'size = "5"'), "must be of type int"),
-        (images_lock.text([ONE]).replace("sha256:0", "sha256:x"), "is not sha256:"),
+        ("[launch]\n", "images.lock: unknown key launch; one of: image"),
+        ("image = 1\n", "image must be a list of tables, not 1"),
+        ("[[image]]\nname = 'a'\n", "(?s)image lacks source.*image lacks digest"),
+        (
+            images_lock.text([ONE]).replace("size = 5", 'size = "5"'),
+            "image.size must be a whole number, not '5'",
+        ),
+        (
+            images_lock.text([ONE]).replace("sha256:0", "sha256:x"),
+            "image.digest must be sha256: and 64 hexadecimal digits",
+        ),
     ],
 )
 def test_a_malformed_file_is_refused_and_kept(tmp_path: Path, content: str, words: str) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from ...core.errors import NotFound, UsageError, nearest
 from ...core.site_profile import NodeKind, Profile, Requirement, Rules, Source
-from ...core.toml_check import faults, kinds, made, one_of
+from ...core.toml_check import check, kinds, made, one_of
 from ...schedulers import SCHEDULERS, capabilities
 from ..config import KINDS, check_table, read_toml, user_file
 from ..table import SETTINGS
@@ -106,9 +106,7 @@ def parts(path: Path, env: Mapping[str, str]) -> list[Part]:
 def read(path: Path) -> Table:
     """Parse and check one file; raise UsageError with all that is wrong in it."""
     table = read_toml(path)
-    wrong = faults(KEYS, table)
-    if wrong:
-        raise UsageError(f"{shown(path)}: {wrong[0]}", "\n".join(wrong[1:]))
+    check(shown(path), KEYS, table)
     return table
 
 
