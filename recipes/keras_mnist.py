@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 # Before the import, which reads them. TensorFlow's notes would drown rank 0's lines.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1" if importlib.util.find_spec("tf_keras") else "0")
@@ -41,7 +42,6 @@ import tensorflow as tf
 from recipes import common, mnist, options, tf_checkpoint, tf_run
 
 MOMENTUM = 0.9
-EVALUATION_BATCH = 1000  # samples at once: bounds the memory, changes no result
 
 
 def parser() -> options.Parser:
@@ -127,6 +127,11 @@ def train(run: Run, data: mnist.Digits) -> tf.keras.Model:
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume_state(tf_checkpoint.State(hvd, same, {}, random), shards)
     skipped = {run.loop.epoch - 1: run.loop.taken // shards.per_step}
+
+    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[tf.Tensor, NDArray[np.int64]]]:
+        for part in parts:
+            yield model(tf.constant(data.x_test[part])), data.y_test[part]
+
     called = [*callbacks(args, shards, skipped), Recorder(run)]
     # A call of fit for each epoch, because the first and the last one may be parts of epochs.
     for epoch in run.epochs():
@@ -136,7 +141,7 @@ def train(run: Run, data: mnist.Digits) -> tf.keras.Model:
             initial_epoch=epoch - 1, epochs=epoch, callbacks=called, verbose=0,
         )  # fmt: skip
         run.rate = float(optimizer.learning_rate)
-        run.epoch_done(lambda: evaluate(model, data))
+        run.epoch_done(lambda: run.evaluate(len(data.y_test), guess))
     return model
 
 
@@ -243,19 +248,6 @@ def batches(
     """Yield the images and labels of this rank's batches, from within an epoch on."""
     for batch in shards.batches(epoch, taken):
         yield data.x_train[batch.parts[0]], data.y_train[batch.parts[0]]
-
-
-def evaluate(model: tf.keras.Model, data: mnist.Digits) -> list[float]:
-    """Test this rank's share; return its sum of losses, its right answers and its size."""
-    # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
-    share = common.evaluation_share(len(data.y_test), hvd.rank(), hvd.size())
-    loss = right = 0.0
-    for part in common.chunks(share, EVALUATION_BATCH):
-        guesses, labels = model(tf.constant(data.x_test[part])), data.y_test[part]
-        each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, guesses)
-        loss += float(tf.reduce_sum(each))
-        right += int(np.sum(np.argmax(guesses.numpy(), 1) == labels))
-    return [loss, right, len(share)]
 
 
 if __name__ == "__main__":

@@ -28,13 +28,11 @@ from typing import Any
 import horovod.torch as hvd
 import lightning
 import torch
-from torch import nn
 from torch.nn import functional
 
 from recipes import common, lightning_horovod, mnist, options, process_group, torch_run
+from recipes.torch_mnist import MOMENTUM, network
 
-MOMENTUM = 0.9
-EVALUATION_BATCH = 1000  # samples at once: bounds the memory, changes no result
 HOROVODS = ("adasum", "fp16_allreduce", "gradient_predivide_factor", "timeline")
 NOT_WITH_DDP = dict.fromkeys(HOROVODS, "it is Horovod's, not of --strategy ddp")
 
@@ -57,21 +55,6 @@ def settings(argv: Sequence[str] | None) -> Namespace:
     if args.strategy == "ddp":
         parser().refuse(args, NOT_WITH_DDP)
     return args
-
-
-def network(args: Namespace, data: mnist.Digits) -> nn.Module:
-    """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
-    return nn.Sequential(
-        nn.Unflatten(1, (1, data.height)),  # one channel
-        nn.Conv2d(1, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Dropout(args.dropout),
-        nn.Linear(64 * (data.height // 2) * (data.width // 2), data.classes),
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -147,10 +130,12 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
 
     def __init__(self, run: torch_run.Run, data: mnist.Digits) -> None:
         super().__init__()
-        self.args, self.run, self.data = run.args, run, data
+        self.args, self.run = run.args, run
         self.network = network(run.args, data)
-        self.x = torch.from_numpy(data.x_train).to(run.device)
-        self.y = torch.from_numpy(data.y_train).to(run.device)
+        self.x, self.y, self.x_test, self.y_test = (
+            torch.from_numpy(each).to(run.device)
+            for each in (data.x_train, data.y_train, data.x_test, data.y_test)
+        )
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return the optimiser, which the strategy wraps."""
@@ -159,7 +144,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
     def on_fit_start(self) -> None:
         """Go on from a checkpoint, now that the strategy has set up model and optimiser."""
         # Horovod: each rank learns from its own share, by its number among all ranks.
-        shards = self.run.deal(len(self.data.y_train))
+        shards = self.run.deal(len(self.y))
         # Horovod: from here on another seed on each rank, for dropout that differs.
         torch.manual_seed(self.args.seed + 1 + self.run.hvd.rank())
         scaled = {"scaler": self.trainer.precision_plugin.scaler} if self.args.amp else {}
@@ -206,25 +191,13 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
 
     def on_train_epoch_end(self) -> None:
         """Test and record; tell Lightning when it was the last epoch."""
-        self.run.epoch_done(self.evaluate)
+        self.run.epoch_done(lambda: self.run.evaluate(self, len(self.y_test), self.guess))
         self.trainer.should_stop = not self.run.loop.more
         next(self.epochs, None)  # before Lightning asks for the steps of the next one
 
-    def evaluate(self) -> list[float]:
-        """Test this rank's share; return its sum of losses, its right answers and its size."""
-        # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
-        world = self.run.hvd
-        share = common.evaluation_share(len(self.data.y_test), world.rank(), world.size())
-        loss = right = 0.0
-        self.eval()
-        with torch.no_grad():
-            for part in common.chunks(share, EVALUATION_BATCH):
-                x = torch.from_numpy(self.data.x_test[part]).to(self.device)
-                y = torch.from_numpy(self.data.y_test[part]).to(self.device)
-                guesses = self.network(x)
-                loss += functional.cross_entropy(guesses, y, reduction="sum").item()
-                right += (guesses.argmax(1) == y).sum().item()
-        return [loss, right, len(share)]
+    def guess(self, parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield the guesses for parts of the test samples, and the truth."""
+        return ((self.network(self.x_test[part]), self.y_test[part]) for part in parts)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 # Before the import, which reads them: this file is written for Keras 3 on TensorFlow, whatever
 # the user's ~/.keras/keras.json says; and TensorFlow's notes would drown rank 0's lines (oneDNN's
@@ -38,7 +39,6 @@ import tensorflow as tf
 from recipes import common, mnist, options, tf_checkpoint, tf_run
 
 MOMENTUM = 0.9
-EVALUATION_BATCH = 1000  # samples at once: bounds the memory, changes no result
 
 
 def parser() -> options.Parser:
@@ -88,13 +88,18 @@ def train(run: tf_run.Run, data: mnist.Digits) -> tf.keras.Model:
     compile_step(run, model, optimizer, data)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume(model, optimizer, shards)
+
+    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[tf.Tensor, NDArray[np.int64]]]:
+        for part in parts:
+            yield model(tf.constant(data.x_test[part]), training=False), data.y_test[part]
+
     for _ in run.epochs():
         for _ in run.batches():
             # Horovod: the rate grows with the number of ranks, after a warm-up.
             run.set_rate(optimizer, common.learning_rate(run.args, hvd.size(), run.epochs_done))
             # Horovod: a part may be empty here and not on other ranks, which wait for this one.
             run.step(lambda part: (data.x_train[part], data.y_train[part]))
-        run.epoch_done(lambda: evaluate(model, data))
+        run.epoch_done(lambda: run.evaluate(len(data.y_test), guess))
     return model
 
 
@@ -118,7 +123,7 @@ def compile_step(
 
     def backward(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(losses(model(x, training=True), y))
+            loss = tf.reduce_sum(tf_run.losses(model(x, training=True), y))
             goal = run.goal(optimizer, loss * weight)
         gradients = tape.gradient(goal, [v.value for v in model.trainable_variables])
         return [loss * tf.sign(weight), *gradients]  # without weight: a sample for an empty part
@@ -130,23 +135,6 @@ def compile_step(
 
     images = tf.TensorSpec([None, data.height, data.width], tf.float32)
     run.compile(model, backward, update, [images, tf.TensorSpec([None], tf.int64)])
-
-
-def losses(guesses: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Return the loss of each sample, in float32 whatever the model computes in."""
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.cast(guesses, tf.float32))
-
-
-def evaluate(model: tf.keras.Model, data: mnist.Digits) -> list[float]:
-    """Test this rank's share; return its sum of losses, its right answers and its size."""
-    # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
-    share = common.evaluation_share(len(data.y_test), hvd.rank(), hvd.size())
-    loss = right = 0.0
-    for part in common.chunks(share, EVALUATION_BATCH):
-        guesses = model(tf.constant(data.x_test[part]), training=False)
-        loss += float(tf.reduce_sum(losses(guesses, data.y_test[part])))
-        right += int(np.sum(np.argmax(guesses.numpy(), 1) == data.y_test[part]))
-    return [loss, right, len(share)]
 
 
 if __name__ == "__main__":

@@ -20,10 +20,8 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 # Before the import, which reads them: this file is written for Keras 3 on TensorFlow, whatever
 # the user's ~/.keras/keras.json says; and TensorFlow's notes would drown rank 0's lines.
@@ -42,7 +40,7 @@ from recipes import (
     tf_resnet_model,
     tf_run,
 )
-from recipes.pictures import PictureSet
+from recipes.pictures import Labels, PictureSet
 
 
 def parser() -> options.Parser:
@@ -81,7 +79,7 @@ def train(run: tf_run.Run, data: PictureSet) -> tf.keras.Model:
             # Horovod: the rate grows with the number of ranks, after a warm-up.
             run.set_rate(optimizer, resnet_data.rate(args, hvd, run.epochs_done))
             run.step(lambda part: feed[part], feed.blank)
-        run.epoch_done(lambda: evaluate(args, model, test_on, data))
+        run.epoch_done(lambda: evaluate(run, model, test_on, data))
     return model
 
 
@@ -113,9 +111,9 @@ def pixels(args: Namespace) -> tf.TensorSpec:
     return tf.TensorSpec([None, args.image_size, args.image_size, 3], tf.uint8)
 
 
-def losses(guesses: tf.Tensor, labels: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
+def losses(guesses: tf.Tensor, labels: tf.Tensor, smoothing: float) -> tf.Tensor:
     """Return the loss of each sample; `smoothing` is the share that all classes have of it."""
-    plain = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, guesses)
+    plain = tf_run.losses(guesses, labels)
     if not smoothing:
         return plain
     all_classes = tf.reduce_mean(-tf.nn.log_softmax(guesses), axis=1)
@@ -159,19 +157,17 @@ def average_statistics(model: tf.keras.Model) -> None:
 
 
 def evaluate(
-    args: Namespace, model: tf.keras.Model, test_on: Callable[..., Any], data: PictureSet
+    run: tf_run.Run, model: tf.keras.Model, test_on: Callable[..., Any], data: PictureSet
 ) -> list[float]:
     """Test this rank's share; return its sum of losses, its right answers and its size."""
     average_statistics(model)
-    # Horovod: shares differ in size and may be empty, so nothing more is exchanged in here.
-    share = common.evaluation_share(len(data.test), hvd.rank(), hvd.size())
-    parts = [(0, part) for part in common.chunks(share, args.batch_size)]
-    loss = right = 0.0
-    for x, labels in tf_pictures.stream(data.test, parts, args.workers):
-        guesses = test_on(x)
-        loss += float(tf.reduce_sum(losses(guesses, labels)))
-        right += int(np.sum(np.argmax(guesses.numpy(), 1) == labels))
-    return [loss, right, len(share)]
+
+    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[tf.Tensor, Labels]]:
+        keys = [(0, part) for part in parts]
+        for x, labels in tf_pictures.stream(data.test, keys, run.args.workers):
+            yield test_on(x), labels
+
+    return run.evaluate(len(data.test), guess, run.args.batch_size)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ For Keras 3, which wraps TensorFlow's variables; Horovod and tapes need those in
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import horovod
@@ -61,6 +61,15 @@ def scaled(args: Namespace, optimizer: Any) -> Any:
     if not args.amp:
         return optimizer
     return tf.keras.optimizers.LossScaleOptimizer(optimizer)
+
+
+def losses(guesses: Any, labels: Any) -> Any:
+    """Return the loss of each sample, in float32 whatever the model computes in."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.cast(guesses, tf.float32))
+
+
+#: What a trainer gives for `Run.evaluate`: guesses and truth of each part of the test samples.
+Guess = Callable[[Sequence[common.Indices]], Iterable[tuple[Any, Any]]]
 
 
 class Run(common.Run):
@@ -162,6 +171,21 @@ class Run(common.Run):
         factor = tf.constant(own if self.args.adasum else self.batch.weight, tf.float32)
         nothing = np.zeros(1, np.int64), tf.constant(0.0)
         return [(part, factor) if len(part) else nothing for part in self.batch.parts]
+
+    def evaluate(
+        self, count: int, guess: Guess, at_once: int = common.EVALUATION_BATCH
+    ) -> list[float]:
+        """Test this rank's share of `count` samples, `at_once` of them at a time.
+
+        Returns its sum of losses, its right answers and its size.
+        """
+        # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
+        share = common.evaluation_share(count, self.hvd.rank(), self.hvd.size())
+        loss = right = 0.0
+        for guesses, truth in guess(common.chunks(share, at_once)):
+            loss += float(tf.reduce_sum(losses(guesses, truth)))
+            right += int(np.sum(np.argmax(guesses.numpy(), 1) == truth))
+        return [loss, right, len(share)]
 
     def finish(self, model: Any, **facts: Any) -> None:
         """Check that all ranks have the same model, and write result.json. Collective."""

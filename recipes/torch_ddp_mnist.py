@@ -1,6 +1,6 @@
 """Train a small convolutional network on handwritten digits, with PyTorch's own DDP.
 
-The comparison for `torch_mnist`: the same network, data, options and results, but the gradients
+The comparison for `torch_mnist`: its network, the same data, options and results, but the gradients
 are exchanged by torch.distributed. Horovod only brings the ranks together, and is then shut down.
 
 Data: the 1,797 digits of 8 x 8 pixels that scikit-learn ships, or with `--data DIR` (or DATA_DIR)
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import horovod.torch as hvd
 import torch
@@ -30,9 +30,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from recipes import common, mnist, options, process_group, torch_run
 from recipes.process_group import World
-
-MOMENTUM = 0.9
-EVALUATION_BATCH = 1000  # samples at once: bounds the memory, changes no result
+from recipes.torch_mnist import MOMENTUM, network
 
 
 def parser() -> options.Parser:
@@ -45,21 +43,6 @@ def parser() -> options.Parser:
     options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
     parser.add_argument("--dropout", type=options.fraction, default=0.5, help="share of zeros")
     return parser
-
-
-def network(args: Namespace, data: mnist.Digits) -> nn.Module:
-    """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
-    return nn.Sequential(
-        nn.Unflatten(1, (1, data.height)),  # one channel
-        nn.Conv2d(1, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Dropout(args.dropout),
-        nn.Linear(64 * (data.height // 2) * (data.width // 2), data.classes),
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -84,10 +67,17 @@ def train(run: torch_run.Run, world: World, data: mnist.Digits) -> nn.Module:
     args, device = run.args, run.device
     # DDP: each rank learns from its own share, by its number among all ranks, not on its host.
     shards = run.deal(len(data.y_train))
-    x, y = torch.from_numpy(data.x_train).to(device), torch.from_numpy(data.y_train).to(device)
+    x, y, x_test, y_test = (
+        torch.from_numpy(each).to(device)
+        for each in (data.x_train, data.y_train, data.x_test, data.y_test)
+    )
     model, optimizer = prepare(args, world, data, device)
     # DDP: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume(model.module, optimizer, shards)
+
+    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return ((model.module(x_test[part]), y_test[part]) for part in parts)
+
     for _ in run.epochs():
         model.train()
         for batch in run.batches():
@@ -103,7 +93,7 @@ def train(run: torch_run.Run, world: World, data: mnist.Digits) -> nn.Module:
                         loss = functional.cross_entropy(model(x[part]), y[part], reduction="sum")
                     run.backward(loss)
             run.step(optimizer)
-        run.epoch_done(lambda: evaluate(model.module, world, data, device))
+        run.epoch_done(lambda: run.evaluate(model.module, len(y_test), guess))
     return model.module
 
 
@@ -121,24 +111,6 @@ def prepare(
     # DDP: from here on another seed on each rank, for dropout that differs.
     torch.manual_seed(args.seed + 1 + world.rank())
     return model, optimizer
-
-
-def evaluate(
-    model: nn.Module, world: World, data: mnist.Digits, device: torch.device
-) -> list[float]:
-    """Test this rank's share; return its sum of losses, its right answers and its size."""
-    # DDP: shares differ in size and may be empty, so nothing is exchanged in here.
-    share = common.evaluation_share(len(data.y_test), world.rank(), world.size())
-    loss = right = 0.0
-    model.eval()
-    with torch.no_grad():
-        for part in common.chunks(share, EVALUATION_BATCH):
-            x = torch.from_numpy(data.x_test[part]).to(device)
-            y = torch.from_numpy(data.y_test[part]).to(device)
-            guesses = model(x)
-            loss += functional.cross_entropy(guesses, y, reduction="sum").item()
-            right += (guesses.argmax(1) == y).sum().item()
-    return [loss, right, len(share)]
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import shutil
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import horovod.torch as hvd
@@ -80,6 +80,13 @@ def train(run: torch_run.Run, data: texts.Texts, tokenizer: Any, model: nn.Modul
     learning, optimizer = prepare(args, model)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume(learning, optimizer, shards, State)
+
+    def tests(parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for part in parts:
+            words = pretrained.encode(tokenizer, [data.test[i] for i in part], args.max_length)
+            truth = torch.from_numpy(data.y_test[part]).to(device)
+            yield guesses_of(model, words, np.arange(len(part)), device), truth
+
     for _ in run.epochs():
         model.train()
         for batch in run.batches():
@@ -92,7 +99,7 @@ def train(run: torch_run.Run, data: texts.Texts, tokenizer: Any, model: nn.Modul
                     loss = losses_of(model, x, y, part, device).sum()
                 run.backward(loss)
             run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
-        run.epoch_done(lambda: evaluate(args, model, tokenizer, data, device))
+        run.epoch_done(lambda: run.evaluate(model, len(data.test), tests, EVALUATION_BATCH))
 
 
 def count(model: nn.Module) -> tuple[int, int]:
@@ -168,24 +175,6 @@ def losses_of(
     guesses = guesses_of(model, x, used, device)
     losses = functional.cross_entropy(guesses, y[used].to(device), reduction="none")
     return losses[: len(part)]
-
-
-def evaluate(
-    args: Namespace, model: nn.Module, tokenizer: Any, data: texts.Texts, device: torch.device
-) -> list[float]:
-    """Test this rank's share; return its sum of losses, its right answers and its size."""
-    # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
-    share = common.evaluation_share(len(data.test), hvd.rank(), hvd.size())
-    loss = right = 0.0
-    model.eval()
-    with torch.no_grad():
-        for part in common.chunks(share, EVALUATION_BATCH):
-            x = pretrained.encode(tokenizer, [data.test[i] for i in part], args.max_length)
-            y = torch.from_numpy(data.y_test[part]).to(device)
-            guesses = guesses_of(model, x, np.arange(len(part)), device)
-            loss += functional.cross_entropy(guesses, y, reduction="sum").item()
-            right += (guesses.argmax(1) == y).sum().item()
-    return [loss, right, len(share)]
 
 
 def keep(run: torch_run.Run, model: nn.Module, tokenizer: Any) -> None:

@@ -18,7 +18,7 @@ Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUT
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import horovod.torch as hvd
 import numpy as np
@@ -122,6 +122,10 @@ def train(run: torch_run.Run, data: Tokens) -> nn.Module:
     model, optimizer = prepare(args, data, device)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume(model, optimizer, shards)
+
+    def tests(parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return (guess(model, data.test[part], device) for part in parts)
+
     for _ in run.epochs():
         for batch in run.batches():
             # Horovod: the rate grows with the number of ranks, after a warm-up.
@@ -134,7 +138,7 @@ def train(run: torch_run.Run, data: Tokens) -> nn.Module:
                     loss = functional.cross_entropy(*guess(model, text, device), reduction="sum")
                 run.backward(loss)
             run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
-        run.epoch_done(lambda: evaluate(args, model, data, device))
+        run.epoch_done(lambda: run.evaluate(model, len(data.test), tests, args.batch_size))
     return model
 
 
@@ -163,19 +167,6 @@ def guess(
     """Guess each next token of `text`; return all guesses in one row, and the true tokens."""
     given = torch.from_numpy(text).to(device)
     return model(given[:, :-1]).flatten(0, 1), given[:, 1:].flatten()
-
-
-def evaluate(args: Namespace, model: nn.Module, data: Tokens, device: torch.device) -> list[float]:
-    """Test this rank's share; return its sum of losses, its right guesses and its tokens."""
-    # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
-    share = common.evaluation_share(len(data.test), hvd.rank(), hvd.size())
-    loss = right = 0.0
-    with torch.no_grad():
-        for part in common.chunks(share, args.batch_size):
-            guesses, truth = guess(model, data.test[part], device)
-            loss += functional.cross_entropy(guesses, truth, reduction="sum").item()
-            right += (guesses.argmax(1) == truth).sum().item()
-    return [loss, right, len(share) * args.context]
 
 
 if __name__ == "__main__":

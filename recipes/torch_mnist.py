@@ -17,7 +17,7 @@ Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUT
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import horovod.torch as hvd
 import torch
@@ -27,7 +27,6 @@ from torch.nn import functional
 from recipes import common, mnist, options, torch_run
 
 MOMENTUM = 0.9
-EVALUATION_BATCH = 1000  # samples at once: bounds the memory, changes no result
 
 
 def parser() -> options.Parser:
@@ -75,10 +74,17 @@ def train(run: torch_run.Run, data: mnist.Digits) -> nn.Module:
     args, device = run.args, run.device
     # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
     shards = run.deal(len(data.y_train))
-    x, y = torch.from_numpy(data.x_train).to(device), torch.from_numpy(data.y_train).to(device)
+    x, y, x_test, y_test = (
+        torch.from_numpy(each).to(device)
+        for each in (data.x_train, data.y_train, data.x_test, data.y_test)
+    )
     model, optimizer = prepare(args, data, device)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume(model, optimizer, shards)
+
+    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return ((model(x_test[part]), y_test[part]) for part in parts)
+
     for _ in run.epochs():
         model.train()
         for batch in run.batches():
@@ -91,7 +97,7 @@ def train(run: torch_run.Run, data: mnist.Digits) -> nn.Module:
                     loss = functional.cross_entropy(model(x[part]), y[part], reduction="sum")
                 run.backward(loss)
             run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
-        run.epoch_done(lambda: evaluate(model, data, device))
+        run.epoch_done(lambda: run.evaluate(model, len(y_test), guess))
     return model
 
 
@@ -114,22 +120,6 @@ def prepare(
     # Horovod: from here on another seed on each rank, for dropout that differs.
     torch.manual_seed(args.seed + 1 + hvd.rank())
     return model, optimizer
-
-
-def evaluate(model: nn.Module, data: mnist.Digits, device: torch.device) -> list[float]:
-    """Test this rank's share; return its sum of losses, its right answers and its size."""
-    # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
-    share = common.evaluation_share(len(data.y_test), hvd.rank(), hvd.size())
-    loss = right = 0.0
-    model.eval()
-    with torch.no_grad():
-        for part in common.chunks(share, EVALUATION_BATCH):
-            x = torch.from_numpy(data.x_test[part]).to(device)
-            y = torch.from_numpy(data.y_test[part]).to(device)
-            guesses = model(x)
-            loss += functional.cross_entropy(guesses, y, reduction="sum").item()
-            right += (guesses.argmax(1) == y).sum().item()
-    return [loss, right, len(share)]
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ with batches of b learn a little differently from one rank with batches of N b.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import horovod.torch as hvd
 import torch
@@ -80,7 +80,7 @@ def train(run: torch_run.Run, data: PictureSet) -> nn.Module:
                     )
                 run.backward(loss)
             run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
-        run.epoch_done(lambda: evaluate(args, model, data, device))
+        run.epoch_done(lambda: evaluate(run, model, data))
     return model
 
 
@@ -121,23 +121,17 @@ def average_statistics(model: nn.Module) -> None:
         mine.copy_(mean)
 
 
-def evaluate(
-    args: Namespace, model: nn.Module, data: PictureSet, device: torch.device
-) -> list[float]:
+def evaluate(run: torch_run.Run, model: nn.Module, data: PictureSet) -> list[float]:
     """Test this rank's share; return its sum of losses, its right answers and its size."""
     average_statistics(model)
-    # Horovod: shares differ in size and may be empty, so nothing more is exchanged in here.
-    share = common.evaluation_share(len(data.test), hvd.rank(), hvd.size())
-    parts = [(0, part) for part in common.chunks(share, args.batch_size)]
-    loss = right = 0.0
-    model.eval()
-    with torch.no_grad():
-        scaled = torch_pictures.Scaled(data, device)
-        for x, y in torch_pictures.stream(data.test, parts, args.workers, scaled):
-            guesses = model(x)
-            loss += functional.cross_entropy(guesses, y, reduction="sum").item()
-            right += (guesses.argmax(1) == y).sum().item()
-    return [loss, right, len(share)]
+    scaled, args = torch_pictures.Scaled(data, run.device), run.args
+
+    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        keys = [(0, part) for part in parts]
+        for x, y in torch_pictures.stream(data.test, keys, args.workers, scaled):
+            yield model(x), y
+
+    return run.evaluate(model, len(data.test), guess, args.batch_size)
 
 
 if __name__ == "__main__":

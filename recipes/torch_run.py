@@ -6,13 +6,14 @@ import contextlib
 import io
 import math
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import horovod
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional
 
 from recipes import common, options
 from recipes.common import UserError
@@ -50,6 +51,10 @@ def optimizer_options(args: Namespace, hvd: Any) -> dict[str, Any]:
         "backward_passes_per_step": args.batches_per_allreduce,
         "gradient_predivide_factor": args.gradient_predivide_factor,
     }
+
+
+#: What a trainer gives for `Run.evaluate`: guesses and truth of each part of the test samples.
+Guess = Callable[[Sequence[common.Indices]], Iterable[tuple[torch.Tensor, torch.Tensor]]]
 
 
 class Run(common.Run):
@@ -145,6 +150,23 @@ class Run(common.Run):
         with skip():
             self.scaler.step(optimizer)
         self.scaler.update()
+
+    def evaluate(
+        self, model: nn.Module, count: int, guess: Guess, at_once: int = common.EVALUATION_BATCH
+    ) -> list[float]:
+        """Test this rank's share of `count` samples, `at_once` of them at a time.
+
+        Returns its sum of losses, its right answers and its size.
+        """
+        # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
+        share = common.evaluation_share(count, self.hvd.rank(), self.hvd.size())
+        loss = right = 0.0
+        model.eval()
+        with torch.no_grad():
+            for guesses, truth in guess(common.chunks(share, at_once)):
+                loss += functional.cross_entropy(guesses, truth, reduction="sum").item()
+                right += (guesses.argmax(1) == truth).sum().item()
+        return [loss, right, len(share) * self.each]
 
     def finish(self, model: nn.Module, **facts: Any) -> None:
         """Check that all ranks have the same model, and write result.json. Collective."""

@@ -13,10 +13,11 @@ from .placement import threads
 from .run import Profiler, Run
 from .saving import State
 from .schedule import decay, learning_rate
-from .shards import Batch, Indices, Shards, chunks, deal, evaluation_share
+from .shards import EVALUATION_BATCH, Batch, Indices, Shards, chunks, deal, evaluation_share
 from .weights import assert_identical, digest, signature
 
 __all__ = [
+    "EVALUATION_BATCH",
     "EXIT_SAVED",
     "Batch",
     "Diverged",

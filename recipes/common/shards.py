@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from recipes.errors import UserError
 
 Indices = NDArray[np.int64]
+#: Test samples at once: bounds the memory, changes no result.
+EVALUATION_BATCH = 1000
 
 
 @dataclass(frozen=True)
