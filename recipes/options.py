@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from .errors import UserError
 
-#: How the learning rate may fall (see `common.schedule`).
+#: How the learning rate may fall (see `common.decay`).
 SCHEDULES = ("constant", "step", "cosine")
 
 

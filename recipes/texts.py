@@ -1,9 +1,13 @@
-"""Labelled texts: those of a folder, or synthetic reviews (recipes/reviews.py).
+"""Labelled texts: those of a folder, or synthetic reviews.
 
 A folder has the files train and test (or validation, dev) as .tsv, .csv or .jsonl with columns
 `text` and `label`, or `ratings_train.txt` and `ratings_test.txt` in the form of NSMC
 (https://github.com/e9t/nsmc: tab-separated `id`, `document`, `label`). Labels are the whole
 numbers from 0. Nothing is downloaded. What is wrong is a `UserError` naming file and line.
+
+Of the synthetic reviews every label is certain: "the food was not bad", label 1. Words tell nothing
+alone: what is said is turned round by a negation in half of them, and what comes before "but" does
+not count. So a classifier that counts words is right in half, and one that reads in all.
 """
 
 from __future__ import annotations
@@ -18,13 +22,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes import reviews
 from recipes.common import UserError
 
 TRAIN_NAMES = ("train", "ratings_train")
 TEST_NAMES = ("test", "validation", "dev", "ratings_test")
 TEXT, LABEL = ("text", "document", "sentence"), ("label",)  # names of columns
 Row = tuple[int, str, str]  # line, text, label
+# The synthetic reviews: how many, and of what they are made.
+REVIEWS, TEST_REVIEWS = 2048, 512
+SUBJECTS = ("food", "film", "room", "music", "staff", "story", "price", "view")
+PRAISE = ("good", "great", "lovely", "superb", "pleasant", "perfect")
+BLAME = ("bad", "poor", "awful", "dull", "horrid", "ugly")
+NEGATIONS = ("not", "never", "hardly")
 
 
 @dataclass(frozen=True)
@@ -50,8 +59,8 @@ def load(folder: str | None) -> Texts:
     Raises `UserError` naming what was looked for, or the file, line and fault of what is there.
     """
     if not folder:
-        train, y_train = reviews.sample(reviews.TRAINING, part=1)
-        test, y_test = reviews.sample(reviews.TEST, part=2)
+        train, y_train = sample(REVIEWS, part=1)
+        test, y_test = sample(TEST_REVIEWS, part=2)
         return Texts("synthetic reviews", 2, train, np.array(y_train), test, np.array(y_test))
     root = Path(folder)
     train_path, test_path = find(root, TRAIN_NAMES), find(root, TEST_NAMES)
@@ -192,3 +201,25 @@ READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".csv": read_csv,
     ".jsonl": read_jsonl,
 }
+
+
+def sample(count: int, part: int) -> tuple[list[str], list[int]]:
+    """Return `count` reviews and their labels, 0 or 1; always the same, another `part`, others."""
+    generator = np.random.default_rng([3, part])
+    texts, labels = [], []
+    for _ in range(count):
+        text, label = clause(generator)
+        if generator.random() < 0.3:
+            text = f"{clause(generator)[0]} but {text}"
+        texts.append(text)
+        labels.append(label)
+    return texts, labels
+
+
+def clause(generator: np.random.Generator) -> tuple[str, int]:
+    """Return "the ... was ..." and whether that is praise."""
+    praised, negated = generator.random(2) < 0.5
+    subject, negation = generator.choice(SUBJECTS), generator.choice(NEGATIONS)
+    said = generator.choice(PRAISE if praised else BLAME)
+    middle = f"{negation} " if negated else ""
+    return f"the {subject} was {middle}{said}", int(praised != negated)

@@ -8,8 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from recipes.common import Indices
-from recipes.common.loop import Loop
+from recipes.common import Indices, Loop
 from recipes.pictures import Labels, Pictures, PictureSet, Pixels
 
 Key = tuple[int, Indices]  # epoch, and which pictures

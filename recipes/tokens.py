@@ -1,21 +1,156 @@
-"""Synthetic text for the language model: cheap to make, and its entropy is known exactly.
+"""Tokens for a language model: from a folder of the user's, or of a synthetic language.
 
-Each token follows from the one `LAG` places before it: one of a few successors, with fixed
-probabilities. With a lag of 2 a model must attend to the right earlier place; looking at the last
-token alone teaches it nothing. So a loss near `floor` proves that a transformer has learned.
+A folder has the files of `recipes/formats/tokens.py`. Without meta.json the option `--vocabulary`
+tells the size, and 16 bits are taken. The files are memory-mapped: what is read is what is used, by
+every rank on its own, whatever their size.
+
+The synthetic language is cheap to make, and its entropy is known exactly. Each token follows from
+the one `LAG` places before it: one of a few successors, with fixed probabilities. With a lag of 2 a
+model must attend to the right earlier place; looking at the last token alone teaches it nothing. So
+a loss near `floor` proves that a transformer has learned.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recipes.common import UserError
+from recipes.formats import FormatError
+from recipes.formats.tokens import CODES, FILES, META, read_meta
+
+# The synthetic language; sizes are in sequences.
+SYNTHETIC_TRAINING, SYNTHETIC_TEST = 4096, 256
 VOCABULARY = 64
 LAG = 2
 #: Chances of a token's four successors; their entropy is 0.91 nats, that of chance is 4.16.
 CHANCES = (0.7, 0.15, 0.1, 0.05)
+
+
+class Sequences(Protocol):
+    """Sequences of one token more than the model sees at once."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, indices: NDArray[np.int64]) -> NDArray[np.int64]: ...
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A language: to learn from, to test with, and the least possible loss where it is known."""
+
+    name: str
+    vocabulary: int
+    train: Sequences
+    test: Sequences
+    floor: float | None = None
+
+    def describe(self) -> str:
+        """Say in a few words what this is."""
+        floor = "" if self.floor is None else f", floor of the loss {self.floor:.4f}"
+        return (
+            f"{self.name}, vocabulary {self.vocabulary}, {len(self.train)} sequences to learn "
+            f"from, {len(self.test)} to test with{floor}"
+        )
+
+
+class Windows:
+    """A token file cut into sequences of `context` + 1 tokens, of which neighbours share one.
+
+    So every token but the first is guessed exactly once; a short end is left out.
+    Raises `UserError` naming the file and its fault.
+    """
+
+    def __init__(self, path: Path, dtype: str, context: int, vocabulary: int) -> None:
+        self.path, self.context, self.vocabulary = path, context, vocabulary
+        kind = np.dtype(dtype)
+        try:
+            size = path.stat().st_size
+            if size % kind.itemsize:
+                raise UserError(
+                    f"{path} is cut or no file of {kind.name} tokens: its {size} bytes are not a "
+                    f"multiple of {kind.itemsize}"
+                )
+            if size // kind.itemsize <= context:
+                raise UserError(
+                    f"{path} is too short: it has {size // kind.itemsize} tokens, and one sequence "
+                    f"needs {context + 1}. Give a smaller --context."
+                )
+            self.tokens: NDArray[Any] = np.memmap(path, kind, mode="r")
+        except OSError as error:
+            raise UserError(f"cannot read the tokens in {path}: {error.strerror}") from error
+
+    def __len__(self) -> int:
+        return (len(self.tokens) - 1) // self.context
+
+    def __getitem__(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return sequences as int64 (count, context + 1).
+
+        Raises `UserError` naming the first token among them that is not in the vocabulary.
+        """
+        starts = np.asarray(indices, np.int64)[:, None] * self.context
+        found: NDArray[np.int64] = self.tokens[starts + np.arange(self.context + 1)].astype(
+            np.int64
+        )
+        if found.size and found.max() >= self.vocabulary:
+            row, column = np.argwhere(found >= self.vocabulary)[0]
+            raise UserError(
+                f"{self.path}: token {found[row, column]} at place {starts[row, 0] + column} is "
+                f"not in the vocabulary of {self.vocabulary} (0 to {self.vocabulary - 1})"
+            )
+        return found
+
+
+def load(folder: str | None, context: int, vocabulary: int | None) -> Tokens:
+    """Open the tokens in `folder`, or make the synthetic language if there is none.
+
+    `vocabulary` goes before that of meta.json. Raises `UserError` naming what is missing or wrong.
+    """
+    if not folder:
+        return synthetic(context)
+    root = Path(folder)
+    if not root.is_dir():
+        raise UserError(f"the data folder {root} does not exist or is not a folder.")
+    missing = [name for name in FILES if not (root / name).is_file()]
+    if missing:
+        raise UserError(
+            f"no {' and no '.join(missing)} in {root}: needed are train.bin and val.bin, raw "
+            "little-endian token numbers, and meta.json"
+        )
+    size, dtype = _meta(root / META, vocabulary)
+    # The files are little-endian on every machine.
+    train, test = (Windows(root / name, f"<{CODES[dtype]}", context, size) for name in FILES)
+    return Tokens(str(root), size, train, test)
+
+
+def synthetic(context: int) -> Tokens:
+    """Make the synthetic language."""
+    train = sample(SYNTHETIC_TRAINING, context + 1, part=1)
+    test = sample(SYNTHETIC_TEST, context + 1, part=2)
+    return Tokens("a synthetic language", VOCABULARY, train, test, floor(context + 1))
+
+
+def _meta(path: Path, vocabulary: int | None) -> tuple[int, str]:
+    """Return the size of the vocabulary and the kind of token numbers."""
+    try:
+        return read_meta(path, vocabulary)
+    except FileNotFoundError:
+        if vocabulary is not None:
+            return vocabulary, "uint16"
+        raise UserError(
+            f"{path} is missing, so the size of the vocabulary is unknown. Say it, for tokens "
+            "of 16 bits: --vocabulary 50257 (that is GPT-2's)"
+        ) from None
+    except FormatError as error:
+        raise UserError(
+            f'{path} must say something like {{"vocabulary": 50257, "dtype": "uint16"}}; '
+            f"possible kinds: {', '.join(CODES)}"
+        ) from error
 
 
 def successors() -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ All weights learn, or with `--lora` only small adapters beside them: only what l
 between the ranks and saved. The model is a local folder (`--model DIR`: config.json, *.safetensors
 and a tokenizer) or a small random one; nothing is downloaded.
 
-Data: synthetic reviews (recipes/reviews.py), or with `--data DIR` (or DATA_DIR) texts with labels
+Data: synthetic reviews, or with `--data DIR` (or DATA_DIR) texts with labels
 as .tsv, .csv or .jsonl, the form of NSMC included (recipes/texts.py). With the defaults at least
 97 % of the synthetic test reviews are right, with 1, 2 or 4 ranks; half of them would be chance.
 

@@ -1,7 +1,7 @@
 """Train a small causal language model on tokens, with PyTorch and Horovod.
 
 Data: with `--data DIR` (or DATA_DIR) the token files train.bin, val.bin and meta.json, as
-`recipes/token_files.py` describes them, memory-mapped. Without it a synthetic language whose
+`recipes/tokens.py` describes them, memory-mapped. Without it a synthetic language whose
 entropy is known: the model has learned it when the test loss comes near the `floor` that the first
 line prints (chance is ln 64 = 4.16). The measure of speed is tokens per second.
 
@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from recipes import common, options, token_files, torch_run
-from recipes.token_files import Tokens
+from recipes import common, options, tokens, torch_run
+from recipes.tokens import Tokens
 
 
 def parser() -> options.Parser:
@@ -104,9 +104,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Horovod: each rank takes a GPU of its own, if there are any.
     args, device = torch_run.start(hvd, lambda: settings(argv))
     # Horovod: an error on any rank stops all of them, with one message.
-    data = common.on_all_ranks(
-        hvd, lambda: token_files.load(args.data, args.context, args.vocabulary)
-    )
+    data = common.on_all_ranks(hvd, lambda: tokens.load(args.data, args.context, args.vocabulary))
     run = torch_run.Run(
         args, hvd, "torch_lm", device, about=data.describe(), unit="tokens", each=args.context
     )

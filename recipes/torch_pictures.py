@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from recipes.common import Indices, UserError
-from recipes.common.loop import Loop
-from recipes.common.stop_signals import SIGNALS
+from recipes.common import Indices, Loop, UserError
+from recipes.common.abort import SIGNALS
 from recipes.pictures import Pictures, PictureSet
 
 Key = tuple[int, Indices]  # epoch, and which pictures

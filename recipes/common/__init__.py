@@ -7,13 +7,22 @@ Needs numpy and the standard library only; a trainer passes its own `hvd` module
 from recipes.errors import EXIT_SAVED, Diverged, UserError
 
 from .abort import leave, on_all_ranks
-from .checkpoints import Position
-from .loop import Loop
 from .placement import threads
 from .run import Profiler, Run
 from .saving import State
-from .schedule import decay, learning_rate
-from .shards import EVALUATION_BATCH, Batch, Indices, Shards, chunks, deal, evaluation_share
+from .steps import (
+    EVALUATION_BATCH,
+    Batch,
+    Indices,
+    Loop,
+    Position,
+    Shards,
+    chunks,
+    deal,
+    decay,
+    evaluation_share,
+    learning_rate,
+)
 from .weights import assert_identical, digest, signature
 
 __all__ = [

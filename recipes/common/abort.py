@@ -1,16 +1,20 @@
-"""An error on any rank ends all of them, with one message."""
+"""How all ranks end together: by an error on any of them, or by a signal that asks for it."""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from recipes.errors import UserError
 
 T = TypeVar("T")
+#: The time limit comes near, and preemption.
+SIGNALS = (signal.SIGUSR1, signal.SIGTERM)
 
 
 def on_all_ranks(hvd: Any, action: Callable[[], T]) -> T:
@@ -67,3 +71,21 @@ def failure_text(failures: Sequence[tuple[str, tuple[str, int] | None]]) -> str:
         where = "" if len(ranks) == len(failures) else f"on rank {', '.join(ranks)}: "
         lines.append(f"error: {where}{message}")
     return "\n".join(lines)
+
+
+class Stop:
+    """Whether this rank has been asked to stop. The step in flight is finished first."""
+
+    def __init__(self) -> None:
+        self.signal = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.signal)
+
+    def listen(self) -> None:
+        """From now on only note the signals, which would end the process otherwise."""
+        for number in SIGNALS:
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.signal = signal.Signals(number).name

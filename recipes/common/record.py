@@ -1,17 +1,25 @@
-"""What rank 0 writes while training: metrics.jsonl, TensorBoard's log, result.json."""
+"""What rank 0 tells of a run: metrics.jsonl, TensorBoard's log, result.json, and lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import errno
+import importlib.util
+import json
+import math
+import os
+import statistics
+import sys
+import time
+import types
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from recipes.errors import NotSaved, UserError
+from recipes.errors import Diverged, NotSaved, UserError
 
-from .files import write_json
-from .metrics import Metrics
-from .tensorboard import TensorBoard
+from .files import write_atomically, write_json
+from .steps import Position
 
 
 class Record:
@@ -69,3 +77,169 @@ class Record:
 def now() -> str:
     """Return the time in UTC, ISO 8601 with milliseconds."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+class Metrics:
+    """metrics.jsonl: one object a line, "event" is step, epoch, resume or stop."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def begin(self) -> None:
+        """Take away the lines of an earlier run."""
+        self.path.write_text("", encoding="utf-8")
+
+    def go_on(self, position: Position) -> None:
+        """Keep the lines up to `position`: what came after was lost, and will come again."""
+        old = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        kept = [line for line in old.splitlines(keepends=True) if _before(line, position)]
+        write_atomically(self.path, lambda out: out.write("".join(kept).encode()))
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Append a line, whole or not at all: a disk that becomes full takes the first part of it.
+
+        Raises OSError, ValueError for a number that is not finite.
+        """
+        text = json.dumps(line, allow_nan=False) + "\n"
+        with self.path.open("ab", buffering=0) as stream:
+            end = stream.tell()
+            if stream.write(text.encode()) < len(text):
+                stream.truncate(end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _before(line: str, position: Position) -> bool:
+    """Whether a line tells of what is in the checkpoint; one that was cut does not."""
+    try:
+        found = json.loads(line)
+        part = found["event"] == "epoch" and found["epoch"] >= position.epoch
+        return bool(found["step"] <= position.step and not part)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+class TensorBoard:
+    """Event files in a folder. Without the package `tensorboard` it writes none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.writer: Any = None
+        if importlib.util.find_spec("tensorboard") is not None:
+            self.writer = _writer(folder)
+
+    def add(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Write numbers under their names, such as `epoch/accuracy`."""
+        if self.writer is None:
+            return
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()]
+        event = Event(step=step, wall_time=time.time(), summary=Summary(value=values))
+        self.writer.add_event(event)
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self.writer is not None:
+            self.writer.close()
+
+
+def _writer(folder: Path) -> Any:
+    # tensorboard 2 imports all of TensorFlow when it is installed, seconds for a few numbers,
+    # unless a module of this name is there; its own small replacement serves.
+    name = "tensorboard.compat.notf"
+    if "tensorflow" not in sys.modules:
+        sys.modules.setdefault(name, types.ModuleType(name))
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    return EventFileWriter(str(folder))
+
+
+def means(sums: Sequence[float]) -> dict[str, float]:
+    """Turn sums over all ranks into means.
+
+    The sums, in this order: training loss, samples trained on, test loss, right answers, samples
+    tested. Never average the means of ranks: their shares differ in size.
+    """
+    loss, trained, test_loss, right, tested = sums
+    return {
+        "loss": loss / trained,
+        "test_loss": test_loss / tested,
+        "accuracy": right / tested,
+    }
+
+
+def check_finite(numbers: Mapping[str, float], epoch: int, base_lr: float) -> None:
+    """Raise `Diverged` if one of an epoch's numbers is not finite."""
+    for name, value in numbers.items():
+        if not math.isfinite(value):
+            raise Diverged(
+                f"training diverged: {name} is {value} in epoch {epoch}.\n"
+                f"Try a --base-lr below {base_lr:g}, or more --warmup-epochs."
+            )
+
+
+def summary(epochs: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any]:
+    """Return what result.json tells of the epochs; speed without the first one."""
+    last, steady = epochs[-1], epochs[1:]
+    seconds = [epoch["seconds"] for epoch in steady]
+    count = sum(epoch["count"] for epoch in steady)
+    return {
+        "accuracy": last["accuracy"],
+        "loss": last["loss"],
+        "test_loss": last["test_loss"],
+        "epochs": len(epochs),
+        "steps": last["step"],
+        # The first epoch compiles, fills caches and warms up: never part of the speed.
+        f"{unit}_per_s": count / sum(seconds) if steady else None,
+        "first_epoch_seconds": epochs[0]["seconds"],
+        "steady_epoch_seconds": statistics.median(seconds) if steady else None,
+    }
+
+
+class Progress:
+    """Steps done of `last_step`, from `first_step` on. Says nothing unless `speaks`."""
+
+    def __init__(self, first_step: int, last_step: int, *, every: int, speaks: bool) -> None:
+        self.first, self.last, self.every = first_step, last_step, every
+        self.speaks = speaks
+        self.began = time.perf_counter()
+        shown = speaks and last_step > first_step and sys.stdout.isatty()
+        self.bar: Any = _bar(first_step, last_step) if shown else None
+
+    def due(self, step: int) -> bool:
+        """Whether this step gets a line."""
+        return step % self.every == 0
+
+    def step(self, step: int, text: str) -> None:
+        """Show that `step` is done; `text` goes beside the bar, or into the line."""
+        if self.bar is not None:
+            self.bar.set_postfix_str(text, refresh=False)
+            self.bar.update(step - self.bar.n)
+        elif self.speaks:
+            print(f"  step {step}/{self.last}  {text}  {self._left(step)} left", flush=True)
+
+    def say(self, text: str) -> None:
+        """Print a line, above the bar if there is one."""
+        if self.bar is not None:
+            self.bar.write(text)
+        elif self.speaks:
+            print(text, flush=True)
+
+    def close(self) -> None:
+        """End the bar, whose last steps it may not have been told of."""
+        if self.bar is not None:
+            self.bar.update(self.last - self.bar.n)
+            self.bar.close()
+
+    def _left(self, step: int) -> str:
+        done = max(1, step - self.first)
+        seconds = (time.perf_counter() - self.began) / done * (self.last - step)
+        minutes, rest = divmod(round(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _bar(first: int, last: int) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(total=last, initial=first, unit="step", file=sys.stdout, dynamic_ncols=True)

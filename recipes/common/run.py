@@ -28,10 +28,9 @@ from recipes.options import arguments
 
 from . import placement
 from .abort import on_all_ranks
-from .metrics import check_finite, means, summary
-from .record import now
+from .record import check_finite, means, now, summary
 from .saving import SavedRun
-from .shards import Batch, Shards, deal
+from .steps import Batch, Shards, deal
 from .weights import assert_identical, digest
 
 
@@ -63,7 +62,7 @@ class Run(SavedRun):
         self.profiler = Profiler()
 
     def deal(self, count: int, what: str = "samples", *, whole_steps: bool = False) -> Shards:
-        """Return this rank's share of `count` training samples (see `shards.deal`). Collective."""
+        """Return this rank's share of `count` training samples (see `steps.deal`). Collective."""
         # Horovod: too few samples are an error on all ranks.
         return on_all_ranks(
             self.hvd, lambda: deal(self.args, self.hvd, count, what, whole_steps=whole_steps)
@@ -156,7 +155,7 @@ class Run(SavedRun):
         return [sum(each) for each in zip(*everyones)]
 
     def record_epoch(self, sums: Sequence[float], seconds: float) -> None:
-        """Record an epoch from its `sums` over all ranks (see `metrics.means`); save.
+        """Record an epoch from its `sums` over all ranks (see `record.means`); save.
 
         `seconds` are those of training, without evaluation.
         Collective: if training has diverged, all ranks stop.

@@ -13,14 +13,11 @@ from recipes import __version__
 from recipes.errors import EXIT_SAVED, NotSaved
 from recipes.options import arguments
 
-from . import checkpoints, placement, resume
-from .abort import end_together, on_all_ranks
-from .checkpoints import Checkpoints, Manifest, Position
-from .loop import Loop
-from .progress import Progress
-from .record import Record, now
-from .shards import Shards
-from .stop_signals import Stop
+from . import checkpoints, placement
+from .abort import Stop, end_together, on_all_ranks
+from .checkpoints import Checkpoints, Manifest
+from .record import Progress, Record, now
+from .steps import Loop, Position, Shards
 
 
 class State(Protocol):
@@ -99,8 +96,8 @@ class SavedRun:
         if found is None:
             self.record.metrics.begin()
             return None
-        resume.require_same_order(found[0], shards)
-        resume.require_steps_left(found[0].position, self.args)
+        checkpoints.require_same_order(found[0], shards)
+        checkpoints.require_steps_left(found[0].position, self.args)
         self.record.metrics.go_on(found[0].position)
         return found
 
@@ -110,7 +107,7 @@ class SavedRun:
         self.history = [e for e in manifest.history if e["epoch"] < position.epoch]
         self.resumed_at_steps = [*manifest.resumed_at_steps, position.step]
         self.say(f"resumed at step {position.step}, epoch {position.epoch}")
-        for change in resume.changes(manifest, arguments(self.args), len(self.places)):
+        for change in checkpoints.changes(manifest, arguments(self.args), len(self.places)):
             self.say(f"  changed since: {change}")
         if lost:
             self.say(f"  {lost}")

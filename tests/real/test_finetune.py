@@ -9,11 +9,11 @@ from .test_recipes import ranks, train
 
 # The synthetic reviews with the opposite labels, as files.
 WRITE_REVERSED = """
-from recipes import reviews
+from recipes import texts
 for name, count, part in ("train", 1024, 1), ("test", 256, 2):
     with open(name + ".tsv", "w") as file:
         print("text", "label", sep="\\t", file=file)
-        for text, label in zip(*reviews.sample(count, part)):
+        for text, label in zip(*texts.sample(count, part)):
             print(text, 1 - label, sep="\\t", file=file)
 """
 NAMES = """

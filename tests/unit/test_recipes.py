@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import recipes
 from recipes import common, options, tokens
-from recipes.common import UserError, abort, metrics
+from recipes.common import UserError, abort, record
 
 from .one_rank import OneRank
 
@@ -162,7 +162,7 @@ def test_different_failures_are_all_told() -> None:
 @pytest.mark.usefixtures("_catch_leaving")
 def test_divergence_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        common.on_all_ranks(OneRank(), lambda: metrics.check_finite({"loss": math.nan}, 3, 0.5))
+        common.on_all_ranks(OneRank(), lambda: record.check_finite({"loss": math.nan}, 3, 0.5))
     assert caught.value.code == 1
     assert "loss is nan in epoch 3" in capsys.readouterr().err
 

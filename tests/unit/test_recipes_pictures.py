@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from recipes import cifar, common, imagenet, pictures, resnet_options
-from recipes.common import UserError
-from recipes.common.schedule import decay
+from recipes.common import UserError, decay
 from recipes.formats.cifar import PIXELS, TEST, TRAINING
 
 from .one_rank import OneRank

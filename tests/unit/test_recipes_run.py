@@ -15,11 +15,10 @@ import pytest
 
 from recipes import common, options
 from recipes.common import UserError, abort, files
-from recipes.common.checkpoints import Checkpoints, Manifest, Position, find
-from recipes.common.loop import Loop
+from recipes.common.checkpoints import Checkpoints, Manifest, changes, find
 from recipes.common.record import Record
-from recipes.common.resume import changes
 from recipes.common.run import Run
+from recipes.common.steps import Loop, Position
 
 from .one_rank import OneRank
 
@@ -492,7 +491,7 @@ def test_a_line_of_metrics_is_written_whole_or_not_at_all(tmp_path: Path) -> Non
     text = (
         "import resource, signal, sys\n"
         "from pathlib import Path\n"
-        "from recipes.common.metrics import Metrics\n"
+        "from recipes.common.record import Metrics\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))\n"
         "metrics = Metrics(Path('metrics.jsonl'))\n"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from recipes import common
-from recipes.common import UserError, placement, schedule
-from recipes.common.metrics import means
+from recipes.common import UserError, placement, steps
+from recipes.common.record import means
 
 WORLDS = [(1797, 1), (1797, 2), (1797, 4), (10, 3), (10, 7), (5, 5), (64, 64)]
 
@@ -139,8 +139,8 @@ def test_rate_of_one_rank_or_without_warmup() -> None:
 
 
 def test_rate_grows_with_the_passes_of_a_step_but_not_with_adasums_ranks() -> None:
-    assert schedule.scale(asked(batches_per_allreduce=3), 4) == 12
-    assert schedule.scale(asked(batches_per_allreduce=3, adasum=True), 4) == 3
+    assert steps.scale(asked(batches_per_allreduce=3), 4) == 12
+    assert steps.scale(asked(batches_per_allreduce=3, adasum=True), 4) == 3
 
 
 # Placement

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes import reviews, texts
+from recipes import texts
 from recipes.common import UserError
 
 TSV = "text\tlabel\ngood\t1\nbad\t0\n"
@@ -103,16 +103,16 @@ def test_a_missing_folder_is_named() -> None:
 
 
 def test_reviews_are_reproducible_and_their_parts_differ() -> None:
-    once, again = reviews.sample(50, part=1), reviews.sample(50, part=1)
+    once, again = texts.sample(50, part=1), texts.sample(50, part=1)
     assert once == again
-    assert once[0] != reviews.sample(50, part=2)[0]
+    assert once[0] != texts.sample(50, part=2)[0]
 
 
 def test_labels_follow_from_the_reviews_and_not_from_their_words() -> None:
-    said, labels = reviews.sample(2000, part=1)
+    said, labels = texts.sample(2000, part=1)
     for text, label in zip(said, labels):
         words = text.split(" but ")[-1].split()
-        assert ((words[-1] in reviews.PRAISE) != (words[-2] in reviews.NEGATIONS)) == bool(label)
-    for word in (*reviews.PRAISE, *reviews.NEGATIONS):
+        assert ((words[-1] in texts.PRAISE) != (words[-2] in texts.NEGATIONS)) == bool(label)
+    for word in (*texts.PRAISE, *texts.NEGATIONS):
         having = [label for text, label in zip(said, labels) if word in text.split()]
         assert 0.35 < sum(having) / len(having) < 0.65, word

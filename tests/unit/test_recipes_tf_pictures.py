@@ -7,8 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from recipes.common import Indices, Position, Shards, UserError
-from recipes.common.loop import Loop
+from recipes.common import Indices, Loop, Position, Shards, UserError
 from recipes.pictures import Labels, Pixels, synthetic
 from recipes.tf_pictures import AHEAD, Feed, stream
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recipes import token_files
+from recipes import tokens
 from recipes.common import UserError
 from recipes.formats.tokens import CODES
 
@@ -26,7 +26,7 @@ def folder(path: Path, count: int = 100, dtype: str = "uint16", meta: bool = Tru
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32"])
 def test_every_token_but_the_first_is_guessed_once(tmp_path: Path, dtype: str) -> None:
-    data = token_files.load(str(folder(tmp_path, 97, dtype)), CONTEXT, None)
+    data = tokens.load(str(folder(tmp_path, 97, dtype)), CONTEXT, None)
     assert (len(data.train), len(data.test), data.vocabulary) == (12, 2, 50)
     text = data.train[np.arange(12)]
     assert text.shape == (12, CONTEXT + 1)
@@ -39,16 +39,16 @@ def test_every_token_but_the_first_is_guessed_once(tmp_path: Path, dtype: str) -
 def test_without_meta_json_the_option_tells(tmp_path: Path) -> None:
     path = str(folder(tmp_path, meta=False))
     with pytest.raises(UserError, match=r"meta.json is missing.*--vocabulary 50257"):
-        token_files.load(path, CONTEXT, None)
-    assert token_files.load(path, CONTEXT, 64).vocabulary == 64
+        tokens.load(path, CONTEXT, None)
+    assert tokens.load(path, CONTEXT, 64).vocabulary == 64
 
 
 def test_the_option_goes_before_meta_json(tmp_path: Path) -> None:
-    assert token_files.load(str(folder(tmp_path)), CONTEXT, 64).vocabulary == 64
+    assert tokens.load(str(folder(tmp_path)), CONTEXT, 64).vocabulary == 64
 
 
 def test_a_token_above_the_vocabulary_is_named_with_its_place(tmp_path: Path) -> None:
-    data = token_files.load(str(folder(tmp_path)), CONTEXT, 45)
+    data = tokens.load(str(folder(tmp_path)), CONTEXT, 45)
     assert data.train[np.array([0, 1, 2])].max() < 45
     with pytest.raises(UserError, match=r"train.bin: token 45 at place 45 is not in .* of 45"):
         data.train[np.array([1, 5])]
@@ -69,19 +69,19 @@ def test_a_token_above_the_vocabulary_is_named_with_its_place(tmp_path: Path) ->
 def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (folder(tmp_path) / name).write_bytes(content)
     with pytest.raises(UserError) as caught:
-        token_files.load(str(tmp_path), CONTEXT, None)
+        tokens.load(str(tmp_path), CONTEXT, None)
     assert message in str(caught.value)
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
-        token_files.load(str(tmp_path / "nowhere"), CONTEXT, None)
+        tokens.load(str(tmp_path / "nowhere"), CONTEXT, None)
     with pytest.raises(UserError, match=r"no train.bin and no val.bin in"):
-        token_files.load(str(tmp_path), CONTEXT, None)
+        tokens.load(str(tmp_path), CONTEXT, None)
 
 
 def test_the_synthetic_language_has_a_floor() -> None:
-    data = token_files.load(None, CONTEXT, None)
+    data = tokens.load(None, CONTEXT, None)
     assert data.floor is not None
     assert data.describe().endswith(f"floor of the loss {data.floor:.4f}")
     assert data.train[np.arange(3)].shape == (3, CONTEXT + 1)

@@ -1,7 +1,9 @@
-"""Which rank learns from which samples."""
+"""The steps of a run: which rank learns from which samples, at what rate, and how far it is."""
 
 from __future__ import annotations
 
+import math
+import time
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +14,8 @@ from numpy.typing import NDArray
 
 from recipes.errors import UserError
 
+#: Where `step` divides the rate by ten: after 30, 60 and 80 of 90 epochs (Goyal et al.).
+STEPS = (30 / 90, 60 / 90, 80 / 90)
 Indices = NDArray[np.int64]
 #: Test samples at once: bounds the memory, changes no result.
 EVALUATION_BATCH = 1000
@@ -130,3 +134,102 @@ def evaluation_share(count: int, rank: int, size: int) -> Indices:
 def chunks(indices: Indices, length: int) -> list[Indices]:
     """Cut `indices` into pieces of `length`, the last one shorter; nothing gives no piece."""
     return [indices[i : i + length] for i in range(0, len(indices), length)]
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run has come: `step` steps, of epoch `epoch` (counted from 1) `taken` samples.
+
+    `loss_sum` and `seconds` are those of that epoch so far, over all ranks.
+    """
+
+    step: int = 0
+    epoch: int = 1
+    taken: int = 0
+    loss_sum: float = 0.0
+    seconds: float = 0.0
+
+
+class Loop:
+    """Counts from `start` to the end of `epochs` epochs, or to step `max_steps`."""
+
+    def __init__(self, shards: Shards, start: Position, epochs: int, max_steps: int | None) -> None:
+        self.shards = shards
+        self.step, self.epoch, self.taken = start.step, start.epoch, start.taken
+        self.loss_before, self.seconds_before = start.loss_sum, start.seconds
+        self.first_step = start.step
+        left = shards.steps_left(start.epoch, start.taken, epochs)
+        self.last_step = min(start.step + left, max_steps or start.step + left)
+        self.began = time.perf_counter()
+
+    def epochs(self) -> Iterator[int]:
+        """Yield the epochs that are left, the first one perhaps begun already."""
+        while self.more:
+            self.began = time.perf_counter()
+            yield self.epoch
+            if self.whole:
+                self.epoch, self.taken = self.epoch + 1, 0
+                self.loss_before = self.seconds_before = 0.0
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the steps that are left of this epoch."""
+        for batch in self.shards.batches(self.epoch, self.taken):
+            if self.step == self.last_step:
+                return
+            yield batch
+
+    def steps_of_epoch(self) -> int:
+        """Count the steps that are left of this epoch."""
+        left = self.shards.steps_left(self.epoch, self.taken, self.epoch)
+        return min(left, self.last_step - self.step)
+
+    def step_done(self, batch: Batch) -> None:
+        """Count a step."""
+        self.step, self.taken = self.step + 1, batch.taken
+
+    @property
+    def whole(self) -> bool:
+        """Whether all steps of the epoch are done."""
+        return self.taken >= self.shards.whole
+
+    @property
+    def more(self) -> bool:
+        """Whether steps are left, in this epoch or in later ones."""
+        return self.step < self.last_step
+
+    def seconds(self) -> float:
+        """Return the seconds of training in this epoch so far."""
+        return self.seconds_before + time.perf_counter() - self.began
+
+    def position(self, loss_sum: float, seconds: float) -> Position:
+        """Return what a checkpoint says; `loss_sum` is that of all ranks in this epoch so far."""
+        if self.whole:
+            return Position(self.step, self.epoch + 1)
+        return Position(self.step, self.epoch, self.taken, loss_sum, seconds)
+
+
+def learning_rate(args: Namespace, size: int, progress: float) -> float:
+    """Return the rate after `progress` epochs: from the base rate up to `scale` times it.
+
+    Reached after `--warmup-epochs`, constant then: at once, it makes training diverge (Goyal et
+    al. 2017, arXiv:1706.02677).
+    """
+    reached = 1.0 if progress >= args.warmup_epochs else progress / args.warmup_epochs
+    base: float = args.base_lr
+    return base * (1 + (scale(args, size) - 1) * reached)
+
+
+def scale(args: Namespace, size: int) -> int:
+    """Return by how much the rate grows: as much as a step's samples, compared to one rank's pass.
+
+    Adasum adapts to the number of ranks by itself (Maleki et al. 2020, arXiv:2006.02924).
+    """
+    passes: int = args.batches_per_allreduce
+    return passes if args.adasum else passes * size
+
+
+def decay(schedule: str, share: float) -> float:
+    """Return the factor for the rate after `share` of the training; see `options.SCHEDULES`."""
+    if schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+    return 0.1 ** sum(share >= place for place in STEPS) if schedule == "step" else 1.0
