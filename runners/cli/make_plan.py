@@ -119,12 +119,11 @@ def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ..
     texts = settings.get("data")
     if not texts:
         return ()
-    from ..data import find as datasets
-    from ..data import folder_size
+    from ..data import find
 
-    found = datasets.all_of(texts, profile, os.environ)
+    found = find.all_of(texts, profile, os.environ)
     auto = settings.get("stage-data") == "auto"
-    return tuple(map(folder_size.measured, found)) if auto else found
+    return tuple(map(find.measured, found)) if auto else found
 
 
 def _looked_into(image: ImageInfo) -> ImageInfo:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from ..core.remedy import change, command
 from ..core.site_profile import Profile
 from . import catalogue, squashfs
 
+# How long files are counted: on a busy file system a large dataset takes minutes.
+SECONDS, FILES = 3.0, 200_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SITES_OWN = "datasets"  # the key of a profile's `paths`
 
@@ -50,13 +53,7 @@ def one(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
         name, path = "", text
     if not path:
         raise UsageError(f"--data {text!r} is not [NAME=]PATH")
-    return replace(located(path, profile, env), name=name)
-
-
-def located(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
-    """Return what a path or a name stands for, looked at; the name is still empty."""
-    path, why = place(text, profile, env)
-    return _looked_at(path, why)
+    return _looked_at(name, *place(path, profile, env))
 
 
 def place(text: str, profile: Profile | None, env: Mapping[str, str]) -> tuple[Path, str]:
@@ -110,13 +107,31 @@ def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
     return NotFound(message, nearest(path.name, {*known, *beside}))
 
 
-def _looked_at(path: Path, why: str) -> Dataset:
+def _looked_at(name: str, path: Path, why: str) -> Dataset:
     """Refuse what no trainer could read, before the queue does."""
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
         raise Refused(f"you may not read the dataset {path}", remedy=command("ls", "-ld", path))
     if path.is_dir():
         if not any(path.iterdir()):
             raise Refused(f"the dataset {path} is an empty folder")
-        return Dataset("", path, found=why)
+        return Dataset(name, path, found=why)
     squashfs.read(path)
-    return Dataset("", path, squashfs=True, found=why)
+    return Dataset(name, path, squashfs=True, found=why)
+
+
+def measured(dataset: Dataset, seconds: float = SECONDS) -> Dataset:
+    """Return it with `size` in bytes and `files`; with `at_least` where counting was given up."""
+    if dataset.squashfs:
+        return replace(dataset, size=dataset.path.stat().st_size, files=1)
+    size = files = 0
+    deadline = time.monotonic() + seconds
+    for folder, _, names in os.walk(dataset.path, followlinks=True):
+        for name in names:
+            files += 1
+            try:
+                size += os.stat(os.path.join(folder, name)).st_size
+            except FileNotFoundError:  # a dangling link; `runner data check` names it
+                continue
+            if files >= FILES or time.monotonic() > deadline:
+                return replace(dataset, size=size, files=files, at_least=True)
+    return replace(dataset, size=size, files=files)

@@ -9,14 +9,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ..core import download
 from ..core.errors import Refused
-from ..core.files import read_json, write_json
+from ..core.files import read_json, read_versioned, write_versioned
 from ..core.progress import Progress
 
 FILE = "manifest.json"
+FORM = 1  # of the file; those without a number have it too
 BESIDE = ".manifest.json"  # after the name of a squashfs file
 
 
@@ -63,17 +63,18 @@ def of_folder(folder: Path, dataset: str, say: Progress) -> Manifest:
 
 def write(found: Manifest, dataset: Path) -> None:
     """Write it, whole or not at all."""
-    write_json(path_of(dataset), asdict(found))
+    write_versioned(path_of(dataset), FORM, asdict(found))
 
 
 def read(dataset: Path) -> Manifest | None:
-    """Return the manifest of a dataset, None where there is none; raise Refused for another file.
+    """Return the manifest of a dataset, None where there is none; raise Refused for a faulty one.
 
     A `manifest.json` of somebody else's, without our keys, counts as none.
     """
-    content: Any = read_json(path_of(dataset))
-    if not isinstance(content, dict) or set(content) != {"dataset", "files"}:
+    there = read_json(path_of(dataset))
+    if not isinstance(there, dict) or not {"dataset", "files"} <= set(there):
         return None
+    content = read_versioned(path_of(dataset), FORM) or {}
     try:
         files = {name: File(**facts) for name, facts in content["files"].items()}
     except (TypeError, AttributeError) as error:

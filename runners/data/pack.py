@@ -23,7 +23,6 @@ LIBEXEC = (
     "/usr/lib/x86_64-linux-gnu/apptainer/bin",
     "/usr/local/libexec/apptainer/bin",
 )
-COMPRESSIONS = ("gzip", "zstd", "lz4", "xz")
 SHOWN = 5  # names of a kind in a message; there may be thousands
 # -all-root and fixed times: who packed it, and when, is no part of the data.
 PLAIN = ("-all-root", "-no-xattrs", "-noappend", "-no-progress", "-quiet")

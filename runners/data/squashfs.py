@@ -28,12 +28,6 @@ class Squashfs:
     compression: str
 
 
-def is_one(path: Path) -> bool:
-    """Whether a file begins as a squashfs file system does; raise OSError when unreadable."""
-    with path.open("rb") as file:
-        return file.read(4) == MAGIC
-
-
 def read(path: Path) -> Squashfs:
     """Return what a squashfs file says of itself; raise Refused for another or a cut one."""
     try:

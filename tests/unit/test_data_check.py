@@ -11,8 +11,8 @@ import pytest
 from recipes.formats.cifar import BINARY, RECORD
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.progress import Progress
-from runners.data import manifest, synth, verify
-from runners.data.check import Report, images
+from runners.data import check_images, manifest, synth, verify
+from runners.data.check import Report
 
 from .test_data_fetch import Quiet
 
@@ -132,8 +132,8 @@ def test_a_class_of_one_part_alone(tmp_path: Path) -> None:
     ],
 )
 def test_jpeg(data: bytes, words: str) -> None:
-    assert words in images.fault(data)
-    assert bool(words) == bool(images.fault(data))
+    assert words in check_images.fault(data)
+    assert bool(words) == bool(check_images.fault(data))
 
 
 def test_checksums_of_a_manifest(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
-from runners.data import archive, catalogue, fetch, manifest, verify
+from runners.data import catalogue, fetch, manifest, verify
 from runners.data.catalogue import Entry, Source
 from tests import faulty
 
@@ -236,7 +236,7 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
     whole = tar(tmp_path / "a.tar.gz", ("x", os.urandom(100_000), {})).read_bytes()
     (tmp_path / "b.tar.gz").write_bytes(whole[:50_000])
     with pytest.raises(Refused, match="no whole tar file"):
-        archive.unpack(tmp_path / "b.tar.gz", tmp_path)
+        fetch.unpack(tmp_path / "b.tar.gz", tmp_path)
 
 
 def test_the_shipped_catalogue() -> None:

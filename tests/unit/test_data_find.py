@@ -23,7 +23,7 @@ from runners.core.model import (
 )
 from runners.core.site_profile import Profile
 from runners.core.tokens import Expanded
-from runners.data import find, folder_size, squashfs
+from runners.data import find, squashfs
 from runners.plan.case import Case
 from runners.script import runtimes
 from runners.script.runtimes import apptainer
@@ -100,9 +100,9 @@ def test_a_path_may_have_an_equals_sign(here: Path) -> None:
 
 
 def test_measured(here: Path) -> None:
-    (one,) = map(folder_size.measured, all_of(here, "local"))
+    (one,) = map(find.measured, all_of(here, "local"))
     assert (one.size, one.files, one.at_least) == (1, 1, False)
-    assert folder_size.measured(one, seconds=-1).at_least
+    assert find.measured(one, seconds=-1).at_least
 
 
 NAMES = ["a b", "a,b", "a:b", 'a"b', "a\nb", "é☃", "it's", "$(x)"]

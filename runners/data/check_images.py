@@ -12,8 +12,6 @@ from pathlib import Path
 
 from recipes.formats.imagefolder import PARTS, SUFFIXES
 
-from .report import Report
-
 PNG, JPEG, JPEG_END = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\xff\xd9"
 
 
@@ -22,23 +20,31 @@ def fits(folder: Path) -> bool:
     return any(next(_images(folder / part), None) for part in PARTS)
 
 
-def check(folder: Path, report: Report) -> None:
-    """Look at each image; the classes of both parts should be the same."""
+def look(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Look at each image; return the facts, and the files that are wrong, each with what is wrong.
+
+    The classes of both parts should be the same.
+    """
+    facts: dict[str, int] = {}
+    faults: list[tuple[str, str]] = []
     classes: dict[str, set[str]] = {}
     for part in PARTS:
         number = size = 0
         classes[part] = set()
         for path in _images(folder / part):
             classes[part].add(path.parent.name)
-            data = _read(path, folder, report)
-            number, size = number + 1, size + len(data)
-        report.fact(f"{part} images", number)
-        report.fact(f"{part} classes", len(classes[part]))
-        report.fact(f"{part} bytes", size)
-    if classes["val"] and classes["train"] != classes["val"]:
+            length, wrong = _read(path)
+            number, size = number + 1, size + length
+            if wrong:
+                faults.append((str(path.relative_to(folder)), wrong))
+        facts[f"{part} images"] = number
+        facts[f"{part} classes"] = len(classes[part])
+        facts[f"{part} bytes"] = size
+    if classes["val"]:
         for name in sorted(classes["train"] ^ classes["val"])[:5]:
-            where = [part for part in PARTS if name in classes[part]]
-            report.fault(f"{where[0]}/{name}", f"this class is in {where[0]} alone")
+            where = "train" if name in classes["train"] else "val"
+            faults.append((f"{where}/{name}", f"this class is in {where} alone"))
+    return facts, faults
 
 
 def _images(folder: Path) -> Iterator[Path]:
@@ -50,17 +56,13 @@ def _images(folder: Path) -> Iterator[Path]:
                 yield Path(path, name)
 
 
-def _read(path: Path, folder: Path, report: Report) -> bytes:
-    name = str(path.relative_to(folder))
+def _read(path: Path) -> tuple[int, str]:
+    """Return an image's size in bytes, and what is wrong with it."""
     try:
         data = path.read_bytes()
     except OSError as error:
-        report.fault(name, f"cannot be read: {error.strerror}")
-        return b""
-    wrong = fault(data)
-    if wrong:
-        report.fault(name, wrong)
-    return data
+        return 0, f"cannot be read: {error.strerror}"
+    return len(data), fault(data)
 
 
 def fault(data: bytes) -> str:

@@ -1,0 +1,191 @@
+"""Datasets made up for trials and tests: of any size, from a seed, with classes to be learnt.
+
+An image is its class's pattern under noise; a token mostly follows from the one before it.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import random
+import shutil
+import struct
+import sys
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from recipes.formats import cifar, imagefolder, mnist, tokens
+
+from ..core import disk_space
+from ..core.errors import Refused, UsageError
+from .check_images import PNG
+
+MOST_CLASSES = {"mnist": 10, "cifar10": 10}
+MOST_TOKENS = 2**32
+EDGE = 28  # of MNIST's images, in pixels
+# Bytes of a pattern and of noise are at most these, so the sum of two long numbers adds byte by
+# byte, without a carry: hundreds of times as quick as a loop over pixels.
+BRIGHTEST, NOISE = 191, 63
+SURE = 0.8  # how often a token's follower is the one that it says
+WIDEST = 2**16  # tokens that a 16-bit number can hold
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to make. `samples` are to train on; a fifth as many, at least 1, are to test with.
+
+    `size` is the edge of an image of the ImageNet kind in pixels, `vocabulary` the number of
+    different tokens.
+    """
+
+    samples: int
+    seed: int = 0
+    classes: int = 10
+    size: int = 64
+    vocabulary: int = 256
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """The numbers of samples to train on and to test with."""
+        return self.samples, max(1, self.samples // 5)
+
+
+def write(kind: str, folder: Path, asked: Asked) -> None:
+    """Write a dataset into a new folder, whole or not at all.
+
+    Raises UsageError for numbers that make no dataset, Refused where there is something already,
+    SystemFault when the disk is full.
+    """
+    _check(kind, asked)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Refused(f"{folder} is there already, and not an empty folder")
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir(parents=True)
+        KINDS[kind](part, asked)
+        if folder.exists():
+            folder.rmdir()
+        part.rename(folder)
+    except OSError as error:
+        raise disk_space.fault(folder, error) from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _check(kind: str, asked: Asked) -> None:
+    for name, value, largest in (
+        ("samples", asked.samples, None),
+        ("classes", asked.classes, MOST_CLASSES.get(kind)),
+        ("size", asked.size, None),
+        ("vocabulary", asked.vocabulary, MOST_TOKENS),
+    ):
+        if value < 1 or (largest is not None and value > largest):
+            to = f" to {largest}" if largest is not None else " or more"
+            raise UsageError(f"--{name} {value} must be 1{to}")
+
+
+class Images:
+    """Makes images of `length` bytes in `classes` classes, the same ones for the same seed."""
+
+    def __init__(self, seed: int, classes: int, length: int) -> None:
+        self.random, self.length = random.Random(seed), length
+        self.patterns = [self._pattern() for _ in range(classes)]
+        self.mask = int.from_bytes(bytes([NOISE]) * length, "little")
+
+    def _pattern(self) -> int:
+        """Runs of 16 bytes of one brightness, so that neighbours are alike as in pictures."""
+        runs = [self.random.randint(0, BRIGHTEST) for _ in range(self.length // 16 + 1)]
+        return int.from_bytes(b"".join(bytes([run]) * 16 for run in runs)[: self.length], "little")
+
+    def image(self, label: int) -> bytes:
+        """Return one more image of a class."""
+        noise = self.random.getrandbits(8 * self.length) & self.mask
+        return (self.patterns[label] + noise).to_bytes(self.length, "little")
+
+    def label(self, number: int) -> int:
+        """Return the class of the image of this number: the first ones have each class once."""
+        classes = len(self.patterns)
+        return number % classes if number < classes else self.random.randrange(classes)
+
+
+def _mnist(folder: Path, asked: Asked) -> None:
+    """Write four IDX files."""
+    images = Images(asked.seed, asked.classes, EDGE * EDGE)
+    for count, part in zip(asked.parts, ("train", "test")):
+        numbers = bytes(images.label(number) for number in range(count))
+        with (folder / mnist.IDX_NAMES[f"x_{part}"]).open("wb") as file:
+            file.write(mnist.idx_header((count, EDGE, EDGE)))
+            file.writelines(images.image(label) for label in numbers)
+        (folder / mnist.IDX_NAMES[f"y_{part}"]).write_bytes(mnist.idx_header((count,)) + numbers)
+
+
+def _cifar(folder: Path, asked: Asked) -> None:
+    """Write the five files to train on, which share the samples, and the one to test with."""
+    images = Images(asked.seed, asked.classes, cifar.PIXELS)
+    (folder / cifar.BINARY).mkdir()
+    number = 0
+    for count, names in zip(asked.parts, (cifar.TRAINING, cifar.TEST)):
+        for position, name in enumerate(names):
+            share = count * (position + 1) // len(names) - count * position // len(names)
+            with (folder / cifar.BINARY / (name + cifar.FORMS[cifar.BINARY])).open("wb") as file:
+                for _ in range(share):
+                    label = images.label(number)
+                    file.write(bytes([label]) + images.image(label))
+                    number += 1
+
+
+def _imagenet(folder: Path, asked: Asked) -> None:
+    """Write PNGs of `size` x `size` pixels in three colours: train/CLASS/NUMBER.png, val/..."""
+    images = Images(asked.seed, asked.classes, 3 * asked.size * asked.size)
+    for count, part in zip(asked.parts, imagefolder.PARTS):
+        for label in range(min(asked.classes, count)):
+            (folder / part / f"n{label:08d}").mkdir(parents=True)
+        for number in range(count):
+            label = images.label(number)
+            path = folder / part / f"n{label:08d}" / f"{number:08d}.png"
+            path.write_bytes(_png(images.image(label), asked.size))
+
+
+def _png(pixels: bytes, edge: int) -> bytes:
+    """Return a square RGB image as PNG: a header, zlib's stream of rows, an end.
+
+    Each row is preceded by its filter, 0 for none. Nothing is compressed, since noise cannot be.
+    """
+    width = 3 * edge
+    rows = b"".join(b"\0" + pixels[at : at + width] for at in range(0, len(pixels), width))
+    header = struct.pack(">IIBBBBB", edge, edge, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 0)), (b"IEND", b""))
+    return PNG + b"".join(_chunk(kind, content) for kind, content in chunks)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    checksum = struct.pack(">I", zlib.crc32(kind + content))
+    return struct.pack(">I", len(content)) + kind + content + checksum
+
+
+def _tokens(folder: Path, asked: Asked) -> None:
+    """Write as many tokens as there are samples, and their description."""
+    source = random.Random(asked.seed)
+    follower = [source.randrange(asked.vocabulary) for _ in range(asked.vocabulary)]
+    kind = "uint16" if asked.vocabulary <= WIDEST else "uint32"
+    for count, name in zip(asked.parts, tokens.FILES):
+        with (folder / name).open("wb") as file:
+            _text(source, follower, count, tokens.CODES[kind]).tofile(file)
+    meta = {"vocabulary": asked.vocabulary, "dtype": kind}
+    (folder / tokens.META).write_text(json.dumps(meta) + "\n", encoding="utf-8")
+
+
+def _text(source: random.Random, follower: list[int], count: int, code: str) -> array.array[int]:
+    text, token = array.array(code), 0
+    for _ in range(count):
+        sure = source.random() < SURE
+        token = follower[token] if sure else int(source.random() * len(follower))
+        text.append(token)
+    if sys.byteorder == "big":
+        text.byteswap()
+    return text
+
+
+KINDS = {"mnist": _mnist, "cifar10": _cifar, "imagenet": _imagenet, "tokens": _tokens}
