@@ -1,68 +1,102 @@
-"""Bytes from anywhere into a new file, counted and hashed on the way."""
+"""Bytes from anywhere into a file, counted and hashed on the way; a download that is cut goes on.
+
+RFC 9110: `Range` with `If-Range` gives 206 and the rest while the file is what it was, 200 and all
+of it otherwise, or where the server has no ranges; 416 where nothing is left.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from http.client import HTTPException
+import re
+import time
+from functools import partial
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Protocol
+from typing import Any, BinaryIO, Callable
+from urllib.error import HTTPError
 
 from containers.digest import sha256
 
-from . import disk_space
-from .errors import SystemFault
+from . import disk_space, http
+from .errors import Refused, SystemFault
+from .files import read_json
 from .progress import Progress
 
 CHUNK = 1 << 20
+WAITS = (0.0, 0.5, 1.0, 3.0)  # seconds before each try to go on; counted anew when bytes came
+RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+# Returns the answer with a file from a byte on, or with all of it; raises a RunnerError.
+Ask = Callable[[int], HTTPResponse]
 
 
-class Readable(Protocol):
-    """What bytes come from: an answer, a file."""
+def from_web(url: str, name: str, part: Path, size: int | None, progress: Progress) -> str:
+    """Have the file of `url` in `part`; go on with what an earlier try has left there.
 
-    def read(self, size: int, /) -> bytes:
-        """Return up to `size` bytes, none at the end."""
+    `size` in bytes is what it must have, None where nobody knows. Returns and raises as `save`
+    does; also HTTPError, and Refused for a file of another size. Then the part stays for next time.
+    """
+    again = "run it again; it goes on from there"
+    return save(partial(_ask, url, name, part, size), name, part, size, progress, again)
 
 
 def save(
-    source: Readable, origin: str, target: Path, expected: int | None, progress: Progress
+    ask: Ask, name: str, part: Path, size: int | None, progress: Progress, again: str = "again"
 ) -> str:
-    """Write all of `source` to the new file `target`; return its digest, "sha256:...".
+    """Write what `ask` gives into `part`; return its digest, "sha256:...".
 
-    Raises SystemFault when fewer bytes come than `expected`, when they cannot be read, and when
-    the disk is full.
+    `name` is what people call it. A connection that is cut is taken up again as long as bytes
+    come. Raises SystemFault when none do, with `again` as the next command, and when the disk is
+    full.
     """
-    digest, size = hashlib.sha256(), 0
+    digest, came, failures, total = hashlib.sha256(), False, 0, size
+    _feed(digest, part)
+    while True:
+        before = _size(part)
+        try:
+            answer = ask(before)
+        except SystemFault as error:
+            if not came:
+                raise
+            why = error.message
+        else:
+            with answer:
+                start = _start(answer, before)
+                if not start:
+                    digest = hashlib.sha256()
+                total = size if answer.length is None else start + answer.length
+                if not came:
+                    progress.begin(f"downloading {name}", total)
+                disk_space.check(part.parent, max(0, (total or 0) - start), name)
+                why = _write(answer, part, start, digest, progress)
+        done = _size(part)
+        if not why and total in (None, done):
+            return f"sha256:{digest.hexdigest()}"
+        came, failures = came or done > before, 0 if done > before else failures + 1
+        of = f" of {disk_space.shown(total)}" if total is not None else ""
+        stopped = f"{name} stopped after {disk_space.shown(done)}{of}"
+        if failures == len(WAITS):
+            raise SystemFault(stopped, why or "the connection ended", again)
+        progress.say(f"{stopped}; going on from there")
+        time.sleep(WAITS[failures])
+
+
+def copy(path: Path, part: Path, progress: Progress) -> str:
+    """Copy a file; return its digest, "sha256:...". Raises SystemFault."""
+    digest = hashlib.sha256()
     try:
-        with target.open("xb") as file:
-            while chunk := _read(source, origin, size, expected):
-                file.write(chunk)
-                digest.update(chunk)
-                size += len(chunk)
-                progress.at(size)
-            file.flush()
-            os.fsync(file.fileno())  # a full disk or quota may show only now
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            progress.begin(f"copying {path}", size)
+            disk_space.check(part.parent, size)
+            why = _write(file, part, 0, digest, progress)
     except OSError as error:
-        raise disk_space.fault(target, error) from None
-    if expected is not None and size != expected:
-        raise _cut(origin, size, expected, "the connection ended")
+        why = error.strerror or str(error)
+    if why:
+        raise SystemFault(f"cannot read {path}", why)
     return f"sha256:{digest.hexdigest()}"
-
-
-def _read(source: Readable, origin: str, size: int, expected: int | None) -> bytes:
-    try:
-        return source.read(CHUNK)
-    except (OSError, HTTPException) as error:
-        raise _cut(origin, size, expected, str(error) or type(error).__name__) from None
-
-
-def _cut(origin: str, size: int, expected: int | None, why: str) -> SystemFault:
-    of = f" of {disk_space.shown(expected)}" if expected is not None else ""
-    return SystemFault(
-        f"{origin} stopped in the middle",
-        f"after {disk_space.shown(size)}{of}: {why}",
-        "run it again",
-    )
 
 
 def digest_of(path: Path, name: str, progress: Progress) -> str:
@@ -75,3 +109,89 @@ def digest_of(path: Path, name: str, progress: Progress) -> str:
         return f"sha256:{sha256(path, progress=progress.at)}"
     except OSError as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
+
+
+def forget(part: Path) -> None:
+    """Remove a part and what is known of it."""
+    part.unlink(missing_ok=True)
+    _notes(part).unlink(missing_ok=True)
+
+
+def _ask(url: str, name: str, part: Path, size: int | None, have: int) -> HTTPResponse:
+    headers, notes = {"Accept-Encoding": "identity"}, read_json(_notes(part)) or {}
+    if have and notes.get("url") == url_mark(url) and notes.get("mark"):
+        headers.update({"Range": f"bytes={have}-", "If-Range": notes["mark"]})
+    try:
+        answer = http.send(url, headers)
+    except HTTPError as error:
+        if error.code != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not have:
+            raise
+        forget(part)
+        return _ask(url, name, part, size, 0)
+    if size and answer.length is not None and _start(answer, have) + answer.length != size:
+        length = _start(answer, have) + answer.length
+        raise Refused(f"{name} is another file: {length} bytes instead of {size}")
+    # A weak ETag is no promise of the same bytes.
+    tag = answer.headers.get("ETag", "W/")
+    mark = answer.headers.get("Last-Modified", "") if tag.startswith("W/") else tag
+    _notes(part).write_text(json.dumps({"url": url_mark(url), "mark": mark}), encoding="utf-8")
+    return answer
+
+
+def _notes(part: Path) -> Path:
+    return part.with_suffix(".from")
+
+
+def url_mark(url: str) -> str:
+    """An address may hold a password, which need not lie on a disk."""
+    return hashlib.sha256(url.encode()).hexdigest()
+
+
+def _start(answer: HTTPResponse, have: int) -> int:
+    """Return the byte at which the answer begins; raise SystemFault for one that fits nothing."""
+    if answer.status != HTTPStatus.PARTIAL_CONTENT:
+        return 0
+    found = RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if not found or int(found[1]) != have:
+        raise SystemFault("the server gave another range than was asked for", str(answer.headers))
+    return have
+
+
+def _write(
+    source: HTTPResponse | BinaryIO, part: Path, start: int, digest: Any, progress: Progress
+) -> str:
+    """Write the rest of `source` at `start`; return why it could not be read, "" at its end."""
+    done, why = start, ""
+    try:
+        with part.open("r+b" if start else "wb") as file:
+            file.seek(start)
+            while True:
+                try:
+                    chunk = source.read(CHUNK)
+                except (OSError, HTTPException) as error:
+                    why = str(error) or type(error).__name__
+                    break
+                if not chunk:
+                    break
+                file.write(chunk)
+                digest.update(chunk)
+                done += len(chunk)
+                progress.at(done)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())  # a full disk or quota may show only now
+    except OSError as error:
+        raise disk_space.fault(part, error) from None
+    return why
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
+def _feed(digest: Any, part: Path) -> None:
+    """Let a digest have what an earlier try has left."""
+    if part.exists():
+        with part.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)

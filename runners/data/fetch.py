@@ -12,12 +12,13 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from urllib.error import HTTPError
 
 from ..core import disk_space, download, places
 from ..core.errors import NotVerified, Refused, RunnerError, SystemFault
 from ..core.locks import alone
 from ..core.progress import Progress
-from . import manifest, resume_download
+from . import manifest
 from .catalogue import Entry, Source
 
 UNPACKED = 1.1  # an archive's content is taken to be this much larger, where it is compressed
@@ -102,18 +103,21 @@ def _bring(source: Source, mirrors: Sequence[str], work: Path, say: Progress) ->
 def _one(url: str, source: Source, done: Path, say: Progress) -> None:
     """Download from one address; what went on from an older part and is wrong is begun anew."""
     part = done.with_name(done.name + ".part")
-    while True:
-        whole = resume_download.download(url, part, source.size, say)
-        digest = download.digest_of(part, source.name, say)
-        if digest == f"sha256:{source.sha256}":
-            part.replace(done)
-            return
-        size = part.stat().st_size
-        resume_download.forget(part)
-        if whole:
-            evidence = f"{url}\nwanted sha256:{source.sha256}\ncame   {digest}, {size} bytes"
-            raise NotVerified(f"{source.name} is not what it should be; removed", evidence)
-        say.say(f"{source.name}: the part that was here does not fit; from the beginning")
+    resumed = part.exists()
+    try:
+        digest = download.from_web(url, url, part, source.size, say)
+    except HTTPError as error:
+        raise SystemFault(f"{url} cannot be had", f"{error.code} {error.reason}") from None
+    if digest == f"sha256:{source.sha256}":
+        part.replace(done)
+        return
+    size = part.stat().st_size
+    download.forget(part)
+    if not resumed:
+        evidence = f"{url}\nwanted sha256:{source.sha256}\ncame   {digest}, {size} bytes"
+        raise NotVerified(f"{source.name} is not what it should be; removed", evidence)
+    say.say(f"{source.name}: the part that was here does not fit; from the beginning")
+    _one(url, source, done, say)
 
 
 def _all_failed(source: Source, failed: list[RunnerError]) -> RunnerError:

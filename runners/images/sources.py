@@ -7,24 +7,26 @@ runtime's work.
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
+from http.client import HTTPResponse
 from pathlib import Path
-from typing import Callable
+from typing import BinaryIO, Callable, cast
 from urllib.error import HTTPError
 
-from ..core import disk_space, download, http, runtime_pull
+from containers import sif
+
+from ..core import download, runtime_pull
 from ..core.errors import NotFound, Refused, RunnerError, SystemFault
 from ..core.progress import Progress
-from . import archives, registry, remote_blob
+from . import archives, registry
 from .reference import Reference
 from .registry import Blob, Registry
 
 Write = Callable[[Path, Progress], str]
-
-
-def _unknown() -> dict[str, str]:
-    return {}
+PAGE = 1 << 16  # a SIF's table of contents has 28 kB
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Source:
     size: int = 0
     manifest: str = ""
     made: bool = False
-    labels: Callable[[], dict[str, str]] = _unknown
+    labels: Callable[[], dict[str, str]] = dict
 
 
 def resolve(reference: Reference, arch: str, plain: bool) -> Source:
@@ -55,7 +57,7 @@ def resolve(reference: Reference, arch: str, plain: bool) -> Source:
     if reference.kind in ("https", "http"):
         return Source(reference.source, partial(_from_the_web, reference))
     if reference.kind == "file":
-        return Source(reference.source, partial(_from_a_file, reference.path))
+        return Source(reference.source, partial(download.copy, reference.path))
     if reference.kind == "library":
         write = partial(_by_runtime, reference.text, reference, arch, plain)
         return Source(reference.source, write)
@@ -79,7 +81,7 @@ def _oras(server: Registry, arch: str) -> Source:
         layer.digest,
         layer.size,
         manifest.digest,
-        labels=partial(remote_blob.labels, server, layer),
+        labels=partial(_remote_labels, server, layer),
     )
 
 
@@ -104,17 +106,18 @@ def _docker(server: Registry, arch: str, plain: bool) -> Source:
 
 
 def _from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progress) -> str:
-    progress.begin(f"pulling {server.reference.source}", layer.size)
-    stream = remote_blob.Stream(server, layer)
-    return download.save(stream, server.reference.registry, part, layer.size, progress)
+    def ask(have: int) -> HTTPResponse:
+        if not have:
+            return server.blob(layer)
+        server.secret = ""  # a token may have become too old
+        return server.blob(layer, f"{have}-{layer.size - 1}")
+
+    return download.save(ask, server.reference.source, part, layer.size, progress)
 
 
 def _from_the_web(reference: Reference, part: Path, progress: Progress) -> str:
     try:
-        with http.send(reference.text) as answer:
-            progress.begin(f"pulling {reference.source}", answer.length)
-            disk_space.check(part.parent, answer.length or 0)
-            return download.save(answer, reference.registry, part, answer.length, progress)
+        return download.from_web(reference.text, reference.source, part, None, progress)
     except HTTPError as error:
         raise _web_fault(reference, error) from None
 
@@ -126,17 +129,6 @@ def _web_fault(reference: Reference, error: HTTPError) -> RunnerError:
     if error.code in (404, 410):
         return NotFound(f"{reference.source} is not there", told)
     return SystemFault(f"{reference.registry} failed", told)
-
-
-def _from_a_file(path: Path, part: Path, progress: Progress) -> str:
-    try:
-        size = path.stat().st_size
-        progress.begin(f"copying {path}", size)
-        disk_space.check(part.parent, size)
-        with path.open("rb") as file:
-            return download.save(file, str(path), part, size, progress)
-    except OSError as error:
-        raise SystemFault(f"cannot read {path}", str(error.strerror)) from None
 
 
 def _by_runtime(
@@ -157,3 +149,43 @@ def _from_an_archive(reference: Reference, arch: str, part: Path, progress: Prog
     if there != arch:
         raise Refused(f"{reference.path} is not for {arch}", f"for {there}", registry.OTHER_ARCH)
     return _by_runtime(text, reference, arch, False, part, progress)
+
+
+def _remote_labels(server: Registry, layer: Blob) -> dict[str, str]:
+    """Return the labels of a SIF in a registry, from a few of its pages."""
+    with io.BufferedReader(_RemoteFile(server, layer), PAGE) as file:
+        try:
+            return sif.labels_in(cast(BinaryIO, file)) or {}
+        except (sif.SifError, ValueError) as error:
+            raise Refused(f"{server.reference.source} is no SIF", str(error)) from None
+
+
+class _RemoteFile(io.RawIOBase):
+    """Reads a blob by HTTP range (RFC 9110, 14.2); raises a RunnerError."""
+
+    def __init__(self, server: Registry, blob: Blob) -> None:
+        self.server, self.blob, self.position = server, blob, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self.position = {io.SEEK_CUR: self.position, io.SEEK_END: self.blob.size}.get(whence, 0)
+        self.position += offset
+        return self.position
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        last = min(self.position + len(buffer), self.blob.size) - 1
+        if last < self.position:
+            return 0
+        with self.server.blob(self.blob, f"{self.position}-{last}") as answer:
+            if answer.status != HTTPStatus.PARTIAL_CONTENT:
+                host = self.server.reference.registry
+                raise SystemFault(f"{host} does not send parts of files")
+            data = answer.read(last - self.position + 1)
+        buffer[: len(data)] = data
+        self.position += len(data)
+        return len(data)

@@ -161,13 +161,14 @@ def test_what_a_registry_may_say(
     assert words in str(error.value)
 
 
-def test_a_cut_answer_is_no_image(site: Site, tmp_path: Path) -> None:
+def test_a_cut_answer_is_no_image(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "WAITS", (0.0,))
     site.answers["/cut"] = (200, {"Content-Length": "1000"}, b"only this")
-    with (
-        http.send(f"http://{site.host}/cut") as answer,
-        pytest.raises(SystemFault, match="stopped in the middle"),
-    ):
-        download.save(answer, site.host, tmp_path / "part", 1000, Silent())
+    said = Silent()
+    with pytest.raises(SystemFault, match="stopped after 9 bytes of 1.0 kB"):
+        download.from_web(f"http://{site.host}/cut", site.host, tmp_path / "part", 1000, said)
 
 
 def test_labels_are_read_from_afar(site: Site, tmp_path: Path) -> None:
