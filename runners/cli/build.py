@@ -18,7 +18,7 @@ from containers.plan import Options
 from containers.space import ELSEWHERE
 
 from ..core.errors import SystemFault, UsageError
-from ..images import read_sbom
+from ..images.inside import extract_bill
 from . import build_from, build_options
 from .progress_bar import phases
 
@@ -118,7 +118,7 @@ def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
         click.echo(build.describe(made, asked, progress))
     else:
         build.build(made, asked, progress)
-        progress.say(f"bill of materials: {read_sbom.extract(made.output)}")
+        progress.say(f"bill of materials: {extract_bill(made.output)}")
     if not dry_run:
         _say_digest(made.output)
         inside = toolbox.inside(made.output, os.environ) if toolbox.needed() else made.output

@@ -16,7 +16,7 @@ from containers.definition import Base
 from ..core import architecture
 from ..core.errors import Refused, UsageError
 from ..core.model import ImageInfo
-from ..images import local, read_sbom
+from ..images import inside, local
 from . import build_options
 from .progress_bar import phases
 
@@ -56,7 +56,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     progress = phases()
     build_definition.build(asked, progress)
     if base and OURS in base.labels:
-        progress.say(f"bill of materials: {read_sbom.extract(asked.output)}")
+        progress.say(f"bill of materials: {inside.extract_bill(asked.output)}")
     click.echo(asked.output)
 
 

@@ -96,10 +96,10 @@ def pack_command(
     The same folder always gives the same file. Its checksum is written beside it.
     """
     from ..data import pack
-    from ..images import resolve_local
+    from ..images import local
     from . import progress_bar
 
-    inside = resolve_local.on_disk(image).path if image else None
+    inside = local.on_disk(image).path if image else None
     target = output or Path(f"{os.path.normpath(folder)}.sqsh")
     with progress_bar.display() as display:
         done = pack.pack(folder, target.absolute(), compression, inside, display)

@@ -74,9 +74,7 @@ def _short(path: str) -> str:
 @click.option("--dry-run", "--dryrun", is_flag=True, help="only say what would be removed")
 def prune_command(dry_run: bool) -> None:
     """Remove the pulled images that no name, no images.lock and no run points to."""
-    from ..images import prune
-
-    done = prune.prune(dry_run)
+    done = gc_roots.prune(dry_run)
     would = "would remove" if dry_run else "removed"
     for digest in done.digests:
         click.echo(f"{would} {digest}")

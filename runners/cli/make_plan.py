@@ -13,7 +13,7 @@ import click
 from .. import plan
 from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Site, Trainer
 from ..core.site_profile import Profile
-from ..images import image_storage, policy, reference, resolve_local
+from ..images import image_storage, local, policy, reference
 from ..plan import execution
 from ..plan.case import Case
 from ..schedulers import capabilities
@@ -44,7 +44,7 @@ def gather(
     runtime = execution.expected(settings.get("runtime"), here)
     image = _image(settings.get("image"), runtime, dry_run, policies)
     spec = request.job_spec(settings, image.path, found, _data(settings, here.profile))
-    verdict = _verdict(policies, image.path)
+    verdict = policy.decide(policies, image.path)
     case = Case(
         spec,
         _host_mpi(spec, _mounts(settings, here, runtime)),
@@ -62,14 +62,6 @@ def _files(spec: JobSpec) -> list[Path]:
     """Return what the job's nodes read or write."""
     trainer = [spec.trainer.file] if spec.trainer.file else []
     return [spec.runs_dir, spec.image, *trainer, *(each.path for each in spec.data)]
-
-
-def _verdict(policies: tuple[policy.Policy, ...], image: Path) -> policy.Verdict:
-    if not any(rules.words() for rules in policies):
-        return policy.Verdict()
-    from ..images import enforce  # 8 ms that a launch without a policy need not pay
-
-    return enforce.decide(policies, image)
 
 
 def _host_mpi(spec: JobSpec, here: Site) -> Site:
@@ -109,9 +101,7 @@ def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:
     """Ask the runtime whether it mounts images, where the plan depends on it."""
     if settings.get("stage-image") != "auto" or runtime not in (*here.runtimes, here.runtime):
         return here
-    from ..images import mounting
-
-    return replace(here, unpacks=mounting.why_not(runtime))
+    return replace(here, unpacks=image_storage.why_not(runtime))
 
 
 def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ...]:
@@ -130,9 +120,9 @@ def _looked_into(image: ImageInfo) -> ImageInfo:
     """Look into an image that is not ours, and say so, since it takes seconds the first time."""
     if image.ours or not image.path.exists():
         return image
-    from ..images import facts  # 20 ms that a launch of an image of ours need not pay
+    from ..images import inspect  # 20 ms that a launch of an image of ours need not pay
 
-    return facts.found(image, lambda text: click.echo(f"runner: {text}", err=True))
+    return inspect.found(image, lambda text: click.echo(f"runner: {text}", err=True))
 
 
 def _image(
@@ -140,14 +130,14 @@ def _image(
 ) -> ImageInfo:
     """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
     if runtime not in execution.CONTAINERS:
-        from ..images import runtime_store  # 20 ms that other launches need not pay
+        from ..images import environment  # 20 ms that other launches need not pay
 
-        return runtime_store.image(name, runtime, policies)
+        return environment.image(name, runtime, policies)
     if not name or not reference.is_remote(name):
-        return resolve_local.on_disk(name)
-    from ..images import resolve_uri
+        return local.on_disk(name)
+    from ..images import pull
     from . import progress_bar
 
     known_only = any(rules.known_digests_only for rules in policies)
     with progress_bar.display() as display:
-        return resolve_uri.image(name, dry_run, known_only, display)
+        return pull.image(name, dry_run, known_only, display)

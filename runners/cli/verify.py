@@ -33,9 +33,9 @@ def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
     """
     path = _path(image)
     if sbom:
-        from ..images import read_sbom
+        from ..images import inside
 
-        click.echo(read_sbom.read(path), nl=False)
+        click.echo(inside.bill(path), nl=False)
         return
     _show_facts(path, as_json)
 
@@ -120,9 +120,7 @@ def sign_command(image: str, key: str) -> None:
 
 def _path(name: str) -> Path:
     """Return the file that a launch would take; a file that is no whole image as it is."""
-    from ..images import resolve_local
-
     try:
-        return resolve_local.on_disk(name).path
+        return local.on_disk(name).path
     except Refused:
         return local.find(name)

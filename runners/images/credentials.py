@@ -1,9 +1,11 @@
-"""Who we are to a registry: as users of Apptainer and Docker have it already.
+"""Who we are to a registry, as users of Apptainer and Docker have it already, and proving it.
 
 Looked at in this order: the variables of Apptainer and of Singularity, then the files in which
 `apptainer registry login` and `docker login` keep it (Apptainer 1.4 writes Docker's own file, older
 versions ~/.apptainer/docker-config.json), there also Docker's credential helpers.
-A password is never an argument, never in a message, and written by the runtime alone.
+A password is never an argument, never in a message, and written by the runtime alone. It is given
+as such (RFC 7617), or buys a token (Docker's "Token authentication specification"), which nvcr.io,
+ghcr.io and Docker Hub want even of those who pull without a login.
 """
 
 from __future__ import annotations
@@ -12,16 +14,22 @@ import base64
 import binascii
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
 
-from ..core import runtime_pull, shell
+from ..core import http, runtime_pull, shell
 from ..core.errors import Refused, SystemFault, UsageError
 from .reference import HUB, HUB_SERVER
 
 HUB_KEYS = (f"https://index.{HUB}/v1/", f"index.{HUB}", HUB_SERVER)
+PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+LARGEST_ANSWER = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -122,3 +130,40 @@ def logout(host: str) -> None:
 
 def _refusal(program: str, verb: str, err: str) -> SystemFault:
     return SystemFault(f"{program} registry {verb} failed", err, "Apptainer 1.3 or newer has it")
+
+
+def header(challenge: str, base: str, scope: str, who: Credentials | None) -> str:
+    """Return the Authorization header that a challenge wants, "" when we have nothing to give.
+
+    `base` is the registry's own URL, `scope` what we want to do there. Raises HTTPError when the
+    server of the tokens refuses, or a RunnerError.
+    """
+    if not challenge.lower().startswith("bearer "):
+        return who.basic if who else ""
+    asked = dict(PARAMETER.findall(challenge))
+    realm = asked.get("realm", "")
+    if not realm.startswith("https://" if base.startswith("https:") else "http"):
+        raise Refused(f"{base} wants a password sent without encryption", f"to {realm!r}")
+    query = {"service": asked["service"]} if "service" in asked else {}
+    if scope:
+        query["scope"] = scope
+    answer = http.send(f"{realm}?{urlencode(query)}", secret=who.basic if who else "")
+    try:
+        told = json.loads(answer.read(LARGEST_ANSWER))
+        return f"Bearer {told.get('token') or told['access_token']}"
+    except (OSError, HTTPException, ValueError, LookupError, AttributeError):
+        raise SystemFault(f"{realm} gave no token", f"{base} sends us there") from None
+
+
+def check(base: str, who: Credentials) -> None:
+    """Raise HTTPError when the registry at `base` does not take these credentials.
+
+    `apptainer registry login` 1.4.5 stores whatever it is given.
+    """
+    try:
+        http.send(base)
+    except HTTPError as error:
+        if error.code != 401:
+            raise
+        challenge = error.headers.get("WWW-Authenticate", "")
+        http.send(base, secret=header(challenge, base, "", who))

@@ -1,15 +1,20 @@
-"""What is in a virtual or conda environment on this machine: for jobs without a container."""
+"""Images that are no files: virtual or conda environments, names in a runtime's own store."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..core import shell
-from ..core.errors import SystemFault
-from . import digest_cache, probe
+from ..core.errors import NotFound, NotVerified, SystemFault, UsageError
+from ..core.model import ImageInfo
+from . import digest_cache, inside
+from .policy import Policy
+
+STORES = {"shifter": "shifterimg pull", "podman-hpc": "podman-hpc pull"}
 
 
 def is_one(folder: Path) -> bool:
@@ -42,15 +47,13 @@ def _look(folder: Path) -> dict[str, str]:
     env = {**os.environ, "PATH": _path(folder)}
     for name in ("PYTHONPATH", "PYTHONHOME"):
         env.pop(name, None)
-    code = Path(probe.__file__).with_name("probe_python.py").read_text(encoding="utf-8")
-    argv = ["/bin/sh", "-c", probe.SCRIPT, "sh", code]
-    done = shell.run(argv, env=env, timeout=probe.SECONDS)
-    found = probe.parse(done.out) if "== end" in done.out else {}
+    done = shell.run(inside.script(), env=env, timeout=inside.SECONDS)
+    found = inside.parse(done.out) if "== end" in done.out else {}
     if "python.version" not in found:
         raise SystemFault(f"the Python in {folder} does not run", done.err)
     if found.get("horovod.version") != "none":
-        built = shell.run(["horovodrun", "--check-build"], env=env, timeout=probe.SECONDS)
-        found.update(probe.parse_build(built.out))
+        built = shell.run(["horovodrun", "--check-build"], env=env, timeout=inside.SECONDS)
+        found.update(inside.parse_build(built.out))
     return found
 
 
@@ -65,3 +68,41 @@ def _key(folder: Path) -> str:
     for package in sorted(folder.glob("lib/python3*/site-packages/*-info")):
         parts.append(f"{package.name} {package.stat().st_mtime_ns}")
     return "environment-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def image(name: str | None, runtime: str, policies: Iterable[Policy]) -> ImageInfo:
+    """Return what `name` means to a runtime that takes no image files; nothing is pulled.
+
+    Raises NotVerified under a policy, which only an image file can meet.
+    """
+    if not name:
+        what = "a folder" if runtime == "none" else "a name"
+        raise UsageError(f"no image was given; for --runtime {runtime} it is {what}")
+    for rules in policies:
+        if rules.words():
+            what = f"--runtime {runtime} has no image file, which the policy could allow"
+            raise NotVerified(what, f"{rules.origin} wants: {rules.words()}")
+    return _folder(name) if runtime == "none" else _stored(name, runtime)
+
+
+def _folder(name: str) -> ImageInfo:
+    path = Path(name).expanduser().absolute()
+    if not is_one(path):
+        raise NotFound(
+            f"--runtime none: {name} is not the folder of a virtual or conda environment",
+            f"{path / 'bin' / 'python'} is not there",
+            "python3 -m venv FOLDER, on a file system that the nodes see",
+        )
+    return ImageInfo(path)
+
+
+def _stored(name: str, runtime: str) -> ImageInfo:
+    """Return an image by its name; only the runtime on a node can look into it."""
+    plain = name.replace("docker://", "docker:" if runtime == "shifter" else "")
+    if "://" in plain or any(char.isspace() for char in plain):
+        raise UsageError(
+            f"{name} is not a name in the image store of {runtime}",
+            remedy=f"{STORES[runtime]} NAME:TAG, then --image NAME:TAG",
+        )
+    problem = f"it is in the store of {runtime}, and not looked into before the job"
+    return ImageInfo(Path(plain), problem=problem)

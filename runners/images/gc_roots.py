@@ -1,4 +1,4 @@
-"""What points to stored images from outside the images folder, so that a prune keeps them.
+"""Which stored images are needed, and removing the others, and nothing else.
 
 Each images.lock that a pull wrote, and each run that was launched with a stored image, has a link
 here; one that leads nowhere any more counts for nothing and is removed.
@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..core import job_record, places
 from ..core.errors import SystemFault
 from ..core.job_record import JobPaths
+from ..core.locks import undisturbed
 from ..jobs import job_status
-from . import images_lock
+from . import download_dir, images_lock, store
 
 LOCK, RUN = "lock", "run"
 
@@ -75,8 +77,31 @@ def _goes_on(folder: Path, ask: bool) -> bool:
     return not job.state and job_record.exit_code(paths) is None
 
 
-def sweep() -> None:
-    """Remove the links that lead nowhere."""
-    for link in root().glob("*.*"):
-        if not link.exists():
-            link.unlink()
+@dataclass(frozen=True)
+class Pruned:
+    """The digests of the removed images, the bytes they had, and leftovers of killed pulls."""
+
+    digests: tuple[str, ...]
+    size: int
+    leftovers: int
+
+
+def prune(dry_run: bool) -> Pruned:
+    """Remove, or with `dry_run` only find, the files of the store that nothing needs.
+
+    Needed is what a name in the folder points to, what an images.lock written by `runner pull`
+    names, and what a run needs that has not ended. Raises Refused while a pull goes on, and
+    SystemFault when the scheduler does not answer.
+    """
+    with undisturbed(download_dir.everybody(), "a pull is going on here"):
+        needed = {*store.names().values(), *(digest for digest, _ in holders(ask=True))}
+        unused = [digest for digest in store.digests() if digest not in needed]
+        size = sum(store.path_of(digest).stat().st_size for digest in unused)
+        if dry_run:
+            return Pruned(tuple(unused), size, 0)
+        for digest in unused:
+            store.remove(digest)
+        for link in root().glob("*.*"):
+            if not link.exists():  # it leads nowhere
+                link.unlink()
+        return Pruned(tuple(unused), size, len(download_dir.sweep()))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Callable
 
 from containers import sif
 
 from ..core.errors import RunnerError
-from . import digest_cache, local, probe, signature
+from ..core.model import ImageInfo
+from . import digest_cache, environment, inside, local, signature
 
 # Names are those of our labels; `containers/horovod_image/labels.py` writes them.
 SOFTWARE = (
@@ -97,14 +99,14 @@ def _look(path: Path) -> tuple[dict[str, str], RunnerError | None]:
 def look(path: Path) -> dict[str, str]:
     """Return what is inside, remembered by the file's digest; a folder is looked into each time.
 
-    Raises as `probe.versions` does.
+    Raises as `inside.versions` does.
     """
     if path.is_dir():
-        return probe.everything(path)
-    name = f"{digest_cache.digest(path)}-{probe.key()}"
+        return inside.everything(path)
+    name = f"{digest_cache.digest(path)}-{inside.key()}"
     found = digest_cache.recall_content(name)
     if not found:
-        found = probe.everything(path)
+        found = inside.everything(path)
         digest_cache.remember_content(name, found)
     return found
 
@@ -138,3 +140,20 @@ def _created(path: Path, labels: dict[str, str]) -> dict[str, Fact]:
     if not seconds:
         return {"created": NOT_KNOWN}
     return {"created": Fact(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)), FILE)}
+
+
+def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
+    """Return the image with what is inside; what went wrong is its `problem`, no error.
+
+    `say` is told when this will take long, which is the first time for a file.
+    """
+    try:
+        if environment.is_one(image.path):
+            if not environment.known(image.path):
+                say(f"looking into {image.path}")
+            return replace(image, found=environment.facts(image.path))
+        if image.path.is_dir() or digest_cache.recall(image.path, "digest") is None:
+            say(f"looking into {image.path.name}, which has no labels of ours")
+        return replace(image, found=look(image.path))
+    except RunnerError as error:
+        return replace(image, problem=error.message)

@@ -1,8 +1,9 @@
-"""Finds an image on this machine and reads what it says of itself."""
+"""The image of a launch, when it is on this machine: found, and what it says of itself."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from containers import sif
@@ -10,7 +11,8 @@ from containers import sif
 from ..core import places
 from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.model import ImageInfo
-from . import spython_adapter
+from . import images_lock, spython_adapter, store
+from .store import Stored
 
 
 def find(name: str | None) -> Path:
@@ -62,3 +64,37 @@ def _sandbox_labels(path: Path) -> dict[str, str]:
     if not (path / ".singularity.d").is_dir():
         raise Refused(f"{path} is a folder, but not a sandbox image", f"{file.parent} is missing")
     return dict(json.loads(file.read_text())) if file.is_file() else {}
+
+
+def on_disk(name: str | None) -> ImageInfo:
+    """Return the image that `name` means, with its labels.
+
+    A name in this folder's images.lock means the image that is recorded there. Raises a RunnerError
+    that says why there is no such image.
+    """
+    stored = _locked(name) if name else None
+    if stored:
+        return of_store(stored)
+    path = find(name)
+    target = path.resolve()
+    stored = store.find(store.digest_named(target)) if store.digest_named(target) else None
+    return of_store(stored) if stored and stored.path == target else read(path)
+
+
+def _locked(name: str) -> Stored | None:
+    entry = images_lock.find(images_lock.here(), name)
+    if entry is None or Path(name).exists():
+        return None
+    stored = store.find(entry.digest)
+    if stored is None:
+        raise NotFound(
+            f"{name} is not on this machine as images.lock has it",
+            f"{entry.digest} is not in {places.images()}",
+            f"runner pull {entry.source} --name {name}",
+        )
+    return stored
+
+
+def of_store(stored: Stored) -> ImageInfo:
+    """Name the file by its digest: the job may start after the name has moved on."""
+    return replace(read(stored.path), source=stored.source, digest=stored.digest)

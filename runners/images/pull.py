@@ -6,17 +6,18 @@ A tag is looked up once; what it stood for then is in images.lock, and stays unt
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from containers import sif
 
-from ..core import disk_space
-from ..core.errors import NotVerified, Refused, UsageError
+from ..core import architecture, disk_space, places, runtime_pull
+from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.locks import together
+from ..core.model import ImageInfo
 from ..core.progress import Progress
-from . import download_dir, gc_roots, images_lock, sources, store
-from .reference import ARCHIVES, Reference
+from . import download_dir, gc_roots, images_lock, local, sources, store
+from .reference import ARCHIVES, Reference, parse
 from .registry import OTHER_ARCH
 from .sources import Source
 from .store import Stored
@@ -38,14 +39,6 @@ class Request:
     update: bool = False
 
 
-@dataclass(frozen=True)
-class Pulled:
-    """A stored image, and the registry's manifest that the reference stood for, "" without one."""
-
-    stored: Stored
-    manifest: str
-
-
 def pull(request: Request, progress: Progress) -> Stored:
     """Return the image, stored, named and recorded in images.lock.
 
@@ -55,12 +48,12 @@ def pull(request: Request, progress: Progress) -> Stored:
     _check(request)
     with together(download_dir.everybody(), progress):
         store.check_name(request.name)
-        pulled = already(request) or _fetch(request, source_of(request), progress)
-        before = store.point(request.name, pulled.stored.digest)
-        if before not in ("", pulled.stored.digest):
+        stored = already(request) or _fetch(request, source_of(request), progress)
+        before = store.point(request.name, stored.digest)
+        if before not in ("", stored.digest):
             progress.say(f"{request.name} was {before} until now")
-        _record(request, pulled)
-        return pulled.stored
+        _record(request, stored)
+        return stored
 
 
 def _check(request: Request) -> None:
@@ -80,12 +73,10 @@ def _check(request: Request) -> None:
         raise Refused(f"cannot write {images_lock.here()}", remedy="pull in a folder of your own")
 
 
-def _record(request: Request, pulled: Pulled) -> None:
-    stored, source = pulled.stored, request.reference.source
+def _record(request: Request, stored: Stored) -> None:
     before = locked(request.reference, request.name)
-    entry = images_lock.Entry(
-        request.name, source, stored.digest, stored.size, store.now(), pulled.manifest
-    )
+    known = replace(stored, source=request.reference.source, pulled=store.now())
+    entry = images_lock.Entry(name=request.name, **asdict(known))
     if before is None or replace(before, pulled=entry.pulled) != entry:
         images_lock.record(images_lock.here(), entry)
     gc_roots.hold_lock(images_lock.here())
@@ -109,14 +100,14 @@ def _pinned(request: Request) -> images_lock.Entry | None:
     return None if request.update else locked(request.reference, request.name)
 
 
-def already(request: Request) -> Pulled | None:
+def already(request: Request) -> Stored | None:
     """Return the image that images.lock has for the reference, if it is on this machine."""
     entry = _pinned(request)
     if entry is None:
         return None
     _check_wanted(request, entry.digest, entry.manifest, f"{images_lock.FILE} has")
     stored = store.find(entry.digest)
-    return Pulled(stored, entry.manifest) if stored else None
+    return replace(stored, manifest=entry.manifest) if stored else None
 
 
 def source_of(request: Request) -> Source:
@@ -139,7 +130,7 @@ def _check_wanted(request: Request, digest: str, manifest: str, whose: str) -> N
         )
 
 
-def _fetch(request: Request, source: Source, progress: Progress) -> Pulled:
+def _fetch(request: Request, source: Source, progress: Progress) -> Stored:
     with download_dir.workplace(source.key, progress) as work:
         stored = _of_source(source)
         if stored is None:
@@ -150,7 +141,7 @@ def _fetch(request: Request, source: Source, progress: Progress) -> Pulled:
             _check_image(request, source, part)
             name = request.reference.source
             stored = store.find(digest) or store.keep(part, digest, name, source.manifest)
-        return Pulled(stored, source.manifest)
+        return replace(stored, manifest=source.manifest)
 
 
 def _of_source(source: Source) -> Stored | None:
@@ -185,3 +176,40 @@ def _check_image(request: Request, source: Source, part: Path) -> None:
             f"for {there}",
             OTHER_ARCH,
         )
+
+
+def image(uri: str, ahead: bool, known_only: bool, progress: Progress) -> ImageInfo:
+    """Return the image of a URI, with its labels; pull it, unless only looking `ahead`.
+
+    With `known_only` raise NotVerified for one that is not in images.lock: a launch would write it
+    there and so make it known.
+    """
+    found = parse(uri)
+    name, arch = name_of(found), architecture.architecture()
+    request = Request(found, name, arch, plain=runtime_pull.plain())
+    if known_only and locked(found) is None:
+        raise NotVerified(
+            f"{found.source} is not in images.lock, and the policy wants that",
+            "known-digests-only is true",
+            f"runner pull {uri}",
+        )
+    stored = already(request) if ahead else pull(request, progress)
+    if stored is None:
+        return _ahead(request, progress)
+    return replace(local.of_store(stored), source=found.source)
+
+
+def _ahead(request: Request, progress: Progress) -> ImageInfo:
+    """Say what would be pulled; what the registry tells of it is as good as the image's labels."""
+    source, path = request.reference.source, places.images() / request.name
+    try:
+        found = source_of(request)
+        labels = found.labels()
+    except SystemFault as error:
+        progress.say(f"would pull {source}, of which nothing is known now: {error.message}")
+        return ImageInfo(path, source=source)
+    size = f", {disk_space.shown(found.size)}" if found.size else ""
+    progress.say(f"would pull {source}{size}, {found.manifest or 'digest unknown'}")
+    if found.digest:
+        path = store.path_of(found.digest)
+    return ImageInfo(path, labels, source=source, digest=found.digest)

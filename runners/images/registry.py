@@ -18,7 +18,7 @@ from urllib.error import HTTPError
 
 from ..core import http
 from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
-from . import auth, credentials
+from . import credentials
 from .reference import DIGEST, Reference
 
 OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"
@@ -72,7 +72,7 @@ class Registry:
         except HTTPError as error:
             if error.code != 401 or self.secret:
                 raise
-            self.secret = auth.secret(
+            self.secret = credentials.header(
                 error.headers.get("WWW-Authenticate", ""),
                 self.base,
                 f"repository:{self.reference.repository}:{self.action}",
@@ -202,7 +202,7 @@ def check(host: str, plain: bool, user: str, password: str) -> None:
     """Raise Refused when the registry does not take this password, else a RunnerError."""
     server = Registry(Reference("docker", "", "", host), plain)
     try:
-        auth.check(server.base, credentials.Credentials(user, password, "the login"))
+        credentials.check(server.base, credentials.Credentials(user, password, "the login"))
     except HTTPError as error:
         if error.code in (401, 403):
             raise Refused(f"{host} does not know {user} with this password") from None

@@ -11,7 +11,7 @@ from containers import build_record, sif
 
 from ..core import architecture
 from ..core.errors import RunnerError
-from . import digest_cache, enforce, images_lock, local, policy, probe, signature, smoke_test, store
+from . import digest_cache, images_lock, inside, local, policy, signature, store
 
 PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
 AGAIN = signature.AGAIN
@@ -139,7 +139,7 @@ def _signature(request: Request) -> Check:
 def _policy(request: Request) -> Iterator[Check]:
     for rules in request.policies:
         try:
-            met = enforce.meets(rules, request.image, request.lockfile)
+            met = policy.meets(rules, request.image, request.lockfile)
             yield Check("policy", PASS, f"{rules.origin}: {met}")
         except RunnerError as error:
             yield _failed("policy", error)
@@ -148,10 +148,10 @@ def _policy(request: Request) -> Iterator[Check]:
 def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
     try:
         tell("looking into the image")
-        labels, found = local.read(image).labels, probe.versions(image)
+        labels, found = local.read(image).labels, inside.versions(image)
         yield _labels(labels, found)
         tell("two ranks sum in it with each framework: a minute")
-        proven = smoke_test.own(image) if "selftest" in found else smoke_test.foreign(image)
+        proven = inside.own_test(image) if "selftest" in found else inside.our_test(image)
         yield _build(labels, proven.built)
         yield Check("self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed)
     except RunnerError as error:
@@ -180,7 +180,7 @@ def differing(labels: dict[str, str], found: dict[str, str]) -> list[str]:
 def _build(labels: dict[str, str], built: dict[str, str]) -> Check:
     if not built:
         return Check("check-build", FAIL, "horovodrun --check-build gave no answer in it")
-    line = "; ".join(f"{kind} {built.get(fact, 'none')}" for kind, fact in probe.WORDS.items())
-    lacking = [fact for fact in probe.WORDS.values() if built.get(fact, "none") == "none"]
+    line = "; ".join(f"{kind} {built.get(fact, 'none')}" for kind, fact in inside.WORDS.items())
+    lacking = [fact for fact in inside.WORDS.values() if built.get(fact, "none") == "none"]
     wrong = differing(labels, built)
     return Check("check-build", FAIL if lacking or wrong else PASS, "\n".join([line, *wrong]))

@@ -16,14 +16,11 @@ from containers import digest as file_digest
 from runners.core.errors import NotVerified, Refused, SystemFault, UsageError
 from runners.images import (
     digest_cache,
-    enforce,
     images_lock,
+    inside,
     policy,
-    probe,
-    read_sbom,
     sign,
     signature,
-    smoke_test,
     verify,
 )
 from runners.images.images_lock import Entry
@@ -79,12 +76,12 @@ def answer(**parts: str) -> str:
     ],
 )
 def test_a_tools_words_are_read(part: str, text: str, expected: dict[str, str]) -> None:
-    assert probe.parse(answer(**{part: text})) == expected
+    assert inside.parse(answer(**{part: text})) == expected
 
 
 def test_a_package_that_python_does_not_know_is_not_there() -> None:
     python = '{"torch.version": "2.10.0", "tensorflow.version": null, "horovod.version": null, '
-    found = probe.parse(answer(python=python + '"pmix.version": null}'))
+    found = inside.parse(answer(python=python + '"pmix.version": null}'))
     assert found == {
         "torch.version": "2.10.0",
         "tensorflow.version": "none",
@@ -94,9 +91,9 @@ def test_a_package_that_python_does_not_know_is_not_there() -> None:
 
 def test_without_program_or_library_there_is_no_mpi() -> None:
     python = '{"python.version": "3.11.2", "torch.version": null, "tensorflow.version": null, '
-    found = probe.parse(answer(python=python + '"horovod.version": null}'))
-    assert {found[name] for name in probe.MPI} == {"none"}
-    by_tool = probe.parse(
+    found = inside.parse(answer(python=python + '"horovod.version": null}'))
+    assert {found[name] for name in inside.MPI} == {"none"}
+    by_tool = inside.parse(
         answer(openmpi="Open MPI v4.1.4", python=python + '"horovod.version": null}')
     )
     assert by_tool["mpi.flavour"] == "openmpi"
@@ -116,7 +113,7 @@ def test_without_program_or_library_there_is_no_mpi() -> None:
     ],
 )
 def test_what_an_mpi_speaks(flavour: str | None, maps: str, speaks: str | None) -> None:
-    program = Path(probe.__file__).with_name("probe_python.py").read_text()
+    program = Path(inside.__file__).with_name("probe_python.py").read_text()
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(program, names)
@@ -125,10 +122,10 @@ def test_what_an_mpi_speaks(flavour: str | None, maps: str, speaks: str | None) 
 
 def test_gloo_is_tried_before_mpi() -> None:
     built = {"horovod.frameworks": "pytorch,mxnet", "horovod.controllers": "mpi,gloo"}
-    assert smoke_test.testable(built) == [("torch", "gloo")]
-    assert smoke_test.testable({**built, "horovod.controllers": "mpi"}) == [("torch", "mpi")]
-    assert smoke_test.testable({**built, "horovod.controllers": "none"}) == []
-    assert smoke_test.testable({}) == []
+    assert inside.testable(built) == [("torch", "gloo")]
+    assert inside.testable({**built, "horovod.controllers": "mpi"}) == [("torch", "mpi")]
+    assert inside.testable({**built, "horovod.controllers": "none"}) == []
+    assert inside.testable({}) == []
 
 
 def test_labels_are_compared_as_sets() -> None:
@@ -140,7 +137,7 @@ def test_labels_are_compared_as_sets() -> None:
 
 
 def test_the_bill_lies_beside_the_image() -> None:
-    assert read_sbom.beside(Path("a/horovod_cpu.sif")) == Path("a/horovod_cpu.cdx.json")
+    assert inside.bill_beside(Path("a/horovod_cpu.sif")) == Path("a/horovod_cpu.cdx.json")
 
 
 # Signatures
@@ -283,7 +280,7 @@ def test_each_files_rules_stand_on_their_own(here: Path) -> None:
     assert mine == Policy(mine.origin, True, (ADA,))
     assert mine.words() == f"signed by {ADA}"
     assert (projects.origin, projects.words()) == ("runner.toml", "")
-    assert enforce.decide([projects], Path("no.sif")) == policy.Verdict()
+    assert policy.decide([projects], Path("no.sif")) == policy.Verdict()
 
 
 @pytest.mark.parametrize(
@@ -306,21 +303,21 @@ def test_faulty_rules_are_refused(text: str, words: str) -> None:
 def test_known_digests_only(old: Path) -> None:
     rules = Policy("runner.toml", known_digests_only=True)
     with pytest.raises(NotVerified, match="the policy refuses") as error:
-        enforce.decide([rules], old)
+        policy.decide([rules], old)
     assert f"{digest_cache.digest(old)} is not in" in error.value.evidence
     assert "runner pull" in str(error.value.remedies[0])
     images_lock.record(
         images_lock.here(), Entry("b.sif", "oras://x/b", digest_cache.digest(old), 7, "2026-11-21")
     )
-    verdict = enforce.decide([rules], old)
+    verdict = policy.decide([rules], old)
     assert verdict.digest == digest_cache.digest(old)
     assert verdict.choices[0].reason == "runner.toml wants: in images.lock"
     old.write_bytes(b"CONTENT")
     with pytest.raises(NotVerified):
-        enforce.decide([rules], old)
+        policy.decide([rules], old)
 
 
 def test_a_folder_meets_no_policy(here: Path) -> None:
     for rules in (Policy("x", require_signature=True), Policy("x", known_digests_only=True)):
         with pytest.raises(NotVerified, match="the policy refuses"):
-            enforce.meets(rules, here, images_lock.here())
+            policy.meets(rules, here, images_lock.here())

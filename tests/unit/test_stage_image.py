@@ -22,7 +22,7 @@ from runners.core.model import (
     Site,
     Trainer,
 )
-from runners.images import image_storage, mounting
+from runners.images import image_storage
 from runners.injob.folders import STAGE
 from runners.injob.stage import copying, image, place
 from runners.injob.stage.failure import NotStaged
@@ -172,7 +172,7 @@ def test_whether_the_runtime_mounts(
     if squashfuse:
         (tools / "squashfuse_ll").symlink_to(sys.executable)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert mounting.why_not(str(runtime)) == why.format(runtime)
+    assert image_storage.why_not(str(runtime)) == why.format(runtime)
 
 
 def helper(*words: str) -> tuple[int, str]:

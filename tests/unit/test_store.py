@@ -15,7 +15,7 @@ import pytest
 
 from runners.core.errors import Refused, SystemFault
 from runners.core.locks import together
-from runners.images import download_dir, gc_roots, images_lock, prune, store
+from runners.images import download_dir, gc_roots, images_lock, store
 from runners.images.store import Stored
 
 from .test_sif import make_sif
@@ -99,15 +99,15 @@ def test_prune_keeps_what_a_name_or_a_lock_needs(images: Path, tmp_path: Path) -
         file, images_lock.Entry("b.sif", locked.source, locked.digest, 1, store.now())
     )
     gc_roots.hold_lock(file)
-    assert prune.prune(dry_run=True).digests == (unused.digest,)
+    assert gc_roots.prune(dry_run=True).digests == (unused.digest,)
     assert unused.path.exists()
-    done = prune.prune(dry_run=False)
+    done = gc_roots.prune(dry_run=False)
     assert (done.digests, done.size) == ((unused.digest,), unused.size)
     there = sorted(path.name for path in images.iterdir() if not path.name.startswith("."))
     kept = [named.path.name, locked.path.name, "a.sif", "built.sif", "sha256-short.sif"]
     assert there == sorted(kept)
     file.unlink()
-    assert prune.prune(dry_run=False).digests == (locked.digest,)
+    assert gc_roots.prune(dry_run=False).digests == (locked.digest,)
     assert list(gc_roots.root().iterdir()) == []
 
 
@@ -116,10 +116,10 @@ def test_prune_keeps_what_a_run_needs_until_it_has_ended(images: Path, tmp_path:
     run = tmp_path / "runs" / "x-1"
     run.mkdir(parents=True)
     gc_roots.hold_run(run, kept.digest)
-    assert prune.prune(dry_run=False).digests == ()
+    assert gc_roots.prune(dry_run=False).digests == ()
     record = '{"id": "1", "name": "x", "scheduler": "local", "log": "", "submitted": 0, '
     (run / "job.json").write_text(record + '"state": "COMPLETED"}')
-    assert prune.prune(dry_run=False).digests == (kept.digest,)
+    assert gc_roots.prune(dry_run=False).digests == (kept.digest,)
 
 
 def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
@@ -128,7 +128,7 @@ def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
         together(download_dir.everybody(), Silent()),
         pytest.raises(Refused, match="a pull is going on"),
     ):
-        prune.prune(dry_run=False)
+        gc_roots.prune(dry_run=False)
 
 
 def test_an_abandoned_folder_is_swept(images: Path) -> None:

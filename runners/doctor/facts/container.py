@@ -15,7 +15,7 @@ from pathlib import Path
 
 from containers import build_modes, process
 
-from ...images.mounting import SQUASHFUSE, beside, parse_config, setuid
+from ...images.image_storage import SQUASHFUSE, parse_config, setuid, tools_path
 from ..question import Answer, ask
 
 SECONDS_FOR_A_RUN = 60.0
@@ -75,7 +75,7 @@ def look(command: str, user: str, folder: Path) -> Container:
         command=command,
         version=ask([command, "--version"]),
         setuid=setuid(config),
-        tools=_tools(beside(config)),
+        tools=_tools(tools_path(config)),
         fuse=os.access("/dev/fuse", os.R_OK | os.W_OK),
         namespace=ask(["unshare", "--user", "--map-root-user", "true"]),
         settings=settings,

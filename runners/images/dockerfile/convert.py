@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from .. import spython_adapter
 from .files import DELIMITER, Files
 from .parse import SHELL, Instruction, pairs, parse, shell, words
-from .stage import VARIABLE, Note, Stage, automatic, placeholder
-from .write import write
+from .stage import VARIABLE, Note, Reader, Stage, automatic, placeholder
 
 # A RUN that changes its shell: in a Dockerfile the next one starts afresh, in %post it does not.
 CHANGES_SHELL = re.compile(r"(?:^|[;&|(\n]\s*)(?:cd|export|set|umask|exit|exec|source|\.)\s", re.M)
@@ -33,6 +34,7 @@ MOUNTS = {
 }
 SECRET = "hand it over while it is built: export APPTAINERENV_NAME=..., and store nothing"
 LATE = "%files come before all of %post; it matters where both touch a path"
+INDENT = "    "
 
 
 class Converter(Files):
@@ -174,4 +176,35 @@ def convert(path: Path, text: str) -> tuple[str, list[Note]]:
             converter.read(item)
     if converter.copied_late:
         converter.note(converter.copied_late, "COPY after RUN", LATE)
-    return write(converter), sorted(converter.notes, key=lambda note: note.line)
+    return _write(converter), sorted(converter.notes, key=lambda note: note.line)
+
+
+def _write(reader: Reader) -> str:
+    """Return the definition of what was read."""
+    stages, last = reader.needed(), reader.stage
+    last.recipe.entrypoint = _runscript(last.entrypoint, last.command)
+    blocks = [block for stage in stages for block in _blocks(stage, len(stages) > 1)]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _blocks(stage: Stage, named: bool) -> Iterator[list[str]]:
+    source = [f"From: {stage.base}"] if stage.base != "scratch" else []
+    bootstrap = "docker" if source else "scratch"
+    yield [f"Bootstrap: {bootstrap}", *source, *([f"Stage: {stage.name}"] if named else [])]
+    if stage.arguments:
+        arguments = stage.arguments.items()
+        yield ["%arguments", *(f"{INDENT}{name}={value}" for name, value in arguments)]
+    yield from spython_adapter.sections(stage.recipe, INDENT)
+
+
+def _runscript(entrypoint: list[str] | None, command: list[str] | None) -> str:
+    """What runs without words of the user's; "" when the base's own shall.
+
+    As in Docker, the user's words take the place of CMD and follow ENTRYPOINT.
+    """
+    if entrypoint and tuple(entrypoint[:2]) == SHELL:
+        return f"exec {shlex.join(entrypoint)}"
+    default = f"[ $# -gt 0 ] || set -- {shlex.join(command)}\n{INDENT}" if command else ""
+    if entrypoint:
+        return f'{default}exec {shlex.join(entrypoint)} "$@"'
+    return f'{default}exec "$@"' if command else ""

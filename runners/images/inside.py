@@ -1,0 +1,221 @@
+"""What is in an image, found out and proven by running things inside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from containers import atomic
+from containers.horovod_image import selftest
+
+from ..core import runtime_pull, shell
+from ..core.errors import NotFound, SystemFault
+from ..core.model import BindMount
+from ..script.runtimes.apptainer import bind_argv
+
+# An empty home and /tmp of their own, none of the user's variables: what is found or proven is the
+# image's, and would be the same for others.
+FLAGS = ("--cleanenv", "--contain", "--ipc")
+# Variables with which the user would put more into each container.
+PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_", "APPTAINER_BIND", "SINGULARITY_BIND")
+SECONDS = 300  # check-build imports each framework six times, from a cold file system perhaps
+# $1 is the program for Python. Each part may fail: then its answer has no version in it.
+SCRIPT = """\
+part() { printf '\\n== %s\\n' "$1"; }
+part glibc; getconf GNU_LIBC_VERSION || ldd --version
+part openmpi; ompi_info --version || mpirun --version
+part mpich; mpichversion
+part mpiexec; mpiexec --version
+part pmix_info; pmix_info --version
+part python
+for python in python python3; do
+    command -v "$python" > /dev/null && { "$python" -c "$1"; break; }
+done
+part end
+"""
+VERSION = r"(\d+(?:\.\d+)+\w*)"
+# Part of the script, pattern with one group, fact, and flavour where it is an MPI's.
+PATTERNS = (
+    ("glibc", rf"(?:glibc|GNU libc|GLIBC)\D.*?{VERSION}", "glibc.version", ""),
+    ("openmpi", rf"Open MPI\)? v?{VERSION}", "mpi.version", "openmpi"),
+    ("mpich", rf"MPICH Version:\s+{VERSION}", "mpi.version", "mpich"),
+    ("mpiexec", rf"Intel\(R\) MPI Library .*Version {VERSION}", "mpi.version", "intelmpi"),
+    ("mpiexec", rf"HYDRA[\s\S]*Version:\s+{VERSION}", "mpi.version", "mpich"),
+    ("pmix_info", rf"PMIx\D.*?{VERSION}", "pmix.version", ""),
+)
+# What is not there when neither a program nor a library of an MPI is.
+MPI = ("mpi.flavour", "mpi.version", "pmi.client")
+WORDS = {kind: f"horovod.{kind}" for kind in selftest.NEEDED}
+TEST_SECONDS = 1500  # twenty times what is normal; each part has a shorter limit of its own
+FRAMEWORKS = {"pytorch": "torch", "tensorflow": "tensorflow"}
+AGREED = "ranks agree"
+# A line of our self-test, such as "controllers: MPI, Gloo".
+BUILT = re.compile(rf"^({'|'.join(WORDS)}): (.+)$", re.MULTILINE)
+SBOM = "/opt/horovod/sbom.cdx.json"  # written there by containers/horovod_image/sbom.py
+
+
+def run(image: Path, argv: Sequence[str], timeout: float, bind: Path | None = None) -> shell.Result:
+    """Run `argv` in the image, for `timeout` seconds at most.
+
+    `bind` is a file that is seen under its own path. Raises Refused without a container runtime,
+    SystemFault when nothing answers in time.
+    """
+    env = {name: text for name, text in os.environ.items() if not name.startswith(PREFIXES)}
+    binds = bind_argv(BindMount(str(bind), str(bind), read_only=True)) if bind else []
+    return shell.run(
+        [runtime_pull.command(), "exec", *FLAGS, *binds, str(image), *argv],
+        env=env,
+        timeout=timeout,
+    )
+
+
+def script() -> list[str]:
+    """Return the command that asks for the versions, with the program for Python."""
+    program = Path(__file__).with_name("probe_python.py").read_text(encoding="utf-8")
+    return ["/bin/sh", "-c", SCRIPT, "sh", program]
+
+
+def key() -> str:
+    """Return a name that changes when other questions are asked of an image."""
+    return hashlib.sha256("".join(script()).encode()).hexdigest()[:12]
+
+
+def everything(image: Path) -> dict[str, str]:
+    """Return the facts of `versions` and of `check_build`; raise as they do."""
+    found = versions(image)
+    return {**found, **check_build(image)} if found.get("horovod.version") != "none" else found
+
+
+def versions(image: Path) -> dict[str, str]:
+    """Return the versions found inside the image, named as our labels; "none" is "not in it".
+
+    What could not be found out is absent. Raises SystemFault when nothing runs in it.
+    """
+    done = run(image, script(), SECONDS)
+    if "== end" not in done.out:
+        raise SystemFault(f"nothing can be run in {image}", done.err)
+    return parse(done.out)
+
+
+def check_build(image: Path) -> dict[str, str]:
+    """Return what Horovod was built with by its own words, nothing where it does not answer."""
+    return parse_build(run(image, ["horovodrun", "--check-build"], SECONDS).out)
+
+
+def parse_build(text: str) -> dict[str, str]:
+    """Return the facts in the output of check-build."""
+    if "Available" not in text:
+        return {}
+    built = selftest.parse_build(text)
+    return {fact: ",".join(built[kind]).lower() or "none" for kind, fact in WORDS.items()}
+
+
+def parse(text: str) -> dict[str, str]:
+    """Return the facts in the script's output."""
+    pieces = re.split(r"^== (\w+)$", text, flags=re.MULTILINE)
+    parts = dict(zip(pieces[1::2], pieces[2::2]))
+    found = {**_from_tools(parts), **_from_python(parts["python"])}
+    if "python.version" in found and "mpi.version" not in found:
+        found.update(dict.fromkeys(MPI, "none"))
+    return found
+
+
+def _from_tools(parts: dict[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part, pattern, fact, flavour in PATTERNS:
+        match = re.search(pattern, parts[part])
+        if match and fact not in found:
+            found[fact] = match.group(1)
+            if flavour:
+                found["mpi.flavour"] = flavour
+    return found
+
+
+def _from_python(text: str) -> dict[str, str]:
+    """A package that this Python does not know is not there; a library may be elsewhere."""
+    try:
+        facts = json.loads(text)
+    except ValueError:
+        return {}
+    packages = ("torch.version", "tensorflow.version", "horovod.version")
+    missing = {name: "none" for name in packages if facts[name] is None}
+    return {**{name: value for name, value in facts.items() if value is not None}, **missing}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What Horovod says it was built with, what agreed, and the output of what did not."""
+
+    built: dict[str, str]
+    agreed: str
+    failure: str = ""
+
+
+def own_test(image: Path) -> Proof:
+    """Let one of our images prove itself, which begins with check-build."""
+    done = run(image, ["python", "-m", "horovod_image.selftest"], TEST_SECONDS)
+    built = {WORDS[kind]: names.lower() for kind, names in BUILT.findall(done.out)}
+    return Proof({fact: names.replace(", ", ",") for fact, names in built.items()}, *_said(done))
+
+
+def our_test(image: Path) -> Proof:
+    """Bind our self-test into an image of others; each framework has to agree."""
+    built = check_build(image)
+    pairs = testable(built)
+    if not pairs:
+        return Proof(built, "", "there is no Horovod in it that could be tested")
+    said = [_said(_prove(image, *pair)) for pair in pairs]
+    agreed, failures = ("\n".join(filter(None, texts)) for texts in zip(*said))
+    return Proof(built, agreed, failures)
+
+
+def testable(built: dict[str, str]) -> list[tuple[str, str]]:
+    """Return each framework with a controller, Gloo if there is a choice: it needs less around."""
+    frameworks, controllers = (
+        built.get(WORDS[kind], "").split(",") for kind in ("frameworks", "controllers")
+    )
+    usable = [name for name in ("gloo", "mpi") if name in controllers][:1]
+    return [(FRAMEWORKS[name], usable[0]) for name in FRAMEWORKS if name in frameworks and usable]
+
+
+def _prove(image: Path, framework: str, controller: str) -> shell.Result:
+    file = Path(selftest.__file__).resolve()
+    argv = ["python3", str(file), "prove", framework, controller]
+    return run(image, argv, TEST_SECONDS, bind=file)
+
+
+def _said(done: shell.Result) -> tuple[str, str]:
+    """Return the lines of what agreed, and the whole output when something failed."""
+    agreed = "\n".join(line for line in done.out.splitlines() if AGREED in line)
+    return agreed, f"{done.out}{done.err}".strip() if done.code else ""
+
+
+def bill(image: Path) -> str:
+    """Return the bill of materials, CycloneDX in JSON; raise NotFound where there is none."""
+    done = run(image, ["cat", SBOM], SECONDS)
+    if done.code:
+        raise NotFound(f"{image} carries no bill of materials", done.err)
+    return done.out
+
+
+def bill_beside(image: Path) -> Path:
+    """Return where the bill of an image lies: NAME.cdx.json beside NAME.sif."""
+    return image.with_suffix(".cdx.json")
+
+
+def extract_bill(image: Path) -> Path:
+    """Write the bill beside the image, by write-then-rename, and return its path.
+
+    Raises NotFound as `bill` does, SystemFault when it cannot be written.
+    """
+    text, target = bill(image), bill_beside(image)
+    try:
+        atomic.write_text(target, text)
+    except OSError as error:
+        raise SystemFault(f"cannot write {target}", str(error)) from None
+    return target
