@@ -138,18 +138,19 @@ def test_only_the_last_start_of_a_job_counts(tmp_path: Path) -> None:
 def test_a_big_log_is_read_in_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     with path.open("w") as file:
-        for step in range(200_000):
+        for step in range(10_000):
             file.write(f"{step % 64}@n1 |   step {step}  an Error rate of 0.3, no more text here\n")
+            file.write("8@n1 | loss 0.3, and more of such text without an end to see\n" * 25)
         file.write("9@n1 | MemoryError: at last\n")
-        file.write("x" * 3_000_000)
+        file.write("x" * 1_000_000)
     mark = LogPattern("Error: at last", "^MemoryError")
     tracemalloc.start()
     found = read_log.read(path, [mark], "9@n1")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found.hits[mark][0].number == 200_001
+    assert found.hits[mark][0].number == 260_001
     assert found.last[-1].text == "MemoryError: at last"
-    assert peak < 16 * 2**20 < path.stat().st_size + 3 * 2**20
+    assert peak < path.stat().st_size / 2, peak
 
 
 def test_a_guess_of_the_shim_is_not_called_sure(tmp_path: Path) -> None:

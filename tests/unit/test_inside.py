@@ -193,7 +193,7 @@ def port() -> Iterator[int]:
     """The port of a server behind the door."""
     server = tensorboard_app.listen("127.0.0.1", 0)
     server.set_app(Door(hello, TOKEN, server.server_port))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server.server_port
     server.shutdown()
