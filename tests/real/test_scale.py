@@ -145,7 +145,8 @@ def test_a_run_that_fails_is_told_and_tried_again_when_asked(login: Login, extra
     words = ["--nodes", "1,2", "--repeats", "1", "--study", "mine", trainer]
     failed = scale(login, extra, *words)
     assert failed.returncode == 1, failed.stderr
-    assert re.search(r"failed: 2n-r1: .*rank \d@n\d: .*no second node today", failed.stdout)
+    who = r"(both ranks|rank \d@n\d)"
+    assert re.search(rf"failed: 2n-r1: {who}: .*no second node today", failed.stdout)
     assert "runner explain mine/runs/2n-r1" in failed.stderr
     login.sh("touch mended")
     mended = scale(login, extra, *words)
