@@ -75,7 +75,6 @@ def _host_mpi(spec: JobSpec, here: Site) -> Site:
 
 def _waiting(case: Case) -> Case:
     """Put the numbers of jobs where the dependency names runs of ours."""
-    from ..jobs import job_status
     from ..submit import dependency
 
     spec = case.spec
@@ -83,7 +82,7 @@ def _waiting(case: Case) -> Case:
     if not capabilities(scheduler).queue:
         return case  # nothing waits there: the plan refuses it
     asked = spec.resources.dependency or ""
-    found = dependency.resolve(asked, scheduler, spec.runs_dir, job_status.statuses)
+    found = dependency.resolve(asked, scheduler, spec.runs_dir)
     resources = replace(spec.resources, dependency=found.text)
     reasons = {**case.reasons, "dependency": found.reason}
     return replace(case.asking(resources=resources), reasons=reasons)

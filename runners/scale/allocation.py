@@ -11,7 +11,6 @@ import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from ..core import job_record
 from ..core.errors import Refused
@@ -67,7 +66,7 @@ def submit(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> Job:
     own = JobPaths(root)
     launch.check(largest)
     with launch.claimed(root, *(draft.paths.root for draft in drafts)):
-        _write(drafts)
+        launch.write_all(drafts)
         own.log.parent.mkdir()
         text = script(largest, own, [draft.paths for draft in drafts], os.getcwd())
         own.script.write_text(text, encoding="utf-8")
@@ -75,15 +74,6 @@ def submit(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> Job:
         job = Job(id, largest.spec.name, largest.scheduler, str(own.log), time.time())
         job.save(own)
     return job
-
-
-def _write(drafts: Sequence[Draft]) -> None:
-    """Fill the runs' folders; runs with the same code share its files."""
-    like: dict[tuple[Path, ...], JobPaths] = {}
-    for draft in drafts:
-        packages = launch.packages(draft)
-        launch.write(draft, like.get(packages))
-        like.setdefault(packages, draft.paths)
 
 
 def record(status: PointStatus, job: Job) -> None:

@@ -7,41 +7,38 @@ already is left out, since Slurm forgets jobs: MinJobAge seconds after its end i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import NamedTuple
 
 from ..core.errors import NotFound, Refused, UsageError
-from ..core.job_record import Job, JobPaths, JobState, Status
+from ..core.job_record import Job, JobPaths, JobState
 from ..core.remedy import command
-from ..jobs import find
+from ..jobs import find, job_status
 from ..schedulers import SCHEDULERS
 
 Runs = Sequence["tuple[JobPaths, Job]"]
-Ask = Callable[[Runs], Sequence[Status]]
 KINDS = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")
 ALONE = ("singleton", "expand")
 
 
-@dataclass(frozen=True)
-class Resolved:
+class Resolved(NamedTuple):
     """What the scheduler is told, None for nothing, and what it rests on, for people."""
 
     text: str | None
     reason: str
 
 
-def resolve(text: str, scheduler: str, runs_dir: Path, ask: Ask) -> Resolved:
+def resolve(text: str, scheduler: str, runs_dir: Path) -> Resolved:
     """Return the dependency with numbers of jobs alone.
 
-    `ask` tells how runs stand. Raises UsageError for what is not in sbatch's form, NotFound for a
+    Raises UsageError for what is not in sbatch's form, NotFound for a
     run that does not exist, Refused for what cannot happen any more.
     """
     separator = "?" if "?" in text else ","
     reasons: list[str] = []
     left = []
     for part in text.split(separator):
-        waits = _part(part, scheduler, runs_dir, ask, reasons)
+        waits = _part(part, scheduler, runs_dir, reasons)
         if waits:
             left.append(waits)
         elif separator == "?":
@@ -49,7 +46,7 @@ def resolve(text: str, scheduler: str, runs_dir: Path, ask: Ask) -> Resolved:
     return Resolved(separator.join(left) or None, "; ".join(reasons) or "as asked")
 
 
-def _part(part: str, scheduler: str, runs_dir: Path, ask: Ask, reasons: list[str]) -> str:
+def _part(part: str, scheduler: str, runs_dir: Path, reasons: list[str]) -> str:
     """Return one condition, empty when it is met."""
     kind, colon, names = part.partition(":")
     if kind in ALONE:
@@ -61,14 +58,12 @@ def _part(part: str, scheduler: str, runs_dir: Path, ask: Ask, reasons: list[str
             f"the conditions are {', '.join(KINDS)} and singleton",
             f"--dependency afterok:{first or 'RUN'}",
         )
-    found = [_ids(kind, name, scheduler, runs_dir, ask, reasons) for name in names.split(":")]
+    found = [_ids(kind, name, scheduler, runs_dir, reasons) for name in names.split(":")]
     ids = [id for some in found for id in some]
     return ":".join([kind, *ids]) if ids else ""
 
 
-def _ids(
-    kind: str, name: str, scheduler: str, runs_dir: Path, ask: Ask, reasons: list[str]
-) -> list[str]:
+def _ids(kind: str, name: str, scheduler: str, runs_dir: Path, reasons: list[str]) -> list[str]:
     """Return the numbers to wait for: of a run of ours, or the number that was given."""
     word, plus, minutes = name.partition("+")
     try:
@@ -77,7 +72,7 @@ def _ids(
         if SCHEDULERS[scheduler].is_id(name):
             return [name]  # a job of which we know nothing; the scheduler does
         raise
-    states = [status.state for status in ask(runs)]
+    states = [status.state for status in job_status.statuses(runs)]
     _check_possible(kind, word, runs, states)
     how = ", ".join(sorted({state.value for state in states}))
     if all(state.ended for state in states):

@@ -20,6 +20,7 @@ from ..core.model import Plan
 from ..core.remedy import change
 from ..jobs import job_status
 from ..schedulers import SCHEDULERS
+from ..schedulers.base import Scheduler
 from ..script import render
 from . import launch
 from .launch import Draft
@@ -64,7 +65,11 @@ def batches(drafts: Sequence[Draft], at_once: int | None = None) -> list[Batch]:
     """
     _check_output(drafts)
     most = _most(drafts, at_once)
-    groups = [part for group in _alike(drafts) for part in _parts(group, most)]
+    groups = [
+        group[start : start + most]
+        for group in _alike(drafts)
+        for start in range(0, len(group), most)
+    ]
     each = max(1, at_once // len(groups)) if at_once else None
     root = together(drafts)
     return [_batch(group, root, place, each) for place, group in enumerate(groups)]
@@ -90,7 +95,7 @@ def submit_all(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]
     several = _several(drafts)
     folders = (*(draft.paths.root for draft in drafts), *[root] * several)
     with signals.held(), launch.claimed(*folders):
-        _write(drafts)
+        launch.write_all(drafts)
         for batch in found:
             _write_array(batch)
         jobs = _hand_over(found, root.name if several else "")
@@ -127,22 +132,13 @@ def _most(drafts: Sequence[Draft], at_once: int | None) -> int:
 
 
 def _alike(drafts: Sequence[Draft]) -> list[list[Draft]]:
-    """Group by what the scheduler is asked."""
-    groups: dict[str, list[Draft]] = {}
+    """Group by what an array of such runs asks of the scheduler."""
+    groups: dict[tuple[str, ...], list[Draft]] = {}
     for draft in drafts:
-        groups.setdefault(_asked(draft.plan), []).append(draft)
+        arrays, plan = SCHEDULERS[draft.plan.scheduler].ARRAYS, draft.plan
+        lines = arrays.script(plan, ANYWHERE, [0], None, os.getcwd()) if arrays else []
+        groups.setdefault((plan.scheduler, *lines), []).append(draft)
     return list(groups.values())
-
-
-def _asked(plan: Plan) -> str:
-    """Return what an array of such runs asks of the scheduler."""
-    arrays = SCHEDULERS[plan.scheduler].ARRAYS
-    lines = arrays.script(plan, ANYWHERE, [0], None, os.getcwd()) if arrays else []
-    return "\n".join([plan.scheduler, *lines])
-
-
-def _parts(group: Sequence[Draft], most: int) -> list[Sequence[Draft]]:
-    return [group[start : start + most] for start in range(0, len(group), most)]
 
 
 def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) -> Batch:
@@ -158,14 +154,6 @@ def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) 
     return Batch(group, array, tasks, at_once, "\n".join([*lines, ""]))
 
 
-def _write(drafts: Sequence[Draft]) -> None:
-    """Fill the runs' folders; runs with the same code share its files."""
-    written: dict[tuple[Path, ...], JobPaths] = {}
-    for draft in drafts:
-        like = written.setdefault(launch.packages(draft), draft.paths)
-        launch.write(draft, None if like == draft.paths else like)
-
-
 def _write_array(batch: Batch) -> None:
     if batch.array is None:
         return
@@ -178,34 +166,24 @@ def _write_array(batch: Batch) -> None:
 
 def _hand_over(found: Sequence[Batch], name: str) -> dict[Path, Job]:
     """Submit all batches, or none; return the jobs by the folders of the runs."""
-    done: list[tuple[str, str]] = []
+    done: list[tuple[Scheduler, str]] = []
     jobs: dict[Path, Job] = {}
     try:
         for batch in found:
-            plan = batch.drafts[0].plan
-            done.append((plan.scheduler, _submit(batch)))
-            jobs.update(_recorded(batch, done[-1][1], name))
+            scheduler = SCHEDULERS[batch.drafts[0].plan.scheduler]
+            paths, arrays = batch.array or batch.drafts[0].paths, scheduler.ARRAYS
+            id = scheduler.submit(paths, paths.log)
+            done.append((scheduler, id))
+            ids = [id]
+            if batch.array and arrays:
+                ids = [arrays.task_id(id, task) for task in batch.tasks]
+            for draft, own in zip(batch.drafts, ids):
+                jobs[draft.paths.root] = launch.record(draft, own, name)
     except BaseException:
         for scheduler, id in done:
-            SCHEDULERS[scheduler].cancel(id)
+            scheduler.cancel(id)
         raise
     return jobs
-
-
-def _submit(batch: Batch) -> str:
-    first = batch.drafts[0]
-    paths = batch.array or first.paths
-    return SCHEDULERS[first.plan.scheduler].submit(paths, paths.log)
-
-
-def _recorded(batch: Batch, id: str, name: str) -> dict[Path, Job]:
-    arrays = SCHEDULERS[batch.drafts[0].plan.scheduler].ARRAYS
-    if batch.array is None or arrays is None:
-        return {batch.drafts[0].paths.root: launch.record(batch.drafts[0], id, name)}
-    return {
-        draft.paths.root: launch.record(draft, arrays.task_id(id, task), name)
-        for task, draft in zip(batch.tasks, batch.drafts)
-    }
 
 
 def until_end(runs: Runs) -> Iterator[list[Status]]:
@@ -215,7 +193,8 @@ def until_end(runs: Runs) -> Iterator[list[Status]]:
     """
     known: dict[Path, Status] = {}
     while True:
-        left = [run for run in runs if not _has_ended(known.get(run[0].root))]
+        ended = {folder for folder, status in known.items() if status.state.ended}
+        left = [run for run in runs if run[0].root not in ended]
         try:
             found = job_status.statuses(left)
         except SystemFault:
@@ -233,10 +212,6 @@ def whole_id(job: Job) -> str:
     """Return the identifier of the array of which a job is a task; another job's own."""
     arrays = SCHEDULERS[job.scheduler].ARRAYS
     return arrays.whole_id(job.id) if arrays else job.id
-
-
-def _has_ended(status: Status | None) -> bool:
-    return status is not None and status.state.ended
 
 
 def cancel(runs: Runs) -> None:

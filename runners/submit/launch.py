@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,8 +26,6 @@ from . import private_folder
 
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
 BYTES_NEEDED = 64 * 10**6
-
-
 TRIES = 50
 Submitted = TypeVar("Submitted")
 
@@ -81,13 +79,26 @@ def submit(draft: Draft) -> Job:
     check(draft.plan)
     with signals.held(), claimed(draft.paths.root):
         write(draft)
-        return _hand_over(draft)
+        plan, paths = draft.plan, draft.paths
+        log = Path(plan.spec.output) if plan.spec.output else paths.log
+        return record(draft, SCHEDULERS[plan.scheduler].submit(paths, log))
 
 
 def check(plan: Plan) -> None:
-    """Raise Refused, or NotFound, when there is no place for the run or for its output."""
-    _check_output(plan)
-    _check_space(plan.spec.runs_dir)
+    """Raise Refused, or NotFound, when there is no place for the run or for its output.
+
+    Slurm drops a job's output without a word when the folder does not exist.
+    """
+    output, runs_dir = plan.spec.output or "", plan.spec.runs_dir
+    if not capabilities(plan.scheduler).output_patterns and "%" in output:
+        raise UsageError(f"--output {output}: patterns with % need Slurm, which fills them in")
+    folder = os.path.dirname(output)
+    if folder and "%" not in folder and not os.path.isdir(folder):
+        raise NotFound(f"--output {output}: the folder {folder} does not exist")
+    there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
+    if not os.access(there, os.W_OK):
+        raise Refused(f"cannot write in {there}", remedy=change(runs_dir="DIR"))
+    disk_space.check(there, BYTES_NEEDED, "the run", change(runs_dir="DIR"))
 
 
 @contextmanager
@@ -102,23 +113,23 @@ def claimed(*folders: Path) -> Iterator[None]:
             folder.mkdir(parents=True)
             made.append(folder)
         yield
-    except FileExistsError as error:
-        _remove(made)
-        raise Taken(
-            f"another launch has just taken {error.filename}; nothing was submitted",
-            remedy=change(),
-        ) from None
-    except OSError as error:
-        _remove(made)
-        raise SystemFault(f"cannot write the run's folder {folders[0]}", str(error)) from None
-    except BaseException:
-        _remove(made)
+    except BaseException as error:
+        for folder in made:
+            shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, FileExistsError):
+            what = f"another launch has just taken {error.filename}; nothing was submitted"
+            raise Taken(what, remedy=change()) from None
+        if isinstance(error, OSError):
+            raise SystemFault(f"cannot write the run's folder {folders[0]}", str(error)) from None
         raise
 
 
-def _remove(folders: list[Path]) -> None:
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+def write_all(drafts: Sequence[Draft]) -> None:
+    """Fill the runs' folders; runs with the same code share its files."""
+    written: dict[tuple[Path, ...], JobPaths] = {}
+    for draft in drafts:
+        like = written.setdefault(packages(draft), draft.paths)
+        write(draft, None if like == draft.paths else like)
 
 
 def write(draft: Draft, like: JobPaths | None = None) -> None:
@@ -126,7 +137,8 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     paths = draft.paths
     paths.log.parent.mkdir()
     for source in packages(draft):
-        target = _place(source)
+        # Ours stay one package.
+        target = Path("injob" if folders.HERE in source.parents else "", source.name)
         _copy(like.code / target if like else source, paths.code / target, link=like is not None)
     paths.script.write_text(draft.text, encoding="utf-8")
     enter = render.enter(draft.plan, paths, os.getcwd())
@@ -146,12 +158,6 @@ def packages(draft: Draft) -> tuple[Path, ...]:
     return (*own, *draft.packages, *[recipes_folder()] * made.brings_recipe)
 
 
-def _place(source: Path) -> Path:
-    """Return where a part goes within the run's folder of code: ours stay one package."""
-    inside = folders.HERE in source.parents
-    return Path("injob", source.name) if inside else Path(source.name)
-
-
 def _copy(source: Path, target: Path, link: bool) -> None:
     """Copy a file or a package; a link costs a shared file system less, where it has any."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -168,12 +174,6 @@ def _link(source: str | Path, target: str | Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def _hand_over(draft: Draft) -> Job:
-    plan, paths = draft.plan, draft.paths
-    log = Path(plan.spec.output) if plan.spec.output else paths.log
-    return record(draft, SCHEDULERS[plan.scheduler].submit(paths, log))
 
 
 def record(draft: Draft, id: str, array: str = "") -> Job:
@@ -214,20 +214,3 @@ def expand(pattern: str, id: str, name: str) -> str:
     for mark, value in (("%j", id), ("%A", number), ("%a", task), ("%x", name), ("%%", "%")):
         pattern = pattern.replace(mark, value)
     return pattern
-
-
-def _check_output(plan: Plan) -> None:
-    """Slurm drops a job's output without a word when the folder does not exist."""
-    output = plan.spec.output or ""
-    if not capabilities(plan.scheduler).output_patterns and "%" in output:
-        raise UsageError(f"--output {output}: patterns with % need Slurm, which fills them in")
-    folder = os.path.dirname(output)
-    if folder and "%" not in folder and not os.path.isdir(folder):
-        raise NotFound(f"--output {output}: the folder {folder} does not exist")
-
-
-def _check_space(runs_dir: Path) -> None:
-    there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
-    if not os.access(there, os.W_OK):
-        raise Refused(f"cannot write in {there}", remedy=change(runs_dir="DIR"))
-    disk_space.check(there, BYTES_NEEDED, "the run", change(runs_dir="DIR"))

@@ -20,7 +20,7 @@ from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState, Status
 from runners.core.model import Plan, Resources, Site
 from runners.core.remedy import change
 from runners.core.shell import Result
-from runners.jobs import find
+from runners.jobs import find, job_status
 from runners.plan.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_calls, slurm_script
 from runners.settings import sweep
@@ -324,8 +324,12 @@ def test_what_a_word_means(runs: Path, word: str | None, ids: list[str]) -> None
             find.find(word, runs)
 
 
-def ask(found: Sequence[tuple[JobPaths, Job]]) -> list[Status]:
-    return [Status(JobState[job.state or "RUNNING"]) for _, job in found]
+@pytest.fixture
+def states(monkeypatch: pytest.MonkeyPatch) -> None:
+    def statuses(found: Sequence[tuple[JobPaths, Job]]) -> list[Status]:
+        return [Status(JobState[job.state or "RUNNING"]) for _, job in found]
+
+    monkeypatch.setattr(job_status, "statuses", statuses)
 
 
 @pytest.mark.parametrize(
@@ -342,22 +346,24 @@ def ask(found: Sequence[tuple[JobPaths, Job]]) -> list[Status]:
         ("afterok:4711_3", "afterok:4711_3"),
     ],
 )
+@pytest.mark.usefixtures("states")
 def test_dependencies_take_runs_by_their_names(runs: Path, asked: str, told: str | None) -> None:
-    assert dependency.resolve(asked, "slurm", runs, ask).text == told
+    assert dependency.resolve(asked, "slurm", runs).text == told
 
 
+@pytest.mark.usefixtures("states")
 def test_dependencies_that_can_never_be_met(runs: Path) -> None:
     with pytest.raises(Refused, match="afterok:bad-1 can never be met: job 41 has ended"):
-        dependency.resolve("afterok:bad-1", "slurm", runs, ask)
+        dependency.resolve("afterok:bad-1", "slurm", runs)
     with pytest.raises(Refused, match="afternotok:first-1 can never be met"):
-        dependency.resolve("afternotok:first-1", "slurm", runs, ask)
+        dependency.resolve("afternotok:first-1", "slurm", runs)
     with pytest.raises(Refused, match="last-1 was started by slurm, and pbs cannot wait for it"):
-        dependency.resolve("afterok:last-1", "pbs", runs, ask)
-    assert dependency.resolve("afterok:first-1", "pbs", runs, ask).text is None
+        dependency.resolve("afterok:last-1", "pbs", runs)
+    assert dependency.resolve("afterok:first-1", "pbs", runs).text is None
     with pytest.raises(NotFound, match="no run or job 'nobody-1'"):
-        dependency.resolve("afterok:nobody-1", "slurm", runs, ask)
+        dependency.resolve("afterok:nobody-1", "slurm", runs)
     with pytest.raises(UsageError) as told:
-        dependency.resolve("last-1", "slurm", runs, ask)
+        dependency.resolve("last-1", "slurm", runs)
     assert str(told.value.remedies[0]) == "--dependency afterok:last-1"
 
 

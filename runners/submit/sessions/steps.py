@@ -26,11 +26,6 @@ def chosen(there: Sequence[str], wanted: Sequence[str], all_nodes: bool) -> tupl
     return tuple(dict.fromkeys(wanted))
 
 
-def inner(paths: JobPaths, command: Sequence[str], host: bool) -> list[str]:
-    """Return a command as it runs on a node."""
-    return list(command) if host else ["bash", str(paths.enter), *command]
-
-
 def run(
     paths: JobPaths,
     job: Job,
@@ -49,5 +44,6 @@ def run(
         raise Refused(f"{job.scheduler} has no way into a job that is known here", "", "ssh NODE")
     there = steps.place(job.id)
     nodes = chosen(there.nodes, steps.names(nodelist) if nodelist else (), all_nodes)
-    line = steps.argv(there._replace(nodes=nodes), inner(paths, command, host), pty, labelled=True)
+    inner = command if host else ["bash", str(paths.enter), *command]
+    line = steps.argv(there._replace(nodes=nodes), inner, pty, labelled=True)
     return shell.hand_over(line, steps.environment())
