@@ -162,9 +162,7 @@ class Partition:
     name: str
     nodes: int = 0
     cpus: int = 0
-    memory_mb: int = 0
     gpus: tuple[tuple[str, int], ...] = ()
-    features: tuple[str, ...] = ()
     time_limit: str = ""
     default: bool = False
     disk_mb: int = 0
@@ -317,7 +315,7 @@ class Plan:
     """Every choice made; `script` turns it into text and nothing else.
 
     `driver` is the oldest NVIDIA driver for the image, None when it does not say. With `refusals`
-    it cannot work, and is submitted by force only. `data_plane` is nccl, mpi or gloo.
+    it cannot work, and is submitted by force only.
     `runtime_args` are the site's options for the runtime, `module_use` its folders of modules.
     `host_mpi` is set where the host's MPI libraries go into the image. With `staged` the data is
     copied to `stage_root` of each node first, to the job's own scratch where that is empty; with
@@ -340,7 +338,6 @@ class Plan:
     verified_digest: str = ""
     driver: str | None = None
     rocm: bool = False
-    data_plane: str = ""
     cpu_bind: str | None = None
     variables: tuple[Variable, ...] = ()
     warnings: tuple[Caution, ...] = ()

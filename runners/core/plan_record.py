@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 from .errors import SystemFault
-from .files import write_json
+from .files import read_json, write_json
 from .job_record import JobPaths
 from .model import Plan
 
@@ -29,12 +28,9 @@ def read(paths: JobPaths) -> dict[str, Any]:
 
     Raises SystemFault for a file that cannot be read, or has another form.
     """
-    try:
-        content = json.loads(paths.plan.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    content = read_json(paths.plan)
+    if content is None:
         return {}
-    except (OSError, ValueError) as error:
-        raise SystemFault(f"cannot read {paths.plan}", str(error)) from None
     version = content.get("version") if isinstance(content, dict) else None
     if version != VERSION:
         raise SystemFault(

@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Callable
 
@@ -33,6 +34,15 @@ class Result:
     err: str
 
 
+@contextmanager
+def _there(argv: Sequence[str]) -> Iterator[None]:
+    """Raise SystemFault for a program that is absent."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+
+
 def run(
     argv: Sequence[str],
     env: Mapping[str, str] | None = None,
@@ -46,18 +56,17 @@ def run(
     `apart` the terminal's Ctrl-C does not reach.
     """
     try:
-        done = subprocess.run(
-            argv,
-            env=env,
-            timeout=timeout,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            start_new_session=apart,
-        )
-    except FileNotFoundError:
-        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+        with _there(argv):
+            done = subprocess.run(
+                argv,
+                env=env,
+                timeout=timeout,
+                input=stdin,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                start_new_session=apart,
+            )
     except subprocess.TimeoutExpired as late:
         said = (late.stderr or b"").decode(errors="replace")  # bytes, whatever was asked for
         raise NoAnswer(f"{argv[0]} did not answer within {timeout:.0f} s", said.strip()) from None
@@ -99,10 +108,8 @@ def _result(process: subprocess.Popen[str] | str, deadline: float, timeout: floa
 
 def ask(argv: Sequence[str]) -> Result:
     """Run `argv` with our own terminal, so that it can ask; only its stderr is in the result."""
-    try:
+    with _there(argv):
         done = subprocess.run(argv, stderr=subprocess.PIPE, text=True, errors="replace")
-    except FileNotFoundError:
-        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
     return Result(done.returncode, "", done.stderr)
 
 
@@ -111,10 +118,8 @@ def hand_over(argv: Sequence[str], env: Mapping[str, str] | None = None) -> int:
 
     Raises SystemFault if it is absent.
     """
-    try:
+    with _there(argv):
         process = subprocess.Popen(argv, env=env)
-    except FileNotFoundError:
-        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
     return _outlived(process, lambda: False)
 
 
@@ -130,18 +135,33 @@ def attend(
     What `argv` itself says on stderr goes line by line to `heard`; what it starts has our stderr.
     `tick` is called about once a second. Returns the exit code; raises SystemFault if it is absent.
     """
+    import select
+
     ours = os.dup(2)
     words = ["bash", "-c", f'exec 2>&{ours} {ours}>&-; exec "$0" "$@"', *argv[-inner:]]
     try:
-        process = subprocess.Popen(
-            [*argv[:-inner], *words], env=env, stderr=subprocess.PIPE, pass_fds=(ours,)
-        )
-    except FileNotFoundError:
-        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+        with _there(argv):
+            process = subprocess.Popen(
+                [*argv[:-inner], *words], env=env, stderr=subprocess.PIPE, pass_fds=(ours,)
+            )
     finally:
         os.close(ours)
     assert process.stderr is not None  # it was asked for
-    return _outlived(process, _Words(process.stderr.fileno(), heard, tick).some)
+    pipe, rest = process.stderr.fileno(), b""
+
+    def some() -> bool:
+        """Pass on what is said within a second; False once nothing more will come."""
+        nonlocal rest
+        if not select.select([pipe], [], [], 1.0)[0]:
+            tick()
+            return True
+        chunk = os.read(pipe, 1 << 16)
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            heard(line.decode("utf-8", "replace"))
+        return bool(chunk)
+
+    return _outlived(process, some)
 
 
 def _outlived(process: subprocess.Popen[bytes], step: Callable[[], bool]) -> int:
@@ -164,26 +184,6 @@ def _outlived(process: subprocess.Popen[bytes], step: Callable[[], bool]) -> int
     if told:
         raise told
     return 128 - code if code < 0 else code
-
-
-class _Words:
-    """What is said in a pipe, line by line."""
-
-    def __init__(self, pipe: int, heard: Callable[[str], None], tick: Callable[[], None]) -> None:
-        self.pipe, self.heard, self.tick, self.rest = pipe, heard, tick, b""
-
-    def some(self) -> bool:
-        """Pass on what comes within a second; False once nothing more will come."""
-        import select
-
-        if not select.select([self.pipe], [], [], 1.0)[0]:
-            self.tick()
-            return True
-        chunk = os.read(self.pipe, 1 << 16)
-        *lines, self.rest = (self.rest + chunk).split(b"\n")
-        for line in lines:
-            self.heard(line.decode("utf-8", "replace"))
-        return bool(chunk)
 
 
 def start(argv: Sequence[str], log: str) -> int:
@@ -212,7 +212,7 @@ def watch(
 
     libc = ctypes.CDLL(None)
     with tempfile.TemporaryFile() as log:
-        try:
+        with _there(argv):
             process = subprocess.Popen(
                 argv,
                 env=env,
@@ -221,8 +221,6 @@ def watch(
                 stderr=subprocess.STDOUT,
                 preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
             )
-        except FileNotFoundError:
-            raise SystemFault(f"the command {argv[0]} is not on this machine") from None
         code = _until_end(process, tick)
         log.seek(0)
         return Result(code, log.read().decode("utf-8", "replace"), "")

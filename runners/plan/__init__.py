@@ -107,7 +107,6 @@ def _plan(case: Case, log: Log) -> Plan:
         verified_digest=case.verified_digest,
         choices=tuple(log.choices),
         driver=image.fact(driver.MINIMUM) or None,
-        data_plane=chosen("data-plane"),
         cpu_bind=chosen("cpu-bind") or None,
         variables=tuple(log.variables),
         warnings=tuple(log.warnings),

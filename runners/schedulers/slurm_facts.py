@@ -9,9 +9,9 @@ from ..core.model import Partition
 
 MPI_LIST = ["srun", "--mpi=list"]
 CONFIG = ["scontrol", "show", "config"]
-# sinfo(1), -o: name with * for the default, nodes, CPUs, memory, GRES, features, time limit, disk.
+# sinfo(1), -o: name with * for the default, nodes, CPUs, GRES, time limit, disk.
 # With --exact, nodes that differ have lines of their own.
-PARTITIONS = ["sinfo", "--noheader", "--exact", "--format=%P|%D|%c|%m|%G|%f|%l|%d"]
+PARTITIONS = ["sinfo", "--noheader", "--exact", "--format=%P|%D|%c|%G|%l|%d"]
 # gpu:A100:4(S:0-1), gpu:2, gpu:a100_1g.5gb:7
 GPU = re.compile(r"gpu(?::(?P<type>[^:(]+))?:(?P<count>\d+)")
 
@@ -50,14 +50,12 @@ def parse_partitions(text: str) -> tuple[Partition, ...]:
 
 
 def _parse_partition(line: str) -> Partition:
-    name, nodes, cpus, memory, gres, features, limit, disk = line.split("|")
+    name, nodes, cpus, gres, limit, disk = line.split("|")
     return Partition(
         name.rstrip("*"),
         int(nodes),
         int(cpus.rstrip("+")),
-        int(memory.rstrip("+")),
         parse_gpus(gres),
-        () if features == "(null)" else tuple(features.split(",")),
         limit,
         name.endswith("*"),
         int(disk.rstrip("+")),
@@ -75,8 +73,6 @@ def _merged(one: Partition, other: Partition) -> Partition:
         one,
         nodes=one.nodes + other.nodes,
         cpus=min(one.cpus, other.cpus),
-        memory_mb=min(one.memory_mb, other.memory_mb),
         disk_mb=min(one.disk_mb, other.disk_mb),
         gpus=one.gpus + tuple(gpu for gpu in other.gpus if gpu not in one.gpus),
-        features=one.features + tuple(f for f in other.features if f not in one.features),
     )

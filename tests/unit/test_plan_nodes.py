@@ -119,7 +119,7 @@ def test_a_rank_has_its_gpus_part_of_the_node() -> None:
     made = solved(Resources(partition="a100", gpus_per_node="4", ntasks_per_node=4))
     assert made.spec.resources.cpus_per_task == 8
     assert made.cpu_bind == "cores"
-    assert made.data_plane == "nccl"
+    assert values(made)["data-plane"] == "nccl"
     assert values(made)["gpu-of-a-rank"] == "local-rank"
 
 
@@ -150,7 +150,7 @@ def test_amd_gpus_get_rocm() -> None:
 def test_a_gpu_job_without_nccl_is_told() -> None:
     image = replace(IMAGE, labels={**IMAGE.labels, "horovod.operations": "gloo"})
     made = solved(Resources(partition="a100", gpus_per_node="4", ntasks_per_node=4), image=image)
-    assert made.data_plane == "gloo"
+    assert values(made)["data-plane"] == "gloo"
     assert any("no NCCL" in one.what for one in made.warnings)
 
 

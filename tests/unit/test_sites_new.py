@@ -21,13 +21,13 @@ from .sites import write as write_file
 
 TODAY = "2026-11-21"
 KINDS = (
-    Partition("cpu", 2, 8, 8192, (), (), "1-00:00:00", True),
-    Partition("gpu", 2, 64, 8192, (("A100", 4),), (), "infinite"),
-    Partition("odd name", 2, 64, 8192, (("a100_1g.5gb", 7), ("", 2)), (), "30:00"),
-    Partition("many", 2, 64, 8192, (("A40", 4),), (), "30:00"),
-    Partition("many", 2, 16, 8192, (("T4", 8),), (), "30:00"),
-    Partition("many", 2, 32, 9192, (("T4", 8),), (), "30:00"),
-    Partition("many", 2, 256, 8192, (), (), "30:00"),
+    Partition("cpu", 2, 8, (), "1-00:00:00", True),
+    Partition("gpu", 2, 64, (("A100", 4),), "infinite"),
+    Partition("odd name", 2, 64, (("a100_1g.5gb", 7), ("", 2)), "30:00"),
+    Partition("many", 2, 64, (("A40", 4),), "30:00"),
+    Partition("many", 2, 16, (("T4", 8),), "30:00"),
+    Partition("many", 2, 32, (("T4", 8),), "30:00"),
+    Partition("many", 2, 256, (), "30:00"),
 )
 SLURM = Site(
     ("slurm",), runtimes=("apptainer",), cluster_name="kit", partitions=(*KINDS[:3], KINDS[4])
@@ -76,7 +76,7 @@ def test_what_is_in_it(tmp_path: Path) -> None:
 
 
 def test_without_a_default_partition_one_is_required() -> None:
-    partition = Partition("a", 1, 8, 1, (), (), "infinite")
+    partition = Partition("a", 1, 8, (), "infinite")
     machine = create_profile.Machine(Site(("slurm",), partitions=(partition,)), {}, "h", "")
     required = [fact.path for fact in create_profile.facts(machine) if fact.path[0] == "rules"]
     assert ("rules", "require", "partition", "remedy") in required
