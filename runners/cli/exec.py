@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ..submit.sessions import steps
+from ..submit.sessions import terminal
 from . import run_arguments, sessions
 
 EXAMPLE = """\b
@@ -39,7 +39,7 @@ def exec_command(
     several nodes each line begins with the node's name. The exit code is the command's.
     """
     paths, found = run_arguments.find(job, runs_dir)
-    code = steps.run(
+    code = terminal.run(
         paths,
         found,
         sessions.command(command),

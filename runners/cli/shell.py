@@ -15,7 +15,7 @@ from ..schedulers import capabilities
 from ..submit import launch
 from ..submit.launch import Draft
 from ..submit.sessions import session
-from ..submit.sessions.allocate import Allocation
+from ..submit.sessions.terminal import Allocation
 from . import follow, options, sessions
 from .typed import SettingsCommand
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ..core import job_record, tokens
-from ..jobs import find, runs_folders
+from ..jobs import find
 from . import live_table, printer, run_arguments, status_view
 
 
@@ -49,7 +49,7 @@ def list_command(runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
 
 def _none(folder: Path) -> None:
     """Say that there is nothing here, and where there is something."""
-    others = runs_folders.others(folder)[: find.LISTED]
+    others = find.other_folders(folder)[: find.LISTED]
     click.echo(f"runner: no runs in {folder}", err=True)
     for other in others:
         click.echo(f"  there are some in {other}", err=True)

@@ -1,7 +1,9 @@
-"""Finds runs: all of them, or those that a word means."""
+"""Finds runs: all of them, those that a word means, and the folders in which there are any."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shlex
 from pathlib import Path
@@ -9,9 +11,9 @@ from pathlib import Path
 from ..core.errors import NotFound, UsageError
 from ..core.files import entries
 from ..core.job_record import ArrayPaths, Job, JobPaths, load
-from . import runs_folders
 
 LISTED = 5  # other folders with runs of the user's
+MOST_FOLDERS = 50
 
 
 def all_runs(runs_dir: Path) -> list[tuple[JobPaths, Job]]:
@@ -58,7 +60,7 @@ def find_all(word: str | None, runs_dir: Path) -> list[tuple[JobPaths, Job]]:
 
 def _elsewhere(word: str | None, runs_dir: Path) -> tuple[str, str]:
     """Return where else a run is, or where any are, and the command to go on with."""
-    others = runs_folders.others(runs_dir)
+    others = other_folders(runs_dir)
     for folder in others:
         runs = all_runs(folder) if word else []
         if word and (_one(word, runs) or _together(word, runs)):
@@ -85,3 +87,34 @@ def _last(runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:
 def number(id: str) -> str:
     """Return the number of a job's array, 123 of 123_4 and of 123[4].server; another's own id."""
     return re.sub(r"(_\d+|\[\d*\].*)$", "", id)
+
+
+def _folders_file() -> Path:
+    """Return the file, with one path a line (XDG Base Directory Specification)."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(base, "runner", "runs-folders")
+
+
+def _known_folders() -> list[Path]:
+    """Return the folders that are still there, the one used last at the end."""
+    try:
+        lines = _folders_file().read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    return [Path(line) for line in lines if os.path.isdir(line)]
+
+
+def remember(folder: Path) -> None:
+    """Note a folder; where the home has no room its runs are not found from elsewhere."""
+    if "\n" in str(folder) or folder in _known_folders()[-1:]:
+        return
+    lines = [str(each) for each in _known_folders() if each != folder][1 - MOST_FOLDERS :]
+    with contextlib.suppress(OSError):
+        _folders_file().parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(f"{line}\n" for line in (*lines, folder))
+        _folders_file().write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def other_folders(than: Path) -> list[Path]:
+    """Return the folders but for one, the one used last first."""
+    return [each for each in reversed(_known_folders()) if each != than]

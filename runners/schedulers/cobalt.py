@@ -48,7 +48,6 @@ class Cobalt(Qsub):
         return super().submit(paths, log)
 
     def states_argv(self, ids: Iterable[str]) -> list[str]:
-        """Return the command that asks for jobs."""
         return ["qstat", "--header", "JobID:State", *ids]
 
     def parse_states(self, answer: shell.Result) -> dict[str, Status]:

@@ -37,7 +37,6 @@ class LocalArrays(Arrays):
     def script(
         self, plan: Plan, array: ArrayPaths, tasks: Sequence[int], at_once: int | None, cwd: str
     ) -> list[str]:
-        """Return the lines of the script."""
         text = ONE_AFTER_THE_OTHER.format(numbers=" ".join(str(task) for task in tasks))
         head = ["#!/bin/bash", HEADER, f"tasks={shlex.quote(str(array.tasks))}"]
         return [*head, *text.splitlines()]
@@ -54,13 +53,11 @@ class LocalSteps(Steps):
         return Place("", (os.uname().nodename,))
 
     def names(self, nodes: str) -> tuple[str, ...]:
-        """Return the nodes of a list."""
         return tuple(nodes.split(","))
 
     def argv(
         self, place: Place, command: Sequence[str], pty: bool = False, labelled: bool = False
     ) -> list[str]:
-        """Return the command itself."""
         return list(command)
 
 
@@ -84,7 +81,6 @@ class Local(Scheduler):
         return (Refusal(what, f"--dependency is {asked}; {instead}", remedy),)
 
     def opening(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-        """Return the script's first steps."""
         return [f"cd {shlex.quote(cwd)} || exit"]
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:

@@ -66,7 +66,6 @@ class PbsArrays(Arrays):
         return whole.replace("[]", f"[{task}]")
 
     def whole_id(self, id: str) -> str:
-        """Return the identifier of the array that a task is of; another job's own."""
         return re.sub(r"\[\d+\]", "[]", id)
 
 
@@ -78,11 +77,9 @@ class Pbs(Qsub):
     has = ("constraint", "mem", "dependency")
 
     def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
-        """Return what PBS does not have."""
         return (*super().refusals(spec), *_unclear(spec.resources))
 
     def directives(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-        """Return the #PBS lines."""
         return directives(plan)
 
     def states_argv(self, ids: Iterable[str]) -> list[str]:

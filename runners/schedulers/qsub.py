@@ -74,7 +74,6 @@ class Qsub(Scheduler):
         return [f"cd {shlex.quote(cwd)} || exit", f"exec >> {shlex.quote(log)} 2>&1"]
 
     def by_hand(self, paths: JobPaths) -> str:
-        """Return the command that submits the script again."""
         return shlex.join(["qsub", str(paths.script)])
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
@@ -93,7 +92,6 @@ class Qsub(Scheduler):
         return words[-1]
 
     def states(self, ids: Iterable[str]) -> dict[str, Status]:
-        """Return how the jobs stand that it still knows, with one call for all."""
         ids = list(ids)
         known = self.parse_states(shell.run(self.states_argv(ids)))
         numbers = {id: id.split(".")[0] for id in ids}
@@ -108,7 +106,6 @@ class Qsub(Scheduler):
         """Return states by number; raise SystemFault for what is not understood."""
 
     def cancel(self, id: str) -> None:
-        """Cancel a job; raise SystemFault with what was said."""
         answer = shell.run(["qdel", id])
         if answer.code != 0:
             raise SystemFault(f"{self.title} did not cancel job {id}", answer.err.strip())

@@ -53,7 +53,6 @@ class SlurmArrays(Arrays):
     def script(
         self, plan: Plan, array: ArrayPaths, tasks: Sequence[int], at_once: int | None, cwd: str
     ) -> list[str]:
-        """Return the lines of the script; of its tasks `at_once` may run at a time."""
         option = f"--array={slurm_script.indices(tasks)}" + (f"%{at_once}" if at_once else "")
         log = slurm_script.array_log(array)
         lines = slurm_script.directives(plan, log or "/dev/null", cwd)
@@ -88,15 +87,12 @@ class Slurm(Scheduler):
     ARRAYS, STEPS = SlurmArrays(), SlurmSteps()
 
     def directives(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-        """Return the #SBATCH lines."""
         return slurm_script.directives(plan, slurm_script.log_option(str(paths.log)), cwd)
 
     def by_hand(self, paths: JobPaths) -> str:
-        """Return the command that submits the script again."""
         return f"sbatch {shlex.quote(str(paths.script))}"
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
-        """Submit the run's script; return the job number."""
         return slurm_calls.submit(paths.script)
 
     def is_id(self, text: str) -> bool:
@@ -131,7 +127,6 @@ class Slurm(Scheduler):
         return parse_queue(slurm_calls.ask(QUEUE), id)
 
     def cancel(self, id: str) -> None:
-        """Cancel a job; raise SystemFault with Slurm's words."""
         answer = shell.run(["scancel", id])
         if answer.code != 0:
             raise SystemFault(f"Slurm did not cancel job {id}", answer.err.strip())

@@ -68,5 +68,4 @@ class SlurmSteps(Steps):
         return [*argv, "--mpi=none", "--cpu-bind=none"]
 
     def environment(self) -> dict[str, str]:
-        """Return the environment without what a surrounding job would tell srun."""
         return scrubbed(os.environ)

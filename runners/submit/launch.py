@@ -18,7 +18,7 @@ from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import Plan
 from ..core.remedy import change
 from ..injob import folders
-from ..jobs import runs_folders
+from ..jobs import find
 from ..schedulers import SCHEDULERS, capabilities
 from ..script import environment, render
 from ..settings.trainers import recipes_folder
@@ -195,7 +195,7 @@ def record(draft: Draft, id: str, array: str = "") -> Job:
         typed=_typed(draft),
     )
     job.save(draft.paths)
-    runs_folders.remember(plan.spec.runs_dir)
+    find.remember(plan.spec.runs_dir)
     return job
 
 

@@ -27,7 +27,7 @@ from runners.schedulers.slurm_steps import LABELLED, SlurmSteps
 from runners.script import render
 from runners.submit import private_folder
 from runners.submit.private_folder import Address
-from runners.submit.sessions import session, steps, tunnel
+from runners.submit.sessions import session, terminal, tunnel
 
 from . import scripts
 
@@ -99,15 +99,15 @@ class TestScripts:
 class TestSteps:
     def test_nodes(self) -> None:
         there = ("n1", "n2", "n3")
-        assert steps.chosen(there, (), False) == ("n1",)
-        assert steps.chosen(there, (), True) == there
-        assert steps.chosen(there, ("n3", "n1", "n3"), False) == ("n3", "n1")
+        assert terminal.chosen(there, (), False) == ("n1",)
+        assert terminal.chosen(there, (), True) == there
+        assert terminal.chosen(there, ("n3", "n1", "n3"), False) == ("n3", "n1")
 
     def test_nodes_of_others_are_refused(self) -> None:
         with pytest.raises(NotFound, match="n4 is not among the job's nodes"):
-            steps.chosen(("n1",), ("n1", "n4"), False)
+            terminal.chosen(("n1",), ("n1", "n4"), False)
         with pytest.raises(UsageError, match="two answers"):
-            steps.chosen(("n1",), ("n1",), True)
+            terminal.chosen(("n1",), ("n1",), True)
 
     def test_one_node_has_a_terminal_several_have_labels(self) -> None:
         one = SlurmSteps().argv(Place("42", ("n2",)), ["top"], pty=True)

@@ -15,7 +15,7 @@ from runners.cli.status import list_command
 from runners.core.errors import NotFound, UsageError
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.injob.rank import failure
-from runners.jobs import find, runs_folders
+from runners.jobs import find
 from runners.schedulers import slurm
 
 from .failures import leave, words
@@ -67,8 +67,8 @@ def test_runs_elsewhere_are_told_of(tmp_path: Path) -> None:
     assert "no runs in" in listed(tmp_path / "here")
     there = tmp_path / "it's there" / "runs"
     a_run(there / "job-1", "41", "COMPLETED", 0)
-    runs_folders.remember(there)
-    runs_folders.remember(tmp_path / "gone")
+    find.remember(there)
+    find.remember(tmp_path / "gone")
     text = listed(tmp_path / "here")
     assert f"there are some in {there}\n" in text
     assert "try: runner list --runs-dir '" in text
@@ -85,8 +85,8 @@ def test_folders_are_remembered_once_the_last_used_first(tmp_path: Path) -> None
     folders = [tmp_path / name for name in ("a", "b", "c")]
     for folder in (*folders, folders[0], folders[0]):
         folder.mkdir(exist_ok=True)
-        runs_folders.remember(folder)
-    assert runs_folders.others(folders[1]) == [folders[0], folders[2]]
+        find.remember(folder)
+    assert find.other_folders(folders[1]) == [folders[0], folders[2]]
 
 
 def test_nothing_is_cancelled_without_a_word_from_the_user(tmp_path: Path) -> None:
