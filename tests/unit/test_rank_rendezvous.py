@@ -18,26 +18,20 @@ from runners.injob import addresses
 from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
 from runners.injob.rank import network
-from runners.injob.rank.rendezvous import (
-    connect,
-    http_messages,
-    listeners,
-    peer_address,
-    protocol,
-    secret,
-)
-from runners.injob.rank.rendezvous.errors import RendezvousError, failed
+from runners.injob.rank.problem import RendezvousError
+from runners.injob.rank.rendezvous import listeners, protocol, values
+from runners.injob.rank.rendezvous.link import Link, connect
 from runners.injob.rank.rendezvous.membership import Member, Roll
-from runners.injob.rank.rendezvous.protocol import Frame
+from runners.injob.rank.rendezvous.protocol import HEAD, Frame
 from runners.injob.rank.rendezvous.server import Hub, Terms
 from runners.injob.rank.rendezvous.store import MEETING, Store
 
-SECRET = b"s" * secret.LENGTH
+SECRET = b"s" * protocol.SECRET_BYTES
 
 
 def address(number: int) -> bytes:
     """One of Gloo's addresses: family, then something that tells it from the others."""
-    return struct.pack("=HI", socket.AF_INET, number).ljust(peer_address.SIZE, b"\0")
+    return struct.pack("=HI", socket.AF_INET, number).ljust(values.SIZE, b"\0")
 
 
 class World:
@@ -54,9 +48,9 @@ class World:
         self.hub.start()
         self.size = size
 
-    def link(self, rank: int, size: int = 0) -> connect.Link:
+    def link(self, rank: int, size: int = 0) -> Link:
         """Connect as a rank, two to a node, and say hello."""
-        link = connect.connect(self.places, SECRET, self.job)
+        link = connect(self.places, SECRET, self.job)
         assert link is not None
         who = {"rank": rank, "size": size or self.size, "host": f"n{rank // 2 + 1}"}
         value = json.dumps({**who, "local_rank": rank % 2}).encode()
@@ -66,7 +60,7 @@ class World:
     def store(self, rank: int, address: str = "10.0.0.1") -> Store:
         """Start a rank's store."""
         store = Store()
-        store.start(lambda _: self.link(rank), lambda _: {"interface": "eth0", "address": address})
+        store.start(lambda: self.link(rank), lambda _: {"interface": "eth0", "address": address})
         return store
 
 
@@ -84,11 +78,6 @@ def request(store: Store, method: str, path: str, body: bytes = b"") -> tuple[in
         return 0, b""
     head_, _, body = answer.partition(b"\r\n\r\n")
     return int(head_.split()[1]), body
-
-
-def meet(store: Store) -> dict[str, Any]:
-    found: dict[str, object] = json.loads(http_messages.get(store.port, store.prefix + MEETING))
-    return found
 
 
 def together(stores: list[Store]) -> list[dict[str, Any]]:
@@ -126,13 +115,11 @@ def test_values_reach_all_and_lists_only_in_the_part_that_is_needed(three: list[
         value = b"".join(address(10 * rank + other) for other in others)
         assert request(store, "PUT", f"{store.prefix}global/{rank}", value)[0] == 200
     status, value = ask(three[2], f"{three[2].prefix}global/0")
-    assert (status, len(value)) == (200, 2 * peer_address.SIZE)
-    assert value[peer_address.SIZE :] == address(2)  # rank 0's address for rank 2
-    assert value[: peer_address.SIZE] == bytes(
-        peer_address.SIZE
-    )  # its address for rank 1 stayed away
+    assert (status, len(value)) == (200, 2 * values.SIZE)
+    assert value[values.SIZE :] == address(2)  # rank 0's address for rank 2
+    assert value[: values.SIZE] == bytes(values.SIZE)  # its address for rank 1 stayed away
     status, value = ask(three[0], f"{three[0].prefix}global/2")
-    assert value[: peer_address.SIZE] == address(20)
+    assert value[: values.SIZE] == address(20)
 
 
 def test_values_of_another_form_travel_whole(three: list[Store]) -> None:
@@ -174,8 +161,8 @@ def test_the_hub_says_nothing_to_strangers(words: bytes) -> None:
         sock.sendall(words)
         sock.shutdown(socket.SHUT_WR)
         assert sock.recv(100) == b""
-    assert connect.connect(world.places, b"wrong" * 8, world.job) is None
-    assert connect.connect(world.places, SECRET, "another job") is None
+    assert connect(world.places, b"wrong" * 8, world.job) is None
+    assert connect(world.places, SECRET, "another job") is None
     assert world.hub.roll.members == {}
 
 
@@ -205,7 +192,7 @@ def test_the_hub_listens_no_longer_when_all_have_come() -> None:
     world = World(2)
     links = [world.link(rank) for rank in range(2)]
     deadline = time.monotonic() + 5
-    while connect.connect(world.places, SECRET, world.job) is not None:
+    while connect(world.places, SECRET, world.job) is not None:
         assert time.monotonic() < deadline
     assert len(links) == 2
 
@@ -220,7 +207,7 @@ def test_a_missing_rank_is_named_with_its_node() -> None:
     assert text in world.said[0]
     assert heard["problem"]["fields"]["silent"] == [[3, "n2"]]
     assert heard["problem"]["fields"]["late"] == [[2, "n2"]]
-    assert waiting.receive(0.1) == []  # who does not ask is not told
+    assert not select.select([waiting.sock], [], [], 0.1)[0]  # who does not ask is not told
 
 
 def test_a_rank_that_ended_is_named_at_once() -> None:
@@ -233,12 +220,12 @@ def test_two_of_one_rank_and_another_size_are_refused() -> None:
     world = World(2, seconds=60)
     store = world.store(0)
     world.link(1, size=5)
-    assert "rank 1@n1 counts 5 ranks, rank 0 2" in str(meet(store)["problem"])
+    assert "rank 1@n1 counts 5 ranks, rank 0 2" in str(store.ask_to_meet()["problem"])
     world = World(2, seconds=60)
     links = [world.link(1), world.link(1)]
     heard = select.select([link.sock for link in links], [], [], 5)[0]
     refused = next(link for link in links if link.sock in heard)
-    assert b"there are two ranks 1: on n1 and on n1" in refused.receive(5)[0].value
+    assert b"there are two ranks 1: on n1 and on n1" in refused.receive().value
 
 
 def test_ipv4_here_and_ipv6_there_is_said_before_gloo_aborts() -> None:
@@ -267,12 +254,12 @@ def test_when_rank_0_ends_the_others_say_so() -> None:
 
 
 def test_without_a_hub_the_store_says_so() -> None:
-    def nobody(_: socket.socket) -> connect.Link:
-        raise failed(kinds.RENDEZVOUS, "rank 0 on n1 did not answer")
+    def nobody() -> Link:
+        raise RendezvousError(kinds.RENDEZVOUS, "rank 0 on n1 did not answer")
 
     store = Store()
     store.start(nobody, lambda _: {})
-    assert meet(store)["problem"]["text"] == "rank 0 on n1 did not answer"
+    assert store.ask_to_meet()["problem"]["text"] == "rank 0 on n1 did not answer"
     assert ask(store, f"{store.prefix}global/0")[0] == 500
 
 
@@ -300,27 +287,30 @@ def test_the_published_address_is_only_this_jobs(tmp_path: Path) -> None:
 
 
 def test_the_secret_is_the_same_for_all_and_for_nobody_else(tmp_path: Path) -> None:
-    one, two = secret.of_run(str(tmp_path)), secret.of_run(str(tmp_path))
+    one, two = protocol.secret_of(str(tmp_path)), protocol.secret_of(str(tmp_path))
     assert one == two
-    assert len(one) == secret.LENGTH
-    assert stat.S_IMODE((tmp_path / secret.NAME).stat().st_mode) == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == [secret.NAME]
+    assert len(one) == protocol.SECRET_BYTES
+    assert stat.S_IMODE((tmp_path / protocol.SECRET).stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [protocol.SECRET]
 
 
 def test_frames_come_out_as_they_went_in() -> None:
     frames = [Frame(protocol.PUT, "local_né", "3", b"\0" * 300), Frame(protocol.MEET)]
-    data = bytearray(b"".join(frame.pack() for frame in frames))
-    rest = data[-3:]
-    del data[-3:]
-    assert protocol.unpack(data) == frames[:1]
-    data += rest
-    assert protocol.unpack(data) == frames[1:]
+    ours, others = socket.socketpair()
+    with ours, others:
+        others.sendall(b"".join(frame.pack() for frame in frames))
+        link = Link(ours)
+        assert [link.receive(), link.receive()] == frames
+        others.sendall(frames[0].pack()[:-3])
+        others.close()
+        with pytest.raises(OSError, match="closed"):
+            link.receive()
 
 
 def test_a_frame_without_end_is_refused() -> None:
-    head = protocol.HEAD.pack(protocol.PUT, 0, 0, protocol.LONGEST + 1)
+    head = HEAD.pack(protocol.PUT, 0, 0, protocol.LONGEST + 1)
     with pytest.raises(protocol.WireError):
-        protocol.unpack(bytearray(head))
+        protocol.length_after(head)
 
 
 def test_places_of_uneven_hosts() -> None:
@@ -333,7 +323,7 @@ def test_places_of_uneven_hosts() -> None:
 
 
 def test_many_missing_ranks_are_counted() -> None:
-    text = Roll(100).silent()
+    text = Roll(100).missing("silent")
     assert text == "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more have not started"
 
 

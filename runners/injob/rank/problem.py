@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import failure_kinds as kinds
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -18,3 +20,18 @@ class Problem:
     def as_json(self) -> dict[str, Any]:
         """Return it as it travels between the ranks."""
         return {"kind": self.kind, "text": self.text, "fields": dict(self.fields)}
+
+
+class RendezvousError(Exception):
+    """The ranks could not meet; `problem` says which of them is missing, and where."""
+
+    def __init__(self, kind: str, text: str, **fields: Any) -> None:
+        super().__init__(text)
+        self.problem = Problem(kind, text, fields)
+
+
+def problem_of(error: RendezvousError | OSError) -> Problem:
+    """Return the problem that an error at the rendezvous, or one of the system's, is."""
+    if isinstance(error, RendezvousError):
+        return error.problem
+    return Problem(kinds.RENDEZVOUS, str(error))

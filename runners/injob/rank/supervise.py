@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from .. import failure_kinds as kinds
 from . import early_stop, failure, horovod_env, orphaned, signals
 from .gate import EXIT_WORLD_SIZE, Progress, no_world
-from .problem import Problem
-from .rendezvous.errors import RendezvousError, of_system
+from .problem import Problem, RendezvousError, problem_of
 from .task import Task
 from .trainer import Work, run
 
@@ -49,8 +48,7 @@ def _supervised(task: Task, work: Work, run_dir: str) -> int:
     try:
         session = _open_session(task, work, run_dir)
     except (RendezvousError, OSError) as error:
-        problem = of_system(error) if isinstance(error, OSError) else error.problem
-        failure.record(task, EXIT_FAILED, problem, run_dir)
+        failure.record(task, EXIT_FAILED, problem_of(error), run_dir)
         return EXIT_FAILED
     output, child_output = os.pipe()
     progress, shim = Progress(), os.getpid()
@@ -95,10 +93,9 @@ def _open_session(task: Task, work: Work, run_dir: str) -> Session | None:
     if work.controller != "gloo" or work.placed:
         return None
     # Here, because jobs that meet through MPI need not wait for its import.
-    from .rendezvous.session import Session, Setting
+    from .rendezvous.session import Session
 
-    seconds = horovod_env.meeting_seconds(task.size)
-    return Session(task, Setting(run_dir, seconds, work.interfaces))
+    return Session(task, run_dir, horovod_env.meeting_seconds(task.size), work.interfaces)
 
 
 def _ended_in_init(progress: Progress, code: int) -> bool:

@@ -17,7 +17,7 @@ from ..log_lines import NOT_JOINED
 from . import failure, horovod_env
 from .early_stop import EXIT_STOPPED
 from .gate import EXIT_WORLD_SIZE, Gate, Progress, no_world
-from .rendezvous.errors import RendezvousError
+from .problem import RendezvousError
 from .task import Task
 
 if TYPE_CHECKING:

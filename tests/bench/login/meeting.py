@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from runners.injob.rank import task
-from runners.injob.rank.rendezvous.peer_address import SIZE
-from runners.injob.rank.rendezvous.session import Session, Setting
+from runners.injob.rank.rendezvous.session import Session
+from runners.injob.rank.rendezvous.values import SIZE
 from runners.injob.rank.task import Task
 
 from . import plain_store
@@ -43,7 +43,7 @@ def mpi() -> dict[str, Any]:
 
 def gloo(me: Task, folder: str) -> dict[str, Any]:
     """Do what a task's parent and its Horovod do; the parent's numbers count as the rank's."""
-    session = Session(me, Setting(folder, PATIENCE))
+    session = Session(me, folder, PATIENCE)
     child_times, parent_times = os.pipe()
     child = os.fork()
     if child == 0:
@@ -55,7 +55,7 @@ def gloo(me: Task, folder: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(os.read(child_times, 4096))
     if session.hub is not None:
         used = resource.getrusage(resource.RUSAGE_SELF)
-        found["frames"] = sum(session.hub.received.values())
+        found["frames"] = session.hub.received
         found["cpu"] = used.ru_utime + used.ru_stime
     return found
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from runners.injob import addresses
-from runners.injob.rank.rendezvous import http_messages
+from runners.injob.rank.rendezvous import store
 
 
 class PlainStore:
@@ -43,17 +43,19 @@ class PlainStore:
                 self._answer(conn)
 
     def _answer(self, conn: socket.socket) -> None:
-        request = http_messages.read(conn)
-        if request is None or not request.path.startswith(f"/{self.token}/"):
+        with conn.makefile("rb") as file:
+            request = store.read_request(file)
+        if request is None or not request[1].startswith(f"/{self.token}/"):
             return
         self.requests += 1
-        if request.method == "PUT":
-            self.values[request.path] = request.body
-            http_messages.answer(conn, http_messages.OK)
-        elif request.path in self.values:
-            http_messages.answer(conn, http_messages.OK, self.values[request.path])
+        method, path, body = request
+        if method == "PUT":
+            self.values[path] = body
+            conn.sendall(store.answer(store.OK))
+        elif path in self.values:
+            conn.sendall(store.answer(store.OK, self.values[path]))
         else:
-            http_messages.answer(conn, http_messages.NOT_FOUND)
+            conn.sendall(store.answer(store.NOT_FOUND))
 
 
 def find(folder: Path, seconds: float) -> tuple[str, int, str]:

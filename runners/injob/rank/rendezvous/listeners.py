@@ -1,4 +1,4 @@
-"""The listening sockets of rank 0's hub: on single addresses, and only until all ranks are in."""
+"""Where rank 0's hub listens, only until all ranks are in, and where the others look for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Sequence
 
 from ... import failure_kinds as kinds
-from .errors import failed
+from ...addresses import LOOPBACK, resolve
+from ..problem import RendezvousError
 
 PORTS_TRIED = 8
 NAME = "rendezvous.json"
@@ -40,7 +41,7 @@ def bind(addresses: Sequence[str], job: str) -> list[socket.socket]:
             for door in doors:
                 door.close()
     ports = candidate_ports(job)
-    raise failed(
+    raise RendezvousError(
         kinds.NO_PORT,
         f"no free port for the rendezvous on {' and '.join(addresses)}, "
         f"tried {ports[0]} to {ports[-1]}: {reason}",
@@ -60,13 +61,11 @@ def add(addresses: Sequence[str], port: int) -> list[socket.socket]:
 
 
 def _listen(address: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((address, port))
         sock.listen(BACKLOG)
-        sock.setblocking(False)
     except OSError:
         sock.close()
         raise
@@ -92,3 +91,12 @@ def published(run_dir: str, job: str) -> list[tuple[str, int]]:
     if found["job"] != job:  # of an earlier attempt with the same folder
         return []
     return [(address, found["port"]) for address in found["addresses"]]
+
+
+def endpoints(first_host: str, one_host: bool, job: str, run_dir: str) -> list[tuple[str, int]]:
+    """Return where the hub may be: what rank 0 published, and what its node's name leads to."""
+    if one_host:
+        return [(LOOPBACK, port) for port in candidate_ports(job)]
+    named = resolve(first_host) if first_host else []
+    guesses = [(address, port) for address in named for port in candidate_ports(job)]
+    return list(dict.fromkeys(published(run_dir, job) + guesses))

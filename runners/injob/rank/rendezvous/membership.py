@@ -9,6 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 NAMED = 8  # ranks that a message names; the rest is counted
+# Why a rank is not in hvd.init(), as one rank and as several of them are told of.
+ABSENT = {
+    "silent": ("has not started", "have not started"),
+    "late": ("has started, but not called hvd.init()", "have started, but not called hvd.init()"),
+    "ended": ("ended before all had met", "ended before all had met"),
+}
 
 
 @dataclass
@@ -17,7 +23,6 @@ class Member:
 
     host: str
     local_rank: int
-    interface: str = ""
     address: str = ""
     waits: bool = False
     ended: bool = False
@@ -46,26 +51,6 @@ class Roll:
         for member in self.members.values():
             member.waits = False
 
-    def ended(self) -> str:
-        """Name the ranks that will never come because they ended; empty when there are none."""
-        gone = [f"{rank}@{one.host}" for rank, one in sorted(self.members.items()) if one.ended]
-        return f"{_listed(gone)} ended before all had met" if gone else ""
-
-    def silent(self) -> str:
-        """Say which ranks have not started, and where they should be; empty when all have."""
-        ranks = [rank for rank in range(self.size) if rank not in self.members]
-        return f"{_listed(self._expected(ranks))} {_have(ranks)} not started" if ranks else ""
-
-    def missing(self) -> str:
-        """Say which ranks are not in hvd.init(), and where they are or should be."""
-        busy = [
-            f"{rank}@{one.host}"
-            for rank, one in sorted(self.members.items())
-            if not one.waits and not one.ended
-        ]
-        late = f"{_listed(busy)} {_have(busy)} started, but not called hvd.init()" if busy else ""
-        return "; ".join(filter(None, [self.silent(), late, self.ended()]))
-
     def absent(self) -> dict[str, list[tuple[int, str]]]:
         """Return who is not in hvd.init(): each rank with its host, "" where it is not known."""
         came = sorted(self.members.items())
@@ -77,11 +62,15 @@ class Roll:
             "unreached": [],
         }
 
-    def _expected(self, ranks: Sequence[int]) -> list[str]:
-        """Name ranks with the node on which they should be, as far as that is known."""
-        if self.hosts:
-            return [f"{rank} (on {self.hosts[rank]})" for rank in ranks]
-        return [str(rank) for rank in ranks]
+    def missing(self, *ways: str) -> str:
+        """Say which ranks are absent in these ways, and where they are or should be."""
+        absent, sentences = self.absent(), []
+        for way in ways:
+            pattern = "{} (on {})" if way == "silent" else "{}@{}"
+            names = [pattern.format(*one) if one[1] else str(one[0]) for one in absent[way]]
+            if names:
+                sentences.append(f"{_listed(names)} {ABSENT[way][len(names) > 1]}")
+        return "; ".join(sentences)
 
     def families(self) -> str:
         """Say so when some ranks' Gloo would talk IPv4 and others' IPv6, which it cannot."""
@@ -103,7 +92,12 @@ class Roll:
             by_host.setdefault(self.members[rank].host, []).append(rank)
         columns = [self._by_local_rank(ranks) for ranks in by_host.values()]
         return {
-            rank: _place(columns, node, local)
+            rank: {
+                "local_rank": local,
+                "local_size": len(column),
+                "cross_rank": sum(len(one) > local for one in columns[:node]),
+                "cross_size": sum(len(one) > local for one in columns),
+            }
             for node, column in enumerate(columns)
             for local, rank in enumerate(column)
         }
@@ -114,21 +108,8 @@ class Roll:
         return ordered if numbers == list(range(len(ranks))) else ranks
 
 
-def _place(columns: Sequence[Sequence[int]], node: int, local: int) -> dict[str, int]:
-    return {
-        "local_rank": local,
-        "local_size": len(columns[node]),
-        "cross_rank": sum(len(column) > local for column in columns[:node]),
-        "cross_size": sum(len(column) > local for column in columns),
-    }
-
-
 def _listed(names: Sequence[str]) -> str:
     """`rank 3 (on n2)` or `ranks 3 (on n2), 5 (on n3)`, and how many more."""
     shown = ", ".join(names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"rank{'s' if len(names) > 1 else ''} {shown}{more}"
-
-
-def _have(names: Sequence[object]) -> str:
-    return "have" if len(names) > 1 else "has"

@@ -2,10 +2,12 @@
 
 Each rank keeps one connection here and sends a handful of frames, whatever the number of ranks.
 What must grow with its square is only what Gloo itself publishes: an address for each pair.
+Everything runs in one thread; only rank 0 imports this, and with it asyncio.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -18,14 +20,15 @@ from typing import Any, Callable
 from ... import failure_kinds as kinds
 from ..problem import Problem
 from . import listeners, protocol
-from .connections import Guest, Lobby
-from .exchange import Exchange
 from .membership import Member, Roll
-from .protocol import Frame
+from .protocol import Frame, Opening, WireError
+from .values import Exchange
 
 WIDEN_SECONDS = 3.0
 WARN_SECONDS = 20.0
 TICK_SECONDS = 0.5
+STRANGER_SECONDS = 5.0  # to prove oneself
+STRANGERS = 256  # unproven connections at a time, beside the ranks; the oldest gives way
 
 
 @dataclass(frozen=True)
@@ -41,44 +44,117 @@ class Terms:
     seconds: float
 
 
+class Guest:
+    """One connection: a stranger's until it has proven itself and said HELLO, then a rank's."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.unsent = bytearray()
+        self.rank: int | None = None
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame soon: frames to one guest go out together."""
+        if not self.unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self.unsent += frame.pack()
+
+    def _flush(self) -> None:
+        if not self.writer.is_closing():
+            self.writer.write(bytes(self.unsent))
+        self.unsent.clear()
+
+    async def proven(self, opening: Opening) -> bool:
+        """Exchange the proofs; False for somebody who does not know the secret."""
+        answer = opening.answer(await self.reader.readexactly(protocol.OPENING))
+        if answer is None:
+            return False
+        self.writer.write(answer)
+        return opening.complete(await self.reader.readexactly(protocol.PROOF))
+
+    async def receive(self) -> Frame:
+        """Wait for the next frame. Raises WireError, and EOFError or OSError at the end."""
+        head = await self.reader.readexactly(protocol.HEAD.size)
+        return protocol.unpack(head, await self.reader.readexactly(protocol.length_after(head)))
+
+
 class Hub:
     """Listens until all ranks are in, then serves those only. `say` prints a line."""
 
     def __init__(
         self, terms: Terms, secret: bytes, job: str, roll: Roll, say: Callable[[str], None]
     ) -> None:
-        self.terms, self.roll, self.say = terms, roll, say
-        self.lobby = Lobby(terms.listening, secret, job)
-        self.exchange = Exchange(self.lobby.send)
-        self.more = list(terms.more)
+        self.terms, self.secret, self.job, self.roll, self.say = terms, secret, job, roll, say
+        self.exchange = Exchange(lambda rank, frame: self.guests[rank].send(frame))
+        self.doors: list[asyncio.AbstractServer] = []
+        self.strangers: list[Guest] = []
         self.guests: dict[int, Guest] = {}
         self.problem: Problem | None = None
         self.began = self.warned = time.monotonic()
         self.waiting_since: float | None = None
-        self.received: Counter[bytes] = Counter()  # frames by kind
+        self.received = 0  # frames
 
     def start(self) -> None:
         """Serve in a daemon thread until this process ends."""
-        threading.Thread(target=self.lobby.run, args=(self,), name="hub", daemon=True).start()
+        threading.Thread(target=lambda: asyncio.run(self._serve()), name="hub", daemon=True).start()
 
-    def patience(self) -> float | None:
-        """Return how long to sleep: for ever when only a rank can have something to say."""
-        waits = self.waiting_since is not None
-        return TICK_SECONDS if waits or self.lobby.doors or self.lobby.strangers else None
+    async def _serve(self) -> None:
+        await self._open(self.terms.listening)
+        self.watching = asyncio.create_task(self._watch())
+        await asyncio.Event().wait()
 
-    def heard(self, guest: Guest, frame: Frame) -> None:
+    async def _open(self, doors: Sequence[socket.socket]) -> None:
+        for door in doors:
+            server = await asyncio.start_server(self._admit, sock=door, backlog=listeners.BACKLOG)
+            self.doors.append(server)
+
+    def _shut(self) -> None:
+        """Listen no longer, and send strangers away."""
+        for door in self.doors:
+            door.close()
+        self.doors = []
+        for guest in self.strangers:
+            guest.writer.transport.abort()
+
+    async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        guest = Guest(reader, writer)
+        self.strangers.append(guest)
+        if len(self.strangers) > STRANGERS + self.roll.size:
+            self.strangers.pop(0).writer.transport.abort()
+        try:
+            opening = Opening(self.secret, self.job)
+            proven = await asyncio.wait_for(guest.proven(opening), STRANGER_SECONDS)
+            while proven:
+                self._heard(guest, await guest.receive())
+        except (OSError, EOFError, asyncio.TimeoutError, WireError, UnicodeDecodeError):
+            pass  # a stranger, or a rank that has ended
+        finally:
+            self._no_stranger(guest)
+            writer.close()
+        if guest.rank is not None:
+            self.exchange.forget(guest.rank)
+            self.roll.members[guest.rank].ended = True
+            self._check()
+
+    def _no_stranger(self, guest: Guest) -> None:
+        if guest in self.strangers:
+            self.strangers.remove(guest)
+
+    def _heard(self, guest: Guest, frame: Frame) -> None:
         """Act on what a rank says."""
-        self.received[frame.kind] += 1
+        self.received += 1
         if frame.kind == protocol.HELLO:
             self._hello(guest, json.loads(frame.value))
-        elif frame.kind == protocol.MEET and guest.rank is not None:
-            self._meet(self.roll.members[guest.rank], json.loads(frame.value))
+        elif guest.rank is None:
+            return  # it was refused
+        elif frame.kind == protocol.MEET:
+            self._meet(self.roll.members[guest.rank], frame.value.decode())
         elif frame.kind == protocol.PUT:
-            self.exchange.put(guest, frame)
+            self.exchange.put(guest.rank, frame)
         elif frame.kind == protocol.DONE:
-            self.exchange.done(guest, frame.scope)
+            self.exchange.done(guest.rank, frame.scope)
 
     def _hello(self, guest: Guest, who: dict[str, Any]) -> None:
+        self._no_stranger(guest)
         rank, size, host = who["rank"], who["size"], who["host"]
         before = self.roll.members.get(rank)
         if size != self.roll.size:
@@ -92,78 +168,84 @@ class Hub:
             self.guests[rank] = guest
             self.roll.members[rank] = Member(host, who["local_rank"])
         if self.roll.started:
-            self.lobby.shut()
-            self.more = []
+            self._shut()
 
-    def _meet(self, member: Member, gloo: dict[str, str]) -> None:
-        member.waits = True
-        member.interface, member.address = gloo["interface"], gloo["address"]
+    def _meet(self, member: Member, address: str) -> None:
+        member.waits, member.address = True, address
         if self.waiting_since is None:
             self.waiting_since = time.monotonic()
+            if self.watching.done():
+                self.watching = asyncio.create_task(self._watch())
         self._check()
-
-    def gone(self, guest: Guest) -> None:
-        """Note that a rank has ended."""
-        self.exchange.forget(guest)
-        if guest.rank is not None:
-            self.roll.members[guest.rank].ended = True
-            self._check()
 
     def _check(self) -> None:
         """Let the ranks that wait go when all are there, or none when one can never come."""
         if self.waiting_since is None:
             return
-        problem = self.problem
-        if not problem and (ended := self.roll.ended()):
-            problem = Problem(
-                kinds.NOT_MET, ended, {**self.roll.absent(), "late": [], "silent": []}
-            )
-        if self.roll.complete and not problem and (families := self.roll.families()):
-            problem = Problem(kinds.RENDEZVOUS, families)
-        if problem:
-            self._fail(problem)
+        if self.problem:
+            self._fail(self.problem)
+        elif ended := self.roll.missing("ended"):
+            fields = {**self.roll.absent(), "late": [], "silent": []}
+            self._fail(Problem(kinds.NOT_MET, ended, fields))
+        elif self.roll.complete and (families := self.roll.families()):
+            self._fail(Problem(kinds.RENDEZVOUS, families))
         elif self.roll.complete:
             self._go()
 
     def _go(self) -> None:
-        self.waiting_since = None
         reached = self._reached()
         for rank, place in self.roll.places().items():
             value = json.dumps({"place": place, "reached": reached}).encode()
-            self.lobby.send(self.guests[rank], Frame(protocol.GO, value=value))
-        self.roll.dismiss()
+            self.guests[rank].send(Frame(protocol.GO, value=value))
+        self._dismiss()
 
     def _reached(self) -> str:
         """Return this host's address that ranks of other hosts use, loopback if there are none."""
         used: Counter[str] = Counter()
         for guest in self.guests.values():
-            if guest.sock.getpeername()[0] not in self.terms.own:
-                used[guest.sock.getsockname()[0]] += 1
+            # None for a connection that has just ended
+            peer, own = (guest.writer.get_extra_info(name) for name in ("peername", "sockname"))
+            if peer and peer[0] not in self.terms.own:
+                used[own[0]] += 1
         return used.most_common(1)[0][0] if used else "127.0.0.1"
 
     def _fail(self, problem: Problem, *guests: Guest) -> None:
         """Tell all ranks that wait, and those who will."""
         if problem != self.problem:
             self.say(f"runner: the ranks did not meet: {problem.text}")
-        self.problem, self.waiting_since = problem, None
+        self.problem = problem
         value = json.dumps(problem.as_json()).encode()
         waiting = [self.guests[rank] for rank, one in self.roll.members.items() if one.waits]
         for guest in (*waiting, *guests):
-            self.lobby.send(guest, Frame(protocol.PROBLEM, value=value))
+            guest.send(Frame(protocol.PROBLEM, value=value))
+        self._dismiss()
+
+    def _dismiss(self) -> None:
+        self.waiting_since = None
         self.roll.dismiss()
 
-    def tick(self, now: float) -> None:
-        """Open more doors, lose patience, or say whom everybody waits for."""
-        if self.more and now - self.began > WIDEN_SECONDS:
-            port = self.lobby.doors[0].getsockname()[1]
-            self.lobby.open(listeners.add(self.more, port))
-            self.more = []
+    async def _watch(self) -> None:
+        """Open more doors, lose patience, or say whom everybody waits for, as long as one waits."""
+        more = [] if self.roll.started else self.terms.more
+        while self.doors or self.waiting_since is not None:
+            await asyncio.sleep(TICK_SECONDS)
+            now = time.monotonic()
+            if self.doors and more and now - self.began > WIDEN_SECONDS:
+                port = self.terms.listening[0].getsockname()[1]
+                await self._open(listeners.add(more, port))
+                more = []
+                if self.roll.started:  # since just now
+                    self._shut()
+            self._tick(now)
+
+    def _tick(self, now: float) -> None:
         waits = self.waiting_since is not None
         if self.waiting_since is not None and now - self.waiting_since > self.terms.seconds:
-            text = f"after {self.terms.seconds:.0f} s {self.roll.missing()}"
+            text = self.roll.missing("silent", "late", "ended")
+            text = f"after {self.terms.seconds:.0f} s {text}"
             self._fail(Problem(kinds.NOT_MET, text, self.roll.absent()))
         elif now - self.warned > max(WARN_SECONDS, self.warned - self.began):
             self.warned = now
-            late = self.roll.missing() if waits else self.roll.silent()
+            late = self.roll.missing(*(("silent", "late", "ended") if waits else ("silent",)))
             if late:
                 self.say(f"runner: waiting for {now - self.began:.0f} s: {late}")

@@ -4,82 +4,75 @@ child when its trainer calls hvd.init().
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import select
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ... import addresses
 from ... import failure_kinds as kinds
 from .. import hostname, network
-from ..problem import Problem
+from ..problem import Problem, RendezvousError
 from ..task import Task
-from . import http_messages, listeners, protocol, secret
-from .connect import Link, connect, endpoints
-from .errors import RendezvousError, failed
+from . import listeners, protocol
+from .link import Link, connect
 from .membership import Roll
 from .protocol import Frame
-from .server import Hub, Terms
-from .store import MEETING, Store
+from .store import Store
+
+if TYPE_CHECKING:
+    from .server import Hub
 
 LONGEST_PAUSE = 1.0  # seconds between two looks for the hub
 
 
-@dataclass(frozen=True)
-class Setting:
-    """How this job's ranks meet: at most for `seconds`, through one of the `wanted` interfaces.
+class Session:
+    """A task's store, and on rank 0 the hub. Raises RendezvousError and OSError.
 
-    No interface wanted means the one that leads to rank 0.
+    The ranks wait for each other at most for `seconds`, and Gloo talks through one of the `wanted`
+    interfaces; none means the one that leads to rank 0.
     """
 
-    run_dir: str
-    seconds: float
-    wanted: Sequence[str] = ()
-
-
-class Session:
-    """A task's store, and on rank 0 the hub. Raises RendezvousError and OSError."""
-
-    def __init__(self, task: Task, setting: Setting) -> None:
-        self.task, self.setting = task, setting
-        self.job = f"{task.job} {setting.run_dir}"
+    def __init__(
+        self, task: Task, run_dir: str, seconds: float, wanted: Sequence[str] = ()
+    ) -> None:
+        self.task, self.run_dir, self.seconds, self.wanted = task, run_dir, seconds, wanted
+        self.job = f"{task.job} {run_dir}"
         self.own = addresses.own()
         self.named = network.name_leads_to(self.own, socket.gethostname())
         self.can_rename = False
         self._see_wanted()
-        self.secret = secret.of_run(setting.run_dir)
+        self.secret = protocol.secret_of(run_dir)
         self.store = Store()
-        self.terms = self._listen() if task.rank == 0 else None
+        self.doors: list[socket.socket] = []
+        self.more: list[str] = []  # addresses to listen on when not all have come
+        if task.rank == 0:
+            self._listen()
         self.hub: Hub | None = None  # rank 0's, once it serves
 
     def _see_wanted(self) -> None:
-        wanted = self.setting.wanted
-        if not wanted or network.chosen(self.own, wanted, ""):
+        if not self.wanted or network.chosen(self.own, self.wanted, ""):
             return
         usable = [one for one in self.own if not one.link_only and not one.loopback]
         there = ", ".join(map(str, usable)) or "none but loopback"
-        text = f"{self.task.host} has no interface {' or '.join(wanted)} with an address"
-        usable_names = list(dict.fromkeys(one.name for one in usable))
-        raise failed(
-            kinds.NO_INTERFACE, f"{text}; it has: {there}", wanted=list(wanted), usable=usable_names
-        )
+        text = f"{self.task.host} has no interface {' or '.join(self.wanted)} with an address"
+        names = list(dict.fromkeys(one.name for one in usable))
+        text = f"{text}; it has: {there}"
+        raise RendezvousError(kinds.NO_INTERFACE, text, wanted=list(self.wanted), usable=names)
 
-    def _listen(self) -> Terms:
+    def _listen(self) -> None:
         task = self.task
-        first: list[str] = [addresses.LOOPBACK]
-        more: list[str] = []
+        first = [addresses.LOOPBACK]
         if not task.one_host:
             names = [task.host, task.first_host or task.host]
             others = [host for host in task.hosts if host != task.host][-1:]
-            first, more = network.listening(self.own, names, others, self.setting.wanted)
-        listening = listeners.bind(first, self.job)
-        port = listening[0].getsockname()[1]
-        listeners.publish(self.setting.run_dir, self.job, first + more, port)
-        own = {one.address for one in self.own}
-        return Terms(listening, more, own, self.setting.seconds)
+            first, self.more = network.listening(self.own, names, others, self.wanted)
+        self.doors = listeners.bind(first, self.job)
+        port = self.doors[0].getsockname()[1]
+        listeners.publish(self.run_dir, self.job, first + self.more, port)
 
     @property
     def problem(self) -> Problem | None:
@@ -88,22 +81,25 @@ class Session:
 
     def serve(self) -> None:
         """Start to serve, in the parent."""
-        if self.terms is not None:
+        if self.doors:
+            from .server import Hub, Terms  # with asyncio, for which no other rank need wait
+
+            terms = Terms(self.doors, self.more, {one.address for one in self.own}, self.seconds)
             roll = Roll(self.task.size, self.task.hosts)
-            self.hub = Hub(self.terms, self.secret, self.job, roll, _say)
+            self.hub = Hub(terms, self.secret, self.job, roll, _say)
             self.hub.start()
         self.store.start(self._find, self._gloo)
 
     def leave(self) -> None:
         """Close what only the parent serves, in the child, and prepare for a misleading name."""
-        wanted, one_host = self.setting.wanted, self.task.one_host
-        sure = network.surely_misleading(self.own, self.named, wanted, one_host)
+        one_host = self.task.one_host
+        sure = network.surely_misleading(self.own, self.named, self.wanted, one_host)
         # With GPUs not on mere suspicion: nobody has tried what shares memory between them there.
         doubt = len(network.usable(self.own)) > 1 and not one_host and not _has_gpus()
         if sure or doubt:
             self.can_rename = hostname.separate()
         self.store.sock.close()
-        for door in self.terms.listening if self.terms else ():
+        for door in self.doors:
             door.close()
 
     def join(self) -> dict[str, str]:
@@ -111,9 +107,10 @@ class Session:
 
         Raises RendezvousError that names the missing ranks.
         """
-        heard = json.loads(http_messages.get(self.store.port, self.store.prefix + MEETING))
+        heard = self.store.ask_to_meet()
         if heard["problem"]:
-            raise RendezvousError(Problem(**heard["problem"]))
+            problem = Problem(**heard["problem"])
+            raise RendezvousError(problem.kind, problem.text, **problem.fields)
         go, interface = heard["go"], heard["gloo"]["interface"]
         place = {f"HOROVOD_{name.upper()}": str(value) for name, value in go["place"].items()}
         interface = interface or network.with_address(self.own, go["reached"])
@@ -136,39 +133,41 @@ class Session:
         )
         if not self.named or self.named.startswith("127."):
             text = f"{problem}: correct it in /etc/hosts, or use MPI"
-            raise failed(kinds.MISLEADING_NAME, text, interface=interface)
+            raise RendezvousError(kinds.MISLEADING_NAME, text, interface=interface)
         _say(f"runner: warning: {problem}")
 
-    def _find(self, asked: socket.socket) -> Link:
+    def _find(self) -> Link:
         """Look for the hub until `seconds` after Horovod has asked for it."""
         task, deadline, pause = self.task, None, 0.05
+        who = {"rank": task.rank, "size": task.size, "host": task.host}
+        hello = Frame(
+            protocol.HELLO, value=json.dumps({**who, "local_rank": task.local_rank}).encode()
+        )
         while True:
-            places = endpoints(task.first_host, task.one_host, self.job, self.setting.run_dir)
+            places = listeners.endpoints(task.first_host, task.one_host, self.job, self.run_dir)
             link = connect(places, self.secret, self.job)
-            if link is not None and link.greet(self._hello()):
-                return link
-            if deadline is None and select.select([asked], [], [], 0)[0]:
-                deadline = time.monotonic() + self.setting.seconds
+            if link is not None:
+                with contextlib.suppress(OSError):  # the hub has gone by now
+                    link.send(hello)
+                    return link
+            if deadline is None and self.store.asked:
+                deadline = time.monotonic() + self.seconds
             if deadline is not None and time.monotonic() > deadline:
                 raise self._nobody(places)
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
 
-    def _hello(self) -> Frame:
-        task = self.task
-        who = {"rank": task.rank, "size": task.size, "host": task.host}
-        value = json.dumps({**who, "local_rank": task.local_rank})
-        return Frame(protocol.HELLO, value=value.encode())
-
     def _nobody(self, places: Sequence[tuple[str, int]]) -> RendezvousError:
         where = f" on {self.task.first_host}" if self.task.first_host else ""
         tried = ", ".join(dict.fromkeys(address for address, _ in places))
         text = (
-            f"rank 0{where} did not answer within {self.setting.seconds:.0f} s: it has not "
+            f"rank 0{where} did not answer within {self.seconds:.0f} s: it has not "
             f"started, or no way leads there (tried: {tried or 'no address is known'})"
         )
         rank_0 = [0, self.task.first_host]
-        return failed(kinds.NOT_MET, text, ended=[], late=[], silent=[], unreached=[rank_0])
+        return RendezvousError(
+            kinds.NOT_MET, text, ended=[], late=[], silent=[], unreached=[rank_0]
+        )
 
     def _gloo(self, link: Link) -> dict[str, str]:
         """Return Gloo's interface and address; empty where rank 0's host shall decide.
@@ -176,10 +175,10 @@ class Session:
         A link from another host has proven that its interface leads to rank 0. A link within rank
         0's own host proves nothing: its ranks take the interface that the other hosts reach.
         """
-        here = link.peer in {one.address for one in self.own}
-        name = "" if here else network.with_address(self.own, link.own)
-        if self.setting.wanted:
-            name = network.chosen(self.own, self.setting.wanted, name)
+        here = link.sock.getpeername()[0] in {one.address for one in self.own}
+        name = "" if here else network.with_address(self.own, link.sock.getsockname()[0])
+        if self.wanted:
+            name = network.chosen(self.own, self.wanted, name)
         return {"interface": name, "address": network.first_address(self.own, name)}
 
 

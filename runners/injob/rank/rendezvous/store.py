@@ -9,35 +9,62 @@ each scope. The URL holds a secret of this process: other users of the host get 
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import socket
 import threading
 import time
+from io import BufferedIOBase
 from typing import Any, Callable
 
 from ... import failure_kinds as kinds
-from ..problem import Problem
-from . import http_messages, peer_address, protocol
-from .connect import Link
-from .errors import RendezvousError, of_system
+from ..problem import Problem, RendezvousError, problem_of
+from . import protocol, values
+from .link import Link
 from .protocol import Frame
 
 HOLD_SECONDS = 5.0  # how long a GET waits; in between Horovod looks at its own time limit
-MEETING = "runner/meet"
+REQUEST_SECONDS = 5.0
+LONGEST_SELECT = 3600.0  # seconds; it takes no infinity
 SILENT = 64  # connections; more are not Horovod's
+LONGEST_LINE, LONGEST_BODY = 1 << 14, 1 << 26
+MEETING = "runner/meet"
+OK, NOT_FOUND, FAILED = "200 OK", "404 Not Found", "500 Internal Server Error"
+
+
+def read_request(file: BufferedIOBase) -> tuple[str, str, bytes] | None:
+    """Read method, path and body of a request; None when it is none. Raises OSError.
+
+    By hand, because http.server takes 30 ms to import, and as long as a request to read one.
+    """
+    words, length = file.readline(LONGEST_LINE).decode("latin-1").split(" "), 0
+    while line := file.readline(LONGEST_LINE).decode("latin-1").strip():
+        name, _, value = line.partition(":")
+        if name.lower() == "content-length":
+            text = value.strip()
+            length = int(text) if text.isdecimal() and len(text) < 10 else LONGEST_BODY + 1
+    if len(words) != 3 or length > LONGEST_BODY:
+        return None
+    body = file.read(length)
+    return (words[0], words[1], body) if len(body) == length else None
+
+
+def answer(status: str, body: bytes = b"") -> bytes:
+    """Return the bytes of an answer."""
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
 
 
 class Store:
-    """Listens on loopback at once; answers when `serve` has found the hub.
+    """Listens on loopback at once; answers when `start` has found the hub.
 
-    `go` is what the hub said when all had met, `problem` why they did not.
+    `go` is what the hub said when all had met, `problem` why they did not. One thread, which hears
+    the hub while it waits for what Horovod has asked.
     """
 
     def __init__(self) -> None:
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self.sock.bind(("127.0.0.1", 0))
-        self.sock.listen(64)
+        self.sock = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = int(self.sock.getsockname()[1])
         self.token = os.urandom(16).hex()
         self.silent: list[socket.socket] = []  # connections that have not said anything yet
@@ -61,28 +88,32 @@ class Store:
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
         }
 
-    def start(self, find: Callable[[socket.socket], Link], gloo: Callable[[Link], Any]) -> None:
+    @property
+    def asked(self) -> bool:
+        """Whether Horovod has asked for something that is not answered yet."""
+        return bool(select.select([self.sock], [], [], 0)[0])
+
+    def start(self, find: Callable[[], Link], gloo: Callable[[Link], dict[str, str]]) -> None:
         """Serve in a daemon thread until this process ends.
 
-        `find` returns a link to the hub or raises RendezvousError; it is given the socket that
-        becomes readable when Horovod asks. `gloo` tells through what Gloo will talk.
+        `find` returns a link to the hub or raises RendezvousError; `gloo` tells through what Gloo
+        will talk.
         """
-        args = (find, gloo)
-        threading.Thread(target=self.serve, args=args, name="store", daemon=True).start()
+        threading.Thread(target=self._serve, args=(find, gloo), name="store", daemon=True).start()
 
-    def serve(self, find: Callable[[socket.socket], Link], gloo: Callable[[Link], Any]) -> None:
-        """Serve for ever."""
+    def _serve(self, find: Callable[[], Link], gloo: Callable[[Link], dict[str, str]]) -> None:
         try:
-            self.link = find(self.sock)
+            self.link = find()
             self.gloo = gloo(self.link)
-        except RendezvousError as error:
-            self.problem = error.problem
-        except OSError as error:
-            self.problem = of_system(error)
+        except (RendezvousError, OSError) as error:
+            self.problem = problem_of(error)
         while True:
-            with self._next() as conn:
+            with self._next() as conn, conn.makefile("rb") as file:
                 try:
-                    self._serve_one(conn)
+                    conn.settimeout(REQUEST_SECONDS)
+                    request = read_request(file)
+                    if request and request[1].startswith(self.prefix):  # else not our Horovod
+                        conn.sendall(answer(*self._respond(*request)))
                 except OSError:
                     continue  # the client has gone, and will ask again if it still wants to know
 
@@ -99,27 +130,32 @@ class Store:
                 self.silent.remove(talking[0])
                 return talking[0]
 
-    def _serve_one(self, conn: socket.socket) -> None:
-        request = http_messages.read(conn)
-        if request is None or not request.path.startswith(self.prefix):
-            return  # not our Horovod: not even an answer
-        scope, _, key = request.path[len(self.prefix) :].rpartition("/")
+    def ask_to_meet(self) -> dict[str, Any]:
+        """Ask from the child, where Horovod is, to meet the others; return what came of it."""
+        with socket.create_connection(("127.0.0.1", self.port)) as sock:
+            sock.sendall(f"GET {self.prefix}{MEETING} HTTP/1.1\r\n\r\n".encode())
+            data = b"".join(iter(lambda: sock.recv(1 << 16), b""))
+        found: dict[str, Any] = json.loads(data.partition(b"\r\n\r\n")[2])
+        return found
+
+    def _respond(self, method: str, path: str, body: bytes) -> tuple[str, bytes]:
+        """Return status and body of the answer to a request."""
+        scope, _, key = path[len(self.prefix) :].rpartition("/")
         if f"{scope}/{key}" == MEETING:
-            http_messages.answer(conn, http_messages.OK, self._meet())
-        elif request.method == "PUT":
-            self._put(scope, key, request.body)
-            http_messages.answer(conn, http_messages.OK)
-        elif request.method == "DELETE":
+            return OK, self._meet()
+        if method == "PUT":
+            self._put(scope, key, body)
+        elif method == "DELETE":
             self._done(scope)
-            http_messages.answer(conn, http_messages.OK)
         else:
-            http_messages.answer(conn, *self._get(scope, key))
+            return self._get(scope, key)
+        return OK, b""
 
     def _meet(self) -> bytes:
         """Tell the hub that this rank is in hvd.init(); return what came of it, as JSON."""
         self.go = None
-        self._send(Frame(protocol.MEET, value=json.dumps(self.gloo).encode()))
-        self._wait(lambda: self.go is not None, seconds=None)
+        self._send(Frame(protocol.MEET, value=self.gloo.get("address", "").encode()))
+        self._wait(lambda: self.go is not None)
         problem = self.problem and self.problem.as_json()
         return json.dumps({"go": self.go, "problem": problem, "gloo": self.gloo}).encode()
 
@@ -132,12 +168,12 @@ class Store:
 
     def _get(self, scope: str, key: str) -> tuple[str, bytes]:
         if key.startswith("rank_"):
-            return http_messages.NOT_FOUND, b""
+            return NOT_FOUND, b""
         self._wait(lambda: (scope, key) in self.values, HOLD_SECONDS)
         if (scope, key) in self.values:
-            return http_messages.OK, self.values[scope, key]
+            return OK, self.values[scope, key]
         # After three failures Horovod gives up, instead of asking on until its time limit.
-        return (http_messages.FAILED if self.problem else http_messages.NOT_FOUND), b""
+        return (FAILED if self.problem else NOT_FOUND), b""
 
     def _done(self, scope: str) -> None:
         """Forget a scope that has been read; the hub, too, before Horovod goes on.
@@ -162,16 +198,16 @@ class Store:
         ended = {"ended": [[0, ""]], "late": [], "silent": [], "unreached": []}
         self.problem = Problem(kinds.NOT_MET, text, ended)
 
-    def _wait(self, ready: Callable[[], bool], seconds: float | None) -> None:
+    def _wait(self, ready: Callable[[], bool], seconds: float = math.inf) -> None:
         """Hear the hub until something is there, the time is over, or there is a problem."""
-        deadline = None if seconds is None else time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while self.link is not None and not self.problem and not ready():
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
+            left = deadline - time.monotonic()
+            if left <= 0:
                 return
             try:
-                for frame in self.link.receive(left):
-                    self._heard(frame)
+                if select.select([self.link.sock], [], [], min(left, LONGEST_SELECT))[0]:
+                    self._heard(self.link.receive())
             except OSError as error:
                 self._lost(error)
 
@@ -179,7 +215,7 @@ class Store:
         if frame.kind == protocol.VALUE:
             self.values[frame.scope, frame.key] = frame.value
         elif frame.kind == protocol.ENTRY:
-            self.values[frame.scope, frame.key] = peer_address.fill(frame.value)
+            self.values[frame.scope, frame.key] = values.fill(frame.value)
         elif frame.kind == protocol.GO:
             self.go = json.loads(frame.value)
         elif frame.kind == protocol.PROBLEM:
