@@ -110,10 +110,10 @@ def sign_command(image: str, key: str) -> None:
 
     The key is made once: apptainer key newpair. Others need its public part: apptainer key export.
     """
-    from ..images import digest_cache, sign, signature
+    from ..images import digest_cache, signature
 
     path = _path(image)
-    found = sign.sign(path, key)
+    found = signature.sign(path, key)
     click.echo(f"{path} is signed by {', '.join(map(signature.named, found.signers))}")
     click.echo(f"digest: {digest_cache.digest(path)}")
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 from ..core import http, runtime_pull, shell
@@ -153,17 +152,3 @@ def header(challenge: str, base: str, scope: str, who: Credentials | None) -> st
         return f"Bearer {told.get('token') or told['access_token']}"
     except (OSError, HTTPException, ValueError, LookupError, AttributeError):
         raise SystemFault(f"{realm} gave no token", f"{base} sends us there") from None
-
-
-def check(base: str, who: Credentials) -> None:
-    """Raise HTTPError when the registry at `base` does not take these credentials.
-
-    `apptainer registry login` 1.4.5 stores whatever it is given.
-    """
-    try:
-        http.send(base)
-    except HTTPError as error:
-        if error.code != 401:
-            raise
-        challenge = error.headers.get("WWW-Authenticate", "")
-        http.send(base, secret=header(challenge, base, "", who))

@@ -18,13 +18,14 @@ from typing import Any
 
 from containers import digest as file_digest
 
+from ..core import files
 from ..core.errors import SystemFault
 
 # Seconds that a file must have been at rest before its facts are kept. A second change within one
 # tick of the file system's clock leaves no trace, nor does one through memory that a program has
 # mapped, until the kernel writes it back: within 35 s (dirty_expire_centisecs, Linux).
 REST = 60
-
+FORM = 1  # of a small file; those without a number have it too
 READS = 3  # of a file that changes meanwhile: a link, or chmod, touches it and not what is in it
 
 Stamp = list[int]
@@ -107,7 +108,7 @@ def _place(path: Path) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the content; nothing where another user could have written it, or half of it is."""
+    """Return the content; nothing where another user or another form of it could be there."""
     try:
         with path.open(encoding="utf-8") as file:
             status = os.fstat(file.fileno())
@@ -116,14 +117,12 @@ def _read(path: Path) -> dict[str, Any]:
             content = json.load(file)
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
+    known = isinstance(content, dict) and content.pop("form", FORM) == FORM
+    return content if known else {}
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     # A full or read-only home costs time at the next launch, and nothing else.
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.{os.getpid()}")
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(content, file)
-        new.replace(path)
+        files.write_json(path, {"form": FORM, **content}, private=True)

@@ -16,7 +16,7 @@ from typing import Annotated
 
 from containers import atomic
 
-from ..core.errors import SystemFault
+from ..core.errors import Refused, SystemFault
 from ..core.locks import exclusive
 from ..core.toml_check import Rule, check, made
 from ..settings import config
@@ -25,6 +25,7 @@ FILE = "images.lock"
 OPTIONAL = "manifest"
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 Digest = Annotated[str, Rule("sha256: and 64 hexadecimal digits", DIGEST.fullmatch)]
+FORM = 1  # of the file; those without a number have it too
 HEADING = "# Written by `runner pull`: each image, where it came from, and what it was.\n"
 # TOML 1.0, basic strings: the quote, the backslash and control characters need an escape.
 ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
@@ -60,6 +61,9 @@ def read(path: Path) -> tuple[Entry, ...]:
     if not path.exists():
         return ()
     content = config.read_toml(path)
+    form = content.pop("form", FORM)
+    if form != FORM:
+        raise Refused(f"{path} is of form {form}", f"this runner reads form {FORM}")
     check(path, {"image": IMAGES}, content)
     entries: tuple[Entry, ...] = made(IMAGES, content.get("image", []))
     return entries
@@ -79,7 +83,7 @@ def record(path: Path, entry: Entry) -> None:
     try:
         with _alone(path):
             others = [other for other in read(path) if other.name != entry.name]
-            _replace(path, text([*others, entry]))
+            atomic.write_text(path, text([*others, entry]))
     except OSError as error:
         raise SystemFault(f"cannot write {path}", str(error)) from None
 
@@ -87,7 +91,9 @@ def record(path: Path, entry: Entry) -> None:
 def text(entries: Iterable[Entry]) -> str:
     """Return the file's content, ordered by name."""
     ordered = sorted(entries, key=lambda entry: entry.name)
-    return HEADING + "".join(f"\n[[image]]\n{_table(entry)}" for entry in ordered)
+    return f"{HEADING}form = {FORM}\n" + "".join(
+        f"\n[[image]]\n{_table(entry)}" for entry in ordered
+    )
 
 
 def _table(entry: Entry) -> str:
@@ -101,11 +107,6 @@ def _value(value: int | str) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found.group()):04x}"
-
-
-def _replace(path: Path, content: str) -> None:
-    """Write beside it and rename, so that nobody reads half a file. The lock must be held."""
-    atomic.write_text(path, content)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from urllib.error import HTTPError
 from ..core import http
 from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
 from . import credentials
+from .credentials import Credentials
 from .reference import DIGEST, Reference
 
 OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"
@@ -50,14 +51,15 @@ class Manifest:
 class Registry:
     """One repository of a registry; a token lives as long as this object.
 
-    `plain` is http instead of https, `action` what the token shall allow.
+    `plain` is http instead of https, `action` what the token shall allow. We are `who`, if not
+    the user whose credentials are kept here.
     """
 
     def __init__(self, reference: Reference, plain: bool, action: str = "pull") -> None:
-        self.reference = reference
+        self.reference, self.secret = reference, ""
+        self.who: Credentials | None = None
         self.base = f"{'http' if plain else 'https'}://{reference.server}/v2/"
-        self.action = action
-        self.secret = ""
+        self.scope = f"repository:{reference.repository}:{action}" if reference.repository else ""
 
     def get(self, path: str, accept: str = "", bytes_range: str = "") -> HTTPResponse:
         """Return the open answer, after logging in if asked to; raise HTTPError or a RunnerError.
@@ -75,8 +77,8 @@ class Registry:
             self.secret = credentials.header(
                 error.headers.get("WWW-Authenticate", ""),
                 self.base,
-                f"repository:{self.reference.repository}:{self.action}",
-                credentials.find(self.reference.registry),
+                self.scope,
+                self.who or credentials.find(self._host),
             )
             if not self.secret:
                 raise
@@ -88,35 +90,41 @@ class Registry:
         Raises NotFound, Refused for no access and for another architecture, NotVerified for a
         manifest that is not the one asked for, and SystemFault.
         """
-        place = self.reference.place
-        digest, document = self._document(f"manifests/{place}", INDEXES + MANIFESTS)
-        if self.reference.digest and digest != self.reference.digest:
-            raise NotVerified(f"{self._host} answers {digest} for {self.reference.digest}")
-        if "manifests" in document:
-            try:
-                digest = self._choose(document["manifests"], arch)
-            except (LookupError, TypeError, ValueError, AttributeError):
-                raise self._strange(document) from None
-            found, document = self._document(f"manifests/{digest}", MANIFESTS)
-            if found != digest:
-                raise NotVerified(f"{self._host} answers {found} for {digest}")
-        return self._parse(digest, document)
+        digest, document = self._manifest(self.reference.place)
+        try:
+            if "manifests" in document:
+                digest, document = self._manifest(self._choose(document["manifests"], arch))
+            layers = tuple(_blob(layer) for layer in document["layers"])
+            return Manifest(digest, _blob(document["config"]), layers)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            raise Refused(
+                f"{self.reference.source} is of a kind that cannot be pulled",
+                f"its manifest is {document.get('mediaType', 'of schema 1')}",
+            ) from None
+
+    def _manifest(self, place: str) -> tuple[str, dict[str, Any]]:
+        """Return the digest and content of a manifest or index; `place` is its tag or digest."""
+        digest, document = self._document(f"manifests/{place}", ", ".join(INDEXES + MANIFESTS))
+        if DIGEST.fullmatch(place) and digest != place:
+            raise NotVerified(f"{self._host} answers {digest} for {place}")
+        return digest, document
 
     @property
     def _host(self) -> str:
         return self.reference.registry
 
-    def _document(self, path: str, accept: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    def _document(self, path: str, accept: str = "") -> tuple[str, dict[str, Any]]:
+        """Return the digest and content of a JSON document of the repository."""
         try:
             path = f"{self.reference.repository}/{path}"
-            raw = self.get(path, ", ".join(accept)).read(LARGEST_DOCUMENT)
+            raw = self.get(path, accept).read(LARGEST_DOCUMENT)
             document = json.loads(raw)
+            if not isinstance(document, dict):
+                raise ValueError(str(document)[:200])
         except HTTPError as error:
             raise self.fault(error) from None
         except (OSError, HTTPException, ValueError) as error:
             raise SystemFault(f"{self._host} does not answer as a registry", str(error)) from None
-        if not isinstance(document, dict):
-            raise SystemFault(f"{self._host} does not answer as a registry", str(document)[:200])
         return f"sha256:{hashlib.sha256(raw).hexdigest()}", document
 
     def _choose(self, entries: list[dict[str, Any]], arch: str) -> str:
@@ -133,19 +141,6 @@ class Registry:
         """Return the error for an image that this machine cannot run."""
         return Refused(f"{self.reference.source} is not for {wanted}", f"for {there}", OTHER_ARCH)
 
-    def _parse(self, digest: str, document: dict[str, Any]) -> Manifest:
-        try:
-            layers = tuple(_blob(layer) for layer in document["layers"])
-            return Manifest(digest, _blob(document["config"]), layers)
-        except (LookupError, TypeError, ValueError):
-            raise self._strange(document) from None
-
-    def _strange(self, document: dict[str, Any]) -> Refused:
-        return Refused(
-            f"{self.reference.source} is of a kind that cannot be pulled",
-            f"its manifest is {document.get('mediaType', 'of schema 1')}",
-        )
-
     def blob(self, blob: Blob, bytes_range: str = "") -> HTTPResponse:
         """Return the open answer with a blob's bytes; raise a RunnerError."""
         try:
@@ -156,12 +151,9 @@ class Registry:
 
     def config(self, manifest: Manifest) -> dict[str, Any]:
         """Return an image's configuration: architecture, labels; raise a RunnerError."""
-        try:
-            return dict(json.loads(self.blob(manifest.config).read(LARGEST_DOCUMENT)))
-        except (OSError, HTTPException, ValueError) as error:
-            raise SystemFault(f"{self._host} does not answer as a registry", str(error)) from None
+        return self._document(f"blobs/{manifest.config.digest}")[1]
 
-    def tags(self) -> list[str]:
+    def _tags(self) -> list[str]:
         """Return the tags of the repository, none where the registry does not tell."""
         try:
             answer = self.get(f"{self.reference.repository}/tags/list").read(LARGEST_DOCUMENT)
@@ -171,11 +163,11 @@ class Registry:
 
     def fault(self, error: HTTPError) -> RunnerError:
         """Return the error for a registry's refusal."""
-        told = told_by(error)
+        told = _told_by(error)
         if error.code in (401, 403):
             return self._no_access(told)
         if error.code == 404 and "MANIFEST" in told:
-            tags = self.tags()
+            tags = self._tags()
             hint = nearest(self.reference.place, tags) if tags else "it has no tags"
             return NotFound(f"{self.reference.source} is not there", f"{told}\n{hint}")
         if error.code == 404:
@@ -199,10 +191,14 @@ class Registry:
 
 
 def check(host: str, plain: bool, user: str, password: str) -> None:
-    """Raise Refused when the registry does not take this password, else a RunnerError."""
+    """Raise Refused when the registry does not take this password, else a RunnerError.
+
+    `apptainer registry login` 1.4.5 stores whatever it is given.
+    """
     server = Registry(Reference("docker", "", "", host), plain)
+    server.who = Credentials(user, password, "the login")
     try:
-        credentials.check(server.base, credentials.Credentials(user, password, "the login"))
+        server.get("")
     except HTTPError as error:
         if error.code in (401, 403):
             raise Refused(f"{host} does not know {user} with this password") from None
@@ -216,7 +212,7 @@ def _blob(entry: dict[str, Any]) -> Blob:
     return Blob(digest, int(entry["size"]), str(entry.get("mediaType", "")))
 
 
-def told_by(error: HTTPError) -> str:
+def _told_by(error: HTTPError) -> str:
     """Return what a registry says: `CODE: message` of its JSON, else the start of its text."""
     raw = error.read(LARGEST_DOCUMENT) if error.fp else b""
     try:

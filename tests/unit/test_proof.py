@@ -19,7 +19,6 @@ from runners.images import (
     images_lock,
     inside,
     policy,
-    sign,
     signature,
     verify,
 )
@@ -159,23 +158,23 @@ KEYS = [(ADA, "Ada <ada@x.org>"), (BOB, "Bob <bob@x.org>")]
 
 @pytest.mark.parametrize(("wanted", "number"), [(ADA, 0), (BOB[-16:].lower(), 1), (BOB[-8:], 1)])
 def test_a_key_is_named_by_its_fingerprint(wanted: str, number: int) -> None:
-    assert sign.choose(KEYS, wanted) == number
+    assert signature.choose(KEYS, wanted) == number
 
 
 def test_the_only_key_needs_no_name() -> None:
-    assert sign.choose(KEYS[1:], "") == 0
+    assert signature.choose(KEYS[1:], "") == 0
 
 
 @pytest.mark.parametrize(("wanted", "words"), [("", "more than one"), ("9C9D", "is not one of")])
 def test_a_key_that_is_not_certain(wanted: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as error:
-        sign.choose(KEYS, wanted)
+        signature.choose(KEYS, wanted)
     assert "Bob <bob@x.org>" in error.value.evidence
 
 
 def test_without_a_key_the_remedy_makes_one() -> None:
     with pytest.raises(Refused) as error:
-        sign.choose([], "")
+        signature.choose([], "")
     assert str(error.value.remedies[0]).startswith("apptainer key newpair")
 
 
