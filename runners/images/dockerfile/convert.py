@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from .. import spython_adapter
-from .files import DELIMITER, Files
 from .parse import SHELL, Instruction, pairs, parse, shell, words
-from .stage import VARIABLE, Note, Reader, Stage, automatic, placeholder
+from .stage import DELIMITER, VARIABLE, Note, Reader, Stage, automatic, placeholder
 
 # A RUN that changes its shell: in a Dockerfile the next one starts afresh, in %post it does not.
 CHANGES_SHELL = re.compile(r"(?:^|[;&|(\n]\s*)(?:cd|export|set|umask|exit|exec|source|\.)\s", re.M)
@@ -37,7 +36,7 @@ LATE = "%files come before all of %post; it matters where both touch a path"
 INDENT = "    "
 
 
-class Converter(Files):
+class Converter(Reader):
     """Reads the instructions one after the other."""
 
     def __init__(self, context: Path) -> None:
