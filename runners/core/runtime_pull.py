@@ -63,28 +63,24 @@ def pull(text: str, name: str, part: Path, arch: str, plain: bool, progress: Pro
     """
     program = command()
     argv = [program, "pull", "--disable-cache", "--arch", arch, str(part), text]
-    _run(argv, plain, part.parent, f"pulling {name}", part, progress)
+    _run(argv, plain, f"pulling {name}", part, progress)
 
 
 def push(image: Path, text: str, plain: bool, unsigned: bool, progress: Progress) -> None:
     """Let the runtime upload a SIF."""
     flags = ["--allow-unsigned"] if unsigned else []
     argv = [command(), "push", *flags, str(image), text]
-    _run(argv, plain, None, f"pushing to {text}", None, progress)
+    _run(argv, plain, f"pushing to {text}", None, progress)
 
 
 def _run(
-    argv: Sequence[str],
-    plain: bool,
-    work: Path | None,
-    what: str,
-    grows: Path | None,
-    progress: Progress,
+    argv: Sequence[str], plain: bool, what: str, part: Path | None, progress: Progress
 ) -> None:
+    work = part.parent if part else None
     progress.begin(what)
 
     def tick() -> None:
-        progress.at(grows.stat().st_size if grows is not None and grows.exists() else 0)
+        progress.at(part.stat().st_size if part and part.exists() else 0)
 
     done = shell.watch(argv, tick, _environment(Path(argv[0]).name, plain, work))
     if done.code:

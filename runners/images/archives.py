@@ -21,8 +21,8 @@ def architecture(path: Path) -> str:
     """Return the machine that a Docker archive is for; raise Refused when it is not one."""
     try:
         with tarfile.open(path) as archive:
-            manifest = _json(archive.extractfile("manifest.json"))
-            return str(_json(archive.extractfile(manifest[0]["Config"]))["architecture"])
+            manifest = _member(archive, "manifest.json")
+            return str(_member(archive, manifest[0]["Config"])["architecture"])
     except (tarfile.TarError, OSError, EOFError, LookupError, TypeError, ValueError) as error:
         raise _no_archive(path, "docker save", error) from None
 
@@ -36,7 +36,8 @@ def unpack(path: Path, folder: Path) -> str:
         with tarfile.open(path) as archive:
             for member in archive:
                 _write(archive, member, folder)
-        manifest = _blob(folder, _json_of(folder / "index.json")["manifests"][0])
+        index = json.loads((folder / "index.json").read_bytes())
+        manifest = _blob(folder, index["manifests"][0])
         return str(_blob(folder, manifest["config"])["architecture"])
     except OSError as error:
         if error.errno in disk_space.FULL:
@@ -61,15 +62,12 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> N
 
 
 def _blob(folder: Path, entry: dict[str, Any]) -> Any:
-    return _json_of(folder / "blobs" / str(entry["digest"]).replace(":", "/"))
+    return json.loads((folder / "blobs" / str(entry["digest"]).replace(":", "/")).read_bytes())
 
 
-def _json_of(path: Path) -> Any:
-    return json.loads(path.read_bytes())
-
-
-def _json(file: Any) -> Any:
-    return json.loads(file.read())
+def _member(archive: tarfile.TarFile, name: str) -> Any:
+    file = archive.extractfile(name)
+    return json.load(file) if file else {}
 
 
 def _no_archive(path: Path, kind: str, error: Exception) -> Refused:

@@ -15,7 +15,7 @@ import binascii
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -111,24 +111,24 @@ def _of_helper(content: dict[str, Any], keys: tuple[str, ...]) -> Credentials | 
 
 def login(host: str, user: str, password: str) -> None:
     """Let the runtime keep the password where it and `find` look for it."""
-    argv = [runtime_pull.command(), "registry", "login", "--username", user, "--password-stdin"]
-    answer = shell.run([*argv, f"docker://{host}"], stdin=password)
-    if answer.code:
-        raise _refusal(argv[0], "login", answer.err)
+    _registry("login", host, ["--username", user, "--password-stdin"], password)
 
 
 def logout(host: str) -> None:
     """Let the runtime forget the password; raise Refused when there was none."""
-    argv = [runtime_pull.command(), "registry", "logout", f"docker://{host}"]
-    answer = shell.run(argv)
+    if "no existing login" in _registry("logout", host):
+        remedy = f"{runtime_pull.command()} registry list"
+        raise Refused(f"there was no login for {host} to forget", remedy=remedy)
+
+
+def _registry(verb: str, host: str, options: Sequence[str] = (), stdin: str = "") -> str:
+    program = runtime_pull.command()
+    argv = [program, "registry", verb, *options, f"docker://{host}"]
+    answer = shell.run(argv, stdin=stdin)
     if answer.code:
-        raise _refusal(argv[0], "logout", answer.err)
-    if "no existing login" in answer.err:
-        raise Refused(f"there was no login for {host} to forget", remedy=f"{argv[0]} registry list")
-
-
-def _refusal(program: str, verb: str, err: str) -> SystemFault:
-    return SystemFault(f"{program} registry {verb} failed", err, "Apptainer 1.3 or newer has it")
+        what = f"{program} registry {verb} failed"
+        raise SystemFault(what, answer.err, "Apptainer 1.3 or newer has it")
+    return answer.err
 
 
 def header(challenge: str, base: str, scope: str, who: Credentials | None) -> str:

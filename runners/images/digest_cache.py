@@ -14,7 +14,7 @@ import os
 import shlex
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from containers import digest as file_digest
 
@@ -88,9 +88,13 @@ def recall_content(digest: str) -> dict[str, Any]:
     return _read(folder() / f"{digest.replace(':', '-')}.json")
 
 
-def remember_content(digest: str, facts: dict[str, Any]) -> None:
-    """Remember what is inside an image with this digest."""
-    _write(folder() / f"{digest.replace(':', '-')}.json", facts)
+def content(digest: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what is inside an image with this digest, remembered or found out by `look`."""
+    found = recall_content(digest)
+    if not found:
+        found = look()
+        _write(folder() / f"{digest.replace(':', '-')}.json", found)
+    return found
 
 
 def folder() -> Path:
@@ -114,11 +118,11 @@ def _read(path: Path) -> dict[str, Any]:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return {}
-            content = json.load(file)
+            found = json.load(file)
     except (OSError, ValueError):
         return {}
-    known = isinstance(content, dict) and content.pop("form", FORM) == FORM
-    return content if known else {}
+    known = isinstance(found, dict) and found.pop("form", FORM) == FORM
+    return found if known else {}
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

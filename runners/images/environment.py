@@ -35,16 +35,12 @@ def facts(folder: Path) -> dict[str, str]:
     MPI is what the user's PATH has here, as the job's modules should have it. Raises SystemFault
     when the Python does not run.
     """
-    key = _key(folder)
-    found = digest_cache.recall_content(key)
-    if not found:
-        found = _look(folder)
-        digest_cache.remember_content(key, found)
-    return found
+    return digest_cache.content(_key(folder), lambda: _look(folder))
 
 
 def _look(folder: Path) -> dict[str, str]:
-    env = {**os.environ, "PATH": _path(folder)}
+    path = f"{folder}/bin:{os.environ.get('PATH', os.defpath)}"
+    env = {**os.environ, "PATH": path}
     for name in ("PYTHONPATH", "PYTHONHOME"):
         env.pop(name, None)
     done = shell.run(inside.script(), env=env, timeout=inside.SECONDS)
@@ -55,10 +51,6 @@ def _look(folder: Path) -> dict[str, str]:
         built = shell.run(["horovodrun", "--check-build"], env=env, timeout=inside.SECONDS)
         found.update(inside.parse_build(built.out))
     return found
-
-
-def _path(folder: Path) -> str:
-    return f"{folder}/bin:{os.environ.get('PATH', os.defpath)}"
 
 
 def _key(folder: Path) -> str:

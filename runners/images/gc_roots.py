@@ -17,7 +17,7 @@ from ..core.errors import SystemFault
 from ..core.job_record import JobPaths
 from ..core.locks import undisturbed
 from ..jobs import job_status
-from . import download_dir, images_lock, store
+from . import images_lock, store
 
 LOCK, RUN = "lock", "run"
 
@@ -93,7 +93,7 @@ def prune(dry_run: bool) -> Pruned:
     names, and what a run needs that has not ended. Raises Refused while a pull goes on, and
     SystemFault when the scheduler does not answer.
     """
-    with undisturbed(download_dir.everybody(), "a pull is going on here"):
+    with undisturbed(store.pulls_lock(), "a pull is going on here"):
         needed = {*store.names().values(), *(digest for digest, _ in holders(ask=True))}
         unused = [digest for digest in store.digests() if digest not in needed]
         size = sum(store.path_of(digest).stat().st_size for digest in unused)
@@ -104,4 +104,4 @@ def prune(dry_run: bool) -> Pruned:
         for link in root().glob("*.*"):
             if not link.exists():  # it leads nowhere
                 link.unlink()
-        return Pruned(tuple(unused), size, len(download_dir.sweep()))
+        return Pruned(tuple(unused), size, len(store.sweep_pulls()))

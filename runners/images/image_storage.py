@@ -30,8 +30,7 @@ def found(image: ImageInfo) -> ImageInfo:
     """Return the image with that; a folder, or what is not here yet, has none of it."""
     if not image.path.is_file():
         return image
-    size, mounts = image.path.stat().st_size, MOUNTS.read_text(errors="surrogateescape")
-    kind = filesystem(image.path.resolve(), mounts)
+    size, kind = image.path.stat().st_size, kinds([image.path])[image.path]
     return replace(image, size=size, offset=_offset(image.path), filesystem=kind)
 
 

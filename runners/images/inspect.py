@@ -68,32 +68,29 @@ def inspect(path: Path) -> Inspection:
     labels = local.read(path).labels
     facts = {**_of_file(path), **_created(path, labels)}
     facts.update({name: Fact(labels[name], LABEL) for name in LABELS if name in labels})
-    inside, problem = ({}, None) if OURS in labels else _look(path)
+    probed, problem = {}, None
+    try:
+        probed = {} if OURS in labels else look(path)
+    except RunnerError as error:
+        problem = error
     for name in SOFTWARE:
-        facts[name] = _known(name, labels, inside)
-    if "mpi.device" in inside:  # only MPICH has one
-        facts["mpi.device"] = Fact(inside["mpi.device"], PROBED)
+        facts[name] = _known(name, labels, probed)
+    if "mpi.device" in probed:  # only MPICH has one
+        facts["mpi.device"] = Fact(probed["mpi.device"], PROBED)
     facts.update({name: Fact(labels[name], LABEL) for name in FOR_GPUS if name in labels})
     if facts["architecture"] == NOT_KNOWN and path.is_file():
         facts["architecture"] = Fact(sif.architecture(sif.objects(path)) or UNKNOWN, FILE)
     return Inspection(facts, problem)
 
 
-def _known(name: str, labels: dict[str, str], inside: dict[str, str]) -> Fact:
+def _known(name: str, labels: dict[str, str], probed: dict[str, str]) -> Fact:
     if name in labels:
         return Fact(labels[name], LABEL)
     if name == "nccl.version" and labels.get("cuda.version") == "none":
         return Fact("none", LABEL)  # our CPU image has no label for what it cannot have
     if name == "pmi.client" and labels.get("pmix.version", "none") != "none":
         return Fact("pmix", LABEL)  # the MPI of our images is linked with their PMIx
-    return Fact(inside[name], PROBED) if name in inside else NOT_KNOWN
-
-
-def _look(path: Path) -> tuple[dict[str, str], RunnerError | None]:
-    try:
-        return look(path), None
-    except RunnerError as error:
-        return {}, error
+    return Fact(probed[name], PROBED) if name in probed else NOT_KNOWN
 
 
 def look(path: Path) -> dict[str, str]:
@@ -104,11 +101,7 @@ def look(path: Path) -> dict[str, str]:
     if path.is_dir():
         return inside.everything(path)
     name = f"{digest_cache.digest(path)}-{inside.key()}"
-    found = digest_cache.recall_content(name)
-    if not found:
-        found = inside.everything(path)
-        digest_cache.remember_content(name, found)
-    return found
+    return digest_cache.content(name, lambda: inside.everything(path))
 
 
 def _of_file(path: Path) -> dict[str, Fact]:

@@ -15,6 +15,11 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+try:
+    import ctypes
+except ImportError:  # a small Python may lack libffi
+    ctypes = None  # type: ignore[assignment]
+
 
 def package(*names: str) -> str | None:
     """Version of the first of these packages that is installed, or None."""
@@ -45,10 +50,8 @@ def read(path: str | None) -> str:
 def library(name: str) -> Any:
     """A shared library; None when it, or ctypes itself, cannot be loaded."""
     try:
-        import ctypes  # a small Python may lack libffi
-
-        return ctypes.CDLL(name)
-    except (ImportError, OSError):
+        return ctypes.CDLL(name) if ctypes else None
+    except OSError:
         return None
 
 
@@ -80,8 +83,6 @@ def mpi() -> dict[str, str | None]:
     loaded = next(filter(None, map(library, [*linked_mpi(), *MPI_NAMES])), None)
     if loaded is None:
         return {}
-    import ctypes
-
     text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
     loaded.MPI_Get_library_version(text, ctypes.byref(length))  # allowed before MPI_Init
     said = text.value.decode(errors="replace")
@@ -113,8 +114,6 @@ def pmix() -> str | None:
     found = library("libpmix.so.2")
     if not found:
         return None
-    import ctypes
-
     found.PMIx_Get_version.restype = ctypes.c_char_p
     match = re.search(r"\d+(\.\d+)+", found.PMIx_Get_version().decode())
     return match.group() if match else None
@@ -126,8 +125,6 @@ def nccl() -> str | None:
     found = None if wheel else library("libnccl.so.2")
     if not found:
         return wheel
-    import ctypes
-
     number = ctypes.c_int()
     if found.ncclGetVersion(ctypes.byref(number)):
         return None

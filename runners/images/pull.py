@@ -16,7 +16,7 @@ from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.locks import together
 from ..core.model import ImageInfo
 from ..core.progress import Progress
-from . import download_dir, gc_roots, images_lock, local, sources, store
+from . import gc_roots, images_lock, local, sources, store
 from .reference import ARCHIVES, Reference, parse
 from .registry import OTHER_ARCH
 from .sources import Source
@@ -46,7 +46,7 @@ def pull(request: Request, progress: Progress) -> Stored:
     all else; then nothing new is left, and what was there is as it was.
     """
     _check(request)
-    with together(download_dir.everybody(), progress):
+    with together(store.pulls_lock(), progress):
         store.check_name(request.name)
         stored = already(request) or _fetch(request, source_of(request), progress)
         before = store.point(request.name, stored.digest)
@@ -131,7 +131,7 @@ def _check_wanted(request: Request, digest: str, manifest: str, whose: str) -> N
 
 
 def _fetch(request: Request, source: Source, progress: Progress) -> Stored:
-    with download_dir.workplace(source.key, progress) as work:
+    with store.workplace(source.key, progress) as work:
         stored = _of_source(source)
         if stored is None:
             disk_space.check(work, source.size)

@@ -7,9 +7,14 @@ so what has such a name is whole.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import shutil
+import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,7 +22,10 @@ from containers import sif
 
 from ..core import disk_space, files, places
 from ..core.errors import Refused, SystemFault
+from ..core.locks import alone
+from ..core.progress import Progress
 
+SECONDS_TO_BE_OLD = 24 * 3600
 FILE = re.compile(r"sha256-([0-9a-f]{64})\.sif")
 
 
@@ -146,3 +154,59 @@ def point(name: str, digest: str) -> str:
     except OSError as error:
         raise SystemFault(f"cannot write {link}", str(error.strerror)) from None
     return before
+
+
+def pulls() -> Path:
+    """Return the folder of what pulls have half made: a hidden folder for each, gone with it."""
+    return places.images() / ".pulls"
+
+
+def pulls_lock() -> Path:
+    """Return the lock file that each pull holds, and a prune wants for itself."""
+    return pulls() / "all.lock"
+
+
+@contextmanager
+def workplace(key: str, progress: Progress) -> Iterator[Path]:
+    """Be the only one at work on `key`; yield an empty folder, removed in the end.
+
+    One that a killed pull has left is removed by the next one of the same image.
+    """
+    short = hashlib.sha256(key.encode()).hexdigest()[:16]
+    with alone(pulls() / f"{short}.lock", progress, "pulls the same image"):
+        sweep_pulls(f"{short}.*")
+        folder = pulls() / f"{short}.{socket.gethostname()}.{os.getpid()}"
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise SystemFault(f"cannot write {folder}", str(error.strerror)) from None
+        try:
+            yield folder
+        finally:
+            _remove(folder)
+
+
+def sweep_pulls(pattern: str = "*") -> list[Path]:
+    """Remove the folders that killed pulls have left; return them."""
+    folders = [path for path in pulls().glob(pattern) if path.is_dir()]
+    left = [path for path in folders if _abandoned(path)]
+    for path in left:
+        _remove(path)
+    return left
+
+
+def _abandoned(folder: Path) -> bool:
+    """Whether nobody works there: here by its process, elsewhere by its age."""
+    host, _, pid = folder.name.partition(".")[2].rpartition(".")
+    if host == socket.gethostname() and pid.isdigit():
+        return int(pid) == os.getpid() or not Path("/proc", pid).exists()
+    return time.time() - folder.stat().st_mtime > SECONDS_TO_BE_OLD
+
+
+def _remove(folder: Path) -> None:
+    """Remove a tree in which an image may have left folders that even we may not write."""
+    for path, folders, _ in os.walk(folder):
+        for name in folders:
+            if not os.path.islink(os.path.join(path, name)):
+                os.chmod(os.path.join(path, name), 0o700)
+    shutil.rmtree(folder)

@@ -15,7 +15,7 @@ import pytest
 
 from runners.core.errors import Refused, SystemFault
 from runners.core.locks import together
-from runners.images import download_dir, gc_roots, images_lock, store
+from runners.images import gc_roots, images_lock, store
 from runners.images.store import Stored
 
 from .test_sif import make_sif
@@ -125,7 +125,7 @@ def test_prune_keeps_what_a_run_needs_until_it_has_ended(images: Path, tmp_path:
 def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
     keep(images, "a")
     with (
-        together(download_dir.everybody(), Silent()),
+        together(store.pulls_lock(), Silent()),
         pytest.raises(Refused, match="a pull is going on"),
     ):
         gc_roots.prune(dry_run=False)
@@ -133,24 +133,24 @@ def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
 
 def test_an_abandoned_folder_is_swept(images: Path) -> None:
     host = socket.gethostname()
-    gone = download_dir.root() / f"k.{host}.4194304"  # above Linux's largest process number
-    alive = download_dir.root() / f"k.{host}.{os.getppid()}"
-    elsewhere = download_dir.root() / "k.other.host.1"
-    old = download_dir.root() / "k.old.host.1"
+    gone = store.pulls() / f"k.{host}.4194304"  # above Linux's largest process number
+    alive = store.pulls() / f"k.{host}.{os.getppid()}"
+    elsewhere = store.pulls() / "k.other.host.1"
+    old = store.pulls() / "k.old.host.1"
     for folder in (gone, alive, elsewhere, old):
         (folder / "tree" / "closed").mkdir(parents=True)
     (gone / "tree" / "closed" / "file").touch()
     (gone / "tree" / "closed").chmod(0o500)
-    long_ago = time.time() - 2 * download_dir.SECONDS_TO_BE_OLD
+    long_ago = time.time() - 2 * store.SECONDS_TO_BE_OLD
     os.utime(old, (long_ago, long_ago))
-    assert sorted(download_dir.sweep()) == sorted([gone, old])
+    assert sorted(store.sweep_pulls()) == sorted([gone, old])
     assert alive.exists()
     assert elsewhere.exists()
 
 
 def _work(number: int) -> tuple[int, int]:
-    with download_dir.workplace("the same", Silent()) as folder:
-        before = len([path for path in download_dir.root().iterdir() if path.is_dir()])
+    with store.workplace("the same", Silent()) as folder:
+        before = len([path for path in store.pulls().iterdir() if path.is_dir()])
         (folder / "part").touch()
         time.sleep(0.01)
         return number, before
@@ -160,7 +160,7 @@ def _work(number: int) -> tuple[int, int]:
 def test_only_one_works_on_an_image() -> None:
     with multiprocessing.get_context("fork").Pool(8) as pool:
         assert {before for _, before in pool.imap_unordered(_work, range(24))} == {1}
-    assert [path for path in download_dir.root().iterdir() if path.is_dir()] == []
+    assert [path for path in store.pulls().iterdir() if path.is_dir()] == []
 
 
 @pytest.mark.usefixtures("images")
@@ -183,6 +183,6 @@ def test_a_folder_that_cannot_be_written(images: Path, tmp_path: Path) -> None:
     images.write_text("a file")
     with (
         pytest.raises(SystemFault, match="cannot write"),
-        together(download_dir.everybody(), Silent()),
+        together(store.pulls_lock(), Silent()),
     ):
         pass
