@@ -53,15 +53,6 @@ class Mode:
         return f"build mode: {self.name} ({self.evidence})"
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """The outcome of one tiny build."""
-
-    flags: tuple[str, ...]
-    code: int
-    output: str
-
-
 # Settings of the kernel on user namespaces: the value that is in the way, and a better one.
 OBSTACLES = (
     ("kernel.unprivileged_userns_clone", "0", "1"),
@@ -74,24 +65,26 @@ FLAGS: tuple[tuple[str, ...], ...] = (("--fakeroot",), ())
 
 def choose(environ: Mapping[str, str]) -> Mode:
     """The first way that works. Refused, with the command for an administrator, if none does."""
-    attempts = []
+    failed = []
     for flags in FLAGS:
-        attempt = attempt_with(flags, environ)
-        mode = judge(attempt)
+        mode, said = attempt(flags, environ)
         if mode:
             return mode
-        attempts.append(attempt)
+        failed.append(f"  apptainer build {' '.join(flags) or '(no flag)'}: {said}")
     raise Refused(
         NONE_WORKS.format(
             user=environ.get("USER", "this user"),
-            evidence="\n".join(describe(attempt) for attempt in attempts),
+            evidence="\n".join(failed),
             command=remedy(settings(), environ.get("USER") or str(os.geteuid())),
         )
     )
 
 
-def attempt_with(flags: tuple[str, ...], environ: Mapping[str, str]) -> Attempt:
-    """Build an image whose system folders are this machine's own, bound into an empty tree."""
+def attempt(flags: tuple[str, ...], environ: Mapping[str, str]) -> tuple[Mode | None, str]:
+    """Build an image whose system folders are this machine's own, bound into an empty tree.
+
+    The way of building if that worked, and what was seen.
+    """
     folder = Path(tempfile.mkdtemp(prefix="mode-", dir=environ.get("APPTAINER_TMPDIR")))
     try:
         binds = make_tree(folder / "root")
@@ -108,11 +101,14 @@ def attempt_with(flags: tuple[str, ...], environ: Mapping[str, str]) -> Attempt:
             errors="replace",
             timeout=SECONDS,
         )
-        return Attempt(flags, done.returncode, done.stdout)
     except subprocess.TimeoutExpired:
-        return Attempt(flags, 124, f"no end after {SECONDS} s")
+        return None, f"no end after {SECONDS} s"
     finally:
         process.remove(folder)
+    mode = judge(flags, done.returncode, done.stdout)
+    lines = done.stdout.splitlines() or ["no output"]
+    last = [*lines[-1:], *(line for line in lines if line.startswith(("FATAL", "ERROR")))][-1]
+    return mode, f"{mode.name}: {mode.evidence}" if mode else last
 
 
 def make_tree(root: Path) -> list[str]:
@@ -130,27 +126,20 @@ def make_tree(root: Path) -> list[str]:
     return binds
 
 
-def judge(attempt: Attempt) -> Mode | None:
+def judge(flags: tuple[str, ...], code: int, output: str) -> Mode | None:
     """What a tiny build showed; None when it failed."""
-    facts = [line[6:].split() for line in attempt.output.splitlines() if line.startswith("probe ")]
-    if attempt.code or ["id", "0"] not in facts:
+    facts = [line[6:].split() for line in output.splitlines() if line.startswith("probe ")]
+    if code or ["id", "0"] not in facts:
         return None
     maps = [fact[1:] for fact in facts if fact[0] == "map"]
     chown = ["chown", "yes"] in facts
     ranges = ", ".join(" ".join(part) for part in maps)
     if len(maps) > 1:
-        return Mode("fakeroot with subordinate ids", attempt.flags, f"uid map: {ranges}", True)
-    if not attempt.flags and maps and int(maps[0][2]) > 1:
-        return Mode("proot", attempt.flags, f"root without a user namespace ({ranges})", False)
+        return Mode("fakeroot with subordinate ids", flags, f"uid map: {ranges}", True)
+    if not flags and maps and int(maps[0][2]) > 1:
+        return Mode("proot", flags, f"root without a user namespace ({ranges})", False)
     how = "files can be given away by fakeroot(1)" if chown else "all files belong to one user"
-    return Mode("root-mapped namespace", attempt.flags, f"uid map: {ranges}; {how}", False)
-
-
-def describe(attempt: Attempt) -> str:
-    """One failed attempt, as evidence."""
-    lines = [line for line in attempt.output.splitlines() if line.startswith(("FATAL", "ERROR"))]
-    last = (lines or attempt.output.splitlines() or ["no output"])[-1]
-    return f"  apptainer build {' '.join(attempt.flags) or '(no flag)'}: {last}"
+    return Mode("root-mapped namespace", flags, f"uid map: {ranges}; {how}", False)
 
 
 def settings(root: Path = Path("/proc/sys")) -> dict[str, str]:

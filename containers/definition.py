@@ -148,19 +148,12 @@ def _check_arguments(text: str, name: str, given: Mapping[str, str]) -> None:
 
 def with_base(text: str, bootstrap: str, reference: str) -> str:
     """The definition with its first header's Bootstrap and From replaced."""
-    changed, done = [], set()
-    wanted = {"bootstrap": bootstrap, "from": reference}
-    for line in text.splitlines():
-        match = HEADER.match(line)
-        key = match[1].lower() if match and not line.startswith("%") else ""
-        if key in wanted and key not in done:
-            line = f"{match[1]}: {wanted[key]}" if match else line
-            done.add(key)
-        changed.append(line)
-    if "from" not in done:
-        first = next(i for i, line in enumerate(changed) if line.lower().startswith("bootstrap"))
-        changed.insert(first + 1, f"From: {reference}")
-    return "\n".join(changed) + "\n"
+    first = re.compile(r"^(bootstrap)\s*:.*", re.IGNORECASE | re.MULTILINE)
+    text = first.sub(lambda found: f"{found[1]}: {bootstrap}", text, count=1)
+    origin = re.compile(r"^(from)\s*:.*", re.IGNORECASE | re.MULTILINE)
+    if origin.search(text):
+        return origin.sub(lambda found: f"{found[1]}: {reference}", text, count=1)
+    return first.sub(lambda found: f"{found[0]}\nFrom: {reference}", text, count=1)
 
 
 @dataclass(frozen=True)

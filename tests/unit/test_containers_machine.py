@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from containers import build_modes, definition, log_causes, space
-from containers.build_modes import Attempt
 from containers.errors import Refused, UsageError
 from containers.space import Needs, Volume
 
@@ -88,24 +87,24 @@ SUBORDINATE = "probe id 0\nprobe map          0       1000          1\nprobe map
 
 
 def test_the_mode_is_what_the_tiny_build_showed() -> None:
-    found = build_modes.judge(Attempt(("--fakeroot",), 0, SUBORDINATE + "probe chown yes\n"))
+    found = build_modes.judge(("--fakeroot",), 0, SUBORDINATE + "probe chown yes\n")
     assert found is not None
     assert found.subordinate_ids
     assert "100000 65536" in found.evidence
-    mapped = build_modes.judge(Attempt(("--fakeroot",), 0, "probe id 0\nprobe map 0 1000 1\n"))
+    mapped = build_modes.judge(("--fakeroot",), 0, "probe id 0\nprobe map 0 1000 1\n")
     assert mapped is not None
     assert mapped.name == "root-mapped namespace"
     assert "one user" in mapped.evidence
     assert not mapped.subordinate_ids
-    proot = build_modes.judge(Attempt((), 0, "probe id 0\nprobe map 0 0 4294967295\n"))
+    proot = build_modes.judge((), 0, "probe id 0\nprobe map 0 0 4294967295\n")
     assert proot is not None
     assert proot.name == "proot"
 
 
 @pytest.mark.parametrize("output", ["", "probe id 1000\n", SUBORDINATE])
 def test_a_failed_build_is_no_mode(output: str) -> None:
-    assert build_modes.judge(Attempt((), 1, output)) is None
-    assert build_modes.judge(Attempt((), 0, output.replace("id 0", "id 1000"))) is None
+    assert build_modes.judge((), 1, output) is None
+    assert build_modes.judge((), 0, output.replace("id 0", "id 1000")) is None
 
 
 @pytest.mark.parametrize(

@@ -120,9 +120,7 @@ def _builds(folder: Path) -> tuple[tuple[build_modes.Mode | None, str], ...]:
     environ = {"APPTAINER_TMPDIR": str(folder), **os.environ}
     found = []
     for flags in build_modes.FLAGS:
-        attempt = build_modes.attempt_with(flags, environ)
-        mode = build_modes.judge(attempt)
-        told = f"{mode.name}: {mode.evidence}" if mode else build_modes.describe(attempt).strip()
+        mode, told = build_modes.attempt(flags, environ)
         found.append((mode, f"{' '.join(flags) or 'no flag'}: {told}"))
     return tuple(found)
 

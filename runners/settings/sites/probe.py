@@ -69,9 +69,9 @@ def _slurm(
     # srun prints its list on stderr (22.05) or stdout (newer).
     types = shell.Result(types.code, types.out + types.err, types.err)
     return (
-        _read(slurm_facts.MPI_LIST, types, slurm_facts.parse_mpi_list, (), problems),
-        _read(slurm_facts.CONFIG, config, slurm_facts.parse_config, {}, problems),
-        _read(slurm_facts.PARTITIONS, sinfo, slurm_facts.parse_partitions, (), problems),
+        _read(slurm_facts.MPI_LIST, types, slurm_facts.parse_mpi_list, problems),
+        _read(slurm_facts.CONFIG, config, slurm_facts.parse_config, problems),
+        _read(slurm_facts.PARTITIONS, sinfo, slurm_facts.parse_partitions, problems),
     )
 
 
@@ -79,21 +79,19 @@ def _read(
     command: list[str],
     answer: shell.Result,
     parse: Callable[[str], Parsed],
-    otherwise: Parsed,
     problems: list[str],
 ) -> Parsed:
     """Return what a command said; when that fails note why, with its words, and go on."""
     if answer.code:
         problems.append(f"{command[0]}: {_first(answer.err or answer.out)}")
-        return otherwise
+        return parse("")
     try:
         found = parse(answer.out)
     except ValueError:
+        found = None
+    if found is None or not (found or command is slurm_facts.PARTITIONS):
         problems.append(f"{command[0]} printed what runner does not read: {_first(answer.out)}")
-        return otherwise
-    if not found and command is not slurm_facts.PARTITIONS:
-        problems.append(f"{command[0]} printed what runner does not read: {_first(answer.out)}")
-    return found
+    return parse("") if found is None else found
 
 
 def _first(text: str) -> str:
