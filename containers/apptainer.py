@@ -114,7 +114,6 @@ class Apptainer:
         process.run(self.argv(asked), log, {**environ, **self._trust()}, inputs)
 
     def argv(self, asked: Build) -> list[str]:
-        """The command."""
         binds = [*asked.binds, *([f"{self._ca_folder()}:{CA_FOLDER}:ro"] if self.ca else [])]
         given = asked.given.items()
         return [

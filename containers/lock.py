@@ -151,7 +151,6 @@ def renew(image: catalogue.Image, options: argparse.Namespace, words: Sequence[s
 
 
 def main(argv: Sequence[str]) -> int:
-    """Command line."""
     parser = argparse.ArgumentParser(prog="python3 -m containers.lock", description=__doc__)
     parser.add_argument("image", nargs="*", help="default: all of them")
     parser.add_argument("--only", choices=["python", "debian"], help="leave the other part")

@@ -43,7 +43,6 @@ class Places:
 
     @classmethod
     def locate(cls, environ: Mapping[str, str]) -> Places:
-        """The places of an ordinary user."""
         space = scratch(environ)
         below = space if space == user_cache(environ) else space / "horovod-runner"
         cache = user_cache(environ) if environ.get("RUNNER_CACHE") else below

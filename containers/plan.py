@@ -71,17 +71,14 @@ class Plan:
 
     @property
     def definition(self) -> Path:
-        """The definition of the image."""
         return HERE / self.image.definition
 
     @property
     def wheel_definition(self) -> Path:
-        """The definition that compiles Horovod."""
         return HERE / self.image.wheel_definition
 
     @property
     def lock(self) -> Path:
-        """The lock of the image."""
         return HERE / self.image.lock
 
     @cached_property

@@ -23,11 +23,9 @@ def unknown() -> str:
 class Progress(Protocol):
     """Who shows a build to people."""
 
-    def say(self, text: str) -> None:
-        """One line."""
+    def say(self, text: str) -> None: ...
 
-    def phase(self, name: str, status: Status = unknown) -> AbstractContextManager[None]:
-        """Something that takes long."""
+    def phase(self, name: str, status: Status = unknown) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,6 @@ class Descriptor(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The object's name."""
         return self.name_field.split(b"\x00")[0].decode("utf-8", "replace")
 
     @property

@@ -36,7 +36,6 @@ class Volume:
 
     @classmethod
     def of(cls, folder: Path) -> Volume:
-        """Ask the system."""
         disk = os.statvfs(folder)
         inodes = disk.f_favail if disk.f_files else None
         kind = mount_type(folder.resolve(), Path("/proc/self/mounts").read_text())

@@ -74,7 +74,6 @@ class Inputs:
         return there if path.is_dir() else there / path.name
 
     def options(self) -> list[str]:
-        """The toolbox's options that bind them."""
         bound = self.folders.items()
         return [word for here, there in bound for word in ("--bind", f"{here}:{there}")]
 

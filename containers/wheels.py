@@ -75,7 +75,6 @@ def _names(pins: Sequence[Pin]) -> list[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Command line."""
     parser = argparse.ArgumentParser(prog="python3 -m containers.wheels", description=__doc__)
     parser.add_argument("image", choices=sorted(catalogue.IMAGES))
     parser.add_argument("--into", metavar="DIR", required=True, type=Path, help="a new folder")

@@ -37,7 +37,6 @@ class Variant:
 
     @property
     def text(self) -> str:
-        """The same for people."""
         return " ".join(f"{name}={value}" for name, value in self.varied.items())
 
 
