@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 MAGIC = b"SIF_MAGIC\x00"
-# launch, magic, version, arch, id, created, modified, free and total descriptors,
-# descriptors' offset and size, data's offset and size
 HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
-# type, used, id, group, link, offset, size, padded size, created, modified, uid, gid, name, extra
 DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
 GENERIC_JSON, PARTITION, SIGNATURE = 0x4006, 0x4004, 0x4005
 GROUP_LINK = 0xF0000000  # marks a group's number, in an object's own field as in a link
