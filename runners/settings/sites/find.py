@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from ...core import shell
@@ -48,14 +49,14 @@ def find(name: str | None, cluster: str, host: str, env: Mapping[str, str]) -> P
         return None
     if name:
         return load.profile(name, env, "as asked")
-    for candidate, path in load.found(env).items():
+    for candidate in load.found(env):
         try:
-            detect = load.build(candidate, load.parts(path, env)).detect
+            profile = load.profile(candidate, env)
         except UsageError as error:
             raise UsageError(error.message, error.evidence, "--site NAME, or --site none") from None
-        chosen = why(detect, cluster, host, env)
+        chosen = why(profile.detect, cluster, host, env)
         if chosen:
-            return load.profile(candidate, env, chosen)
+            return replace(profile, chosen=chosen)
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from types import GenericAlias
 from typing import Annotated, Any
@@ -72,14 +72,6 @@ def shown(path: Path) -> str:
     return f"runners/settings/sites/{path.name}" if path.parent == SHIPPED else str(path)
 
 
-@dataclass(frozen=True)
-class Part:
-    """One file of a profile: where it lies and what it says, checked."""
-
-    path: Path
-    table: Table
-
-
 def profile(name: str, env: Mapping[str, str], chosen: str = "") -> Profile:
     """Return a profile by its name.
 
@@ -91,36 +83,28 @@ def profile(name: str, env: Mapping[str, str], chosen: str = "") -> Profile:
     return build(name, parts(known[name], env), chosen)
 
 
-def parts(path: Path, env: Mapping[str, str]) -> list[Part]:
-    """Return the file and its bases, the outermost base first."""
-    chain: list[Part] = []
+def parts(path: Path, env: Mapping[str, str]) -> dict[Path, Table]:
+    """Return what the file and its bases say, checked, the outermost base first."""
+    chain: dict[Path, Table] = {}
     following: Path | None = path
     while following:
-        if any(part.path == following for part in chain):
-            raise _loop([*(part.path for part in chain), following])
-        chain.append(Part(following, read(following)))
-        following = _base(chain[-1], env)
-    return chain[::-1]
+        if following in chain:
+            raise _loop([*chain, following])
+        chain[following] = read_toml(following)
+        check(shown(following), KEYS, chain[following])
+        following = _base(following, chain[following].get("base"), env)
+    return dict(reversed(chain.items()))
 
 
-def read(path: Path) -> Table:
-    """Parse and check one file; raise UsageError with all that is wrong in it."""
-    table = read_toml(path)
-    check(shown(path), KEYS, table)
-    return table
-
-
-def _base(part: Part, env: Mapping[str, str]) -> Path | None:
+def _base(path: Path, name: str | None, env: Mapping[str, str]) -> Path | None:
     """A profile may name its own name: the one that it hides."""
-    name = part.table.get("base")
     if name is None:
         return None
-    own = name == part.path.stem
-    path = behind(name, part.path, env) if own else found(env).get(name)
-    if path is None:
-        known = sorted(set(found(env)) - {part.path.stem})
-        raise UsageError(f"{shown(part.path)}: base = {name!r} is no profile", nearest(name, known))
-    return path
+    base = behind(name, path, env) if name == path.stem else found(env).get(name)
+    if base is None:
+        known = sorted(set(found(env)) - {path.stem})
+        raise UsageError(f"{shown(path)}: base = {name!r} is no profile", nearest(name, known))
+    return base
 
 
 def _loop(paths: list[Path]) -> UsageError:
@@ -143,40 +127,33 @@ def leaves(table: Table, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def source_of(key: str, sources: Mapping[str, Table]) -> Source | None:
     """Return the source whose key is the longest beginning of a dotted key."""
-    fits = [name for name in sources if key == name or key.startswith(name + ".")]
-    if not fits:
-        return None
-    table = sources[max(fits, key=len)]
-    return Source(table.get("text", ""), table.get("date", ""))
+    fits = [name for name in sources if f"{key}.".startswith(f"{name}.")]
+    return Source(**sources[max(fits, key=len)]) if fits else None
 
 
 def merged(under: Table, over: Table) -> Table:
     """Return two tables as one; `over` wins, tables are merged, lists replaced."""
     result = dict(under)
     for key, value in over.items():
-        old = result.get(key)
-        both = isinstance(old, dict) and isinstance(value, dict)
-        result[key] = merged(old, value) if both and old is not None else value
+        both = isinstance(result.get(key), dict) and isinstance(value, dict)
+        result[key] = merged(result[key], value) if both else value
     return result
 
 
-def table(chain: list[Part]) -> Table:
+def table(chain: Mapping[Path, Table]) -> Table:
     """Return what a chain of files, bases first, says in all."""
-    whole: Table = {}
-    for part in chain:
-        whole = merged(whole, part.table)
-    return whole
+    return reduce(merged, chain.values(), {})
 
 
-def build(name: str, chain: list[Part], chosen: str = "") -> Profile:
+def build(name: str, chain: Mapping[Path, Table], chosen: str = "") -> Profile:
     """Return the profile that a chain of files, bases first, makes."""
     sources: dict[str, Source] = {}
     origins: dict[str, str] = {}
-    for part in chain:
-        for key, _ in leaves(part.table):
-            origins[key] = shown(part.path)
+    for path, content in chain.items():
+        for key, _ in leaves(content):
+            origins[key] = shown(path)
             sources.pop(key, None)
-            source = source_of(key, part.table.get("sources", {}))
+            source = source_of(key, content.get("sources", {}))
             if source:
                 sources[key] = source
     whole = table(chain)
