@@ -13,16 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Union
 
-from ..core.command_line import (
-    DEFAULT,
-    ENVIRONMENT,
-    FLAG,
-    PRESET,
-    PROJECT,
-    SITE,
-    USER,
-    Given,
-)
+from ..core.command_line import DEFAULT, ENVIRONMENT, FLAG, PRESET, PROJECT, SITE, USER, Given
 from ..core.errors import UsageError
 from ..core.site_profile import Profile
 from ..core.toml_check import check, one_of

@@ -61,9 +61,7 @@ def probe() -> Site:
     )
 
 
-def _slurm(
-    problems: list[str],
-) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
+def _slurm(problems: list[str]) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
     commands = [slurm_facts.MPI_LIST, slurm_facts.CONFIG, slurm_facts.PARTITIONS]
     types, config, sinfo = shell.together(commands, SECONDS_TO_ANSWER)
     # srun prints its list on stderr (22.05) or stdout (newer).
@@ -76,10 +74,7 @@ def _slurm(
 
 
 def _read(
-    command: list[str],
-    answer: shell.Result,
-    parse: Callable[[str], Parsed],
-    problems: list[str],
+    command: list[str], answer: shell.Result, parse: Callable[[str], Parsed], problems: list[str]
 ) -> Parsed:
     """Return what a command said; when that fails note why, with its words, and go on."""
     if answer.code:
