@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recipes.common import UserError
+from recipes.errors import require_folder
 from recipes.formats import FormatError
 from recipes.formats.cifar import (
     CLASSES,
@@ -61,8 +62,7 @@ def _held(files: list[tuple[Pixels, Labels]], seed: int | None = None) -> Held:
 
 def _find(root: Path) -> tuple[Path, str]:
     """Return the folder with the batches, and the end of their names."""
-    if not root.is_dir():
-        raise UserError(f"the data folder {root} does not exist or is not a folder.")
+    require_folder(root)
     for name, suffix in FORMS.items():
         for place in (root / name, root):
             names = [f"{part}{suffix}" for part in TRAINING + TEST]

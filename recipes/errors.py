@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 #: All ranks stopped early on a signal, their work is saved: the run can be continued.
 EXIT_SAVED = 91
 
@@ -22,3 +24,9 @@ class NotSaved(UserError):
     """The state of a run that has to stop could not be written."""
 
     exit_code = 1
+
+
+def require_folder(root: Path) -> None:
+    """Raise `UserError` unless the data folder is there."""
+    if not root.is_dir():
+        raise UserError(f"the data folder {root} does not exist or is not a folder.")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from recipes.common import Indices, UserError
+from recipes.errors import require_folder
 from recipes.formats.imagefolder import PARTS, SUFFIXES, TRAIN, VAL
 from recipes.pictures import Labels, PictureSet, Pixels
 
@@ -48,8 +49,7 @@ class Listing:
 def listing(folder: str) -> Listing:
     """Look into a folder of pictures. Raises `UserError` naming what is missing."""
     root = Path(folder)
-    if not root.is_dir():
-        raise UserError(f"the data folder {root} does not exist or is not a folder.")
+    require_folder(root)
     for part in PARTS:
         if not (root / part).is_dir():
             raise UserError(f"no folder {part} in {root}: needed are train/CLASS/*.JPEG and val")

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recipes.common import UserError
+from recipes.errors import require_folder
 from recipes.formats import FormatError
 from recipes.formats.mnist import CLASSES, IDX_NAMES, NPZ, find, places, read_idx
 
@@ -100,8 +101,7 @@ def _scaled(images: NDArray[Any], white: int) -> NDArray[np.float32]:
 
 
 def _read_folder(root: Path) -> dict[str, NDArray[Any]]:
-    if not root.is_dir():
-        raise UserError(f"the data folder {root} does not exist or is not a folder.")
+    require_folder(root)
     for folder in places(root):
         if (folder / NPZ).is_file():
             return read_npz(folder / NPZ)

@@ -176,6 +176,14 @@ def allow_timeline(argv: Sequence[str] | None) -> None:
         os.environ.setdefault("HOROVOD_TIMELINE", "DYNAMIC")
 
 
+def check_cpu(args: Namespace) -> None:
+    """Raise `UserError` for options that a rank without a GPU cannot honour."""
+    if args.device == "gpu":
+        raise UserError("--device gpu: this rank sees no GPU. Was one asked for? --device auto")
+    if args.amp:
+        raise UserError("--amp needs a GPU for its float16; --bf16 works on CPUs too")
+
+
 def check_adasum(args: Namespace, hvd: Any) -> None:
     """Raise `UserError` if `--adasum` is asked for where Horovod 0.28 would break off.
 
@@ -187,8 +195,3 @@ def check_adasum(args: Namespace, hvd: Any) -> None:
         raise UserError(f"--adasum needs 2, 4, 8, 16, ... ranks, not {hvd.size()}")
     if not hvd.mpi_enabled():
         raise UserError("--adasum needs the MPI controller, and this run has Gloo's")
-
-
-def arguments(args: Namespace) -> dict[str, Any]:
-    """Return the settings as they go into results and checkpoints."""
-    return dict(vars(args))

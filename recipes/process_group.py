@@ -14,7 +14,7 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -46,6 +46,10 @@ def join(hvd: Any, device: torch.device) -> None:
     distributed.init_process_group(backend, store=store, rank=hvd.rank(), world_size=size)
 
 
+def _always(value: int) -> Callable[[], int]:
+    return lambda: int(value)
+
+
 class World:
     """The process group under the names of Horovod's functions, for what trainers share.
 
@@ -56,33 +60,10 @@ class World:
     Average, Sum = "average", "sum"
 
     def __init__(self, hvd: Any) -> None:
-        self._rank, self._size = hvd.rank(), hvd.size()
-        self._local_rank, self._local_size = hvd.local_rank(), hvd.local_size()
-        self._controllers = hvd.mpi_enabled(), hvd.gloo_enabled()
-
-    def rank(self) -> int:
-        """Return this rank's number among all."""
-        return int(self._rank)
-
-    def size(self) -> int:
-        """Return the number of ranks."""
-        return int(self._size)
-
-    def local_rank(self) -> int:
-        """Return this rank's number on its host."""
-        return int(self._local_rank)
-
-    def local_size(self) -> int:
-        """Return the number of ranks of this host."""
-        return int(self._local_size)
-
-    def mpi_enabled(self) -> bool:
-        """Whether the ranks met through MPI."""
-        return bool(self._controllers[0])
-
-    def gloo_enabled(self) -> bool:
-        """Whether Horovod has Gloo."""
-        return bool(self._controllers[1])
+        self.rank, self.size = _always(hvd.rank()), _always(hvd.size())
+        self.local_rank, self.local_size = _always(hvd.local_rank()), _always(hvd.local_size())
+        self.mpi_enabled = _always(hvd.mpi_enabled())
+        self.gloo_enabled = _always(hvd.gloo_enabled())
 
     def allreduce(self, tensor: torch.Tensor, op: str, name: str) -> torch.Tensor:
         """Return the sum or the mean of all ranks' tensors."""

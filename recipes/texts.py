@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recipes.common import UserError
+from recipes.errors import require_folder
 
 TRAIN_NAMES = ("train", "ratings_train")
 TEST_NAMES = ("test", "validation", "dev", "ratings_test")
@@ -72,8 +73,7 @@ def load(folder: str | None) -> Texts:
 
 def find(root: Path, names: tuple[str, ...]) -> Path:
     """Return the first file there is. Raises `UserError`."""
-    if not root.is_dir():
-        raise UserError(f"the data folder {root} does not exist or is not a folder.")
+    require_folder(root)
     for name in names:
         for suffix in READERS:
             if (root / (name + suffix)).is_file():

@@ -41,8 +41,7 @@ class Feed:
 
     def __init__(self, data: PictureSet, loop: Loop, epochs: int, workers: int) -> None:
         self.size = data.size
-        keys = _keys(loop, loop.epoch, loop.taken, epochs)
-        self.ahead = stream(data.train, keys, workers)
+        self.ahead = stream(data.train, loop.parts(epochs), workers)
 
     def __getitem__(self, part: Indices) -> Read:
         """Return what comes next, which is `part`. Raises `UserError`, and is at its end then."""
@@ -51,9 +50,3 @@ class Feed:
     def blank(self) -> Read:
         """Return one black picture, for a step in which nothing could be read."""
         return np.zeros((1, self.size, self.size, 3), np.uint8), np.zeros(1, np.int64)
-
-
-def _keys(loop: Loop, first: int, taken: int, epochs: int) -> Iterator[Key]:
-    for epoch in range(first, epochs + 1):
-        for batch in loop.shards.batches(epoch, taken if epoch == first else 0):
-            yield from ((epoch, part) for part in batch.parts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import horovod
@@ -14,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 from recipes import common, options, tf_checkpoint
-from recipes.common import UserError
 
 
 def start(hvd: Any, settings: Callable[[], Namespace]) -> tuple[Namespace, str]:
@@ -37,7 +37,7 @@ def with_device(args: Namespace, hvd: Any) -> tuple[Namespace, str]:
     gpus = tf.config.list_physical_devices("GPU")
     if args.device == "cpu" or not gpus:
         tf.config.set_visible_devices([], "GPU")
-        _refuse_on_cpu(args)
+        options.check_cpu(args)
     else:
         # Horovod: the ranks of one host take its GPUs in turn.
         mine = gpus[hvd.local_rank() % len(gpus)]
@@ -47,13 +47,6 @@ def with_device(args: Namespace, hvd: Any) -> tuple[Namespace, str]:
     policy = next((kind for option, kind in kinds.items() if getattr(args, option)), "float32")
     tf.keras.mixed_precision.set_global_policy(policy)
     return args, "gpu" if tf.config.get_visible_devices("GPU") else "cpu"
-
-
-def _refuse_on_cpu(args: Namespace) -> None:
-    if args.device == "gpu":
-        raise UserError("--device gpu: this rank sees no GPU. Was one asked for? --device auto")
-    if args.amp:
-        raise UserError("--amp needs a GPU for its float16; --bf16 works on CPUs too")
 
 
 def scaled(args: Namespace, optimizer: Any) -> Any:
@@ -152,7 +145,7 @@ class Run(common.Run):
         number, or could not read its samples.
         """
         parts = [
-            (*self.agreement.read(read, blank, part), weight) for part, weight in self._passes()
+            (*self.read_or(partial(read, part), blank), weight) for part, weight in self._passes()
         ]
         before: list[Any] = []
         for part in parts[:-1]:
@@ -205,22 +198,10 @@ class Agreement:
 
     def __init__(self, hvd: Any, run: Run) -> None:
         self.hvd, self.run = hvd, run
-        self.failure: UserError | None = None
-
-    def read(self, read: Callable[[Any], Any], blank: Any, part: common.Indices) -> Any:
-        """Return `read(part)`; if that raises `UserError`, a blank: `stop` ends all ranks then.
-
-        The other ranks wait for this one's gradients in this step, so it still takes part.
-        """
-        try:
-            return read(part)
-        except UserError as error:
-            self.failure = error
-            return blank()
 
     def flags(self) -> tf.Tensor:
         """Return what this rank has to tell, for the step."""
-        return tf.constant([float(bool(self.run.stop)), float(self.failure is not None)])
+        return tf.constant([float(bool(self.run.stop)), float(self.run.failure is not None)])
 
     def exchange(self, flags: tf.Tensor, loss: tf.Tensor) -> tf.Tensor:
         """Return the flags of all ranks, and whether one has a bad loss. In the compiled step."""
@@ -229,20 +210,9 @@ class Agreement:
         return self.hvd.allreduce(tf.concat([flags, [bad]], 0), op=self.hvd.Average, name="flags")
 
     def stop(self, flags: tf.Tensor, loss: tf.Tensor) -> bool:
-        """Return whether to stop now, from the flags of all ranks and this one's loss.
-
-        A loss of NaN, and data that a rank could not read, end all ranks here. Collective.
-        """
+        """Return whether to stop now (see `common.Run.heed`), by all ranks' flags. Collective."""
         asked, unread, bad = flags.numpy()
-        if unread:
-            common.on_all_ranks(self.hvd, self._tell)
-        if bad:
-            self.run.check_loss(float(loss), self.run.loop.step + 1)
-        return bool(asked)
-
-    def _tell(self) -> None:
-        if self.failure is not None:
-            raise self.failure
+        return self.run.heed(asked, unread, bad, loss, self.run.loop.step + 1)
 
 
 class Profiler(common.Profiler):

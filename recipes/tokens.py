@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recipes.common import UserError
+from recipes.errors import require_folder
 from recipes.formats import FormatError
 from recipes.formats.tokens import CODES, FILES, META, read_meta
 
@@ -114,8 +115,7 @@ def load(folder: str | None, context: int, vocabulary: int | None) -> Tokens:
     if not folder:
         return synthetic(context)
     root = Path(folder)
-    if not root.is_dir():
-        raise UserError(f"the data folder {root} does not exist or is not a folder.")
+    require_folder(root)
     missing = [name for name in FILES if not (root / name).is_file()]
     if missing:
         raise UserError(

@@ -83,7 +83,7 @@ class Feed:
         self, data: PictureSet, loop: Loop, epochs: int, workers: int, device: torch.device
     ) -> None:
         self.scaled, self.pictures = Scaled(data, device), data.train
-        keys = _keys(loop, loop.epoch, loop.taken, epochs)
+        keys = (key for key in loop.parts(epochs) if len(key[1]))
         self.ahead = stream(data.train, keys, workers, self.scaled)
 
     def __getitem__(self, part: Indices) -> Tensors:
@@ -93,12 +93,6 @@ class Feed:
             return found
         pixels, labels = self.pictures.read(0, part)
         return self.scaled(torch.from_numpy(pixels), torch.from_numpy(labels))
-
-
-def _keys(loop: Loop, first: int, taken: int, epochs: int) -> Iterator[Key]:
-    for epoch in range(first, epochs + 1):
-        for batch in loop.shards.batches(epoch, taken if epoch == first else 0):
-            yield from ((epoch, part) for part in batch.parts if len(part))
 
 
 def _end_with_parent(worker: int) -> None:

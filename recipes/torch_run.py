@@ -16,7 +16,6 @@ from torch import nn
 from torch.nn import functional
 
 from recipes import common, options
-from recipes.common import UserError
 
 
 def start(hvd: Any, settings: Callable[[], Namespace]) -> tuple[Namespace, torch.device]:
@@ -33,10 +32,7 @@ def pick_device(args: Namespace, hvd: Any) -> torch.device:
     torch.set_num_threads(common.threads(hvd.local_size()))
     options.check_adasum(args, hvd)
     if args.device == "cpu" or not torch.cuda.is_available():
-        if args.device == "gpu":
-            raise UserError("--device gpu: this rank sees no GPU. Was one asked for? --device auto")
-        if args.amp:
-            raise UserError("--amp needs a GPU for its float16; --bf16 works on CPUs too")
+        options.check_cpu(args)
         return torch.device("cpu")
     # Horovod: the ranks of one host take its GPUs in turn.
     torch.cuda.set_device(hvd.local_rank() % torch.cuda.device_count())
@@ -112,7 +108,7 @@ class Run(common.Run):
 
     def read(self, source: Any, part: common.Indices) -> Any:
         """Return `source[part]`; if it cannot be read, nothing, and `step` ends all ranks."""
-        return self.agreement.read(source, part)
+        return self.read_or(lambda: source[part], lambda: source[part[:0]])
 
     def weighted(self, loss: torch.Tensor) -> torch.Tensor:
         """Count a part's sum of losses; return it so weighed that means count all samples alike.
@@ -185,24 +181,12 @@ class Agreement:
         self.each_step = device.type == "cpu"
         self.flags = torch.zeros(3)
         self.handle: Any = None
-        self.failure: UserError | None = None
         self.loss, self.bad_step = 0.0, torch.zeros((), dtype=torch.int64, device=device)
-
-    def read(self, source: Any, part: common.Indices) -> Any:
-        """Return `source[part]`; if that raises `UserError`, nothing: `stop` ends all ranks then.
-
-        The other ranks wait for this one's gradients in this step, so it still takes part.
-        """
-        try:
-            return source[part]
-        except UserError as error:
-            self.failure = error
-            return source[part[:0]]
 
     def ask(self, loss: torch.Tensor) -> None:
         """Begin the exchange; `loss` is this rank's in this step. Collective, like `stop`."""
         bad = self._bad(loss, self.run.loop.step + 1)
-        flags = [bool(self.run.stop), bad, self.failure is not None]
+        flags = [bool(self.run.stop), self.run.failure is not None, bad]
         self.flags.copy_(torch.tensor(flags, dtype=torch.float32))
         # Horovod: the gradients' kind of reduction, so that it may travel together with them.
         self.handle = self.hvd.allreduce_async_(self.flags, op=self.hvd.Average, name="agreement")
@@ -220,21 +204,10 @@ class Agreement:
         return math.isnan(self.loss)
 
     def stop(self) -> bool:
-        """End the exchange; return whether to stop now.
-
-        A loss of NaN, and data that a rank could not read, end all ranks here.
-        """
+        """End the exchange; return whether to stop now (see `common.Run.heed`)."""
         self.hvd.synchronize(self.handle)
-        asked, bad, unread = self.flags.tolist()
-        if unread:
-            common.on_all_ranks(self.hvd, self._tell)
-        if bad:
-            self.run.check_loss(self.loss, int(self.bad_step))
-        return bool(asked)
-
-    def _tell(self) -> None:
-        if self.failure is not None:
-            raise self.failure
+        asked, unread, bad = self.flags.tolist()
+        return self.run.heed(asked, unread, bad, self.loss, self.bad_step)
 
 
 class State:

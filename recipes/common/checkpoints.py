@@ -21,6 +21,8 @@ from .files import write_atomically, write_json
 from .steps import Position, Shards
 
 AUTO, NEVER = "auto", "never"
+#: The form of manifests, one more whenever older trainers could not read them. The first had none.
+FORM = 1
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,17 @@ class Manifest:
     sha256: str = ""
     bytes: int = 0
     time: str = ""
+    form: int = FORM
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
         """Read a manifest; raise `UserError` naming the file if it is not one."""
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
+            if (form := values.get("form", FORM)) != FORM:
+                raise UserError(
+                    f"{path} is of form {form}: newer trainers wrote it, these read {FORM}"
+                )
             position = Position(**values.pop("position"))
             return cls(position=position, **values)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

@@ -23,8 +23,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from recipes import IMPORTED_UNIX_TIME
-from recipes.errors import Diverged
-from recipes.options import arguments
+from recipes.errors import Diverged, UserError
 
 from . import placement
 from .abort import on_all_ranks
@@ -60,6 +59,7 @@ class Run(SavedRun):
         self.unit, self.each = unit, each
         self.first_step_unix_time = self.rate = math.nan  # until the first step
         self.profiler = Profiler()
+        self.failure: UserError | None = None  # to read samples
 
     def deal(self, count: int, what: str = "samples", *, whole_steps: bool = False) -> Shards:
         """Return this rank's share of `count` training samples (see `steps.deal`). Collective."""
@@ -135,6 +135,33 @@ class Run(SavedRun):
 
         on_all_ranks(self.hvd, check)
 
+    def read_or(self, read: Callable[[], Any], blank: Callable[[], Any]) -> Any:
+        """Return `read()`; if that raises `UserError`, `blank()`, and `heed` ends all ranks.
+
+        The other ranks wait for this one's gradients in this step, so it still takes part.
+        """
+        try:
+            return read()
+        except UserError as error:
+            self.failure = error
+            return blank()
+
+    def heed(self, asked: float, unread: float, bad: float, loss: Any, step: Any) -> bool:
+        """Return whether to stop now, from what all ranks have agreed on. Collective.
+
+        Data that a rank could not read, and a loss that is no number, end all ranks here. Of
+        scalar tensors `loss` and `step` are read only then: reading waits for the device.
+        """
+        if unread:
+            on_all_ranks(self.hvd, self._tell_failure)
+        if bad:
+            self.check_loss(float(loss), int(step))
+        return bool(asked)
+
+    def _tell_failure(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
     def epoch_done(self, evaluate: Callable[[], Sequence[float]]) -> None:
         """Test and record; save, if it is time to. Collective.
 
@@ -208,6 +235,6 @@ class Run(SavedRun):
             "controller": placement.controller(self.hvd),
             "resumed_at_steps": self.resumed_at_steps,
             "versions": self.versions,
-            "arguments": arguments(self.args),
+            "arguments": vars(self.args),
             "finished": now(),
         }

@@ -11,7 +11,6 @@ import numpy as np
 
 from recipes import __version__
 from recipes.errors import EXIT_SAVED, NotSaved
-from recipes.options import arguments
 
 from . import checkpoints, placement
 from .abort import Stop, end_together, on_all_ranks
@@ -107,7 +106,7 @@ class SavedRun:
         self.history = [e for e in manifest.history if e["epoch"] < position.epoch]
         self.resumed_at_steps = [*manifest.resumed_at_steps, position.step]
         self.say(f"resumed at step {position.step}, epoch {position.epoch}")
-        for change in checkpoints.changes(manifest, arguments(self.args), len(self.places)):
+        for change in checkpoints.changes(manifest, vars(self.args), len(self.places)):
             self.say(f"  changed since: {change}")
         if lost:
             self.say(f"  {lost}")
@@ -146,7 +145,7 @@ class SavedRun:
     def _write(self, position: Position) -> str:
         manifest = Manifest(
             self.trainer, self.signature, position, self.loop.shards.count, len(self.places),
-            arguments(self.args), self.versions, self.history, self.resumed_at_steps, time=now(),
+            vars(self.args), self.versions, self.history, self.resumed_at_steps, time=now(),
         )  # fmt: skip
         try:
             self.checkpoints.save(manifest, self.state.write)

@@ -178,6 +178,13 @@ class Loop:
                 return
             yield batch
 
+    def parts(self, epochs: int) -> Iterator[tuple[int, Indices]]:
+        """Yield epoch and samples of all backward passes from here to the end of `epochs`."""
+        first, taken = self.epoch, self.taken
+        for epoch in range(first, epochs + 1):
+            for batch in self.shards.batches(epoch, taken if epoch == first else 0):
+                yield from ((epoch, part) for part in batch.parts)
+
     def steps_of_epoch(self) -> int:
         """Count the steps that are left of this epoch."""
         left = self.shards.steps_left(self.epoch, self.taken, self.epoch)

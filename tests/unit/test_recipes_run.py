@@ -24,6 +24,8 @@ from .one_rank import OneRank
 
 SUMS = [50.0, 100.0, 4.0, 9.0, 10.0]
 
+NEWER = "newer trainers wrote it, these read 1"
+
 
 class Said(list[str]):
     """What was said, line by line."""
@@ -420,6 +422,22 @@ def test_a_job_that_was_queued_again_goes_on_from_its_own_checkpoint(
         assert found is not None
         steps.append(found[0].position.step)
     assert steps == [4, 8]
+
+
+@pytest.mark.parametrize("form", [None, 2])
+def test_manifests_without_a_form_are_read_and_newer_ones_refused(
+    tmp_path: Path, form: int | None
+) -> None:
+    there = saved(tmp_path)
+    newest = max(there.folder.glob("*.json"))
+    values = json.loads(newest.read_text())
+    assert values.pop("form") == 1
+    newest.write_text(json.dumps(values if form is None else {**values, "form": form}))
+    told: list[str] = []
+    found = there.newest("some_trainer", Weights().signature(), told.append)
+    assert found is not None
+    assert found[0].position.step == (8 if form is None else 4)
+    assert told == ([] if form is None else [f"warning: not used: {newest} is of form 2: {NEWER}"])
 
 
 def test_resume_from_where_there_is_nothing(tmp_path: Path) -> None:
