@@ -128,9 +128,8 @@ def train(run: Run, data: mnist.Digits) -> tf.keras.Model:
     run.resume_state(tf_checkpoint.State(hvd, same, {}, random), shards)
     skipped = {run.loop.epoch - 1: run.loop.taken // shards.per_step}
 
-    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[tf.Tensor, NDArray[np.int64]]]:
-        for part in parts:
-            yield model(tf.constant(data.x_test[part])), data.y_test[part]
+    def guess(part: common.Indices) -> tuple[tf.Tensor, NDArray[np.int64]]:
+        return model(tf.constant(data.x_test[part])), data.y_test[part]
 
     called = [*callbacks(args, shards, skipped), Recorder(run)]
     # A call of fit for each epoch, because the first and the last one may be parts of epochs.

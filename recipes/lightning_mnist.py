@@ -195,9 +195,9 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
         self.trainer.should_stop = not self.run.loop.more
         next(self.epochs, None)  # before Lightning asks for the steps of the next one
 
-    def guess(self, parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield the guesses for parts of the test samples, and the truth."""
-        return ((self.network(self.x_test[part]), self.y_test[part]) for part in parts)
+    def guess(self, part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the guesses for a part of the test samples, and the truth."""
+        return self.network(self.x_test[part]), self.y_test[part]
 
 
 if __name__ == "__main__":

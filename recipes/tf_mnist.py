@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,9 +89,8 @@ def train(run: tf_run.Run, data: mnist.Digits) -> tf.keras.Model:
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume(model, optimizer, shards)
 
-    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[tf.Tensor, NDArray[np.int64]]]:
-        for part in parts:
-            yield model(tf.constant(data.x_test[part]), training=False), data.y_test[part]
+    def guess(part: common.Indices) -> tuple[tf.Tensor, NDArray[np.int64]]:
+        return model(tf.constant(data.x_test[part]), training=False), data.y_test[part]
 
     for _ in run.epochs():
         for _ in run.batches():

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 # Before the import, which reads them: this file is written for Keras 3 on TensorFlow, whatever
@@ -167,11 +167,12 @@ def evaluate(
 ) -> list[float]:
     """Test this rank's share; return its sum of losses, its right answers and its size."""
     average_statistics(model)
+    keys = [(0, part) for part in run.test_parts(len(data.test), run.args.batch_size)]
+    ahead = tf_pictures.stream(data.test, keys, run.args.workers)
 
-    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[tf.Tensor, Labels]]:
-        keys = [(0, part) for part in parts]
-        for x, labels in tf_pictures.stream(data.test, keys, run.args.workers):
-            yield test_on(x), labels
+    def guess(part: common.Indices) -> tuple[tf.Tensor, Labels]:
+        x, labels = next(ahead)
+        return test_on(x), labels
 
     return run.evaluate(len(data.test), guess, run.args.batch_size)
 

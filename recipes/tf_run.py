@@ -6,7 +6,7 @@ For Keras 3, which wraps TensorFlow's variables; Horovod and tapes need those in
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -61,8 +61,8 @@ def losses(guesses: Any, labels: Any) -> Any:
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.cast(guesses, tf.float32))
 
 
-#: What a trainer gives for `Run.evaluate`: guesses and truth of each part of the test samples.
-Guess = Callable[[Sequence[common.Indices]], Iterable[tuple[Any, Any]]]
+#: Returns guesses and truth for a part of the test samples.
+Guess = Callable[[common.Indices], tuple[Any, Any]]
 
 
 class Run(common.Run):
@@ -172,13 +172,13 @@ class Run(common.Run):
 
         Returns its sum of losses, its right answers and its size.
         """
-        # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
-        share = common.evaluation_share(count, self.hvd.rank(), self.hvd.size())
         loss = right = 0.0
-        for guesses, truth in guess(common.chunks(share, at_once)):
+        parts = self.test_parts(count, at_once)
+        for part in parts:
+            guesses, truth = guess(part)
             loss += float(tf.reduce_sum(losses(guesses, truth)))
             right += int(np.sum(np.argmax(guesses.numpy(), 1) == truth))
-        return [loss, right, len(share)]
+        return [loss, right, sum(map(len, parts))]
 
     def finish(self, model: Any, **facts: Any) -> None:
         """Check that all ranks have the same model, and write result.json. Collective."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import horovod.torch as hvd
 import torch
@@ -75,8 +75,8 @@ def train(run: torch_run.Run, world: World, data: mnist.Digits) -> nn.Module:
     # DDP: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume(model.module, optimizer, shards)
 
-    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        return ((model.module(x_test[part]), y_test[part]) for part in parts)
+    def guess(part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
+        return model.module(x_test[part]), y_test[part]
 
     for _ in run.epochs():
         model.train()

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import shutil
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import horovod.torch as hvd
@@ -81,11 +81,10 @@ def train(run: torch_run.Run, data: texts.Texts, tokenizer: Any, model: nn.Modul
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume(learning, optimizer, shards, State)
 
-    def tests(parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        for part in parts:
-            words = pretrained.encode(tokenizer, [data.test[i] for i in part], args.max_length)
-            truth = torch.from_numpy(data.y_test[part]).to(device)
-            yield guesses_of(model, words, np.arange(len(part)), device), truth
+    def guess(part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
+        words = pretrained.encode(tokenizer, [data.test[i] for i in part], args.max_length)
+        truth = torch.from_numpy(data.y_test[part]).to(device)
+        return guesses_of(model, words, np.arange(len(part)), device), truth
 
     for _ in run.epochs():
         model.train()
@@ -99,7 +98,7 @@ def train(run: torch_run.Run, data: texts.Texts, tokenizer: Any, model: nn.Modul
                     loss = losses_of(model, x, y, part, device).sum()
                 run.backward(loss)
             run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
-        run.epoch_done(lambda: run.evaluate(model, len(data.test), tests, EVALUATION_BATCH))
+        run.epoch_done(lambda: run.evaluate(model, len(data.test), guess, EVALUATION_BATCH))
 
 
 def count(model: nn.Module) -> tuple[int, int]:

@@ -18,7 +18,7 @@ Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUT
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import horovod.torch as hvd
 import numpy as np
@@ -121,8 +121,8 @@ def train(run: torch_run.Run, data: Tokens) -> nn.Module:
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume(model, optimizer, shards)
 
-    def tests(parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        return (guess(model, data.test[part], device) for part in parts)
+    def tested(part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
+        return guess(model, data.test[part], device)
 
     for _ in run.epochs():
         for batch in run.batches():
@@ -136,7 +136,7 @@ def train(run: torch_run.Run, data: Tokens) -> nn.Module:
                     loss = functional.cross_entropy(*guess(model, text, device), reduction="sum")
                 run.backward(loss)
             run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
-        run.epoch_done(lambda: run.evaluate(model, len(data.test), tests, args.batch_size))
+        run.epoch_done(lambda: run.evaluate(model, len(data.test), tested, args.batch_size))
     return model
 
 

@@ -17,7 +17,7 @@ Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUT
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import horovod.torch as hvd
 import torch
@@ -82,8 +82,8 @@ def train(run: torch_run.Run, data: mnist.Digits) -> nn.Module:
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.resume(model, optimizer, shards)
 
-    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        return ((model(x_test[part]), y_test[part]) for part in parts)
+    def guess(part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
+        return model(x_test[part]), y_test[part]
 
     for _ in run.epochs():
         model.train()

@@ -23,7 +23,7 @@ benchmarks.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import horovod.torch as hvd
 import torch
@@ -121,11 +121,12 @@ def evaluate(run: torch_run.Run, model: nn.Module, data: PictureSet) -> list[flo
     """Test this rank's share; return its sum of losses, its right answers and its size."""
     average_statistics(model)
     scaled, args = torch_pictures.Scaled(data, run.device), run.args
+    keys = [(0, part) for part in run.test_parts(len(data.test), args.batch_size)]
+    ahead = torch_pictures.stream(data.test, keys, args.workers, scaled)
 
-    def guess(parts: Sequence[common.Indices]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        keys = [(0, part) for part in parts]
-        for x, y in torch_pictures.stream(data.test, keys, args.workers, scaled):
-            yield model(x), y
+    def guess(part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = next(ahead)
+        return model(x), y
 
     return run.evaluate(model, len(data.test), guess, args.batch_size)
 

@@ -6,7 +6,7 @@ import contextlib
 import io
 import math
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import horovod
@@ -49,8 +49,8 @@ def optimizer_options(args: Namespace, hvd: Any) -> dict[str, Any]:
     }
 
 
-#: What a trainer gives for `Run.evaluate`: guesses and truth of each part of the test samples.
-Guess = Callable[[Sequence[common.Indices]], Iterable[tuple[torch.Tensor, torch.Tensor]]]
+#: Returns guesses and truth for a part of the test samples.
+Guess = Callable[[common.Indices], tuple[torch.Tensor, torch.Tensor]]
 
 
 class Run(common.Run):
@@ -154,15 +154,15 @@ class Run(common.Run):
 
         Returns its sum of losses, its right answers and its size.
         """
-        # Horovod: shares differ in size and may be empty, so nothing is exchanged in here.
-        share = common.evaluation_share(count, self.hvd.rank(), self.hvd.size())
         loss = right = 0.0
+        parts = self.test_parts(count, at_once)
         model.eval()
         with torch.no_grad():
-            for guesses, truth in guess(common.chunks(share, at_once)):
+            for part in parts:
+                guesses, truth = guess(part)
                 loss += functional.cross_entropy(guesses, truth, reduction="sum").item()
                 right += (guesses.argmax(1) == truth).sum().item()
-        return [loss, right, len(share) * self.each]
+        return [loss, right, sum(map(len, parts)) * self.each]
 
     def finish(self, model: nn.Module, **facts: Any) -> None:
         """Check that all ranks have the same model, and write result.json. Collective."""

@@ -29,7 +29,7 @@ from . import placement
 from .abort import on_all_ranks
 from .record import check_finite, means, now, summary
 from .saving import SavedRun
-from .steps import Batch, Shards, deal
+from .steps import Batch, Indices, Shards, chunks, deal, evaluation_share
 from .weights import assert_identical, digest
 
 
@@ -175,6 +175,11 @@ class Run(SavedRun):
         mine += on_all_ranks(self.hvd, evaluate)
         # Horovod: sums over all ranks, so that the means count every sample alike.
         self.record_epoch(self.total(mine), seconds)
+
+    def test_parts(self, count: int, at_once: int) -> list[Indices]:
+        """Return this rank's share of `count` test samples, cut into pieces of `at_once`."""
+        # Horovod: shares differ in size and may be empty, so nothing is exchanged between pieces.
+        return chunks(evaluation_share(count, self.hvd.rank(), self.hvd.size()), at_once)
 
     def total(self, mine: Sequence[float]) -> list[float]:
         """Return sums over all ranks, number by number. Collective."""
