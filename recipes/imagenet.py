@@ -1,7 +1,7 @@
 """Pictures in folders, as ImageNet has them: `train/CLASS/*.JPEG` and `val/CLASS/*.JPEG`.
 
-The classes are the folders of train, sorted. `listing` looks into all folders; call it on one rank
-and broadcast what it found, for a million names are hard work for the servers of a shared folder.
+The classes are the folders of train, sorted. `load` looks into all folders; call it on one rank and
+broadcast what it returns, for a million names are hard work for the servers of a shared folder.
 The files are read when they are needed; Pillow decodes them.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,26 +27,11 @@ ATTEMPTS = 10
 MIDDLE = 224 / 256  # share of a picture's shorter side that is looked at for testing
 
 
-@dataclass(frozen=True)
-class Files:
-    """Names of pictures below the data folder, such as `train/n01440764/a.JPEG`, and labels."""
+def load(folder: str, size: int, seed: int) -> PictureSet:
+    """Return the pictures of a folder as squares of `size` pixels; `seed` decides on cuts.
 
-    names: list[str]
-    labels: Labels
-
-
-@dataclass(frozen=True)
-class Listing:
-    """What is in a folder of pictures."""
-
-    root: str
-    classes: list[str]
-    train: Files
-    test: Files
-
-
-def listing(folder: str) -> Listing:
-    """Look into a folder of pictures. Raises `UserError` naming what is missing."""
+    Raises `UserError` naming what is missing.
+    """
     root = Path(folder)
     require_folder(root)
     for part in PARTS:
@@ -57,7 +41,9 @@ def listing(folder: str) -> Listing:
     strays = sorted(set(_classes(root / VAL)) - set(classes))
     if strays:
         raise UserError(f"{root / VAL} has classes that train has not: {', '.join(strays[:5])}")
-    return Listing(folder, classes, _files(root, TRAIN, classes), _files(root, VAL, classes))
+    train = Folder(folder, *_files(root, TRAIN, classes), size, seed)
+    test = Folder(folder, *_files(root, VAL, classes), size, None)
+    return PictureSet(folder, len(classes), size, train, test, MEAN, DEVIATION)
 
 
 def _classes(part: Path) -> list[str]:
@@ -71,7 +57,8 @@ def _classes(part: Path) -> list[str]:
     return found
 
 
-def _files(root: Path, part: str, classes: list[str]) -> Files:
+def _files(root: Path, part: str, classes: list[str]) -> tuple[list[str], Labels]:
+    """Return the names of pictures, such as `train/n01440764/a.JPEG`, and their labels."""
     names: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
@@ -83,7 +70,7 @@ def _files(root: Path, part: str, classes: list[str]) -> Files:
         labels += [label] * len(found)
     if not names:
         raise UserError(f"{root / part} has no pictures: no file ends in {', '.join(SUFFIXES)}")
-    return Files(names, np.array(labels, np.int64))
+    return names, np.array(labels, np.int64)
 
 
 def _pictures(folder: Path) -> list[str]:
@@ -98,31 +85,26 @@ def _shown(name: str) -> bool:
     return not name.startswith(".")
 
 
-def pictures(found: Listing, size: int, seed: int) -> PictureSet:
-    """Return the pictures of a listing as squares of `size` pixels; `seed` decides on cuts."""
-    train = Folder(found.root, found.train, size, seed)
-    test = Folder(found.root, found.test, size, None)
-    return PictureSet(found.root, len(found.classes), size, train, test, MEAN, DEVIATION)
-
-
 class Folder:
     """Pictures in files: with a `seed` random cuts, perhaps mirrored, else their middle."""
 
-    def __init__(self, root: str, files: Files, size: int, seed: int | None) -> None:
-        self.root, self.files, self.size, self.seed = root, files, size, seed
+    def __init__(
+        self, root: str, names: list[str], labels: Labels, size: int, seed: int | None
+    ) -> None:
+        self.root, self.names, self.labels, self.size, self.seed = root, names, labels, size, seed
 
     def __len__(self) -> int:
-        return len(self.files.names)
+        return len(self.names)
 
     def read(self, epoch: int, part: Indices) -> tuple[Pixels, Labels]:
         """See `pictures.Pictures`."""
         pixels = np.empty((len(part), self.size, self.size, 3), np.uint8)
         for place, index in enumerate(part):
             pixels[place] = self._one(epoch, int(index))
-        return pixels, self.files.labels[part]
+        return pixels, self.labels[part]
 
     def _one(self, epoch: int, index: int) -> Pixels:
-        path = os.path.join(self.root, self.files.names[index])
+        path = os.path.join(self.root, self.names[index])
         if self.seed is None:
             return decode(path, self.size, None)
         return decode(path, self.size, np.random.default_rng([self.seed, epoch, index]))

@@ -20,10 +20,12 @@ def load(args: Namespace, hvd: Any) -> PictureSet:
     if args.model in CIFAR:
         return common.on_all_ranks(hvd, lambda: cifar.load(args.data, args.seed))
     # Horovod: one rank looks into the folders, for all.
-    first = hvd.rank() == 0
-    found = common.on_all_ranks(hvd, lambda: imagenet.listing(args.data) if first else None)
-    found = hvd.broadcast_object(found, root_rank=0, name="listing")
-    return imagenet.pictures(found, args.image_size, args.seed)
+    found = common.on_all_ranks(
+        hvd,
+        lambda: imagenet.load(args.data, args.image_size, args.seed) if hvd.rank() == 0 else None,
+    )
+    opened: PictureSet = hvd.broadcast_object(found, root_rank=0, name="listing")
+    return opened
 
 
 def rate(args: Namespace, hvd: Any, progress: float) -> float:

@@ -115,8 +115,10 @@ def image_folder(path: Path, names: tuple[str, ...]) -> Path:
 
 def test_a_listing_has_sorted_classes_and_files(tmp_path: Path) -> None:
     names = ("train/b/2.JPEG", "train/b/1.png", "train/a/x.jpg", "train/a/.x.jpg", "val/b/v.jpeg")
-    found = imagenet.listing(str(image_folder(tmp_path, (*names, "train/a/notes.txt"))))
-    assert found.classes == ["a", "b"]
+    found = imagenet.load(str(image_folder(tmp_path, (*names, "train/a/notes.txt"))), 8, seed=1)
+    assert (found.classes, found.size) == (2, 8)
+    assert isinstance(found.train, imagenet.Folder)
+    assert isinstance(found.test, imagenet.Folder)
     assert found.train.names == ["train/a/x.jpg", "train/b/1.png", "train/b/2.JPEG"]
     assert found.train.labels.tolist() == [0, 1, 1]
     assert (found.test.names, found.test.labels.tolist()) == (["val/b/v.jpeg"], [1])
@@ -136,7 +138,7 @@ def test_a_folder_that_is_no_image_folder(
     tmp_path: Path, names: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(UserError) as caught:
-        imagenet.listing(str(image_folder(tmp_path, names)))
+        imagenet.load(str(image_folder(tmp_path, names)), 8, seed=1)
     assert message in str(caught.value)
 
 
