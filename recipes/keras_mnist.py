@@ -125,7 +125,7 @@ def train(run: Run, data: mnist.Digits) -> tf.keras.Model:
     optimizer = model.optimizer
     same = {v.name: v for v in [*model.variables, *optimizer.variables, optimizer.learning_rate]}
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.resume_state(tf_checkpoint.State(hvd, same, {}, random), shards)
+    run.resume(tf_checkpoint.State(hvd, same, {}, random), shards)
     skipped = {run.loop.epoch - 1: run.loop.taken // shards.per_step}
 
     def guess(part: common.Indices) -> tuple[tf.Tensor, NDArray[np.int64]]:

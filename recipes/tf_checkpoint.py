@@ -37,7 +37,7 @@ def of_keras_3(hvd: Any, model: Any, optimizer: Any) -> State:
 
 
 class State:
-    """Variables by name, as a checkpoint (see common.State).
+    """Variables by name, as a checkpoint (see saving.State).
 
     `same` are equal on all ranks. Each rank has its own of `moving`, the moving means of its
     batches, and of `random`, the states of its random numbers. The payload is numpy's npz; names of

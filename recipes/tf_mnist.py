@@ -87,7 +87,7 @@ def train(run: tf_run.Run, data: mnist.Digits) -> tf.keras.Model:
     model, optimizer = prepare(run.args, data)
     compile_step(run, model, optimizer, data)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.resume(model, optimizer, shards)
+    run.resume(tf_checkpoint.of_keras_3(hvd, model, optimizer), shards)
 
     def guess(part: common.Indices) -> tuple[tf.Tensor, NDArray[np.int64]]:
         return model(tf.constant(data.x_test[part]), training=False), data.y_test[part]

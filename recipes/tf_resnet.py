@@ -35,7 +35,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from recipes import common, options, resnet_data, resnet_options, tf_pictures, tf_run
+from recipes import (
+    common,
+    options,
+    resnet_data,
+    resnet_options,
+    tf_checkpoint,
+    tf_pictures,
+    tf_run,
+)
 from recipes.pictures import Labels, PictureSet
 
 layers = tf.keras.layers
@@ -78,7 +86,7 @@ def train(run: tf_run.Run, data: PictureSet) -> tf.keras.Model:
     compile_step(run, model, optimizer, guess)
     test_on = tf.function(lambda x: guess(x, False), [pixels(args)], autograph=False)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.resume(model, optimizer, shards)
+    run.resume(tf_checkpoint.of_keras_3(hvd, model, optimizer), shards)
     feed = tf_pictures.Feed(data, run.loop, args.epochs, args.workers)
     for _ in run.epochs():
         for _ in run.batches():

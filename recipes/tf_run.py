@@ -74,12 +74,8 @@ class Run(common.Run):
         self.agreement = Agreement(hvd, self)
         self.train_on: Any = None
 
-    def resume(self, model: Any, optimizer: Any, shards: common.Shards) -> None:
+    def resume(self, state: tf_checkpoint.State, shards: common.Shards) -> None:
         """Go on from a checkpoint, or begin, as `--resume` says; see `common.Run.begin`."""
-        self.resume_state(tf_checkpoint.of_keras_3(self.hvd, model, optimizer), shards)
-
-    def resume_state(self, state: tf_checkpoint.State, shards: common.Shards) -> None:
-        """Do so with a state that the trainer has composed."""
         self.begin(state, shards)
         if self.args.profile is not None and self.speaks:
             self.profiler = Profiler(str(self.folder / "profile"), *self.args.profile)

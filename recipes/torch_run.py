@@ -211,7 +211,7 @@ class Agreement:
 
 
 class State:
-    """Model, optimiser and the random states of all ranks, as a checkpoint (see common.State)."""
+    """Model, optimiser and the random states of all ranks, as a checkpoint (see saving.State)."""
 
     def __init__(self, hvd: Any, model: nn.Module, optimizer: Any, **more: Any) -> None:
         self.hvd, self.model = hvd, model

@@ -9,7 +9,6 @@ from recipes.errors import EXIT_SAVED, Diverged, UserError
 from .abort import leave, on_all_ranks
 from .placement import threads
 from .run import Profiler, Run
-from .saving import State
 from .steps import (
     EVALUATION_BATCH,
     Batch,
@@ -18,12 +17,11 @@ from .steps import (
     Position,
     Shards,
     chunks,
-    deal,
     decay,
     evaluation_share,
     learning_rate,
 )
-from .weights import assert_identical, digest, signature
+from .weights import digest, signature
 
 __all__ = [
     "EVALUATION_BATCH",
@@ -36,11 +34,8 @@ __all__ = [
     "Profiler",
     "Run",
     "Shards",
-    "State",
     "UserError",
-    "assert_identical",
     "chunks",
-    "deal",
     "decay",
     "digest",
     "evaluation_share",

@@ -168,12 +168,12 @@ def means(sums: Sequence[float]) -> dict[str, float]:
     }
 
 
-def check_finite(numbers: Mapping[str, float], epoch: int, base_lr: float) -> None:
-    """Raise `Diverged` if one of an epoch's numbers is not finite."""
+def check_finite(numbers: Mapping[str, float], where: str, base_lr: float) -> None:
+    """Raise `Diverged` if one of the numbers is not finite; `where` is a step or an epoch."""
     for name, value in numbers.items():
         if not math.isfinite(value):
             raise Diverged(
-                f"training diverged: {name} is {value} in epoch {epoch}.\n"
+                f"training diverged: {name} is {value} in {where}.\n"
                 f"Try a --base-lr below {base_lr:g}, or more --warmup-epochs."
             )
 

@@ -17,13 +17,13 @@ from __future__ import annotations
 import math
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from recipes import IMPORTED_UNIX_TIME
-from recipes.errors import Diverged, UserError
+from recipes.errors import UserError
 
 from . import placement
 from .abort import on_all_ranks
@@ -124,16 +124,10 @@ class Run(SavedRun):
 
     def check_loss(self, loss: float, step: int) -> None:
         """Stop all ranks if the loss of any is not a number. Collective."""
+        self._check_finite({"the loss": loss}, f"step {step}, epoch {self.loop.epoch}")
 
-        def check() -> None:
-            if not math.isfinite(loss):
-                raise Diverged(
-                    f"training diverged: the loss is {loss} in step {step}, "
-                    f"epoch {self.loop.epoch}.\n"
-                    f"Try a --base-lr below {self.args.base_lr:g}, or more --warmup-epochs."
-                )
-
-        on_all_ranks(self.hvd, check)
+    def _check_finite(self, numbers: Mapping[str, float], where: str) -> None:
+        on_all_ranks(self.hvd, lambda: check_finite(numbers, where, self.args.base_lr))
 
     def read_or(self, read: Callable[[], Any], blank: Callable[[], Any]) -> Any:
         """Return `read()`; if that raises `UserError`, `blank()`, and `heed` ends all ranks.
@@ -193,7 +187,7 @@ class Run(SavedRun):
         Collective: if training has diverged, all ranks stop.
         """
         epoch, step, numbers = self.loop.epoch, self.loop.step, means(sums)
-        on_all_ranks(self.hvd, lambda: check_finite(numbers, epoch, self.args.base_lr))
+        self._check_finite(numbers, f"epoch {epoch}")
         line = {"epoch": epoch, "step": step, **numbers, "learning_rate": self.rate}
         line |= {"seconds": seconds, f"{self.unit}_per_s": sums[1] / seconds}
         self.history.append({**line, "count": sums[1]})

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 import recipes
 from recipes import common, options, tokens
 from recipes.common import UserError, abort, record
+from recipes.common.weights import assert_identical
 
 from .one_rank import OneRank
 
@@ -162,7 +163,9 @@ def test_different_failures_are_all_told() -> None:
 @pytest.mark.usefixtures("_catch_leaving")
 def test_divergence_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        common.on_all_ranks(OneRank(), lambda: record.check_finite({"loss": math.nan}, 3, 0.5))
+        common.on_all_ranks(
+            OneRank(), lambda: record.check_finite({"loss": math.nan}, "epoch 3", 0.5)
+        )
     assert caught.value.code == 1
     assert "loss is nan in epoch 3" in capsys.readouterr().err
 
@@ -180,9 +183,9 @@ def test_digest_sees_one_bit_the_shape_and_the_type() -> None:
 
 
 def test_strays_are_named() -> None:
-    common.assert_identical(["a", "a", "a"])
+    assert_identical(["a", "a", "a"])
     with pytest.raises(RuntimeError, match=r"weights of rank 1, 3 differ .* \(of 4 ranks\)"):
-        common.assert_identical(["a", "b", "a", "c"])
+        assert_identical(["a", "b", "a", "c"])
 
 
 # The synthetic language

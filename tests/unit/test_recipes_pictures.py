@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recipes import cifar, common, imagenet, pictures, resnet_options
+from recipes import cifar, imagenet, pictures, resnet_options
 from recipes.common import UserError, decay
+from recipes.common.steps import deal
 from recipes.formats.cifar import PIXELS, TEST, TRAINING
 
 from .one_rank import OneRank
@@ -195,10 +196,10 @@ def test_settings_that_do_not_go_together(
 def test_only_whole_steps_are_dealt() -> None:
     args = settings("--synthetic", "--batch-size", "4")
     world = OneRank(0, ("another rank",))
-    steps = list(common.deal(args, world, 21, "pictures", whole_steps=True).batches(epoch=1))
+    steps = list(deal(args, world, 21, "pictures", whole_steps=True).batches(epoch=1))
     assert [batch.own for batch in steps] == [4, 4]
     with pytest.raises(UserError, match=r"7 training pictures are fewer than one step .*\(8\)"):
-        common.deal(args, world, 7, "pictures", whole_steps=True)
+        deal(args, world, 7, "pictures", whole_steps=True)
 
 
 def test_rates_fall_as_scheduled() -> None:
