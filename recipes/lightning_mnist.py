@@ -28,11 +28,12 @@ from typing import Any
 import horovod.torch as hvd
 import lightning
 import torch
+from torch import nn
 from torch.nn import functional
 
 from recipes import common, lightning_horovod, mnist, options, process_group, torch_run
-from recipes.torch_mnist import MOMENTUM, network
 
+MOMENTUM = 0.9
 HOROVODS = ("adasum", "fp16_allreduce", "gradient_predivide_factor", "timeline")
 NOT_WITH_DDP = dict.fromkeys(HOROVODS, "it is Horovod's, not of --strategy ddp")
 
@@ -55,6 +56,21 @@ def settings(argv: Sequence[str] | None) -> Namespace:
     if args.strategy == "ddp":
         parser().refuse(args, NOT_WITH_DDP)
     return args
+
+
+def network(args: Namespace, data: mnist.Digits) -> nn.Module:
+    """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
+    return nn.Sequential(
+        nn.Unflatten(1, (1, data.height)),  # one channel
+        nn.Conv2d(1, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(args.dropout),
+        nn.Linear(64 * (data.height // 2) * (data.width // 2), data.classes),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:

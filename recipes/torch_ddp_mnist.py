@@ -1,6 +1,6 @@
 """Train a small convolutional network on handwritten digits, with PyTorch's own DDP.
 
-The comparison for `torch_mnist`: its network, the same data, options and results, but the gradients
+The comparison for `torch_mnist`: the same network, data, options and results, but the gradients
 are exchanged by torch.distributed. Horovod only brings the ranks together, and is then shut down.
 
 Data: the 1,797 digits of 8 x 8 pixels that scikit-learn ships, or with `--data DIR` (or DATA_DIR)
@@ -30,7 +30,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from recipes import common, mnist, options, process_group, torch_run
 from recipes.process_group import World
-from recipes.torch_mnist import MOMENTUM, network
+
+MOMENTUM = 0.9
 
 
 def parser() -> options.Parser:
@@ -43,6 +44,21 @@ def parser() -> options.Parser:
     options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
     parser.add_argument("--dropout", type=options.fraction, default=0.5, help="share of zeros")
     return parser
+
+
+def network(args: Namespace, data: mnist.Digits) -> nn.Module:
+    """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
+    return nn.Sequential(
+        nn.Unflatten(1, (1, data.height)),  # one channel
+        nn.Conv2d(1, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(args.dropout),
+        nn.Linear(64 * (data.height // 2) * (data.width // 2), data.classes),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
