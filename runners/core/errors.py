@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from containers.errors import Refused, RunnerError, SystemFault, UsageError, nearest
-
-__all__ = [
-    "NotFound",
-    "NotVerified",
-    "Refused",
-    "RunnerError",
-    "SystemFault",
-    "UsageError",
-    "nearest",
-]
+from containers.errors import Refused as Refused
+from containers.errors import RunnerError as RunnerError
+from containers.errors import SystemFault as SystemFault
+from containers.errors import UsageError as UsageError
+from containers.errors import nearest as nearest
 
 
 class NotVerified(RunnerError):

@@ -56,18 +56,13 @@ def find_stall(
     """
     if reading is None or now - reading.time < limit:
         return None
-    hosts = {sample.rank: sample.host for sample in samples}
-    return Stall(now - reading.time, reading.step, tuple(_lags(tail, samples, hosts)))
-
-
-def _lags(tail: Sequence[str], samples: Sequence[RankSample], hosts: dict[int, str]) -> list[str]:
-    seen = lagging(samples)
-    named = [rank for rank in missing(tail) if rank not in {sample.rank for sample, _ in seen}]
-    lines = [f"rank {sample.rank}@{sample.host}: {why}" for sample, why in seen]
-    for rank in named:
-        name = f"{rank}@{hosts[rank]}" if rank in hosts else str(rank)
-        lines.append(f"rank {name}: Horovod misses it")
-    return lines
+    hosts, seen = {sample.rank: sample.host for sample in samples}, lagging(samples)
+    lags = [f"rank {sample.rank}@{sample.host}: {why}" for sample, why in seen]
+    for rank in missing(tail):
+        if rank not in {sample.rank for sample, _ in seen}:
+            name = f"{rank}@{hosts[rank]}" if rank in hosts else str(rank)
+            lags.append(f"rank {name}: Horovod misses it")
+    return Stall(now - reading.time, reading.step, tuple(lags))
 
 
 def missing(tail: Sequence[str]) -> list[int]:

@@ -55,16 +55,11 @@ def _parse_partition(line: str) -> Partition:
         name.rstrip("*"),
         int(nodes),
         int(cpus.rstrip("+")),
-        parse_gpus(gres),
+        tuple((match["type"] or "", int(match["count"])) for match in GPU.finditer(gres)),
         limit,
         name.endswith("*"),
         int(disk.rstrip("+")),
     )
-
-
-def parse_gpus(gres: str) -> tuple[tuple[str, int], ...]:
-    """Return type and number of the GPUs among generic resources."""
-    return tuple((match["type"] or "", int(match["count"])) for match in GPU.finditer(gres))
 
 
 def _merged(one: Partition, other: Partition) -> Partition:

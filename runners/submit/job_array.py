@@ -31,15 +31,11 @@ Runs = Sequence["tuple[JobPaths, Job]"]
 
 @dataclass(frozen=True)
 class Batch:
-    """Runs that are submitted by one call; `array` is None for a single one, a job as any other.
-
-    `at_once` is how many of them may run at a time, None for all.
-    """
+    """Runs that are submitted by one call; `array` is None for a single one, a job as any other."""
 
     drafts: Sequence[Draft]
     array: ArrayPaths | None
     tasks: Sequence[int]
-    at_once: int | None
     text: str
 
 
@@ -146,12 +142,12 @@ def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) 
     single = len(group) == 1 and first.task is None
     arrays = SCHEDULERS[first.plan.scheduler].ARRAYS
     if single or arrays is None:
-        return Batch(group, None, (), None, first.text)
+        return Batch(group, None, (), first.text)
     array = ArrayPaths(root / str(place + 1) if place else root)
     own = [draft.task for draft in group if draft.task is not None]
     tasks = own if len(own) == len(group) and arrays.OWN_NUMBERS else range(len(group))
     lines = arrays.script(first.plan, array, tasks, at_once, os.getcwd())
-    return Batch(group, array, tasks, at_once, "\n".join([*lines, ""]))
+    return Batch(group, array, tasks, "\n".join([*lines, ""]))
 
 
 def _write_array(batch: Batch) -> None:
