@@ -6,19 +6,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Optional
 from urllib.parse import unquote, urlsplit
 
 from ..core.errors import NotFound, UsageError, nearest
-from ..core.toml_check import check
+from ..core.toml_check import Rule, check, kinds, made
 from ..settings.config import read_toml, tables
 
 SHIPPED = Path(__file__).with_name("catalogue.toml")
-SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = Rule("64 hexadecimal digits", re.compile(r"[0-9a-fA-F]{64}").fullmatch)
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# Each key of a file with the kind of its value.
-KEYS = {"urls": tuple[str, ...], "sha256": str, "size": int, "unpack": bool}
-NEEDED = ("urls", "sha256")
 
 
 @dataclass(frozen=True)
@@ -29,14 +26,17 @@ class Source:
     """
 
     urls: tuple[str, ...]
-    sha256: str
-    size: int | None = None
+    sha256: Annotated[str, SHA256]
+    size: Optional[int] = None  # noqa: UP045 - read as it runs, by Python 3.9 too
     unpack: bool = False
 
     @property
     def name(self) -> str:
         """The file's name, the last part of its first address."""
         return unquote(urlsplit(self.urls[0]).path).rpartition("/")[2]
+
+
+FILES = tuple[Source, ...]
 
 
 @dataclass(frozen=True)
@@ -74,27 +74,14 @@ def _entry(origin: str, name: str, table: Any) -> Entry:
     """A dataset of one file may have the file's keys itself."""
     if not isinstance(table, dict) or not PLAIN.fullmatch(name):
         raise UsageError(f"{origin} must be a table with a plain name")
-    title = table.get("title", "")
-    rest = {key: value for key, value in table.items() if key != "title"}
-    files = rest.pop("files", None)
-    if files is None:
-        files, rest = [rest], {}
-    if rest or not isinstance(files, list) or not files or not isinstance(title, str):
-        raise UsageError(f"{origin} may have title, files, or {', '.join(KEYS)}", ", ".join(rest))
-    return Entry(name, title, tuple(_source(origin, file) for file in files))
-
-
-def _source(origin: str, table: Any) -> Source:
-    if not isinstance(table, dict):
-        raise UsageError(f"{origin}: each file is a table", f"with {', '.join(KEYS)}")
-    check(origin, KEYS, table)
-    missing = [key for key in NEEDED if not table.get(key)]
-    if missing:
-        raise UsageError(f"{origin} lacks {' and '.join(missing)}")
-    if not SHA256.fullmatch(table["sha256"].lower()):
-        raise UsageError(f"{origin}: sha256 is 64 hexadecimal digits, not {table['sha256']!r}")
-    urls = tuple(table["urls"])
-    found = Source(urls, table["sha256"].lower(), table.get("size"), table.get("unpack", False))
-    if not PLAIN.fullmatch(found.name):
-        raise UsageError(f"{origin}: {urls[0]} does not end in a plain file name")
-    return found
+    if "files" not in table:
+        one = {key: value for key, value in table.items() if key != "title"}
+        table = {"title": table.get("title", ""), "files": [one]}
+    check(origin, {"title": str, "files": FILES}, table)
+    files = made(FILES, table["files"])
+    if not files:
+        raise UsageError(f"{origin} may have title, files, or {', '.join(kinds(Source))}")
+    for source in files:
+        if not source.urls or not PLAIN.fullmatch(source.name):
+            raise UsageError(f"{origin}: {source.urls} does not begin with a plain file's address")
+    return Entry(name, table.get("title", ""), files)

@@ -108,7 +108,7 @@ def _one(url: str, source: Source, done: Path, say: Progress) -> None:
         digest = download.from_web(url, url, part, source.size, say)
     except HTTPError as error:
         raise SystemFault(f"{url} cannot be had", f"{error.code} {error.reason}") from None
-    if digest == f"sha256:{source.sha256}":
+    if digest == f"sha256:{source.sha256.lower()}":
         part.replace(done)
         return
     size = part.stat().st_size

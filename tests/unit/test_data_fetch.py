@@ -260,7 +260,7 @@ GOOD = f'urls = ["http://h/a.tar"]\nsha256 = "{"0" * 64}"\n'
         ('urls = ["http://h/a.tar"]\n', "lacks sha256"),
         (GOOD.replace("0" * 64, "abc"), "64 hexadecimal digits"),
         (GOOD + "size = 'x'\n", "must be a whole number"),
-        (GOOD.replace("a.tar", ""), "plain file name"),
+        (GOOD.replace("a.tar", ""), "a plain file's address"),
         ("files = []\n", "may have title, files"),
     ],
 )
