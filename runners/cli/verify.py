@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..core.errors import Refused, UsageError
-from ..images import images_lock, local
+from ..core.errors import Refused
+from ..images import images_lock, local, reference
 from . import exit_codes, printer
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def verify_command(image: str, digest: str, quick: bool, online: bool, as_json: 
     """
     from ..images import policy, verify
 
-    if digest and not images_lock.DIGEST.fullmatch(digest):
-        raise UsageError(f"--digest {digest!r} is not sha256: and 64 hexadecimal digits")
+    digest = reference.checked_digest(digest) if digest else ""
     path, policies = _path(image), policy.load(os.environ)
     request = verify.Request(path, images_lock.here(), digest, quick, online, policies, _tell)
     checks = []

@@ -20,10 +20,10 @@ from ..core.errors import Refused, SystemFault
 from ..core.locks import exclusive
 from ..core.toml_check import Rule, check, made
 from ..settings import config
+from .reference import DIGEST
 
 FILE = "images.lock"
 OPTIONAL = "manifest"
-DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 Digest = Annotated[str, Rule("sha256: and 64 hexadecimal digits", DIGEST.fullmatch)]
 FORM = 1  # of the file; those without a number have it too
 HEADING = "# Written by `runner pull`: each image, where it came from, and what it was.\n"

@@ -37,7 +37,10 @@ def push(
         runtime_pull.push(image, reference.text, plain, unsigned, progress)
         return Pushed(download.digest_of(image, image.name, progress), "")
     server = Registry(reference, plain, "pull,push")
-    _check_access(server)
+    try:
+        server.get("")  # whether it answers and knows us: the runtime's own words are poor
+    except HTTPError as error:
+        raise server.fault(error) from None
     digest = download.digest_of(image, image.name, progress)
     runtime_pull.push(image, reference.text, plain, unsigned, progress)
     return _arrived(server, digest)
@@ -66,14 +69,6 @@ def _check_image(image: Path) -> None:
         sif.objects(image)
     except (OSError, sif.SifError) as error:
         raise Refused(f"{image} is no whole SIF", str(error), "copy or build it again") from None
-
-
-def _check_access(server: Registry) -> None:
-    """See that the server answers and knows us; the runtime's own words for it are poor."""
-    try:
-        server.get("")
-    except HTTPError as error:
-        raise server.fault(error) from None
 
 
 def _arrived(server: Registry, digest: str) -> Pushed:

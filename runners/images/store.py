@@ -83,9 +83,7 @@ def of_manifest(manifest: str) -> Stored | None:
 
 def digests() -> list[str]:
     """Return the digests after which files are named, damaged ones too."""
-    folder = places.images()
-    named = [digest_named(path) for path in folder.iterdir()] if folder.is_dir() else []
-    return sorted(digest for digest in named if digest)
+    return sorted(filter(None, map(digest_named, files.entries(places.images()))))
 
 
 def everything() -> list[Stored]:
@@ -128,9 +126,8 @@ def remove(digest: str) -> None:
 
 def names() -> dict[str, str]:
     """Return the digest that each name of the store points to."""
-    folder = places.images()
-    links = [path for path in folder.iterdir() if path.is_symlink()] if folder.is_dir() else []
-    found = {link.name: digest_named(Path(os.readlink(link))) for link in sorted(links)}
+    links = [path for path in sorted(files.entries(places.images())) if path.is_symlink()]
+    found = {link.name: digest_named(Path(os.readlink(link))) for link in links}
     return {name: digest for name, digest in found.items() if digest}
 
 
