@@ -13,9 +13,11 @@ from pathlib import Path
 
 from containers import atomic
 
-from ..core import disk_space, download, shell
+from ..core import disk_space, download, runtime_pull, shell
 from ..core.errors import Refused, SystemFault, UsageError
+from ..core.model import BindMount
 from ..core.progress import Progress
+from ..script.runtimes.apptainer import bind_argv
 from . import manifest
 
 LIBEXEC = (
@@ -118,21 +120,13 @@ def _check_output(folder: Path, output: Path) -> None:
         raise Refused(f"cannot write in {output.parent}", remedy="-o FILE, in another folder")
 
 
-def find() -> str | None:
-    """Return the mksquashfs of the host, or the one that Apptainer brings along."""
-    return shutil.which("mksquashfs") or shutil.which("mksquashfs", path=os.pathsep.join(LIBEXEC))
-
-
 def _command(image: Path | None, folders: list[Path]) -> list[str]:
     if image is not None:
-        from ..core import runtime_pull
-        from ..core.model import BindMount
-        from ..script.runtimes.apptainer import bind_argv
-
-        binds = [str(folder.resolve()) for folder in folders]
-        options = [word for path in binds for word in bind_argv(BindMount(path, path))]
+        paths = [str(folder.resolve()) for folder in folders]
+        options = [word for path in paths for word in bind_argv(BindMount(path, path))]
         return [runtime_pull.command(), "exec", *options, str(image), "mksquashfs"]
-    found = find()
+    libexec = os.pathsep.join(LIBEXEC)  # where Apptainer brings one along
+    found = shutil.which("mksquashfs") or shutil.which("mksquashfs", path=libexec)
     if found is None:
         raise Refused(
             "mksquashfs is not on this machine",

@@ -163,7 +163,7 @@ def own_test(image: Path) -> Proof:
     return Proof({fact: names.replace(", ", ",") for fact, names in built.items()}, *_said(done))
 
 
-def our_test(image: Path) -> Proof:
+def foreign_test(image: Path) -> Proof:
     """Bind our self-test into an image of others; each framework has to agree."""
     built = check_build(image)
     pairs = testable(built)

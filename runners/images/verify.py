@@ -151,7 +151,7 @@ def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
         labels, found = local.read(image).labels, inside.versions(image)
         yield _labels(labels, found)
         tell("two ranks sum in it with each framework: a minute")
-        proven = inside.own_test(image) if "selftest" in found else inside.our_test(image)
+        proven = inside.own_test(image) if "selftest" in found else inside.foreign_test(image)
         yield _build(labels, proven.built)
         yield Check("self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed)
     except RunnerError as error:
