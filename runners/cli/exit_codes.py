@@ -14,7 +14,7 @@ from __future__ import annotations
 from ..core.errors import NotVerified, Refused, RunnerError, UsageError
 from ..core.job_record import JobState, Status
 from ..injob.rank.early_stop import EXIT_STOPPED
-from ..script.checks import EXIT_NOT_VERIFIED
+from ..script.ranks import EXIT_NOT_VERIFIED
 
 FAULT = RunnerError.exit_code
 USAGE = UsageError.exit_code

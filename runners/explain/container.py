@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..core.remedy import Remedy, advice, change, command
 from ..injob import failure_kinds as kinds
-from ..script.checks import EXIT_NOT_VERIFIED
+from ..script.ranks import EXIT_NOT_VERIFIED
 from .explanation import Finding, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import certain, logs

@@ -1,4 +1,4 @@
-"""Launchers: Plan -> the tokens that start the ranks, around the container's and within it."""
+"""Launchers: Plan -> the tokens that start the ranks, in front of the container's or within it."""
 
 from __future__ import annotations
 
@@ -95,22 +95,13 @@ def horovodrun(plan: Plan) -> list[str]:
     return [*argv, *(["--mpi-args=--oversubscribe"] if plan.controller == "mpi" else [])]
 
 
-OUTSIDE: dict[str, Callable[[Plan], list[str]]] = {
+LAUNCHERS: dict[str, Callable[[Plan], list[str]]] = {
     "srun": srun,
     "mpirun": mpirun,
     "mpiexec": mpiexec,
+    "horovodrun": horovodrun,
+    "local": lambda plan: [],
 }
-INSIDE: dict[str, Callable[[Plan], list[str]]] = {"horovodrun": horovodrun}
-
-
-def outside(plan: Plan) -> list[str]:
-    """Return the tokens before `apptainer exec`."""
-    return OUTSIDE[plan.launcher](plan) if plan.launcher in OUTSIDE else []
-
-
-def inside(plan: Plan) -> list[str]:
-    """Return the tokens between the container's and the shim's."""
-    return INSIDE[plan.launcher](plan) if plan.launcher in INSIDE else []
 
 
 def shim_options(plan: Plan) -> list[str]:

@@ -1,26 +1,22 @@
-"""The command that starts the ranks: launcher, container, shim, trainer. Pure."""
+"""The command that starts the ranks, and what is checked before it. Pure."""
 
 from __future__ import annotations
+
+import shlex
 
 from ..core import tokens
 from ..core.job_record import JobPaths
 from ..core.model import Plan
 from ..injob.folders import MPICHECK
+from ..injob.mpicheck import EXIT_HOST_MPI
 from . import launchers, runtimes
+
+EXIT_NOT_VERIFIED = 81
 
 
 def command(plan: Plan, paths: JobPaths) -> str:
     """Return the line that starts the ranks, one group of tokens to a line for the reader."""
-    return _on_each_rank(
-        plan, paths, [*launchers.inside(plan), *_shim(plan, paths)], _trainer(plan)
-    )
-
-
-def check_of_host_mpi(plan: Plan, paths: JobPaths) -> str:
-    """Return the line that starts, in place of the ranks, the check of their MPI."""
-    check = [runtimes.python(plan), str(paths.code / "injob" / MPICHECK.name)]
-    options = ["--launcher", plan.launcher, "--run-dir", str(paths.root)]
-    return _on_each_rank(plan, paths, [*check, *options])
+    return _on_each_rank(plan, paths, _shim(plan, paths), _trainer(plan))
 
 
 def one(plan: Plan, paths: JobPaths) -> str:
@@ -29,7 +25,12 @@ def one(plan: Plan, paths: JobPaths) -> str:
 
 
 def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
-    groups = [launchers.outside(plan), runtimes.argv(plan, str(paths.root)), *inside]
+    start = launchers.LAUNCHERS[plan.launcher](plan)
+    container = runtimes.argv(plan, str(paths.root))
+    if plan.launcher == "horovodrun":  # it is the image's
+        groups = [container, [*start, *inside[0]], *inside[1:]]
+    else:
+        groups = [start, container, *inside]
     return " \\\n  ".join(tokens.join(group) for group in groups if group)
 
 
@@ -47,3 +48,34 @@ def _trainer(plan: Plan) -> list[str]:
     trainer = plan.spec.trainer
     program = ["-m", trainer.module] if trainer.module else [str(trainer.file)]
     return [*program, *trainer.args]
+
+
+def image_check(plan: Plan) -> list[str]:
+    """Return the check that the image is still the file that the policy allowed.
+
+    Of a staged one each node checks its own copy (injob/stage).
+    """
+    if not plan.verified_digest or plan.image_form:
+        return []
+    file, digest = shlex.quote(str(plan.spec.image)), plan.verified_digest.partition(":")[2]
+    return [
+        f'if [ "$(sha256sum < {file})" != "{digest}  -" ]; then',
+        f"  echo runner: {file} is no longer the file that the policy allowed >&2",
+        f"  exit {EXIT_NOT_VERIFIED}",
+        "fi",
+    ]
+
+
+def host_mpi_check(plan: Plan, paths: JobPaths) -> list[str]:
+    """Return the check that the ranks find the host's MPI in the image, and each other by it."""
+    if plan.host_mpi is None:
+        return []
+    check = [runtimes.python(plan), str(paths.code / "injob" / MPICHECK.name)]
+    check += ["--launcher", plan.launcher, "--run-dir", str(paths.root)]
+    return [
+        "# The host's MPI in the image, before the job proper: found, complete, and one world.",
+        _on_each_rank(plan, paths, check) + " || {",
+        '  echo "runner: the check of the host\'s MPI in the image failed, exit code $?" >&2',
+        f"  exit {EXIT_HOST_MPI}",
+        "}",
+    ]

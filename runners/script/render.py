@@ -5,22 +5,26 @@ What a section says stands in the module of its name; tokens become text in core
 
 from __future__ import annotations
 
+import shlex
+
+from .. import __version__
 from ..core.job_record import JobPaths
 from ..core.model import Plan
-from . import checks, environment, exit_trap, head, modules, ranks, stage_lines
+from ..schedulers import SCHEDULERS
+from . import environment, exit_trap, ranks, stage_lines
 
 
 def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     """Return the script of a job that trains; `cwd` is the folder in which it runs."""
     return _text(
-        head.directives(plan, paths, cwd),  # what the scheduler reads
-        head.header(plan, paths, cwd),  # the choices, the run's folder
+        _directives(plan, paths, cwd),  # what the scheduler reads
+        _header(plan, paths, cwd),  # the choices, the run's folder
         exit_trap.opening(plan),  # how it ends, whatever comes
-        checks.image(plan),
-        modules.lines(plan),
+        ranks.image_check(plan),
+        environment.modules(plan),
         stage_lines.of(plan, paths),
         environment.lines(plan, paths),
-        checks.host_mpi(plan, paths),
+        ranks.host_mpi_check(plan, paths),
         exit_trap.around(plan, ranks.command(plan, paths)),
     )
 
@@ -31,8 +35,8 @@ def session(plan: Plan, paths: JobPaths, cwd: str, line: str, by_hand: str = "")
     `by_hand` is the command that starts it again, where that is not the scheduler's usual one.
     """
     return _text(
-        head.directives(plan, paths, cwd),
-        head.header(plan, paths, cwd, by_hand),
+        _directives(plan, paths, cwd),
+        _header(plan, paths, cwd, by_hand),
         exit_trap.opening(plan),
         stage_lines.of(plan, paths),
         exit_trap.around(plan, line),
@@ -45,10 +49,10 @@ def enter(plan: Plan, paths: JobPaths, cwd: str) -> str:
     It is started by hand, by a step beside the ranks, or by a job that has none.
     """
     return _text(
-        head.of_enter(paths, cwd),
+        _head_of_enter(paths, cwd),
         stage_lines.found_again(plan),
-        checks.image(plan),
-        [*modules.lines(plan), *modules.NO_STEP],
+        ranks.image_check(plan),
+        [*environment.modules(plan), *environment.NO_STEP],
         environment.lines(plan, paths),
         [ranks.one(plan, paths)],
     )
@@ -57,3 +61,36 @@ def enter(plan: Plan, paths: JobPaths, cwd: str) -> str:
 def _text(*sections: list[str]) -> str:
     """Return the sections, of which some are empty, with a blank line between."""
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def _directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+    """Return the first lines, which the scheduler reads."""
+    scheduler = SCHEDULERS[plan.scheduler]
+    return [scheduler.SHEBANG, *scheduler.directives(plan, paths, cwd)]
+
+
+def _header(plan: Plan, paths: JobPaths, cwd: str, by_hand: str = "") -> list[str]:
+    """Return how it is started again, all choices with their reasons, and the run's folder."""
+    scheduler = SCHEDULERS[plan.scheduler]
+    by_hand = by_hand or scheduler.by_hand(paths)
+    again = [f"# Submit it again by hand: {by_hand}"] if by_hand else []
+    choices = [f"{c.id}: {c.text} ({c.reason})" for c in plan.choices]
+    return [
+        f"# Written by runner {__version__}.",
+        *again,
+        # A line break in a value must not end the comment.
+        *("# " + " ".join(text.splitlines()) for text in choices),
+        f"run={shlex.quote(str(paths.root))}",
+        *scheduler.opening(plan, paths, cwd),
+    ]
+
+
+def _head_of_enter(paths: JobPaths, cwd: str) -> list[str]:
+    """Return the head of the script that runs a command in a run's container."""
+    return [
+        "#!/bin/bash",
+        f"# Written by runner {__version__}: a command in the container of this run.",
+        f"# bash {shlex.quote(str(paths.enter))} COMMAND [ARG]...",
+        f"run={shlex.quote(str(paths.root))}",
+        f"cd {shlex.quote(cwd)} || exit",
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...core.remedy import command
-from ...script.modules import LEAKS
+from ...script.environment import LEAKS
 from ..finding import OK, WARNING, Finding
 
 SUBJECT = "environment"

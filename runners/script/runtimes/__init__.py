@@ -1,44 +1,30 @@
 """What runs the image: Plan -> the tokens before a command, and the variables around it.
 
-One module each, which is a `Runtime`; apptainer and singularity share theirs. Adding one is such a
-module and a row here.
+One `Runtime` each; apptainer and singularity share theirs. Adding one is such a class and a row
+here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
-from ...core.model import BindMount, Dataset, Plan, Variable
+from ...core.model import BindMount, Dataset, Plan
 from ...core.tokens import Expanded
 from ..stage_lines import source
-from . import apptainer, none, podman_hpc, shifter
+from .apptainer import Apptainer
+from .base import NoRuntime, Runtime
 from .limits import refusals
+from .podman_hpc import PodmanHpc
+from .shifter import Shifter
 
 __all__ = ["DATA_TARGET", "RUNTIMES", "argv", "data_target", "exports", "own", "python", "refusals"]
 
-
-class Runtime(Protocol):
-    """What runs an image. `fixed` are the variables that win within it."""
-
-    def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
-        """Return the tokens before the command."""
-
-    def exports(
-        self, plan: Plan, defaults: tuple[Variable, ...], fixed: Mapping[str, str]
-    ) -> list[tuple[str, str]]:
-        """Return the variables that the job exports for it, with the text of their values."""
-
-    def own(self, plan: Plan) -> list[tuple[str, str]]:
-        """Return those by which the values of --env get in, with the text of their values."""
-
-
 RUNTIMES: Mapping[str, Runtime] = {
-    "apptainer": apptainer,
-    "singularity": apptainer,
-    "shifter": shifter,
-    "podman-hpc": podman_hpc,
-    "none": none,
+    "apptainer": Apptainer(),
+    "singularity": Apptainer(),
+    "shifter": Shifter(),
+    "podman-hpc": PodmanHpc(),
+    "none": NoRuntime(),
 }
 DATA_TARGET = "/data"
 

@@ -12,36 +12,40 @@ from collections.abc import Mapping
 from ...core import tokens
 from ...core.model import BindMount, Plan, Variable
 from ..stage_lines import image
+from .base import Runtime
 
 
-def argv(plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
-    """Return the tokens before the command; `fixed` goes by `exports`."""
-    command = [plan.runtime, "exec"]
-    command += ["--nv"] * plan.nv + ["--rocm"] * plan.rocm
-    for bind in binds:
-        command += bind_argv(bind)
-    return [*command, *plan.runtime_args, *plan.spec.apptainer_args, image(plan)]
+class Apptainer(Runtime):
+    """apptainer or singularity exec."""
 
+    def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
+        """Return the tokens before the command; `fixed` goes by `exports`."""
+        command = [plan.runtime, "exec"]
+        command += ["--nv"] * plan.nv + ["--rocm"] * plan.rocm
+        for bind in binds:
+            command += bind_argv(bind)
+        return [*command, *plan.runtime_args, *plan.spec.apptainer_args, image(plan)]
 
-def exports(
-    plan: Plan, defaults: tuple[Variable, ...], fixed: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """Return the variables that become others in the container, with the text of their values.
+    def exports(
+        self, plan: Plan, defaults: tuple[Variable, ...], fixed: Mapping[str, str]
+    ) -> list[tuple[str, str]]:
+        """Return the variables that become others in the container, with the text of their values.
 
-    NO_EVAL: otherwise a shell would expand each value (Singularity understands it from 3.10).
-    """
-    program = plan.runtime.upper()
-    lines = [(f"{program}_NO_EVAL", "1")]
-    for variable in defaults:
-        # The user's own, be it exported for the container or for everything, comes first.
-        own = f"{program}ENV_{variable.name}"
-        lines.append((own, tokens.default(variable.value, own, variable.name)))
-    return lines + [(f"{program}ENV_{name}", tokens.quote(value)) for name, value in fixed.items()]
+        NO_EVAL: otherwise a shell would expand each value (Singularity understands it from 3.10).
+        """
+        program = plan.runtime.upper()
+        lines = [(f"{program}_NO_EVAL", "1")]
+        for variable in defaults:
+            # The user's own, be it exported for the container or for everything, comes first.
+            own = f"{program}ENV_{variable.name}"
+            lines.append((own, tokens.default(variable.value, own, variable.name)))
+        return lines + [
+            (f"{program}ENV_{name}", tokens.quote(value)) for name, value in fixed.items()
+        ]
 
-
-def own(plan: Plan) -> list[tuple[str, str]]:
-    """Return the variables that become the user's own in the container."""
-    return [(f"{plan.runtime.upper()}ENV_{n}", tokens.quote(v)) for n, v in plan.spec.env]
+    def own(self, plan: Plan) -> list[tuple[str, str]]:
+        """Return the variables that become the user's own in the container."""
+        return [(f"{plan.runtime.upper()}ENV_{n}", tokens.quote(v)) for n, v in plan.spec.env]
 
 
 def bind_argv(bind: BindMount) -> list[str]:

@@ -10,29 +10,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...core import tokens
-from ...core.model import BindMount, Plan, Variable
-from . import own_variables
+from ...core.model import BindMount, Plan
 from .apptainer import mount
+from .base import Runtime, own_settings
 
 # The launcher's, and those by which users tune what runs in the container.
 PASSED = ("SLURM_*", "PMI_*", "PMIX_*", "PALS_*", "CUDA_*", "NCCL_*", "FI_*", "HOROVOD_*", "UCX_*")
 MODULES = ("--mpi", "--cuda-mpi", "--openmpi-pmi2", "--openmpi-pmix")
 
 
-def argv(plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
-    """Return the tokens before the command."""
-    command = ["podman-hpc", "run", "--rm", *["--gpu"] * plan.nv, *_network(plan)]
-    command += plan.runtime_args
-    for bind in binds:
-        command += _bind(bind)
-    names = [variable.name for variable in plan.variables]
-    for passed in (*PASSED, *names):
-        command += ["--env", passed]
-    for name, value in fixed.items():
-        command += ["--env", tokens.prefixed(f"{name}=", value)]
-    for setting in own_variables.settings(plan):
-        command += ["--env", setting]
-    return [*command, *plan.spec.apptainer_args, str(plan.spec.image)]
+class PodmanHpc(Runtime):
+    """podman-hpc run."""
+
+    def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
+        """Return the tokens before the command."""
+        command = ["podman-hpc", "run", "--rm", *["--gpu"] * plan.nv, *_network(plan)]
+        command += plan.runtime_args
+        for bind in binds:
+            command += _bind(bind)
+        names = [variable.name for variable in plan.variables]
+        for passed in (*PASSED, *names):
+            command += ["--env", passed]
+        for name, value in fixed.items():
+            command += ["--env", tokens.prefixed(f"{name}=", value)]
+        for setting in own_settings(plan):
+            command += ["--env", setting]
+        return [*command, *plan.spec.apptainer_args, str(plan.spec.image)]
 
 
 def _network(plan: Plan) -> list[str]:
@@ -48,15 +51,3 @@ def _bind(bind: BindMount) -> list[str]:
     if any(char in bind.source + bind.target for char in ',:"\n'):
         return ["--mount", mount(bind)]
     return ["--volume", f"{bind.source}:{bind.target}" + (":ro" if bind.read_only else "")]
-
-
-def exports(
-    plan: Plan, defaults: tuple[Variable, ...], fixed: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """Return the variables that `argv` takes along."""
-    return [(v.name, tokens.default(v.value, v.name)) for v in defaults]
-
-
-def own(plan: Plan) -> list[tuple[str, str]]:
-    """Return the variables with the values that `argv` fills in."""
-    return own_variables.exports(plan)

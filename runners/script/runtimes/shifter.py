@@ -10,34 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...core import tokens
-from ...core.model import BindMount, Plan, Variable
-from . import own_variables
+from ...core.model import BindMount, Plan
+from .base import Runtime, own_settings
 
 
-def argv(plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
-    """Return the tokens before the command."""
-    command = ["shifter", f"--image={plan.spec.image}"]
-    if plan.nv and not any(arg.startswith("--module") for arg in plan.runtime_args):
-        command.append("--module=gpu")
-    command += plan.runtime_args
-    command += [f"--volume={volume(bind)}" for bind in binds if bind.source != bind.target]
-    command += [tokens.prefixed(f"--env={name}=", value) for name, value in fixed.items()]
-    command += [tokens.prefixed("--env=", text) for text in own_variables.settings(plan)]
-    return [*command, *plan.spec.apptainer_args]
+class Shifter(Runtime):
+    """shifter --image=NAME."""
+
+    def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
+        """Return the tokens before the command."""
+        command = ["shifter", f"--image={plan.spec.image}"]
+        if plan.nv and not any(arg.startswith("--module") for arg in plan.runtime_args):
+            command.append("--module=gpu")
+        command += plan.runtime_args
+        command += [f"--volume={volume(bind)}" for bind in binds if bind.source != bind.target]
+        command += [tokens.prefixed(f"--env={name}=", value) for name, value in fixed.items()]
+        command += [tokens.prefixed("--env=", text) for text in own_settings(plan)]
+        return [*command, *plan.spec.apptainer_args]
 
 
 def volume(bind: BindMount) -> str:
     """Return SOURCE:TARGET, with the flag `ro`; several would stand apart by `;`."""
     return f"{bind.source}:{bind.target}" + (":ro" if bind.read_only else "")
-
-
-def exports(
-    plan: Plan, defaults: tuple[Variable, ...], fixed: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """Return the variables that the container gets from the job."""
-    return [(v.name, tokens.default(v.value, v.name)) for v in defaults]
-
-
-def own(plan: Plan) -> list[tuple[str, str]]:
-    """Return the variables with the values that `argv` fills in."""
-    return own_variables.exports(plan)
