@@ -17,7 +17,7 @@ from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.question import Subject
 from runners.images import image_storage
 from runners.injob.addresses import Address
-from runners.injob.trial import image, interfaces, sockets
+from runners.injob.trial import image, interfaces
 from runners.injob.trial.interfaces import Interface, Port
 
 
@@ -179,9 +179,9 @@ def test_own_connections() -> None:
    0: 0200004D:1F90 0300004D:8D3A 01 00000000:00000000 00:00000000 00000000  1000        0 4711 1
    1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4712 1
 """
-    assert sockets.parse(text) == [("77.0.0.2", "77.0.0.3", "4711")]
-    assert sockets.address("0000000000000000FFFF00000200004D:1F90") == "77.0.0.2"
-    assert sockets.address("000000FD000000000000000002000000:1F90") == "fd00::2"
+    assert interfaces.parse_connections(text) == [("77.0.0.2", "77.0.0.3", "4711")]
+    assert interfaces.shown_address("0000000000000000FFFF00000200004D:1F90") == "77.0.0.2"
+    assert interfaces.shown_address("000000FD000000000000000002000000:1F90") == "fd00::2"
 
 
 # The image, as one node sees it

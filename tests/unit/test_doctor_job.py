@@ -14,7 +14,7 @@ from runners.doctor.checks import cpus, job, transport, world
 from runners.doctor.facts.transport import Words
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.job import Outcome
-from runners.injob.trial import bandwidth
+from runners.injob.trial import frameworks
 from runners.injob.trial.interfaces import Interface
 
 from .test_doctor_checks import named, states, told
@@ -40,16 +40,16 @@ class Sums:
 
 
 def test_bandwidth_of_four_ranks() -> None:
-    row = bandwidth.result(16 * 2**20, 0.1, 4, right=True)
+    row = frameworks.result(16 * 2**20, 0.1, 4, right=True)
     assert row["algorithm"] == pytest.approx(16 * 2**20 / 0.1)
     assert row["bus"] == pytest.approx(row["algorithm"] * 1.5)
-    table = bandwidth.measure(Sums(), 4)
+    table = frameworks.measure(Sums(), 4)
     assert [row["bytes"] for row in table] == [65536, 2**20, 16 * 2**20]
     assert all(row["right"] for row in table)
 
 
 def test_wrong_sums_are_seen() -> None:
-    assert not bandwidth.measure(Sums(wrong=1), 4)[0]["right"]
+    assert not frameworks.measure(Sums(wrong=1), 4)[0]["right"]
 
 
 # The world

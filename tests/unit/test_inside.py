@@ -21,7 +21,7 @@ from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Dataset, Plan
 from runners.injob import addresses
 from runners.injob.serve import answers, jupyter, tensorboard_app
-from runners.injob.serve.token_auth import Door
+from runners.injob.serve.tensorboard_app import Door
 from runners.schedulers.base import Place
 from runners.schedulers.slurm_steps import LABELLED, SlurmSteps
 from runners.script import render

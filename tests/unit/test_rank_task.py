@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.injob.rank import slurm_nodes, task
+from runners.injob.rank import task
 
 SRUN = {
     "SLURM_PROCID": "3",
@@ -72,7 +72,7 @@ HOROVODRUN = {
     [("2", (2,)), ("2(x3),1", (2, 2, 2, 1)), ("3,1", (3, 1)), ("1,2(x2)", (1, 2, 2))],
 )
 def test_tasks_per_node(text: str, counts: tuple[int, ...]) -> None:
-    assert slurm_nodes.expand_counts(text) == counts
+    assert task.expand_counts(text) == counts
 
 
 def test_tasks_per_node_in_another_form_is_an_error() -> None:
@@ -92,13 +92,13 @@ def test_tasks_per_node_in_another_form_is_an_error() -> None:
     ],
 )
 def test_node_lists(text: str, names: str) -> None:
-    assert slurm_nodes.expand_nodes(text) == tuple(names.split())
+    assert task.expand_nodes(text) == tuple(names.split())
 
 
 @pytest.mark.parametrize("text", ["", "n[1-x]", "n[]"])
 def test_what_is_no_node_list(text: str) -> None:
     with pytest.raises(ValueError, match=r"node list|range"):
-        slurm_nodes.expand_nodes(text)
+        task.expand_nodes(text)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_is_no_node_list(text: str) -> None:
 def test_which_node_runs_which_rank(
     counts: tuple[int, ...], distribution: str, plane: int, by_rank: tuple[int, ...]
 ) -> None:
-    assert slurm_nodes.ranks_by_node(counts, distribution, plane) == by_rank
+    assert task.ranks_by_node(counts, distribution, plane) == by_rank
 
 
 def test_place_with_uneven_tasks() -> None:

@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from . import bandwidth, frameworks, image, interfaces, sockets
+from . import frameworks, image, interfaces
 
 # What the launcher says of a rank, whoever the launcher is.
 TOLD = (
@@ -37,10 +37,10 @@ def main(image_path: str, started: int) -> None:
     if hvd.local_rank() == 0:
         here["image"] = image.view(image_path)
     before = interfaces.sent()
-    speeds = bandwidth.measure(framework, hvd.size())
+    speeds = frameworks.measure(framework, hvd.size())
     after = interfaces.sent()
     here["sent"] = {name: after[name] - before.get(name, 0) for name in after}
-    here["connections"] = sockets.own(interfaces.interfaces())
+    here["connections"] = interfaces.connections(interfaces.interfaces())
     here["threads"], here["device"] = framework.threads(), framework.device()
     here["gpu"] = framework.gpu()
     everybody = framework.gather(json.dumps(here).encode() + b"\n")

@@ -1,4 +1,5 @@
-"""Network interfaces and fabric ports of this node, from /sys and the kernel's list of addresses.
+"""Interfaces and fabric ports of this node, and which of them this process talks over, from /sys
+and the kernel's lists of addresses and connections.
 
 Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband in the Linux sources.
 """
@@ -6,12 +7,16 @@ Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband in the Linu
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import socket
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .. import addresses
 from ..addresses import Address
 
+ESTABLISHED = "01"
 UP = 0x1  # linux/if.h, IFF_UP
 ARPHRD = {"1": "ethernet", "32": "ipoib", "772": "loopback"}  # linux/if_arp.h
 # Those that no other node is behind, by the driver's or the kernel's name for them.
@@ -171,3 +176,51 @@ def text_of(*parts: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
+
+
+def connections(interfaces: Iterable[Interface]) -> dict[str, int]:
+    """Return the number of this process's connections to other addresses, by interface.
+
+    Gloo says nothing about the network it uses, but this shows it (proc(5), /proc/net/tcp).
+    """
+    names = {address: item.name for item in interfaces for address in item.addresses}
+    inodes = socket_inodes()
+    rows = parse_connections(text_of("/proc/self/net/tcp")) + parse_connections(
+        text_of("/proc/self/net/tcp6")
+    )
+    mine = [(local, remote) for local, remote, inode in rows if inode in inodes]
+    return dict(Counter(names.get(local, local) for local, remote in mine if local != remote))
+
+
+def parse_connections(text: str) -> list[tuple[str, str, str]]:
+    """Return local address, remote address and inode of each established connection."""
+    found = []
+    for line in text.splitlines()[1:]:
+        words = line.split()
+        if len(words) > 9 and words[3] == ESTABLISHED:
+            found.append((shown_address(words[1]), shown_address(words[2]), words[9]))
+    return found
+
+
+def shown_address(text: str) -> str:
+    """Return the address in `0B004D0A:1F90`: words of 32 bits as they lie in memory."""
+    digits = text.partition(":")[0]
+    words = [int(digits[i : i + 8], 16) for i in range(0, len(digits), 8)]
+    raw = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
+    if len(raw) == 4:
+        return socket.inet_ntop(socket.AF_INET, raw)
+    shown = socket.inet_ntop(socket.AF_INET6, raw)
+    return shown[len("::ffff:") :] if shown.startswith("::ffff:") else shown
+
+
+def socket_inodes() -> set[str]:
+    """Return the inodes of the sockets that this process has open."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:  # closed since the folder was listed
+            continue
+        if target.startswith("socket:["):
+            found.add(target[len("socket:[") : -1])
+    return found
