@@ -60,7 +60,7 @@ def test_refused(login: Login, words: list[str], code: int, expected: str) -> No
 def test_unknown_key_in_the_projects_file(login: Login) -> None:
     login.write("runner.toml", "[launch]\npartitoin = 'gpu'")
     words = ["--image", IMAGE, "torch_mnist"]
-    assert_refused(login, words, USAGE, "unknown key 'partitoin'\n  did you mean partition")
+    assert_refused(login, words, USAGE, "unknown key partitoin; did you mean partition")
 
 
 def test_no_slurm(login: Login) -> None:
