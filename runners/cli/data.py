@@ -189,11 +189,11 @@ def stage_command(dataset: str, command: tuple[str, ...]) -> None:
     all of its nodes, elsewhere on this machine.
     """
     from ..data import find, stage_command
-    from ..plan import node_disk
+    from ..plan import staging
 
     here = _site()
     data = find.all_of([dataset], here.profile, os.environ)
-    stage_command.run(stage_command.text(data, node_disk.root(here), list(command), os.environ))
+    stage_command.run(stage_command.text(data, staging.root(here), list(command), os.environ))
 
 
 def _site() -> Site:

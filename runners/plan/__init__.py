@@ -14,25 +14,20 @@ from ..script import runtimes
 from ..script.stage_lines import source
 from . import (
     cpu,
-    datasets,
-    driver,
     execution,
     gpu,
-    horovod,
     host_mpi,
-    images,
     network,
-    node_disk,
     own_folders,
     partition,
     remedies,
     requeue,
     site_form,
     site_rules,
+    staging,
     wireup,
 )
-from .case import Case
-from .log import Log
+from .case import Case, Log
 
 NO_HOROVOD = "no-horovod"
 PACKAGES = {"pytorch": "torch", "tensorflow": "tensorflow"}  # by what a preset requires
@@ -64,11 +59,11 @@ def _attempt(case: Case) -> Plan:
     cpu.bind(case, log)
     cpu.threads(case, log)
     network.interface(case, log)
-    horovod.variables(case, log)
+    network.horovod_variables(case, log)
     network.variables(case, log)
     host_mpi.choose(case, log)
-    datasets.choose(case, log)
-    images.choose(case, log)
+    staging.data(case, log)
+    staging.image(case, log)
     requeue.choose(case, log)
     _brings_recipe(case, log)
     _refused_elsewhere(case, log)
@@ -91,7 +86,7 @@ def _where(case: Case, log: Log) -> Case:
 def _plan(case: Case, log: Log) -> Plan:
     chosen, site, image = log.chosen, case.site, case.image
     runtime, profile = chosen("runtime"), site.profile
-    staged = chosen("stage-data") == datasets.STAGED
+    staged = chosen("stage-data") == staging.SENT
     return Plan(
         spec=case.spec,
         scheduler=chosen("scheduler"),
@@ -106,7 +101,7 @@ def _plan(case: Case, log: Log) -> Plan:
         image_digest=image.digest,
         verified_digest=case.verified_digest,
         choices=tuple(log.choices),
-        driver=image.fact(driver.MINIMUM) or None,
+        driver=image.fact(gpu.MINIMUM) or None,
         cpu_bind=chosen("cpu-bind") or None,
         variables=tuple(log.variables),
         warnings=tuple(log.warnings),
@@ -115,9 +110,9 @@ def _plan(case: Case, log: Log) -> Plan:
         module_use=profile.module_use if profile else (),
         host_mpi=host_mpi.libraries(case),
         staged=staged,
-        image_form=images.FORMS[chosen("stage-image")],
+        image_form=staging.FORMS[chosen("stage-image")],
         image_offset=image.offset,
-        stage_root=node_disk.root(site),
+        stage_root=staging.root(site),
         **requeue.fields(case, log),
     )
 
@@ -194,7 +189,7 @@ def _binds(case: Case, staged: bool) -> tuple[BindMount, ...]:
     for each in spec.data:
         inner = "/" if each.squashfs else ""
         binds.append(BindMount(source(each, staged), runtimes.data_target(each), True, inner))
-    binds += horovod.binds(spec)
+    binds += network.timeline_binds(spec)
     if spec.trainer.file:
         folder = str(spec.trainer.file.parent)
         binds.append(BindMount(folder, folder))

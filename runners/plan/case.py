@@ -1,13 +1,17 @@
-"""What a plan starts from: all that is known of request, site and image, gathered before."""
+"""What a plan starts from, gathered before, and what the solver writes down meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ..core.model import Choice, ImageInfo, JobSpec, Resources, Site
+from ..core.model import Caution, Choice, ImageInfo, JobSpec, Refusal, Resources, Site, Variable
+from ..core.remedy import Remedy
+from ..schedulers import Capabilities, capabilities
+
+Value = TypeVar("Value", str, int, float)
 
 
 @dataclass(frozen=True)
@@ -41,3 +45,43 @@ class Case:
     def asking(self, **changes: Any) -> Case:
         """Return the same with another request, of which `resources` may be a part."""
         return replace(self, spec=replace(self.spec, **changes))
+
+
+@dataclass
+class Log:
+    """Choices, reasons against the whole, things to know, and variables of the job."""
+
+    choices: list[Choice] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    warnings: list[Caution] = field(default_factory=list)
+    variables: list[Variable] = field(default_factory=list)
+
+    def choose(self, id: str, value: Value, reason: str, evidence: str = "") -> Value:
+        """Note a choice; return its value."""
+        self.choices.append(Choice(id, value, reason, evidence))
+        return value
+
+    def chosen(self, id: str) -> str:
+        """Return what was chosen before, "" for nothing."""
+        return next((str(choice.value) for choice in self.choices if choice.id == id), "")
+
+    @property
+    def scheduler(self) -> Capabilities:
+        """What the scheduler that was chosen can do."""
+        return capabilities(self.chosen("scheduler"))
+
+    def says(self, id: str) -> bool:
+        """Return whether the choice was yes."""
+        return any(choice.id == id and choice.value is True for choice in self.choices)
+
+    def refuse(self, what: str, evidence: str = "", *remedies: Remedy) -> None:
+        """Note why this cannot work, with what other settings cannot replace."""
+        self.refusals.append(Refusal(what, evidence, remedies))
+
+    def warn(self, what: str, *remedies: Remedy, id: str = "") -> None:
+        """Note what the user should know although the job can run."""
+        self.warnings.append(Caution(what, remedies, id))
+
+    def set(self, name: str, value: str, reason: str, where: str = "job") -> None:
+        """Note a variable of the job, which gives way to the user's own."""
+        self.variables.append(Variable(name, value, reason, where))

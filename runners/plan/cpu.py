@@ -7,9 +7,8 @@ from dataclasses import replace
 from ..core import gpus
 from ..core.model import Resources
 from ..core.remedy import change
-from . import node_kinds, partition
-from .case import Case
-from .log import Log
+from . import partition, site_limits
+from .case import Case, Log
 
 EACH = "cpus-per-task"
 
@@ -61,7 +60,7 @@ def _of_a_gpu(case: Case) -> tuple[int, str] | None:
     if wanted is None:
         return None
     profile = case.site.profile
-    kinds = node_kinds.kinds(case.spec, profile) if profile else ()
+    kinds = site_limits.node_kinds(case.spec, profile) if profile else ()
     if profile and kinds and all(kind.gpus and kind.cpus for kind in kinds):
         poorest = min(kinds, key=lambda kind: kind.cpus // kind.gpus)
         evidence = f"{profile.name}: {poorest.cpus} CPUs, {poorest.gpus} GPUs on a node"

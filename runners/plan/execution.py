@@ -7,8 +7,7 @@ from dataclasses import replace
 from ..core.model import Site
 from ..core.remedy import advice, change, command
 from ..schedulers import SCHEDULERS, capabilities
-from .case import Case
-from .log import Log
+from .case import Case, Log
 
 CONTAINERS = ("apptainer", "singularity")
 BY_NAME = ("shifter", "podman-hpc")  # their images are names in a store of their own

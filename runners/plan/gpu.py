@@ -7,12 +7,15 @@ from typing import Optional
 
 from ..core import gpus
 from ..core.model import Partition, Resources, Site
-from ..core.remedy import change
-from . import driver, partition
-from .case import Case
-from .log import Log
+from ..core.remedy import advice, change
+from ..injob.rank.gpu import older
+from . import partition
+from .case import Case, Log
 
 Wanted = Optional[tuple[str, int]]  # the type of GPU and how many, on a node
+# NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
+# the driver of 12.0 or a newer one. Our images carry it as a label.
+MINIMUM = "cuda.driver.minimum"
 
 
 def choose(case: Case, log: Log) -> None:
@@ -25,7 +28,7 @@ def choose(case: Case, log: Log) -> None:
         _check_partition(wanted, case, log)
     vendor = _vendor(case, wanted, log)
     if vendor == "nv":
-        driver.check(case, log)
+        _driver(case, log)
     if vendor and wanted:
         _binding(case.resources, wanted, log)
     _data_plane(case, vendor, log)
@@ -135,3 +138,37 @@ def _one_rank_for_a_gpu(resources: Resources, log: Log) -> None:
             "NCCL: Duplicate GPU detected (ncclInvalidUsage)",
             change(ntasks=fits) if resources.ntasks else change(ntasks_per_node=wanted[1]),
         )
+
+
+def _driver(case: Case, log: Log) -> None:
+    """Note what is known of driver and C library for a job with --nv.
+
+    Refuses when the driver is too old and this machine, without a scheduler, is the node.
+    The login node often has no GPU, or another driver than the nodes: there the node itself
+    decides (rank/gpu.py).
+    """
+    image, site = case.image, case.site
+    minimum = image.fact(MINIMUM)
+    too_old = bool(minimum and site.driver and older(site.driver, minimum))
+    if too_old and log.scheduler.one_machine:
+        log.refuse(
+            f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
+            f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
+            advice("an image with an older CUDA, or a newer driver"),
+            change(leave_out=[*gpus.asked(case.resources), "nv"]),
+        )
+    here = f"this machine has {site.driver}{', too old' * too_old}; " if site.driver else ""
+    log.choose("driver", minimum or "any", f"{here}each node is asked when the job starts")
+    _glibc(case, log)
+
+
+def _glibc(case: Case, log: Log) -> None:
+    """Whether the libraries that --nv brings can need more than the image's C library has."""
+    own, here = case.image.fact("glibc.version"), case.site.glibc
+    if not own or not here:
+        return
+    if older(own, here):
+        reason = "the image's is older: each node tries the driver's library when the job starts"
+    else:
+        reason = f"the image has {own}, so what --nv brings from here fits"
+    log.choose("glibc", here, reason)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ..core.model import ImageInfo
 from ..core.remedy import change, command
 from ..core.site_profile import HostMpi
-from .case import Case
-from .log import Log
+from .case import Case, Log
 
 LAUNCHERS = ("srun", "mpirun", "mpiexec")  # those whose ranks are each in a container of their own
 # Libraries of one family can stand in for each other (the MPICH ABI initiative).

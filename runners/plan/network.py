@@ -1,15 +1,19 @@
-"""The network: the interface for Gloo, and the variables that MPI and the site need."""
+"""The interface for Gloo, and the variables that Horovod, MPI and the site's network need."""
 
 from __future__ import annotations
 
-from ..core.model import ImageInfo
+from pathlib import Path
+
+from ..core.model import BindMount, ImageInfo, JobSpec
+from ..core.tokens import Expanded
 from ..injob.rank.gpu import older
 from . import site_form
-from .case import Case
-from .log import Log
+from .case import Case, Log
 
 # The network of torch_mnist, 2 ranks; on cores with nothing else to do it makes less difference.
 MEASURED = "make bench-train, 2 ranks on two cores: 1.31 times the steps/s of a small network"
+MB = 1 << 20
+TIMELINE, AUTOTUNED = "timeline-filename", "autotune.csv"
 
 
 def interface(case: Case, log: Log) -> None:
@@ -80,3 +84,53 @@ def _mpich(image: ImageInfo, log: Log) -> None:
             f"MPICH {version or 'of unknown version'} over UCX may hang in MPI_Finalize, as all "
             "before 4.2; a newer one, or --controller gloo, does not"
         )
+
+
+def horovod_variables(case: Case, log: Log) -> None:
+    """Set HOROVOD_* as asked; what the user has exported is kept, and told."""
+    tuning = case.spec.tuning
+    if tuning.timeline is not None:
+        log.set("HOROVOD_TIMELINE", _in_run(tuning.timeline), case.why(TIMELINE))
+        log.choose(TIMELINE, tuning.timeline, case.why(TIMELINE))
+    if tuning.autotune:
+        log.set("HOROVOD_AUTOTUNE", "1", case.why("autotune"))
+        log.set("HOROVOD_AUTOTUNE_LOG", _in_run(AUTOTUNED), case.why("autotune"))
+        log.choose("autotune", True, case.why("autotune"), f"what it tried: {AUTOTUNED}")
+    if tuning.fusion_threshold_mb is not None:
+        value, why = tuning.fusion_threshold_mb, case.why("fusion-threshold-mb")
+        log.set("HOROVOD_FUSION_THRESHOLD", str(value * MB), why)
+        log.choose("fusion-threshold-mb", value, why)
+    if tuning.cycle_time_ms is not None:
+        cycle, why = tuning.cycle_time_ms, case.why("cycle-time-ms")
+        log.set("HOROVOD_CYCLE_TIME", f"{cycle:g}", why)
+        log.choose("cycle-time-ms", cycle, why)
+    if tuning.start_timeout is not None:
+        _start(case, tuning.start_timeout, log)
+
+
+def _start(case: Case, limit: int, log: Log) -> None:
+    seconds, launcher = str(limit), log.chosen("launcher")
+    if launcher == "horovodrun":
+        log.set("HOROVOD_START_TIMEOUT", seconds, "--start-timeout, for horovodrun's own checks")
+    if log.chosen("controller") == "gloo":
+        log.set("HOROVOD_GLOO_TIMEOUT_SECONDS", seconds, case.why("start-timeout"))
+        log.choose("start-timeout", limit, case.why("start-timeout"))
+    elif launcher != "horovodrun":
+        log.warn(
+            f"--start-timeout {seconds} has no effect: with MPI the ranks wait for each other as "
+            f"long as {launcher} lets them"
+        )
+
+
+def _in_run(name: str) -> str:
+    """Return the path of a file; a plain name is one of the run's folder."""
+    return name if name.startswith("/") else Expanded(f"$run/{name}")
+
+
+def timeline_binds(spec: JobSpec) -> tuple[BindMount, ...]:
+    """Return the folder of a timeline that is not to lie in the run's own."""
+    timeline = spec.tuning.timeline
+    if timeline is None or not timeline.startswith("/"):
+        return ()
+    folder = str(Path(timeline).parent)
+    return (BindMount(folder, folder),)

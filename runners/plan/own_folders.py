@@ -7,10 +7,9 @@ from pathlib import Path
 
 from ..core import tokens
 from ..core.remedy import Remedy, change, command
-from . import images, partition
-from .case import Case
+from . import partition, staging
+from .case import Case, Log
 from .execution import CONTAINERS
-from .log import Log
 
 OWN = tuple(Path(folder) for folder in ("/tmp", "/var/tmp", "/dev/shm"))
 IN_MEMORY = ("tmpfs", "ramfs")
@@ -26,7 +25,7 @@ def check(case: Case, log: Log) -> None:
     for what, path, remedy in _used(case, log, top):
         kind = case.filesystems.get(path, "")
         own = next((str(folder) for folder in OWN if folder in path.parents), "")
-        if kind in IN_MEMORY or (own and kind not in images.NODES):
+        if kind in IN_MEMORY or (own and kind not in staging.NODES):
             why = f"its file system is {kind}" if kind in IN_MEMORY else f"each node has its {own}"
             log.refuse(f"the nodes of a job do not see {what}, {path}", why, remedy)
 

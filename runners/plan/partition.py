@@ -7,8 +7,7 @@ import difflib
 from ..core.model import Partition, Resources
 from ..core.remedy import change
 from ..schedulers import time_limits
-from .case import Case
-from .log import Log
+from .case import Case, Log
 
 
 def of(case: Case) -> Partition | None:

@@ -7,10 +7,9 @@ from typing import TypedDict
 from ..core.model import JobSpec
 from ..core.remedy import Remedy, change
 from ..schedulers import time_limits
-from .case import Case
+from .case import Case, Log
 from .execution import CONTAINERS
-from .images import UNPACK
-from .log import Log
+from .staging import UNPACK
 
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..core import gpus
 from ..core.model import Choice, JobSpec, Variable
 from ..core.site_profile import Profile
-from . import node_kinds, site_limits
+from . import site_limits
 
 
 def adapt(spec: JobSpec, profile: Profile) -> tuple[JobSpec, tuple[Choice, ...]]:
@@ -45,7 +45,7 @@ def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
 
 
 def _takes_all(spec: JobSpec, profile: Profile) -> bool:
-    asked, kinds = gpus.on_a_node(spec.resources), node_kinds.kinds(spec, profile)
+    asked, kinds = gpus.on_a_node(spec.resources), site_limits.node_kinds(spec, profile)
     listed = len(profile.gpu_order.split(","))
     whole = bool(kinds) and all(kind.gpus == listed for kind in kinds)
     return whole and asked is not None and asked[1] == listed and not spec.resources.gpus_per_task

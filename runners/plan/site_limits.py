@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,7 +11,26 @@ from ..core.model import JobSpec, Refusal, Resources
 from ..core.remedy import Remedy, change, command
 from ..core.site_profile import NodeKind, Profile
 from ..schedulers import CAPABILITIES, time_limits
-from . import node_kinds
+
+
+def node_kinds(spec: JobSpec, profile: Profile) -> tuple[NodeKind, ...]:
+    """Return the kinds of nodes that the job can get: by type of GPU, partition or constraint.
+
+    Empty when the profile does not know. A site with nodes of one kind has no choice.
+    """
+    if len(profile.nodes) == 1:
+        return profile.nodes
+    asked = gpus.on_a_node(spec.resources)
+    typed = [kind for kind in profile.nodes if asked and _same_type(kind.gpu_type, asked[0])]
+    there = typed or list(profile.nodes)
+    words = re.split(r"[&|,*()\[\]]", spec.resources.constraint or "")
+    named = [kind for kind in there if kind.name in (spec.resources.partition, *words)]
+    return tuple(named or typed)
+
+
+def _same_type(one: str, other: str) -> bool:
+    """Whether two names of GPU types, neither empty, are the same; Slurm ignores the case."""
+    return bool(one) and one.lower() == other.lower()
 
 
 def because(profile: Profile, key: str, reason: str = "") -> str:
@@ -23,7 +43,7 @@ def because(profile: Profile, key: str, reason: str = "") -> str:
 
 def refusals(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     """Yield what the nodes or queues of the site cannot give."""
-    kinds = node_kinds.kinds(spec, profile)
+    kinds = node_kinds(spec, profile)
     yield from _form(spec, profile)
     yield from _gpus(spec, profile, kinds)
     yield from _cpus(spec, profile, kinds)
@@ -107,7 +127,7 @@ def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
 
 def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusal]:
     """Yield that an image for machines of the kind `image` cannot run on the job's nodes."""
-    kinds = node_kinds.kinds(spec, profile)
+    kinds = node_kinds(spec, profile)
     there = {kind.architecture for kind in kinds}
     if not image or not there or there & {image, ""}:
         return
@@ -138,7 +158,7 @@ def _fits(time: str, limit: str) -> bool:
 
 def warnings(spec: JobSpec, profile: Profile) -> Iterator[str]:
     """Yield what works, and not as the user may expect."""
-    asked, kinds = gpus.on_a_node(spec.resources), node_kinds.kinds(spec, profile)
+    asked, kinds = gpus.on_a_node(spec.resources), node_kinds(spec, profile)
     known = sorted({kind.gpu_type for kind in profile.nodes if kind.gpu_type})
     if asked and asked[0] and known and asked[0].lower() not in {one.lower() for one in known}:
         yield f"{profile.name} is not known to have {asked[0]}, but {', '.join(known)}"

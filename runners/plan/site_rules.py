@@ -11,7 +11,7 @@ from ..core.remedy import Remedy, advice, change
 from ..core.site_profile import Profile, Requirement
 from ..schedulers import CAPABILITIES
 from ..settings.table import SETTINGS
-from . import node_kinds, site_limits
+from . import site_limits
 from .case import Case
 
 # What runs without being submitted is none of the site's scheduler's business.
@@ -57,7 +57,7 @@ def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
 
 
 def _on_gpu_nodes(spec: JobSpec, profile: Profile) -> bool:
-    kinds = node_kinds.kinds(spec, profile)
+    kinds = site_limits.node_kinds(spec, profile)
     return spec.resources.wants_gpus or (bool(kinds) and all(kind.gpus for kind in kinds))
 
 

@@ -1,11 +1,35 @@
-"""How N processes become one world: controller, srun's --mpi=, launcher, and the image's MPI."""
+"""How N processes become one world: controller, srun's --mpi=, launcher, and the image's MPI.
+
+The rules of MPI are those that the matrix proves cell by cell (tests/matrix).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from ..core.model import ImageInfo
 from ..core.remedy import command
-from . import pmi
-from .case import Case
-from .log import Log
+from .case import Case, Log
+
+
+@dataclass(frozen=True)
+class Pmi:
+    """What an MPI speaks to who starts it: its name, srun's --mpi= and mpiruns that offer it."""
+
+    name: str
+    srun: str
+    mpiruns: tuple[str, ...]
+
+
+# Slurm's pmi2 plugin also understands PMI-1, the older wire protocol of MPICH.
+SPOKEN = {  # by what a label pmi.client says
+    "pmix": Pmi("PMIx", "pmix", ("openmpi",)),
+    "pmi2": Pmi("PMI-2", "pmi2", ("mpich", "intelmpi")),
+    "pmi1": Pmi("PMI-1", "pmi2", ("mpich", "intelmpi")),
+}
+# Open MPI in the image: the generations of mpirun whose worlds it joins, beside its own.
+JOINS = {"4": ("6",), "5": ("4", "6")}
+NONE = "none"  # without any MPI
 
 
 def controller(case: Case, log: Log) -> None:
@@ -36,7 +60,7 @@ def _is_at_hand(case: Case, log: Log) -> bool:
     """Whether MPI works without any setting, which of all pairs only PMIx with PMIx promises."""
     spec = case.spec
     by_srun = spec.launcher in ("auto", "srun") and "srun" in log.scheduler.launchers
-    fits = pmi.client(case.image) == "pmix" and "pmix" in case.site.mpi_types
+    fits = _client(case.image) == "pmix" and "pmix" in case.site.mpi_types
     return by_srun and fits and (spec.mpi is None or spec.mpi.startswith("pmix"))
 
 
@@ -45,7 +69,7 @@ def _why_not_mpi(case: Case, log: Log) -> str:
         return "on one machine it needs no launcher"
     if "mpi" not in case.image.listed("horovod.controllers"):
         return "the only one in the image"
-    if pmi.client(case.image) != "pmix":
+    if _client(case.image) != "pmix":
         return "the image's MPI has no PMIx"
     if "pmix" not in case.site.mpi_types:
         return "srun offers no --mpi=pmix"
@@ -61,7 +85,7 @@ def choose(case: Case, log: Log) -> None:
         _srun_type(case, log)
         return
     by_mpi = log.chosen("controller") == "mpi"
-    if by_mpi and pmi.client(case.image) == pmi.NONE:
+    if by_mpi and _client(case.image) == NONE:
         _no_mpi(case, log)
     if launcher == "mpirun":
         _by_mpirun(case, log)
@@ -103,21 +127,21 @@ def _by_mpirun(case: Case, log: Log) -> None:
         return
     log.choose("mpirun", mpirun, "the one of this machine, expected on the nodes too")
     own = log.chosen("controller") == "mpi" and not case.spec.host_mpi
-    problem = pmi.against_mpirun(image, mpirun) if own else ""
+    problem = _against_mpirun(image, mpirun) if own else ""
     if problem:
         log.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('mpi.version')}")
 
 
 def _srun_type(case: Case, log: Log) -> None:
     """Choose srun's --mpi=."""
-    image, speaks = case.image, pmi.client(case.image)
+    image, speaks = case.image, _client(case.image)
     if case.spec.mpi:
         mpi = log.choose("mpi", case.spec.mpi, case.why("mpi"))
     elif log.chosen("controller") == "gloo":
         mpi = log.choose("mpi", "none", "Gloo needs no PMI")
     else:
-        wanted = pmi.SPOKEN[speaks].srun if speaks in pmi.SPOKEN else "pmix"
-        reason = f"what the image's MPI speaks ({pmi.name(speaks, 'unknown: the usual')})"
+        wanted = SPOKEN[speaks].srun if speaks in SPOKEN else "pmix"
+        reason = f"what the image's MPI speaks ({_pmi_name(speaks, 'unknown: the usual')})"
         mpi = log.choose("mpi", wanted, reason, image.how("mpi.flavour"))
     _check_type(mpi, case, log)
 
@@ -129,9 +153,63 @@ def _check_type(mpi: str, case: Case, log: Log) -> None:
         log.refuse(f"this Slurm has no --mpi={mpi}", f"srun --mpi=list: {', '.join(there)}")
     elif log.chosen("controller") == "gloo":
         return
-    elif pmi.client(image) == pmi.NONE:
+    elif _client(image) == NONE:
         _no_mpi(case, log)
     else:
-        problem = pmi.against_srun(image, mpi)
+        problem = _against_srun(image, mpi)
         if problem:
             log.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('pmix.version')}")
+
+
+def _client(image: ImageInfo) -> str:
+    """Return what the image's MPI speaks, a key of SPOKEN; NONE without MPI, "" if unknown."""
+    known = image.fact("pmi.client")
+    if known:
+        return known
+    flavour = image.fact("mpi.flavour")
+    if flavour == "openmpi":
+        return "pmix" if image.fact("pmix.version") not in ("", "none") else ""
+    if flavour in ("mpich", "intelmpi"):
+        return "pmi2"
+    return NONE if image.fact("mpi.version") == "none" else ""
+
+
+def _pmi_name(kind: str, otherwise: str) -> str:
+    """Return PMIx for pmix, of which srun may have several (pmix_v5); `otherwise` if unknown."""
+    known = SPOKEN.get(kind.partition("_")[0])
+    return known.name if known else otherwise
+
+
+def _against_srun(image: ImageInfo, mpi: str) -> str:
+    """Say why the image's MPI joins no world of `srun --mpi=MPI`, "" if it does or is unknown."""
+    spoken = SPOKEN.get(_client(image))
+    if spoken is None or mpi.partition("_")[0] == spoken.srun:
+        return ""
+    offers = "no PMI" if mpi == "none" else _pmi_name(mpi, mpi)
+    return (
+        f"the MPI in {image.path.name} speaks {spoken.name}, and srun --mpi={mpi} offers "
+        f"{offers}: every rank would be alone"
+    )
+
+
+def _against_mpirun(image: ImageInfo, mpirun: str) -> str:
+    """Say the same of an mpirun, such as "openmpi 5.0.7"."""
+    flavour, _, version = mpirun.partition(" ")
+    spoken = SPOKEN.get(_client(image))
+    if spoken is None:
+        return ""
+    if flavour not in spoken.mpiruns:
+        offers = next(pmi.name for pmi in SPOKEN.values() if flavour in pmi.mpiruns)
+        return (
+            f"the MPI in {image.path.name} speaks {spoken.name}, and this machine's mpirun "
+            f"({mpirun}) offers {offers}: every rank would be alone"
+        )
+    own = image.fact("mpi.version")
+    generation = own.partition(".")[0]
+    joined = (generation, *JOINS.get(generation, ()))
+    if flavour == "openmpi" and own and version.partition(".")[0] not in joined:
+        return (
+            f"Open MPI {own} in {image.path.name} does not join a world that mpirun of Open MPI "
+            f"{version} starts: every rank would be alone"
+        )
+    return ""

@@ -9,7 +9,7 @@ import pytest
 
 from runners.core.model import ImageInfo, JobSpec, Refusal, Site, Trainer
 from runners.core.site_profile import Profile
-from runners.plan import node_kinds, site_form, site_limits, site_rules
+from runners.plan import site_form, site_limits, site_rules
 from runners.plan.case import Case
 
 from .sites import job, shipped
@@ -264,7 +264,7 @@ def test_the_sites_variables() -> None:
 def test_kinds_of_nodes_that_a_job_can_get(
     name: str, asked: dict[str, Any], kinds: list[str]
 ) -> None:
-    assert [kind.name for kind in node_kinds.kinds(job(**asked), shipped(name))] == kinds
+    assert [kind.name for kind in site_limits.node_kinds(job(**asked), shipped(name))] == kinds
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...core.model import Partition, Site
 from ...core.remedy import advice, command, line
-from ...plan.images import UNPACK
 from ...plan.requeue import TRACKS_TASKS
+from ...plan.staging import UNPACK
 from ..facts.slurm import Slurm
 from ..finding import FAILURE, OK, WARNING, Finding
 from ..question import Answer

@@ -1,0 +1,172 @@
+"""What reaches the nodes' own disks first: the image, the data, or nothing.
+
+From a file that is read where it lies a node gets what its ranks touch, once for all of them, and
+unpacks that in memory as they touch it. Sending it reads all of it, once for all nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core.model import ImageInfo, Site
+from ..core.remedy import change
+from ..schedulers import SCHEDULERS
+from . import partition
+from .case import Case, Log
+from .execution import CONTAINERS
+
+UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
+OF_SITE = "node_local"  # the key of a profile's `paths`
+TOUCHED = 0.3  # the part of a file that a trainer reads until its first step
+UNPACKED = 4  # times the size of the file
+MEASURED_IMAGE = (
+    "python -m tests.bench.distribution: of 577 MB a node reads 177 MB until torch_mnist's first "
+    "step, with 1 rank or 4; sbcast reads all, once; unpacking takes longer than it saves a rank"
+)
+# Kinds of file systems by how many nodes may ask at once before sending pays. Of one server 16
+# nodes ask five times the file, while sbcast's one reader gets a part of its speed. The others
+# have several servers, and one reader gets less of what they can. Reckoned: with 4 nodes, the most
+# that was measured, in place is ready first.
+ONE_SERVER, PARALLEL = 16, 128
+NODES = {
+    **dict.fromkeys(("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "fuse.sshfs"), ONE_SERVER),
+    **dict.fromkeys(("lustre", "gpfs", "beegfs", "ceph", "wekafs", "panfs", "pvfs2"), PARALLEL),
+}
+IN_PLACE, SENT, UNPACK = "none", "node-local", "unpack"
+FORMS = {"": "", IN_PLACE: "", SENT: "file", UNPACK: "folder"}  # what lies on a node's disk then
+# `--stage-data auto`. Files of a folder are looked up and opened in each epoch.
+MANY_FILES = 1000
+MEASURED_DATA = (
+    "make bench: where each question takes 1 ms, 1,640 files a second out of a folder, 17,200 out "
+    "of one squashfs file, 31,700 on the node's own disk"
+)
+IN_MEMORY = 2 * 10**9  # bytes that a node keeps in memory after the first epoch anyway
+MOST = 200 * 10**9  # bytes that take minutes to copy
+
+
+def root(site: Site) -> str:
+    """Return the site's folder on a node's own disk, "" to find one in the job."""
+    return site.profile.paths.get(OF_SITE, "") if site.profile else ""
+
+
+def cannot(log: Log) -> str:
+    """Return why nothing can be brought there, "" when it can."""
+    scheduler, runtime = log.chosen("scheduler"), log.chosen("runtime")
+    if SCHEDULERS[scheduler].STEPS is None:
+        return f"{scheduler} has no way to run something once on each node that is known here"
+    if runtime in ("shifter", "podman-hpc"):
+        return f"{runtime} is not known to see a node's own disk"
+    return ""
+
+
+def too_small(size: int, case: Case) -> str:
+    """Return what so many bytes are more than, "" when they fit as far as is known."""
+    there = partition.of(case)
+    disk = there.disk_mb * 2**20 if there else 0
+    if size <= (disk or UNKNOWN_DISK):
+        return ""
+    return f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"
+
+
+@dataclass(frozen=True)
+class Best:
+    """A way for --stage-image, and why."""
+
+    way: str
+    reason: str
+
+
+def image(case: Case, log: Log) -> None:
+    """Choose how the image is read: in place, sent to the nodes' own disks, or unpacked there."""
+    asked, why = case.spec.stage_image, _cannot_send(case.image, log)
+    if asked in (SENT, UNPACK):
+        why = why or (_no_squashfs(case.image) if asked == UNPACK else "")
+        if why:
+            log.refuse(f"--stage-image {asked}: {why}", "", change(stage_image="none"))
+        log.choose("stage-image", asked, case.why("stage-image"))
+        return
+    best = Best(IN_PLACE, why) if why else _image_worth_it(case)
+    if asked == "auto":
+        log.choose("stage-image", best.way, best.reason, "" if why else MEASURED_IMAGE)
+    elif best.way != IN_PLACE:
+        advice = f"--stage-image auto would stage it: {best.reason}"
+        log.choose("stage-image", IN_PLACE, advice, MEASURED_IMAGE)
+
+
+def _cannot_send(image: ImageInfo, log: Log) -> str:
+    why, runtime = cannot(log), log.chosen("runtime")
+    if why:
+        return why
+    if runtime not in CONTAINERS:
+        return f"--runtime {runtime} reads no image file"
+    return "" if image.size else f"{image.path.name} is a folder, and only a file is sent"
+
+
+def _no_squashfs(image: ImageInfo) -> str:
+    return "" if image.offset else f"{image.path.name} holds no squashfs that could be unpacked"
+
+
+def _image_worth_it(case: Case) -> Best:
+    """Decide from size, nodes, file system and room."""
+    spec, site, image = case.spec, case.site, case.image
+    nodes, kind = spec.resources.nodes, image.filesystem or "a file system of an unknown kind"
+    way, why = SENT, ""
+    if site.unpacks and image.offset:
+        way, why = UNPACK, f"{site.unpacks}: each rank would unpack the whole image for itself"
+    elif kind not in NODES:
+        return Best(IN_PLACE, f"it is on {kind}, not known as a file system of many nodes")
+    elif nodes < NODES[kind]:
+        return Best(IN_PLACE, f"{nodes} nodes on {kind}: {_asked(nodes, image)}")
+    size = image.size * (1 + UNPACKED * (way == UNPACK))
+    small = too_small(size, case)
+    if small:
+        return Best(IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}")
+    return Best(way, why or f"{nodes} nodes on {kind}: {_asked(nodes, image)}")
+
+
+def _asked(nodes: int, image: ImageInfo) -> str:
+    """Return in words what the nodes together would ask the file system for."""
+    all_of_it, touched = image.size / 10**9, nodes * TOUCHED * image.size / 10**9
+    return f"{touched:.1f} GB at the start in place, {all_of_it:.1f} GB by one reader if sent"
+
+
+def data(case: Case, log: Log) -> None:
+    """Note what the data is, and choose whether it is staged."""
+    spec = case.spec
+    for each in spec.data:
+        if each.found:
+            log.choose("data", str(each.path), each.found)
+    asked, why = spec.stage_data, cannot(log)
+    if asked == SENT and not spec.data:
+        log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))
+    elif asked == SENT:
+        if why:
+            log.refuse(f"--stage-data node-local: {why}", "", change(stage_data="none"))
+        log.choose("stage-data", IN_PLACE if why else SENT, case.why("stage-data"))
+    elif asked == "auto" and spec.data:
+        staged, reason = (False, why) if why else _data_worth_it(case)
+        many = sum(each.files for each in spec.data) > MANY_FILES
+        log.choose("stage-data", SENT if staged else IN_PLACE, reason, MEASURED_DATA * many)
+
+
+def _data_worth_it(case: Case) -> tuple[bool, str]:
+    """Decide from size, number of files, nodes and room, as far as these are known."""
+    spec = case.spec
+    size, nodes = sum(each.size for each in spec.data), spec.resources.nodes
+    files = sum(each.files for each in spec.data)
+    shown = f"{size / 10**9:.1f} GB"
+    if any(each.at_least for each in spec.data):
+        what = f"more than {files} files; copying them takes too long"
+        return False, f"{what}: runner data pack makes one file of them"
+    small = too_small(size, case)
+    if small:
+        return False, f"{shown} is more than {small}"
+    if size > MOST:
+        return False, f"{shown} takes long to copy"
+    if files > MANY_FILES:
+        return True, f"{files} files, which each epoch opens again on the shared file system"
+    if size <= IN_MEMORY:
+        return False, f"{shown} in few files: a node keeps them in memory after the first epoch"
+    if nodes == 1:
+        return False, f"{shown} in few files, for one node"
+    return True, f"{shown} for {nodes} nodes: read once instead of by each node in each epoch"
