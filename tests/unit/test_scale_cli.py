@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from runners.cli import main
 from runners.cli.scale import EXTRA
+from runners.core import signals
 from runners.scale import study
 from runners.scale.study import StudyPaths, StudyRecord
 
@@ -19,13 +21,34 @@ CHECKOUT = Path(__file__).parents[2]
 NODES = ("--nodes", "1,2")
 
 
-def scale(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder."""
-    env = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "runners", "scale", *words],
-        cwd=folder, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Scale = Callable[..., Done]
+
+
+@pytest.fixture
+def scale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Scale:
+    """Run the command in a folder of its own, in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(signals, "listen", lambda: None)
+
+    def run(*words: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["runner", "scale", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Done(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -45,15 +68,17 @@ def scale(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         (["--render-only", ".", *NODES], "leave out --nodes"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, words: list[str], told: str) -> None:
-    done = scale(tmp_path, *words)
+def test_what_cannot_be_meant_is_refused(
+    tmp_path: Path, scale: Scale, words: list[str], told: str
+) -> None:
+    done = scale(*words)
     assert done.returncode == 2
     assert told in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_study_is_shown_again_without_running(tmp_path: Path) -> None:
+def test_a_study_is_shown_again_without_running(tmp_path: Path, scale: Scale) -> None:
     paths = StudyPaths(tmp_path / "study")
     asked = StudyRecord(question(variants=(GLOO,), drop=1), ("scale", "torch_mnist"), str(tmp_path))
     study.begin(paths, asked)
@@ -61,7 +86,7 @@ def test_a_study_is_shown_again_without_running(tmp_path: Path) -> None:
     for point, run in zip(points, study.next_attempts(paths, points)):
         nodes = point.size.nodes
         leave(run, 0, state="COMPLETED", world_size=nodes, hosts=["n1", "n2"][:nodes])
-    done = scale(tmp_path, "--render-only", "study", "--reference", "thetagpu-ddp")
+    done = scale("--render-only", "study", "--reference", "thetagpu-ddp")
     assert done.returncode == 0, done.stderr
     assert "1 run of 2 measured" in done.stdout
     assert "CIFAR-10, DDP" in paths.page.read_text()
@@ -70,16 +95,18 @@ def test_a_study_is_shown_again_without_running(tmp_path: Path) -> None:
         assert path.stat().st_size > 0
 
 
-def test_a_run_that_ends_within_the_warm_up_says_how_to_measure_it(tmp_path: Path) -> None:
+def test_a_run_that_ends_within_the_warm_up_says_how_to_measure_it(
+    tmp_path: Path, scale: Scale
+) -> None:
     paths = StudyPaths(tmp_path / "study")
     asked = StudyRecord(question((1,), 1, variants=(GLOO,)), ("scale", "torch_lm"), str(tmp_path))
     study.begin(paths, asked)
     (run,) = study.next_attempts(paths, asked.question.points())
     leave(run, 0, epochs=1, state="COMPLETED", samples_per_s=None, world_size=1)
-    done = scale(tmp_path, "--render-only", "study")
+    done = scale("--render-only", "study")
     assert "nothing is left of 1 epoch after 1 of warm-up" in done.stdout
     assert "runner scale --render-only study --drop 0" in done.stderr
-    again = scale(tmp_path, "--render-only", "study", "--drop", "0")
+    again = scale("--render-only", "study", "--drop", "0")
     assert again.returncode == 0, again.stderr
     assert "50.0" in again.stdout
 
