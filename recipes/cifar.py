@@ -76,6 +76,14 @@ def _find(root: Path) -> tuple[Path, str]:
     )
 
 
+def is_in(root: Path) -> bool:
+    """Whether a folder has all of CIFAR-10, in either form."""
+    try:
+        return bool(_find(root))
+    except UserError:
+        return False
+
+
 def _read(path: Path) -> tuple[Pixels, Labels]:
     """Read one file; return its pictures and labels. Raises `UserError`."""
     try:

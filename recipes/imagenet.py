@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from recipes import cifar
 from recipes.common import Indices, UserError
 from recipes.errors import require_folder
 from recipes.formats.imagefolder import PARTS, SUFFIXES, TRAIN, VAL
 from recipes.pictures import Labels, PictureSet, Pixels
+from recipes.resnet_options import CIFAR
 
 # Of ImageNet's training pictures, as torchvision's models have them.
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -36,7 +38,7 @@ def load(folder: str, size: int, seed: int) -> PictureSet:
     require_folder(root)
     for part in PARTS:
         if not (root / part).is_dir():
-            raise UserError(f"no folder {part} in {root}: needed are train/CLASS/*.JPEG and val")
+            raise UserError(f"no folder {part} in {root}: {_needed(root)}")
     classes = _classes(root / TRAIN)
     strays = sorted(set(_classes(root / VAL)) - set(classes))
     if strays:
@@ -44,6 +46,12 @@ def load(folder: str, size: int, seed: int) -> PictureSet:
     train = Folder(folder, *_files(root, TRAIN, classes), size, seed)
     test = Folder(folder, *_files(root, VAL, classes), size, None)
     return PictureSet(folder, len(classes), size, train, test, MEAN, DEVIATION)
+
+
+def _needed(root: Path) -> str:
+    if cifar.is_in(root):
+        return f"it has CIFAR-10, which --model {' and '.join(CIFAR)} are for"
+    return "needed are train/CLASS/*.JPEG and val"
 
 
 def _classes(part: Path) -> list[str]:

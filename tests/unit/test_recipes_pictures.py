@@ -211,3 +211,9 @@ def test_rates_fall_as_scheduled() -> None:
         1e-3,
     ]
     assert [round(decay("cosine", share), 4) for share in (0, 0.5, 1, 1.1)] == [1, 0.5, 0, 0]
+
+
+def test_cifar_for_a_network_of_imagenet_says_which_model_is_for_it(tmp_path: Path) -> None:
+    cifar_folder(tmp_path)
+    with pytest.raises(UserError, match="has CIFAR-10, which --model resnet110 and resnet20"):
+        imagenet.load(str(tmp_path), 8, seed=1)
