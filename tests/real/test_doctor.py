@@ -112,7 +112,7 @@ def test_a_job_that_waits_is_come_back_to(login: Login) -> None:
     command = waits["fix"][0]["text"].split()
     assert command[:3] == ["runner", "doctor", "--run"]
     later = doctor(login, *command[2:])
-    assert later.of("world", "ranks")["says"] == "1 ranks, distinct, in one world"
+    assert later.of("world", "ranks")["says"] == "1 rank, distinct, in one world"
 
 
 def test_a_job_that_fails_shows_why(login: Login) -> None:

@@ -29,7 +29,7 @@ def _one_world(ranks: list[Record], expected: int) -> Finding:
     per_host = Counter(record["host"] for record in ranks)
     evidence = ", ".join(f"{count} on {host}" for host, count in sorted(per_host.items()))
     if seen == list(range(expected)) and sizes == [expected]:
-        says = f"{expected} ranks, distinct, in one world"
+        says = f"{expected} rank{'s' * (expected > 1)}, distinct, in one world"
         return Finding(SUBJECT, "ranks", OK, says, evidence)
     says = f"{expected} ranks were started; these came: {seen}, in a world of {sizes}"
     fix = change(controller="gloo")
