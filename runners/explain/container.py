@@ -1,19 +1,21 @@
-"""The container does not come up: its image, a folder to bind, or the runtime on the node."""
+"""The container does not come up, or its image changes: the image, binds, the node's runtime."""
 
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
 from posixpath import basename
 from shlex import quote
 from typing import NamedTuple
 
+from ..core.job_record import JobState
 from ..core.remedy import Remedy, advice, change, command
 from ..injob import failure_kinds as kinds
 from ..script.ranks import EXIT_NOT_VERIFIED
 from .explanation import Finding, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import certain, logs
+from .finding_helpers import AGAIN, certain, likely, logs, signal_of, who
 
 GONE = LogPattern("could not open image", r"^FATAL\b.*could not open image (\S+): .*no such file")
 DAMAGED = LogPattern(
@@ -35,6 +37,12 @@ NO_RUNTIME = LogPattern(
     "execve()", r"^slurmstepd.*: error: execve\(\): (\S+): No such file or directory"
 )
 NO_NAMESPACE = LogPattern("namespace", r"^(?:FATAL|ERROR)\b.*user namespace")
+
+# What reading from it leads to: a fault of the memory it is mapped to, or files that are not there
+SIGNS = re.compile(
+    r"Bus error|No module named|ImportError|Input/output error|bad marshal data|"
+    r"shared object|invalid ELF|No such file"
+)
 
 
 class Row(NamedTuple):
@@ -125,6 +133,24 @@ def _judgement(row: Row) -> Callable[[Facts], Finding | None]:
     return judge
 
 
+def overwritten(facts: Facts) -> Finding | None:
+    """The image is newer than the job, and the first rank could not read from it."""
+    first = facts.first
+    if not facts.image_newer or facts.state != JobState.FAILED or first is None:
+        return None
+    words = first.how if facts.record is None else facts.error
+    if signal_of(facts) != signal.SIGBUS and not SIGNS.search(words):
+        return None
+    return likely(
+        facts,
+        f"the image {facts.image} was written over after the job was submitted, and {who(facts)} "
+        f"could not read what it was before: {first.how}",
+        AGAIN,
+        because="the image is newer than the job; `mv new.sif old.sif` instead of `cp` would have "
+        "left the running ranks the old one",
+    )
+
+
 def not_verified(facts: Facts) -> Finding | None:
     """The image is not the one that the policy allowed at the launch."""
     if facts.kind != kinds.IMAGE_CHANGED and facts.exit_code != EXIT_NOT_VERIFIED:
@@ -136,6 +162,7 @@ def not_verified(facts: Facts) -> Finding | None:
 
 
 SIGNATURES = (
+    Signature("image-overwritten", overwritten),
     *(Signature(row.name, _judgement(row), (row.pattern,)) for row in ROWS),
     Signature("image-changed", not_verified),
 )

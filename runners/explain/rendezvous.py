@@ -17,6 +17,9 @@ PSEC = LogPattern("usable plugins for the PSEC framework")
 NO_PMI = LogPattern("SLURM's PMI support")
 PMIX_ERROR = LogPattern("PMIX ERROR")
 MPI_ENDED = LogPattern("An error occurred in MPI_Init")
+GAVE_UP = LogPattern("*** An error occurred in MPI_", r"An error occurred in (MPI_\w+)")
+# Open MPI's help texts name the component, or the function, that failed.
+WHY = (LogPattern("Framework: "), LogPattern("Component: "), LogPattern("--> Returned "))
 # Gloo's words, in Horovod and in torch.distributed
 NO_WAY = LogPattern("pair.cc", r"connect \[(?P<peer>[^\]]+)\](?::\d+)?: (?P<why>[\w ]+)")
 # Fields of a record -> why a rank was missed; the surest first
@@ -204,6 +207,20 @@ def no_world(facts: Facts) -> Finding | None:
     return Finding(cause, (*record, *lines), logs(facts), Certainty.UNSURE, because)
 
 
+def mpi_aborted(facts: Facts) -> Finding | None:
+    """Open MPI ended the job through PMIx, on which Slurm kills each rank."""
+    seen = facts.match(GAVE_UP)
+    if facts.first is not None or seen is None or seen[0].rank is None:
+        return None
+    line, found = seen
+    why = [one for each in WHY for one in facts.lines(each) if one.rank == line.rank]
+    cause = f"MPI gave up on rank {line.rank}@{line.host}, in {found[1]}, and ended all ranks"
+    fix = logs_of(facts, line.rank)
+    because = "Open MPI says so; what it says before that is the reason"
+    finding = likely(facts, cause, fix, *why[:4], line, because=because)
+    return replace(finding, rank=line.rank, host=line.host)
+
+
 SIGNATURES = (
     Signature("pmix-directory-missing", pmix_memory, (GDS,)),
     Signature("pmix-security", pmix_security, (PSEC,)),
@@ -217,4 +234,5 @@ SIGNATURES = (
     Signature("rank-did-not-come", not_met),
     Signature("host-mpi-mismatch", host_mpi),
     Signature("no-world", no_world),
+    Signature("mpi-aborted", mpi_aborted, (GAVE_UP, *WHY)),
 )

@@ -7,8 +7,8 @@ import signal
 
 from ..core.remedy import Remedy, change
 from .explanation import Certainty, Finding, Signature
-from .facts import Facts, Line, LogPattern
-from .finding_helpers import go_on, likely, logs, signal_of, who
+from .facts import Facts, LogPattern
+from .finding_helpers import certain, go_on, likely, logs, signal_of, who
 
 # slurmstepd, where Slurm limits memory by control groups: `Detected 1 oom_kill event in StepId=...`
 OOM = LogPattern("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill events?")
@@ -30,12 +30,12 @@ def out_of_memory(facts: Facts) -> Finding | None:
     lines = [*facts.lines(OOM), *facts.lines(OOM_TASK)]
     if not lines and facts.state.name != "OUT_OF_MEMORY":
         return None
-    return Finding(
+    return certain(
+        facts,
         f"{who(facts)} was killed because the job had used up its memory on that node",
-        (*_record(facts), *lines[:3]),
         _more_memory(facts),
-        Certainty.CERTAIN,
-        "Slurm saw the kernel's out-of-memory killer in the job's control group",
+        *lines[:3],
+        because="Slurm saw the kernel's out-of-memory killer in the job's control group",
     )
 
 
@@ -115,17 +115,13 @@ def unanswered(facts: Facts) -> Finding | None:
     asked = facts.record.fields.get("asked", ()) if facts.record else ()
     if signal_of(facts) != signal.SIGUSR1 or signal.SIGUSR1 not in asked:
         return None
-    return Finding(
+    return certain(
+        facts,
         f"{who(facts)} was asked to save and stop by SIGUSR1, which its trainer does not handle",
-        _record(facts),
         change(leave_out=["signal"]) if facts.job.typed.text("signal") else logs(facts),
-        Certainty.CERTAIN,
-        "the signal came through the job's script, and its default action ended the trainer",
+        because="the signal came through the job's script, and its default action ended the "
+        "trainer",
     )
-
-
-def _record(facts: Facts) -> tuple[str | Line, ...]:
-    return facts.first.evidence if facts.first else ()
 
 
 SIGNATURES = (

@@ -8,11 +8,9 @@ from . import (
     ended_by_slurm,
     file_errors,
     gpu,
-    image_overwritten,
     imports,
     known_errors,
     libraries,
-    mpi_abort,
     rendezvous,
     signals,
     stalled,
@@ -23,12 +21,10 @@ from .explanation import Signature
 from .facts import LogPattern
 
 MODULES = (
-    image_overwritten,
     container,
     stalled,
     ended_by_slurm,
     rendezvous,
-    mpi_abort,
     gpu,
     libraries,
     known_errors,
