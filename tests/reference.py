@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import click
 
@@ -175,11 +173,9 @@ def files_page() -> str:
 
 def _files(paths: type) -> Iterator[str]:
     """Yield a row for each path in a class of them, with what it says that it holds."""
-    for name, member in vars(paths).items():
-        where = getattr(paths(Path("/")), name) if isinstance(member, (Below, property)) else None
-        if isinstance(where, Path):
-            holds = member.holds if isinstance(member, Below) else inspect.getdoc(member) or ""
-            yield f"| `{str(where)[1:]}` | {' '.join(holds.split())} |"
+    for member in vars(paths).values():
+        if isinstance(member, Below):
+            yield f"| `{member.path}` | {member.holds} |"
 
 
 PAGES = {

@@ -12,7 +12,7 @@ from ..core import files, signals
 from ..core.errors import NotFound
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..jobs import job_status
-from ..scale import ranking
+from ..scale import compare
 from ..submit import job_array
 from ..submit.job_array import Runs
 from . import job_end, printer, status_view
@@ -103,14 +103,14 @@ def table(runs: Runs, statuses: Sequence[Status], sort: str | None = None) -> No
     """Print a line for each run: what it was asked, how it stands, what it reached; best first."""
     names = list(dict.fromkeys(name for _, job in runs for name in job.varied))
     results = [files.read_json(paths.result) or {} for paths, _ in runs]
-    metric = ranking.metric(results, sort)
-    reached = list(dict.fromkeys([*([metric] if metric else []), *ranking.metrics(results)]))
+    metric = compare.metric(results, sort)
+    reached = list(dict.fromkeys([*([metric] if metric else []), *compare.metrics(results)]))
     rows = []
     for (_, job), now, result in zip(runs, statuses, results):
         own = [status_view.visible(job.varied.get(name, "")) for name in names]
         ends = [printer.text(result.get(name)) for name in reached]
         rows.append([job.id, *own, printer.describe(now, job.restarts), _code(now), *ends])
-    order = ranking.best_first(results, metric) if metric else range(len(rows))
+    order = compare.best_first(results, metric) if metric else range(len(rows))
     headers = ["id", *names, "state", "exit code", *reached]
     printer.table([rows[place] for place in order], headers, reached[1:])
     if metric:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..jobs import find
-from ..scale import compare, ranking
+from ..scale import compare
 from ..scale.compare import Compared
 from . import printer, run_arguments, status_view, table
 
@@ -38,7 +38,7 @@ def compare_command(
     if len(meant) < 2:
         raise click.UsageError("compare needs two runs or more; runner list shows them")
     found = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]
-    metric = ranking.metric([each.measured for each in found], sort)
+    metric = compare.metric([each.measured for each in found], sort)
     printer.print_json(_facts(found, metric)) if as_json else _print(found, metric, every)
 
 
@@ -52,7 +52,7 @@ def _facts(found: list[Compared], metric: str | None) -> dict[str, Any]:
 def _order(found: list[Compared], metric: str | None) -> list[Compared]:
     if metric is None:
         return found
-    return [found[n] for n in ranking.best_first([each.measured for each in found], metric)]
+    return [found[n] for n in compare.best_first([each.measured for each in found], metric)]
 
 
 def _print(found: list[Compared], metric: str | None, every: bool) -> None:

@@ -17,8 +17,8 @@ from ..core import locks, signals
 from ..core.errors import Refused, SystemFault, UsageError
 from ..scale import measure, references, study, study_request
 from ..scale.number_format import count
-from ..scale.run_study import ENDED, Work
-from ..scale.study import PointStatus, StudyPaths, StudyRecord
+from ..scale.run_study import Work
+from ..scale.study import ENDED, PointStatus, StudyPaths, StudyRecord
 from ..scale.study_request import OWN
 from . import exit_codes, options
 from .scaling import output, run_drafts
@@ -231,9 +231,9 @@ def _finish(
     paths: StudyPaths, asked: StudyRecord, statuses: list[PointStatus], values: dict[str, Any]
 ) -> int:
     """Write and print what there is; not all of it is a failure, or to be continued."""
-    from ..scale import render
+    from ..scale import results
 
-    report = render.study(paths, asked, statuses)
+    report = results.study(paths, asked, statuses)
     output.report(report, paths, values["as_json"])
     if report.failed:
         output.tell(_why(paths, report.failed[0]))
@@ -261,12 +261,12 @@ def _go_on(paths: StudyPaths) -> str:
 
 
 def _render_only(ctx: click.Context, paths: StudyPaths, values: dict[str, Any]) -> None:
-    from ..scale import render
+    from ..scale import results
 
     asked = _changed(ctx, study.load(paths), values)
     study.save(paths, asked)
     statuses = study.look(paths, asked.question, {})
-    report = render.study(paths, asked, statuses)
+    report = results.study(paths, asked, statuses)
     output.report(report, paths, values["as_json"])
     if report.failed:
         output.tell(_why(paths, report.failed[0]))

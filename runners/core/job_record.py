@@ -68,15 +68,19 @@ class Below:
     def __init__(self, path: str, holds: str) -> None:
         self.path, self.holds = path, holds
 
-    def __get__(self, paths: JobPaths | ArrayPaths, owner: object = None) -> Path:
+    def __get__(self, paths: Folder, owner: object = None) -> Path:
         return paths.root / self.path
 
 
 @dataclass(frozen=True)
-class JobPaths:
-    """Every path of a run, below its folder `root`."""
+class Folder:
+    """A folder whose paths are attributes."""
 
     root: Path
+
+
+class JobPaths(Folder):
+    """Every path of a run, below its folder `root`."""
 
     script = Below("job.sbatch", "The script, exactly as submitted.")
     plan = Below("plan.json", "The choices and their reasons.")
@@ -97,11 +101,8 @@ class JobPaths:
     result = Below("result.json", "What the trainer says it reached.")
 
 
-@dataclass(frozen=True)
-class ArrayPaths:
+class ArrayPaths(Folder):
     """Every path of runs that were submitted together, below a folder `root` beside theirs."""
-
-    root: Path
 
     script = Below("job.sbatch", "The script that was submitted: it starts the script of one run.")
     log = Below("job.log", "What that script itself says, where the runs' logs do not have it.")

@@ -1,7 +1,7 @@
 """Scaling studies: the same training on more and more nodes, measured, drawn and judged.
 
-`study_request` is what is asked, `study` what lies on disk, `run_study` and `allocation` get it
-done. `measure` reads one run; `confidence`, `summary`, `fits` and `cautions` are the statistics,
-all pure; `tables`, `figure` (of `plot`) and `page` show them, with sentences from `sentences`.
-The statistics and what shows them need the extra packages: import them late.
+`study_request` is what is asked, `study` what lies on disk, `run_study` gets it done. `measure`
+reads one run; `confidence`, `summary`, `fits` and `cautions` are the statistics, all pure;
+`results` and `figure` (of `plot`) show them, with sentences from `sentences`. The statistics and
+what shows them need the extra packages: import them late.
 """

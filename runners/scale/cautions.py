@@ -9,9 +9,9 @@ from typing import Any
 
 from . import confidence
 from .measure import Measured
+from .references import TOO_GOOD
 from .summary import Summary
 
-TOO_GOOD = 1.05  # efficiency: what is above is no scaling but a slow baseline
 NOISY_RUNS = 0.05  # coefficient of variation between repeats
 NOISY_EPOCHS = 0.10  # and between the epochs of one run
 UNEQUAL_HOSTS = 0.10  # between the speeds of single hosts

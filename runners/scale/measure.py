@@ -1,22 +1,33 @@
-"""What one run says of its speed, from what it left on disk. Pure but for reading its files."""
+"""What one run says of its speed, from what it left on disk. Pure but for reading its files.
+
+Horovod's own timeline (--timeline-filename) tells how long it exchanged gradients. Facts (Horovod
+0.28.1, horovod/common/timeline.cc, and files that it wrote): trace events of rank 0, B and E nested
+for each tensor, which is a `pid`; microseconds since a start that the first event tells in Unix
+time. NEGOTIATE_ALLREDUCE is from the first rank's readiness to the last one's, ALLREDUCE from then
+to the result. Both may run beside computation.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..core.files import read_json
 from ..core.job_record import JobPaths
-from . import timeline
 from .number_format import count
 
 PER_SECOND = "_per_s"
 WARM_UP, NO_RATE = "warm-up", "no-rate"
+START = re.compile(r'"start_time_since_epoch_in_micros":\s*(\d+)')
+EVENT = re.compile(r'\{"ph": "([BE])"(?:, "name": "([^"]*)")?, "ts": (\d+), "pid": (\d+)')
+MOVES, WAITS = "ALLREDUCE", "NEGOTIATE_ALLREDUCE"
+CHUNK = 1 << 20  # characters: a long training's file has hundreds of megabytes, in one line
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class Measured:
     start of the job's script to the trainer's first step, of which `startup_seconds` are those
     since the trainer began to import; `job_seconds` are the whole script's. `training_seconds` is
     the sum of all epochs, `steady_seconds` that of the steady ones, in which gradients moved for
-    `exchange_seconds` and only waited for other ranks for `waiting_seconds` (see `timeline`).
+    `exchange_seconds` and only waited for other ranks for `waiting_seconds` by Horovod's timeline.
     """
 
     nodes: int
@@ -121,7 +132,7 @@ def _exchange(trace: Path, dropped: Sequence[Mapping[str, Any]]) -> dict[str, An
     """Return the seconds of exchange after the epochs that were dropped."""
     ended = dropped[-1].get("time") if dropped else None
     since = datetime.fromisoformat(ended).timestamp() if ended else 0.0
-    found = timeline.read(trace, since)
+    found = read_timeline(trace, since)
     if found is None:
         return {}
     return {"exchange_seconds": found.moving, "waiting_seconds": found.waiting}
@@ -164,3 +175,55 @@ def _times(result: Mapping[str, Any], ended: Mapping[str, Any]) -> dict[str, Any
     if began and ended.get("time"):
         found["job_seconds"] = max(0.0, ended["time"] - began)
     return found
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Seconds in which at least one tensor was moved, and those in which some only waited."""
+
+    moving: float
+    waiting: float
+
+
+def read_timeline(path: Path, since: float) -> Exchange | None:
+    """Return the seconds after a Unix time; None for a file that is not there or tells nothing."""
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8", errors="replace") as file:
+        start = START.search(file.readline() + file.readline())
+        if start is None:
+            return None
+        begin = (since - int(start[1]) / 1e6) * 1e6
+        return _sums(_events(file), begin)
+
+
+def _events(file: TextIO) -> Iterator[tuple[str, str, int, str]]:
+    """Yield phase, name, microsecond and tensor of each event, in the file's order."""
+    rest = ""
+    while chunk := file.read(CHUNK):
+        rest += chunk
+        end = rest.rfind("}") + 1
+        for found in EVENT.finditer(rest[:end]):
+            yield found[1], found[2] or "", int(found[3]), found[4]
+        rest = rest[end:]
+
+
+def _sums(events: Iterator[tuple[str, str, int, str]], begin: float) -> Exchange:
+    """Sum up the time between events by what goes on in it: moving before waiting."""
+    nested: dict[str, list[str]] = {}
+    active = {MOVES: 0, WAITS: 0}
+    sums = {MOVES: 0.0, WAITS: 0.0}
+    last = begin
+    for phase, name, now, tensor in events:
+        if now > last:
+            what = MOVES if active[MOVES] else WAITS if active[WAITS] else ""
+            if what:
+                sums[what] += now - last
+            last = now
+        stack = nested.setdefault(tensor, [])
+        if phase == "B":
+            stack.append(name)
+            active[name] = active.get(name, 0) + 1
+        elif stack:
+            active[stack.pop()] -= 1
+    return Exchange(sums[MOVES] / 1e6, sums[WAITS] / 1e6)

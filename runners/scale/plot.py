@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from . import number_format, style
-from .cautions import TOO_GOOD
 from .confidence import Estimate
 from .fits import Fit
+from .references import TOO_GOOD
 from .report import Report
 from .style import DASHED, DOTTED, Key
 from .summary import Budget, Summary

@@ -1,7 +1,14 @@
-"""Gets a study done: submits what is to do, and looks until all of it has ended."""
+"""Gets a study done: submits what is to do, and looks until all of it has ended.
+
+Runs may share one allocation, one after the other, each on as many nodes as it needs. Small sizes
+leave nodes idle then, but all sizes are measured on the same nodes, and wait only once.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,21 +17,33 @@ from typing import Callable
 
 from ..core import job_record, signals
 from ..core.errors import Refused, SystemFault
-from ..core.job_record import Job, JobPaths
+from ..core.job_record import Job, JobPaths, JobState
 from ..core.model import Plan
 from ..core.remedy import change
 from ..images import gc_roots
 from ..jobs import find, job_status
-from ..submit import job_array
+from ..schedulers import SCHEDULERS, capabilities
+from ..script import exit_trap
+from ..submit import job_array, launch
 from ..submit.launch import Draft
-from . import allocation, study
-from .study import PointState, PointStatus, StudyPaths
+from . import study
+from .study import ENDED, PointState, PointStatus, StudyPaths
 from .study_request import Point, StudyRequest
 
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_FOR_EACH = 0.02  # hundreds of folders on a shared disk are not looked into each second
 SECONDS_BETWEEN_QUESTIONS = 10.0  # to the scheduler; a run's end is seen in its folder before
-ENDED = (PointState.MEASURED, PointState.FAILED)
+NAME = re.compile(r"allocation-(\d+)")
+ONE_BY_ONE = """\
+ended= failed=0
+trap 'ended=yes' TERM  # Slurm sends it to the ranks too; no other run begins then
+for each in "${runs[@]}"; do
+  [ -z "$ended" ] || exit 1
+  echo "runner: $each"
+  bash "$each/job.sbatch" > "$each/logs/job.log" 2>&1 || failed=1
+done
+exit "$failed"
+"""
 
 
 @dataclass
@@ -83,7 +102,7 @@ class Work:
         statuses = study.look(self.paths, self.question, self.known)
         for each in statuses:
             for _, job in newest:
-                allocation.record(each, job)
+                _record(each, job)
         if goes_on:
             statuses = [_waits(each) for each in statuses]
         statuses = [self._still(each) for each in statuses]
@@ -118,7 +137,7 @@ class Work:
         return each
 
     def _allocations(self) -> list[tuple[JobPaths, Job]]:
-        return [(paths, job_record.load(paths)) for paths in allocation.all_of(self.paths)]
+        return [(paths, job_record.load(paths)) for paths in _allocations(self.paths)]
 
     def _goes_on(self, paths: JobPaths, job: Job) -> bool:
         """Whether an allocation has not ended yet."""
@@ -157,7 +176,7 @@ class Work:
 
     def _in_one(self, drafts: Sequence[Draft]) -> str:
         largest = self.largest()
-        job = allocation.submit(self.paths, drafts, largest)
+        job = _allocate(self.paths, drafts, largest)
         limit = largest.spec.resources.time
         return f"job {job.id}: {len(drafts)} runs" + (f" within --time {limit}" if limit else "")
 
@@ -176,3 +195,54 @@ def _waits(each: PointStatus) -> PointStatus:
 def _jobs(ids: Sequence[str]) -> str:
     shown = ", ".join(ids[:4]) + (f" and {len(ids) - 4} more" if len(ids) > 4 else "")
     return f"job {shown}" if len(ids) == 1 else f"jobs {shown}"
+
+
+def _allocations(paths: StudyPaths) -> list[JobPaths]:
+    """Return the study's allocations, the first one first."""
+    found = [(NAME.fullmatch(each.name), each) for each in paths.root.iterdir()]
+    return [JobPaths(each) for _, each in sorted((int(m[1]), each) for m, each in found if m)]
+
+
+def _script(plan: Plan, paths: JobPaths, runs: Sequence[JobPaths], cwd: str) -> str:
+    """Return the job's script; `plan` is that of the largest run, submitted by itself."""
+    # What was not run is asked for again by the study: the job itself never comes back.
+    plan = replace(plan, restarts=0, warning=None)
+    parts = ["#!/bin/bash", *SCHEDULERS[plan.scheduler].directives(plan, paths, cwd), ""]
+    parts += [f"run={shlex.quote(str(paths.root))}", *exit_trap.opening(plan), "", "runs=("]
+    parts += [f"  {shlex.quote(str(each.root))}" for each in runs]
+    return "\n".join([*parts, ")", ONE_BY_ONE])
+
+
+def _allocate(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> Job:
+    """Write the folders of all runs, and submit the one job for them; all or nothing.
+
+    Raises Refused where there are no allocations to share, or with the scheduler's words.
+    """
+    scheduler = SCHEDULERS[largest.scheduler]
+    if not (capabilities(largest.scheduler).queue and scheduler.STEPS):
+        raise Refused(
+            f"--one-allocation needs Slurm, and this is {largest.scheduler}",
+            remedy="leave out --one-allocation",
+        )
+    root = paths.root / f"allocation-{len(_allocations(paths)) + 1}"
+    own = JobPaths(root)
+    launch.check(largest)
+    with launch.claimed(root, *(draft.paths.root for draft in drafts)):
+        launch.write_all(drafts)
+        own.log.parent.mkdir()
+        text = _script(largest, own, [draft.paths for draft in drafts], os.getcwd())
+        own.script.write_text(text, encoding="utf-8")
+        id = scheduler.submit(own, own.log)
+        job = Job(id, largest.spec.name, largest.scheduler, str(own.log), time.time())
+        job.save(own)
+    return job
+
+
+def _record(status: PointStatus, job: Job) -> None:
+    """Give a run that has ended in an allocation its job, so that `runner list` tells of it."""
+    paths = status.paths
+    if paths is None or paths.job.exists() or status.state not in ENDED:
+        return
+    code = job_record.exit_code(paths)
+    state = JobState.COMPLETED if code == 0 else JobState.FAILED
+    replace(job, log=str(paths.log), scheduler="allocation", state=state.name).save(paths)

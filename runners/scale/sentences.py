@@ -9,6 +9,7 @@ from typing import Any
 from . import cautions
 from .cautions import Caution
 from .number_format import count, interval, number, percent
+from .references import TOO_GOOD
 from .report import Report
 from .summary import Comparison, Summary
 
@@ -79,7 +80,7 @@ def _noisy(at: str, what: str, facts: Mapping[str, Any], why: str) -> str:
 
 CAUTIONS: dict[str, Callable[[Caution, str, Mapping[str, Any]], str]] = {
     "too-good": lambda each, at, facts: (
-        f"{at}: efficiency {percent(facts['efficiency'])}. Above {percent(cautions.TOO_GOOD)} the "
+        f"{at}: efficiency {percent(facts['efficiency'])}. Above {percent(TOO_GOOD)} the "
         "smallest size was slow, cold or short of memory. Repeat it, or drop more epochs."
     ),
     "noisy-runs": lambda each, at, facts: _noisy(

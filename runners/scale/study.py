@@ -17,7 +17,7 @@ from typing import Any
 
 from ..core import files, job_record
 from ..core.errors import NotFound, SystemFault, UsageError
-from ..core.job_record import JobPaths
+from ..core.job_record import Below, Folder, JobPaths
 from ..explain import read_facts
 from . import measure
 from .measure import Measured, NotMeasured
@@ -28,51 +28,17 @@ SCHEMA = 1
 MAY_CHANGE = ("sizes", "variants", "repeats", "drop", "together")
 
 
-@dataclass(frozen=True)
-class StudyPaths:
+class StudyPaths(Folder):
     """Every path of a study, below its folder `root`."""
 
-    root: Path
-
-    @property
-    def asked(self) -> Path:
-        """The question, and the command that asked it."""
-        return self.root / "study.json"
-
-    @property
-    def runs(self) -> Path:
-        """The runs' folders, as those of any launch."""
-        return self.root / "runs"
-
-    @property
-    def csv(self) -> Path:
-        """A line for each run."""
-        return self.root / "results.csv"
-
-    @property
-    def json(self) -> Path:
-        """All that is known."""
-        return self.root / "results.json"
-
-    @property
-    def png(self) -> Path:
-        """The drawings, for slides."""
-        return self.root / "scaling.png"
-
-    @property
-    def svg(self) -> Path:
-        """The drawings, for print."""
-        return self.root / "scaling.svg"
-
-    @property
-    def page(self) -> Path:
-        """All in one page."""
-        return self.root / "index.html"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the `runner scale` that is at work on it."""
-        return self.root / ".lock"
+    asked = Below("study.json", "The question, and the command that asked it.")
+    runs = Below("runs", "The runs' folders, as those of any launch.")
+    csv = Below("results.csv", "A line for each run.")
+    json = Below("results.json", "All that is known.")
+    png = Below("scaling.png", "The drawings, for slides.")
+    svg = Below("scaling.svg", "The drawings, for print.")
+    page = Below("index.html", "All in one page.")
+    lock = Below(".lock", "Held by the `runner scale` that is at work on it.")
 
 
 @dataclass(frozen=True)
@@ -97,6 +63,9 @@ class PointState(Enum):
     OPEN = "submitted"
     MEASURED = "measured"
     FAILED = "failed"
+
+
+ENDED = (PointState.MEASURED, PointState.FAILED)
 
 
 @dataclass(frozen=True)
@@ -177,12 +146,11 @@ def look(
 ) -> list[PointStatus]:
     """Return how each point stands; those that have ended and are `known` by key are not read."""
     folders = _attempts(paths.runs)
-    ended = (PointState.MEASURED, PointState.FAILED)
     found = []
     for point in question.points():
         before = known.get(point.key)
         attempts = folders.get(point.key, [])
-        if before and before.state in ended and attempts and before.paths == attempts[-1]:
+        if before and before.state in ENDED and attempts and before.paths == attempts[-1]:
             found.append(before)
         else:
             found.append(_status(point, attempts, question))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runners.core.errors import UsageError
-from runners.scale import ranking
+from runners.scale import compare
 
 RESULTS: list[dict[str, Any]] = [
     {"accuracy": 0.9, "loss": 0.3, "samples_per_s": 80.0, "epochs": 2, "startup_seconds": 3.0},
@@ -18,26 +18,26 @@ RESULTS: list[dict[str, Any]] = [
 
 
 def test_accuracy_decides_then_come_loss_rates_and_what_else_is_a_fraction() -> None:
-    assert ranking.metrics(RESULTS) == ["accuracy", "loss", "samples_per_s", "bleu"]
-    assert ranking.metrics([{"tokens_per_s": 5000, "steps": 3}]) == ["tokens_per_s"]
-    assert ranking.metrics([{}, {"steps": 3}]) == []
+    assert compare.metrics(RESULTS) == ["accuracy", "loss", "samples_per_s", "bleu"]
+    assert compare.metrics([{"tokens_per_s": 5000, "steps": 3}]) == ["tokens_per_s"]
+    assert compare.metrics([{}, {"steps": 3}]) == []
 
 
 def test_the_best_is_first_and_what_has_no_number_last() -> None:
-    assert ranking.best_first(RESULTS, "accuracy") == [3, 0, 1, 2]
-    assert ranking.best_first(RESULTS, "loss") == [0, 3, 1, 2]
-    assert ranking.best_first(RESULTS, "samples_per_s") == [0, 3, 1, 2]
+    assert compare.best_first(RESULTS, "accuracy") == [3, 0, 1, 2]
+    assert compare.best_first(RESULTS, "loss") == [0, 3, 1, 2]
+    assert compare.best_first(RESULTS, "samples_per_s") == [0, 3, 1, 2]
 
 
 @pytest.mark.parametrize("name", ["val_loss", "error_rate", "perplexity", "epoch_seconds"])
 def test_less_of_some_is_better(name: str) -> None:
-    assert ranking.less_is_better(name)
+    assert compare.less_is_better(name)
 
 
 def test_what_is_asked_for_must_be_a_number_of_some_run() -> None:
-    assert ranking.metric(RESULTS, None) == "accuracy"
-    assert ranking.metric(RESULTS, "epochs") == "epochs"
-    assert ranking.metric([{}], None) is None
+    assert compare.metric(RESULTS, None) == "accuracy"
+    assert compare.metric(RESULTS, "epochs") == "epochs"
+    assert compare.metric([{}], None) is None
     for name in ("acuracy", "trainer", "resumed"):
         with pytest.raises(UsageError, match=f"--sort {name}"):
-            ranking.metric(RESULTS, name)
+            compare.metric(RESULTS, name)

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from runners.core.errors import UsageError
-from runners.scale import figure, page, plot, references, tables
+from runners.scale import figure, plot, references, results
 from runners.scale.measure import Measured
 from runners.scale.report import Failed, build
 
@@ -56,7 +56,7 @@ class Checked(HTMLParser):
 
 def test_the_page_is_whole_and_alone() -> None:
     shown = report(references=references.chosen(["all"]), waiting=2)
-    text = page.html(shown, 0)
+    text = results.html(shown, 0)
     seen = Checked(text)
     assert text.count("<svg") == 4
     assert "4 ranks on 4 nodes are 3.80 times as fast as 1 rank" in " ".join(seen.text.split())
@@ -73,7 +73,7 @@ def test_the_page_is_whole_and_alone() -> None:
 def test_names_from_outside_are_text() -> None:
     evil = "<script>alert(1)</script>"
     shown = report(failed=[Failed(evil, f"rank 1@n1: {evil}")], command=f"runner {evil}")
-    text = page.html(shown, 0)
+    text = results.html(shown, 0)
     Checked(text)
     assert text.count("&lt;script&gt;") == 3
 
@@ -100,8 +100,8 @@ def test_little_is_shown_as_little(runs: list[Measured], tmp_path: Path) -> None
     shown = build(question(variants=(GLOO,)), runs, ())
     if runs:
         figure.write(shown, tmp_path / "a.png", tmp_path / "a.svg")
-    Checked(page.html(shown, 0))
-    json.dumps(tables.json_value(shown), allow_nan=False)
+    Checked(results.html(shown, 0))
+    json.dumps(results.json_value(shown), allow_nan=False)
 
 
 def test_files_are_pictures(tmp_path: Path) -> None:
@@ -113,13 +113,13 @@ def test_files_are_pictures(tmp_path: Path) -> None:
 
 def test_csv_has_a_line_for_each_run() -> None:
     shown = report()
-    rows = list(csv.DictReader(io.StringIO(tables.csv_text(shown))))
+    rows = list(csv.DictReader(io.StringIO(results.csv_text(shown))))
     assert len(rows) == 18
     assert (rows[0]["variant"], rows[0]["ranks"], rows[-1]["hosts"]) == ("gloo", "1", "n1 n2 n3 n4")
 
 
 def test_json_has_all_of_it() -> None:
-    value = json.loads(json.dumps(tables.json_value(report(waiting=1)), allow_nan=False))
+    value = json.loads(json.dumps(results.json_value(report(waiting=1)), allow_nan=False))
     point = next(p for p in value["points"] if p["variant"] == "mpi" and p["ranks"] == 4)
     assert point["efficiency"]["value"] == pytest.approx(0.95)
     assert point["efficiency"]["low"] < 0.95 < point["efficiency"]["high"]

@@ -14,7 +14,7 @@ import pytest
 from runners.core import locks
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
 from runners.core.job_record import Job, JobPaths
-from runners.scale import measure, study, timeline
+from runners.scale import measure, study
 from runners.scale.run_study import Work
 from runners.scale.study import PointState, PointStatus, StudyPaths, StudyRecord
 from runners.scale.study_request import Size, StudyRequest
@@ -174,13 +174,13 @@ def test_a_timeline_tells_how_long_gradients_moved_and_waited(tmp_path: Path) ->
     """Two tensors, from 9 s on: one waits 0.5 s and moves 0.25 s, then the other waits 0.25 s."""
     trace = tmp_path / "trace.json"
     trace.write_text(FIRST + "".join(EVENTS))
-    found = timeline.read(trace, since=1005.0)
+    found = measure.read_timeline(trace, since=1005.0)
     assert found is not None
     assert (found.moving, found.waiting) == pytest.approx((0.25, 0.75))
-    whole = timeline.read(trace, since=0.0)
+    whole = measure.read_timeline(trace, since=0.0)
     assert whole is not None
     assert whole.waiting == pytest.approx(1.75)
-    assert timeline.read(tmp_path / "none.json", 0) is None
+    assert measure.read_timeline(tmp_path / "none.json", 0) is None
 
 
 def test_a_run_that_ends_with_its_allocation_is_not_run_again(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...scale import number_format
-from ...scale.study import PointState, PointStatus, StudyPaths
+from ...scale.study import ENDED, PointState, PointStatus, StudyPaths
 from ...scale.study_request import StudyRequest
 from .. import printer
 from .run_drafts import Drafts
@@ -54,7 +54,7 @@ class Shown:
         """Print what is new; what had ended before the first look is counted only."""
         first = not self.counts
         for each in statuses:
-            if each.state in (PointState.MEASURED, PointState.FAILED) and each.paths:
+            if each.state in ENDED and each.paths:
                 if each.paths.root.name not in self.ended and not first:
                     click.echo(_result(each), err=True)
                 self.ended.add(each.paths.root.name)
@@ -82,9 +82,9 @@ def _counts(statuses: Sequence[PointStatus]) -> str:
 def report(report: Report, paths: StudyPaths, as_json: bool) -> None:
     """Print the results: all of them as JSON, or the points as a table and the warnings."""
     if as_json:
-        from ...scale import tables
+        from ...scale import results
 
-        printer.print_json(tables.json_value(report))
+        printer.print_json(results.json_value(report))
         return
     from ...scale import sentences
 
