@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from .confidence import Estimate
 
 INK, MUTED, GRID, PAPER = "#1b1f24", "#59616b", "#dfe3e8", "#ffffff"
 # Colours that people with any colour vision tell apart (Okabe, Ito 2008), dark enough for lines on
@@ -22,6 +24,7 @@ PUBLISHED = ("x", "+", "*", "<", ">", "p", "h")  # markers of published numbers,
 PARTS = ("#b4bcc6", "#e3b94f", "#7790ab", "#a8323e", "#d9dde3")
 GLYPHS = dict(zip("os^DvPx+*<>ph", "●■▲◆▼✚✕+✶◁▷⬠⬡"))  # the markers as letters, for the page
 DOTTED, DASHED = (0, (1, 2)), (0, (5, 3))
+REACH = 2.5  # an interval that goes so far beyond all values is cut, and ends in an arrow
 
 RULES: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -99,6 +102,12 @@ def of(number: int) -> tuple[str, str]:
     return SERIES[number % len(SERIES)], MARKERS[number % len(MARKERS)]
 
 
+def hollow(number: int) -> dict[str, Any]:
+    """Return the look of a series' hollow markers."""
+    colour, marker = of(number)
+    return {"color": colour, "marker": marker, "markerfacecolor": PAPER}
+
+
 def count_ranks(axes: Axes, ranks: Iterable[float]) -> None:
     """Make the x axis one of ranks, each doubling as long as the others, labelled at `ranks`."""
     ticks = _apart(sorted(set(ranks)))
@@ -141,3 +150,26 @@ def _apart(ranks: list[float]) -> list[float]:
 def plain(value: float) -> str:
     """Return a number for an axis: 12,000 or 0.05, never 1.2e4."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
+
+
+def limits(values: Sequence[float], estimates: Sequence[Estimate]) -> tuple[float, float]:
+    """Return limits of an axis around all values, and around intervals that are not too wide."""
+    low, high = min(values), max(values)
+    lows = [max(each.low, low / REACH) for each in estimates if each.low is not None]
+    highs = [min(each.high, high * REACH) for each in estimates if each.high is not None]
+    return min([low, *lows]), max([high, *highs])
+
+
+def interval(axes: Axes, value: Estimate, at: float, colour: str, upright: bool) -> None:
+    """Draw an interval; an end that lies outside of the drawing is an arrow."""
+    if value.low is None or value.high is None or value.low == value.high:
+        return
+    bottom, top = axes.get_ylim() if upright else axes.get_xlim()
+    ends = max(value.low, bottom), min(value.high, top)
+    marks = ("_" if value.low >= bottom else "v", "_" if value.high <= top else "^")
+    if not upright:
+        marks = ("|" if value.low >= bottom else "<", "|" if value.high <= top else ">")
+    line = [(at, end) if upright else (end, at) for end in ends]
+    axes.plot(*zip(*line), color=colour, linewidth=1.3, clip_on=False)
+    for place, mark in zip(line, marks):
+        axes.plot(*place, color=colour, marker=mark, markersize=6, clip_on=False)
