@@ -2,6 +2,6 @@
 
 `study_request` is what is asked, `study` what lies on disk, `run_study` gets it done. `measure`
 reads one run; `confidence`, `summary`, `fits` and `cautions` are the statistics, all pure;
-`results` and `figure` (of `plot`) show them, with sentences from `sentences`. The statistics and
-what shows them need the extra packages: import them late.
+`results` and `figure` (of `plot` and `bars`) show them. The statistics and what shows them need the
+extra packages: import them late.
 """

@@ -1,14 +1,16 @@
-"""What a reader of a study has to be warned of, as values; `sentences` says it. Pure."""
+"""What a reader of a study has to be warned of: as values, and as sentences. Pure."""
 
 from __future__ import annotations
 
 import statistics
+import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import confidence
 from .measure import Measured
+from .number_format import count, percent
 from .references import TOO_GOOD
 from .summary import Summary
 
@@ -153,3 +155,62 @@ def _baseline(points: Sequence[Summary]) -> Iterator[Caution]:
     # At a single size nothing is compared with it.
     if base and min(base) > 1 and len({point.ranks for point in points}) > 1:
         yield Caution("baseline", ranks=min(base))
+
+
+class _Words(string.Formatter):
+    """Formats a `percent`, `all` names or the `first` five of them, and a `count` of things."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "percent":
+            return percent(value)
+        if format_spec == "all":
+            return ", ".join(value)
+        if format_spec == "first":
+            return ", ".join(value[:5]) + (f" and {len(value) - 5} more" if value[5:] else "")
+        if format_spec.startswith("count "):
+            return count(value, format_spec[6:])
+        return str(super().format_field(value, format_spec))
+
+
+# What is told of each kind; the numbers are the caution's facts.
+TOLD = {
+    "too-good": "{at}: efficiency {efficiency:percent}. Above {limit:percent} the smallest size "
+    "was slow, cold or short of memory. Repeat it, or drop more epochs.",
+    "noisy-runs": "{at}: the runs differ by {spread:percent} (coefficient of variation).{more} "
+    "Something else shared the machine.",
+    "noisy-epochs": "{at}: the epochs of a run differ by {spread:percent} (coefficient of "
+    "variation).{more} Longer epochs are steadier.",
+    "unequal-hosts": "{at}: {fastest} is {faster:percent} faster than {slowest}. Runs on several "
+    "hosts go at the slowest's.",
+    "unequal-devices": "{at}: the runs had different devices or numbers of threads: compare the "
+    "columns of results.csv.",
+    "falling": "{folder}: it lost {lost:percent} of its speed from its first steady epoch on. Heat "
+    "(clocks that go down), or a neighbour.",
+    "accuracy": "{at}: accuracy {accuracy:.3f}, {lost:.3f} below that of {base:count rank}. Speed "
+    "that costs accuracy is no gain: see --warmup-epochs, --base-lr and the number of epochs.",
+    "software": "{variant}: not all with the same {names:all}.",
+    "resumed": "Resumed from a checkpoint, so start-up and an epoch may be incomplete: "
+    "{folders:first}.",
+    "missing": "{at}: {runs:count run} of {repeats} measured; the others failed or are to come.",
+    "one-run": "One run at each size: no intervals, and noise cannot be told from scaling. "
+    "--repeats 3 or more.",
+    "few-runs": "{repeats} runs at each size: Student's t is {quantile:.1f}, and intervals are "
+    "wide. --repeats 3 or more.",
+    "short": "{points:count point} measured over less than {limit:.0f} s of training ({at}: "
+    "{seconds:.1f} s). Train more epochs.",
+    "baseline": "The smallest size has {ranks} ranks: its own communication counts as none.",
+}
+MORE = " At {points} of {of} points more than {limit:percent}."
+LIMITS = {"too-good": TOO_GOOD, "short": SHORT}
+
+
+def told(each: Caution) -> str:
+    """Return a warning as it is read."""
+    way = f"{each.variant}, " if each.variant else ""
+    at = "" if each.nodes is None else f"{way}{count(each.nodes, 'node')}, "
+    at += count(each.ranks or 0, "rank") if at else ""
+    facts = {"limit": LIMITS.get(each.kind), "ranks": each.ranks, **each.facts}
+    words = _Words()
+    more = words.vformat(MORE, (), facts) if facts.get("of") and facts["points"] > 1 else ""
+    facts |= {"at": at, "variant": each.variant or "The runs", "more": more}
+    return words.vformat(TOLD[each.kind], (), facts)

@@ -15,9 +15,9 @@ from matplotlib.transforms import ScaledTranslation, Transform
 
 from containers import atomic
 
-from . import plot, sentences, style
+from . import plot, style
 from .plot import Panel
-from .report import Report
+from .report import Report, circumstances, findings
 from .style import Key
 
 WIDTH, ROW, LINE = 13.33, 2.85, 0.27  # inches: of a slide, a row of drawings, a line of text
@@ -41,7 +41,7 @@ def write(report: Report, png: Path, svg: Path) -> None:
 def _figure(report: Report, panels: Sequence[Panel]) -> Figure:
     """Return the drawings side by side under a title; they share the legend of the ways."""
     legend = _legend_lines(_keys(panels))
-    header = 1.1 + LINE * (len(sentences.findings(report)[:FINDINGS]) + len(legend))
+    header = 1.1 + LINE * (len(findings(report)[:FINDINGS]) + len(legend))
     rows = [panels[start : start + 2] for start in range(0, len(panels), 2)]
     heights = [max(_height(panel, report) for panel in row) for row in rows]
     height = header + sum(heights)
@@ -115,9 +115,9 @@ def _header(figure: Figure, report: Report, legend: Sequence[Sequence[Key]]) -> 
         at -= down
 
     line(report.title, 0.4, fontsize=20, fontweight="bold")
-    for finding in sentences.findings(report)[:FINDINGS]:
+    for finding in findings(report)[:FINDINGS]:
         line(finding, LINE, fontsize=12.5)
-    line(sentences.circumstances(report), 0.32, fontsize=10, color=style.MUTED)
+    line(circumstances(report), 0.32, fontsize=10, color=style.MUTED)
     for keys in legend:
         figure.legend(
             handles=[key.handle() for key in keys], loc="upper left", ncols=len(keys),

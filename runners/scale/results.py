@@ -23,11 +23,11 @@ from containers import atomic
 
 from .. import __version__
 from ..core.errors import SystemFault
-from . import figure, number_format, plot, references, sentences, style
+from . import cautions, figure, number_format, plot, references, style
 from .fits import Fit
 from .measure import Measured
 from .references import TOO_GOOD
-from .report import Failed, Report, build
+from .report import Failed, Report, build, circumstances, findings
 from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
 from .study_request import as_json
 from .summary import Summary
@@ -124,9 +124,9 @@ def html(report: Report, made: float) -> str:
     text: str = environment.get_template("page.html").render(
         report=report,
         drawings=drawings,
-        findings=sentences.findings(report),
-        cautions=[sentences.caution(each) for each in report.cautions],
-        circumstances=sentences.circumstances(report),
+        findings=findings(report),
+        cautions=[cautions.told(each) for each in report.cautions],
+        circumstances=circumstances(report),
         variables=style.variables(),
         # The project's own file; autoescape would turn its quotes into entities.
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),

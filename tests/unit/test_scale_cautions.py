@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runners.scale import sentences
-from runners.scale.cautions import cautions
+from runners.scale import cautions
 from runners.scale.measure import Measured
 from runners.scale.summary import summaries
 
@@ -17,7 +16,7 @@ LONG: dict[str, Any] = {"epoch_seconds": 10.0}
 
 def told(runs: Sequence[Measured], repeats: int = 3) -> dict[str, str]:
     """Return the warnings by kind."""
-    return {each.kind: sentences.caution(each) for each in cautions(summaries(runs), repeats)}
+    return {each.kind: cautions.told(each) for each in cautions.cautions(summaries(runs), repeats)}
 
 
 def good(ranks: int, rate: float, **more: Any) -> list[Measured]:

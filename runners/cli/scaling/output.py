@@ -86,16 +86,17 @@ def report(report: Report, paths: StudyPaths, as_json: bool) -> None:
 
         printer.print_json(results.json_value(report))
         return
-    from ...scale import sentences
+    from ...scale import cautions
+    from ...scale.report import findings
 
     if report.points:
         rate, spare = f"{report.unit}/s", ("epoch", "start-up", "runs")
         names = ["nodes", "ranks", rate, "speed-up", "efficiency", *spare]
         printer.table([_row(report, point) for point in report.points], names, spare)
-    for finding in sentences.findings(report):
+    for finding in findings(report):
         click.echo(finding)
     for each in report.cautions:
-        click.echo(f"! {sentences.caution(each)}")
+        click.echo(f"! {cautions.told(each)}")
     for failed in report.failed:
         click.echo(f"failed: {failed.folder}: {failed.reason.splitlines()[0]}")
     click.echo(f"page: {paths.page}")
