@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..core.disk_space import shown
-from ..core.model import Site
+from ..core.site import Site
 from . import printer
 
 HELP = {"help_option_names": ["-h", "--help"]}

@@ -15,7 +15,8 @@ from . import exit_codes, options, printer, suggest, typed
 
 if TYPE_CHECKING:
     from ..core.job_record import Job, JobPaths, Status
-    from ..core.model import Plan, Site
+    from ..core.model import Plan
+    from ..core.site import Site
     from ..doctor.finding import Finding
 from .typed import SettingsCommand
 

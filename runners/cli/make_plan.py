@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from .. import plan
-from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Site, Trainer
+from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Trainer
+from ..core.site import Site
 from ..core.site_profile import Profile
 from ..images import image_storage, local, policy, reference
 from ..plan import execution

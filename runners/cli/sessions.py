@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from ..core.job_record import Job, JobPaths, next_folder
-from ..core.model import Plan, Site
+from ..core.model import Plan
+from ..core.site import Site
 from ..injob import folders
 from ..submit.launch import Draft
 from ..submit.sessions import session

@@ -13,7 +13,7 @@ import click
 from ..core import places
 from ..core.errors import UsageError
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..core.model import Site
+from ..core.site import Site
 from ..images import gc_roots
 from ..injob.serve import EXIT_NOT_SERVED, answers
 from ..jobs import job_status

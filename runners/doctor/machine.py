@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from ..core import places
-from ..core.model import Site
+from ..core.site import Site
 from ..injob.trial.interfaces import interfaces
 from .checks import container as container_check
 from .checks import environment as environment_check

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core.model import Caution, Choice, ImageInfo, JobSpec, Refusal, Resources, Site, Variable
+from ..core.model import Caution, Choice, ImageInfo, JobSpec, Refusal, Resources, Variable
 from ..core.remedy import Remedy
+from ..core.site import Site
 from ..schedulers import Capabilities, capabilities
 
 Value = TypeVar("Value", str, int, float)

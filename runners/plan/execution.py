@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..core.model import Site
 from ..core.remedy import advice, change, command
+from ..core.site import Site
 from ..schedulers import SCHEDULERS, capabilities
 from .case import Case, Log
 

@@ -6,8 +6,9 @@ import re
 from typing import Optional
 
 from ..core import gpus
-from ..core.model import Partition, Resources, Site
+from ..core.model import Resources
 from ..core.remedy import advice, change
+from ..core.site import Partition, Site
 from ..injob.rank.gpu import older
 from . import partition
 from .case import Case, Log

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 
-from ..core.model import Partition, Resources
+from ..core.model import Resources
 from ..core.remedy import change
+from ..core.site import Partition
 from ..schedulers import time_limits
 from .case import Case, Log
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.model import ImageInfo, Site
+from ..core.model import ImageInfo
 from ..core.remedy import change
+from ..core.site import Site
 from ..schedulers import SCHEDULERS
 from . import partition
 from .case import Case, Log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ..core.model import Partition
+from ..core.site import Partition
 
 MPI_LIST = ["srun", "--mpi=list"]
 CONFIG = ["scontrol", "show", "config"]

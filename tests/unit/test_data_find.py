@@ -15,12 +15,11 @@ from runners.core.model import (
     Dataset,
     ImageInfo,
     JobSpec,
-    Partition,
     Plan,
     Resources,
-    Site,
     Trainer,
 )
+from runners.core.site import Partition, Site
 from runners.core.site_profile import Profile
 from runners.core.tokens import Expanded
 from runners.data import find, squashfs

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from containers import build_modes
-from runners.core.model import Partition, Site
+from runners.core.site import Partition, Site
 from runners.doctor.checks import container, slurm
 from runners.doctor.facts.container import Container, Run
 from runners.doctor.facts.slurm import Slurm

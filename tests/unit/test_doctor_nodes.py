@@ -10,7 +10,7 @@ import pytest
 
 from containers.space import Volume
 from runners.core.errors import SystemFault
-from runners.core.model import Site
+from runners.core.site import Site
 from runners.doctor.checks import environment, gpu, image, network, scratch
 from runners.doctor.facts.gpu import Gpu
 from runners.doctor.facts.network import Network

@@ -15,7 +15,8 @@ import pytest
 
 import runners.injob.rank
 from runners import plan
-from runners.core.model import ImageInfo, JobSpec, Resources, Site, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.site import Site
 from runners.images import inspect
 from runners.injob.rank import gpu
 from runners.plan.case import Case

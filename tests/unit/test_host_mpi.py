@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from runners import plan
-from runners.core.model import ImageInfo, JobSpec, Resources, Site, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.site import Site
 from runners.core.site_profile import HostMpi, Profile
 from runners.injob.folders import MPICHECK
 from runners.injob.mpicheck import EXIT_HOST_MPI, libraries

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import NotFound, NotVerified, UsageError
-from runners.core.model import Site
+from runners.core.site import Site
 from runners.core.site_profile import Profile
 from runners.images import environment, inspect
 from runners.images.policy import Policy

@@ -17,9 +17,10 @@ from runners.core import job_record, shell
 from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
 from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState, Status
-from runners.core.model import Plan, Resources, Site
+from runners.core.model import Plan, Resources
 from runners.core.remedy import change
 from runners.core.shell import Result
+from runners.core.site import Site
 from runners.jobs import find, job_status
 from runners.plan.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_calls, slurm_script

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from runners import plan
-from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Site, Trainer
+from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.site import Site
 from runners.plan.case import Case
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")

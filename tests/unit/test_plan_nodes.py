@@ -9,8 +9,9 @@ import pytest
 
 from runners import plan
 from runners.core import gpus
-from runners.core.model import ImageInfo, JobSpec, Partition, Plan, Resources, Site, Trainer
+from runners.core.model import ImageInfo, JobSpec, Plan, Resources, Trainer
 from runners.core.remedy import change, command
+from runners.core.site import Partition, Site
 from runners.plan.case import Case
 
 SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), Resources(), Path("/r"))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from runners import plan
-from runners.core.model import ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.core.model import ImageInfo, JobSpec, Plan, Resources, Trainer
+from runners.core.site import Site
 from runners.plan.case import Case
 
 TWO_NODES = Resources(nodes=2, ntasks_per_node=2)

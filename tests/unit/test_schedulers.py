@@ -13,8 +13,9 @@ import pytest
 from runners import plan
 from runners.core.errors import Refused, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.core.model import ImageInfo, Refusal, Resources, Site
+from runners.core.model import ImageInfo, Refusal, Resources
 from runners.core.shell import Result
+from runners.core.site import Site
 from runners.jobs import job_status
 from runners.jobs.job_status import status
 from runners.plan.case import Case

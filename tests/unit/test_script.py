@@ -14,7 +14,8 @@ import pytest
 
 from runners import plan
 from runners.core.job_record import ArrayPaths, JobPaths
-from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Trainer
+from runners.core.site import Site
 from runners.plan.case import Case
 from runners.schedulers import slurm, slurm_script
 from runners.script import environment, render

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from runners.core import shell
-from runners.core.model import Partition
 from runners.core.shell import Result
+from runners.core.site import Partition
 from runners.schedulers import slurm_facts
 from runners.settings.sites import probe
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from runners.cli.sites import sites_command
 from runners.core.errors import Refused, UsageError
-from runners.core.model import Partition, Site
+from runners.core.site import Partition, Site
 from runners.settings import config
 from runners.settings.sites import create_profile, lint, load
 from runners.settings.sites.create_profile import Fact

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from runners.core.model import ImageInfo, JobSpec, Refusal, Site, Trainer
+from runners.core.model import ImageInfo, JobSpec, Refusal, Trainer
+from runners.core.site import Site
 from runners.core.site_profile import Profile
 from runners.plan import site_form, site_limits, site_rules
 from runners.plan.case import Case

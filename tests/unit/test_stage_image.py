@@ -16,12 +16,11 @@ from runners.core.model import (
     Dataset,
     ImageInfo,
     JobSpec,
-    Partition,
     Plan,
     Resources,
-    Site,
     Trainer,
 )
+from runners.core.site import Partition, Site
 from runners.images import image_storage
 from runners.injob.folders import STAGE
 from runners.injob.stage import copying, image, place

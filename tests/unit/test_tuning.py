@@ -11,7 +11,8 @@ import pytest
 from runners import plan
 from runners.core import tuning
 from runners.core.errors import NotFound, UsageError
-from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Site, Trainer
+from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Trainer
+from runners.core.site import Site
 from runners.core.tokens import Expanded
 from runners.core.tuning import Tuning
 from runners.plan.case import Case

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...core.model import Site
 from ...core.remedy import Remedy, advice, command, line
+from ...core.site import Site
 from ..facts.container import Container, Run
 from ..finding import FAILURE, OK, WARNING, Finding
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...core.errors import RunnerError
-from ...core.model import Plan, Site
+from ...core.model import Plan
 from ...core.remedy import advice, change, command
+from ...core.site import Site
 from ...images.inspect import UNKNOWN, Inspection
 from ...injob.rank.gpu import older
 from ..finding import FAILURE, OK, WARNING, Finding

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...core.model import Partition, Site
 from ...core.remedy import advice, command, line
+from ...core.site import Partition, Site
 from ...plan.requeue import TRACKS_TASKS
 from ...plan.staging import UNPACK
 from ..facts.slurm import Slurm

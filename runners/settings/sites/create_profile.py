@@ -17,7 +17,7 @@ from containers import atomic
 
 from ...core import places, shell
 from ...core.errors import Refused, SystemFault, UsageError
-from ...core.model import Partition, Site
+from ...core.site import Partition, Site
 from ...injob.trial import interfaces
 from ...schedulers import slurm_facts
 from . import find, load, probe

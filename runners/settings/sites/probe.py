@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Callable, TypeVar
 
 from ...core import architecture, shell
-from ...core.model import Partition, Site
+from ...core.site import Partition, Site
 from ...injob.rank.gpu import driver_version
 from ...schedulers import CAPABILITIES, slurm_facts
 
