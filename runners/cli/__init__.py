@@ -11,38 +11,50 @@ import click
 from .. import __version__
 from ..core import signals
 
-# Command -> module and short help. Kept as data so that `runner --help` imports none of them.
-COMMANDS = {
-    "build": ("build", "Build an image, without root."),
-    "convert": ("convert", "Turn a Dockerfile into a definition."),
-    "launch": ("launch", "Run a trainer on N ranks, in a container."),
-    "scale": ("scale", "Measure how a trainer scales; write tables, drawings and a page."),
-    "plan": ("plan", "Show what a launch would choose, and why."),
-    "status": ("status", "Show the state of a job."),
-    "list": ("status", "List the runs."),
-    "compare": ("compare", "Show in what runs differ, side by side."),
-    "logs": ("logs", "Show a job's log."),
-    "explain": ("explain", "Say why a job failed, and what mends it."),
-    "wait": ("jobs", "Wait for a job's end and take over its exit code."),
-    "cancel": ("jobs", "Cancel a job."),
-    "result": ("jobs", "Show what a run reached."),
-    "shell": ("shell", "Open a shell in an image, on a node of one's own."),
-    "exec": ("exec", "Run a command in a running job, in its container."),
-    "jupyter": ("jupyter", "Start JupyterLab on a node, behind a token."),
-    "tensorboard": ("tensorboard", "Show what runs have written for TensorBoard."),
-    "data": ("data", "Fetch, pack, check, make up and stage datasets."),
-    "recipes": ("info", "List the packaged trainers; show one's options, copy one to edit it."),
-    "pull": ("registry", "Pull an image, once, by its digest."),
-    "push": ("registry", "Push an image to a registry."),
-    "registry": ("registry", "Log in to a registry and out of it."),
-    "images": ("images", "List the images; remove those that nothing needs."),
-    "inspect": ("verify", "Show the facts of an image."),
-    "verify": ("verify", "Prove an image: signature, digest, contents, two ranks."),
-    "sign": ("verify", "Sign an image with a PGP key."),
-    "sites": ("sites", "List the sites that are known; write a profile for this one."),
-    "doctor": ("doctor", "Look at this machine, an image and a short job; say what is wrong."),
-    "config": ("info", "Show the settings in force."),
+# Heading -> command -> module and short help. Kept as data so that `runner --help` imports none of
+# them.
+GROUPS = {
+    "Train": {
+        "launch": ("launch", "Run a trainer on N ranks, in a container."),
+        "plan": ("plan", "Show what a launch would choose, and why."),
+        "recipes": ("info", "List the packaged trainers; show one's options, copy one to edit it."),
+        "data": ("data", "Fetch, pack, check, make up and stage datasets."),
+    },
+    "Runs": {
+        "status": ("status", "Show the state of a job."),
+        "list": ("status", "List the runs."),
+        "logs": ("logs", "Show a job's log."),
+        "explain": ("explain", "Say why a job failed, and what mends it."),
+        "wait": ("jobs", "Wait for a job's end and take over its exit code."),
+        "cancel": ("jobs", "Cancel a job."),
+        "result": ("jobs", "Show what a run reached."),
+        "compare": ("compare", "Show in what runs differ, side by side."),
+        "scale": ("scale", "Measure how a trainer scales; write tables, drawings and a page."),
+    },
+    "Interactive": {
+        "shell": ("shell", "Open a shell in an image, on a node of one's own."),
+        "exec": ("exec", "Run a command in a running job, in its container."),
+        "jupyter": ("jupyter", "Start JupyterLab on a node, behind a token."),
+        "tensorboard": ("tensorboard", "Show what runs have written for TensorBoard."),
+    },
+    "Images": {
+        "build": ("build", "Build an image, without root."),
+        "convert": ("convert", "Turn a Dockerfile into a definition."),
+        "pull": ("registry", "Pull an image, once, by its digest."),
+        "push": ("registry", "Push an image to a registry."),
+        "registry": ("registry", "Log in to a registry and out of it."),
+        "images": ("images", "List the images; remove those that nothing needs."),
+        "inspect": ("verify", "Show the facts of an image."),
+        "verify": ("verify", "Prove an image: signature, digest, contents, two ranks."),
+        "sign": ("verify", "Sign an image with a PGP key."),
+    },
+    "This machine": {
+        "doctor": ("doctor", "Look at this machine, an image and a short job; say what is wrong."),
+        "sites": ("sites", "List the sites that are known; write a profile for this one."),
+        "config": ("info", "Show the settings in force."),
+    },
 }
+COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 # Modules whose commands can have a job that goes on without them.
 HAVE_JOBS = ("launch", "jobs", "logs", "status", "jupyter", "tensorboard")
 
@@ -87,9 +99,11 @@ class LazyGroup(click.Group):
         return COMMANDS.get(ctx.invoked_subcommand or "", ("",))[0] in HAVE_JOBS
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of commands from the data above."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
+        """Write the commands below their headings, in columns that are alike."""
+        width = max(map(len, COMMANDS))
+        for heading, group in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:{width}}", help) for name, (_, help) in group.items()])
 
 
 @click.group(

@@ -28,7 +28,10 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
         sys.exit(array_status.wait(meant))
     paths, found = meant[0]
     status = follow.waited(paths, found)
-    sys.exit(job_end.ending(paths, found, status) if status else follow.INTERRUPTED)
+    if status is None:
+        sys.exit(follow.INTERRUPTED)
+    job_end.tell_success(found, status)
+    sys.exit(job_end.ending(paths, found, status))
 
 
 @click.command("cancel", context_settings=run_arguments.HELP, epilog="Example: runner cancel 42")

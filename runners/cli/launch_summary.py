@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..core.model import Plan, Resources
+from ..schedulers import time_limits
 from . import choices_view
 
 PMI = {"pmix": "PMIx", "pmi2": "PMI-2", "cray_shasta": "Cray PMI"}
@@ -18,13 +19,13 @@ def show(made: Plan, verbose: bool) -> None:
 
 
 def line(made: Plan) -> str:
-    """Return such as `2 nodes x 1 rank, 2 CPUs each, time 30:00, cpu.sif, MPI over PMIx`."""
+    """Return such as `2 nodes x 1 rank, 2 CPUs each, 30 min, cpu.sif, MPI over PMIx`."""
     asked, image = made.spec.resources, made.spec.image.name
     parts = [
         _places(asked),
         f"{counted(asked.cpus_per_task, 'CPU')} each" if asked.cpus_per_task else "",
         *_gpus(asked),
-        f"time {asked.time}" if asked.time else "",
+        _limit(asked.time) if asked.time else "",
         f"partition {asked.partition}" if asked.partition else "",
         image,
         _meeting(made),
@@ -43,6 +44,15 @@ def _places(asked: Resources) -> str:
     if rest or not each:
         return f"{counted(asked.tasks, 'rank')} on {nodes}"
     return f"{nodes} x {counted(each, 'rank')}"
+
+
+def _limit(text: str) -> str:
+    """Return Slurm's `30:00` as `30 min`, and as it is what is not in whole minutes."""
+    minutes, rest = divmod(time_limits.seconds(text) or 1, 60)
+    hours, left = divmod(minutes, 60)
+    if rest:
+        return f"time {text}"
+    return f"{hours} h" if not left else f"{minutes} min" if not hours else f"{hours} h {left} min"
 
 
 def _gpus(asked: Resources) -> list[str]:

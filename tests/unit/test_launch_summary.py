@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runners.cli import cli, launch_summary
+from runners.cli import COMMANDS, cli, launch_summary
 from runners.core.model import JobSpec, Plan, Resources, Trainer
 
 TWO = Resources(nodes=2, ntasks_per_node=1, cpus_per_task=2, time="30:00", partition="debug")
@@ -23,7 +23,7 @@ def plan(resources: Resources) -> Plan:
 
 def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
     assert launch_summary.line(plan(TWO)) == (
-        "2 nodes x 1 rank, 2 CPUs each, time 30:00, partition debug, horovod_cpu.sif, MPI over PMIx"
+        "2 nodes x 1 rank, 2 CPUs each, 30 min, partition debug, horovod_cpu.sif, MPI over PMIx"
     )
 
 
@@ -34,6 +34,10 @@ def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
         (Resources(nodes=2, ntasks=3), "3 ranks on 2 nodes, horovod"),
         (Resources(nodes=2, ntasks=1), "1 rank on 2 nodes, horovod"),
         (Resources(ntasks=4, cpus_per_task=1), "1 node x 4 ranks, 1 CPU each, horovod"),
+        (Resources(time="4:00:00"), "1 node x 1 rank, 4 h, horovod"),
+        (Resources(time="1-1:30:00"), "1 node x 1 rank, 25 h 30 min, horovod"),
+        (Resources(time="0:30"), "1 node x 1 rank, time 0:30, horovod"),
+        (Resources(time="UNLIMITED"), "1 node x 1 rank, time UNLIMITED, horovod"),
         (Resources(gpus_per_node="a100:4"), "1 node x 1 rank, GPUs on each node: a100:4, horovod"),
     ],
 )
@@ -54,3 +58,10 @@ def test_help_has_headings_and_every_option_once() -> None:
         "Options:", "Resources:", "Job:", "Image and data:", "Horovod and MPI:", "Runner:",
     ]  # fmt: skip
     assert text.count("\n  --runtime ") == text.count("\n  --dry-run") == 1
+
+
+def test_help_has_each_command_once_below_a_heading() -> None:
+    text = CliRunner().invoke(cli, ["--help"]).output
+    assert text.index("\nTrain:") < text.index("\n  launch ") < text.index("\nRuns:")
+    for name in COMMANDS:
+        assert text.count(f"\n  {name} ") == 1
