@@ -25,7 +25,7 @@ from .scaling import output, run_drafts
 from .trainer_command import TrainerCommand
 
 if TYPE_CHECKING:
-    from ..scale.report import Failed
+    from ..scale.report import Failed, Report
 
 HOW = ("at_once", "no_wait", "dry_run", "as_json")  # options that ask nothing of the study
 EXTRA = ("matplotlib>=3.7", "jinja2>=3.1", "scipy>=1.11")
@@ -231,16 +231,23 @@ def _finish(
     paths: StudyPaths, asked: StudyRecord, statuses: list[PointStatus], values: dict[str, Any]
 ) -> int:
     """Write and print what there is; not all of it is a failure, or to be continued."""
-    from ..scale import results
-
-    report = results.study(paths, asked, statuses)
-    output.report(report, paths, values["as_json"])
-    if report.failed:
-        output.tell(_why(paths, report.failed[0]))
+    report = _show(paths, asked, statuses, values["as_json"])
     waiting = sum(each.state not in ENDED for each in statuses)
     if waiting or report.failed:
         output.tell(_go_on(paths))
     return exit_codes.FAULT if report.failed else 0
+
+
+def _show(
+    paths: StudyPaths, asked: StudyRecord, statuses: list[PointStatus], as_json: bool
+) -> Report:
+    from ..scale import results
+
+    report = results.study(paths, asked, statuses)
+    output.report(report, paths, as_json)
+    if report.failed:
+        output.tell(_why(paths, report.failed[0]))
+    return report
 
 
 def _why(paths: StudyPaths, failed: Failed) -> str:
@@ -261,12 +268,6 @@ def _go_on(paths: StudyPaths) -> str:
 
 
 def _render_only(ctx: click.Context, paths: StudyPaths, values: dict[str, Any]) -> None:
-    from ..scale import results
-
     asked = _changed(ctx, study.load(paths), values)
     study.save(paths, asked)
-    statuses = study.look(paths, asked.question, {})
-    report = results.study(paths, asked, statuses)
-    output.report(report, paths, values["as_json"])
-    if report.failed:
-        output.tell(_why(paths, report.failed[0]))
+    _show(paths, asked, study.look(paths, asked.question, {}), values["as_json"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -112,5 +113,4 @@ def _budgets(report: Report) -> list[Budget]:
 
 
 def _shares(parts: Budget) -> list[float]:
-    values = (parts.launch, parts.warm_up, parts.training, parts.exchange, parts.rest)
-    return [value / parts.job for value in values]
+    return [value / parts.job for value in astuple(parts)]

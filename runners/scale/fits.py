@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,28 +68,25 @@ class Fit:
     curve: tuple[Prediction, ...]
 
 
-def _amdahl() -> Law:
-    return Law(
-        "Amdahl's law", "Amdahl, AFIPS 1967", "E = 1 / (1 + s (N - 1))",
-        (lambda n: n - 1,), ("serial fraction s",),
-    )  # fmt: skip
-
-
-def _ring(strong: bool) -> Law:
-    name, source = "ring allreduce", "Patarasuk, Yuan, J. Parallel Distrib. Comput. 2009"
-    meanings = ("latency: a", "bandwidth: b")
-    if strong:
-        terms: tuple[Term, ...] = (lambda n: n * (n - 1), lambda n: n - 1)
-        return Law(
-            "ring allreduce", source, "E = 1 / (1 + a N (N - 1) + b (N - 1))", terms, meanings
-        )
-    terms = (lambda n: n - 1, lambda n: (n - 1) / n)
-    return Law(name, source, "E = 1 / (1 + a (N - 1) + b (N - 1) / N)", terms, meanings)
+AMDAHL = Law(
+    "Amdahl's law", "Amdahl, AFIPS 1967", "E = 1 / (1 + s (N - 1))",
+    (lambda n: n - 1,), ("serial fraction s",),
+)  # fmt: skip
+WEAK_RING = Law(
+    "ring allreduce", "Patarasuk, Yuan, J. Parallel Distrib. Comput. 2009",
+    "E = 1 / (1 + a (N - 1) + b (N - 1) / N)",
+    (lambda n: n - 1, lambda n: (n - 1) / n), ("latency: a", "bandwidth: b"),
+)  # fmt: skip
+STRONG_RING = replace(
+    WEAK_RING,
+    formula="E = 1 / (1 + a N (N - 1) + b (N - 1))",
+    terms=(lambda n: n * (n - 1), lambda n: n - 1),
+)
 
 
 def laws(strong: bool) -> tuple[Law, Law]:
     """Return the laws for a strong or a weak study, the one with fewer weights first."""
-    return _amdahl(), _ring(strong)
+    return AMDAHL, STRONG_RING if strong else WEAK_RING
 
 
 def fits(runs: Sequence[Measured], strong: bool) -> list[Fit]:

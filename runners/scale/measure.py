@@ -132,10 +132,7 @@ def _exchange(trace: Path, dropped: Sequence[Mapping[str, Any]]) -> dict[str, An
     """Return the seconds of exchange after the epochs that were dropped."""
     ended = dropped[-1].get("time") if dropped else None
     since = datetime.fromisoformat(ended).timestamp() if ended else 0.0
-    found = read_timeline(trace, since)
-    if found is None:
-        return {}
-    return {"exchange_seconds": found.moving, "waiting_seconds": found.waiting}
+    return read_timeline(trace, since)
 
 
 def _unit(result: Mapping[str, Any]) -> str:
@@ -177,22 +174,17 @@ def _times(result: Mapping[str, Any], ended: Mapping[str, Any]) -> dict[str, Any
     return found
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """Seconds in which at least one tensor was moved, and those in which some only waited."""
+def read_timeline(path: Path, since: float) -> dict[str, float]:
+    """Return the seconds after a Unix time in which tensors were moved, and those of mere waiting.
 
-    moving: float
-    waiting: float
-
-
-def read_timeline(path: Path, since: float) -> Exchange | None:
-    """Return the seconds after a Unix time; None for a file that is not there or tells nothing."""
+    They are `exchange_seconds` and `waiting_seconds`; none of a file that tells nothing.
+    """
     if not path.is_file():
-        return None
+        return {}
     with path.open(encoding="utf-8", errors="replace") as file:
         start = START.search(file.readline() + file.readline())
         if start is None:
-            return None
+            return {}
         begin = (since - int(start[1]) / 1e6) * 1e6
         return _sums(_events(file), begin)
 
@@ -208,7 +200,7 @@ def _events(file: TextIO) -> Iterator[tuple[str, str, int, str]]:
         rest = rest[end:]
 
 
-def _sums(events: Iterator[tuple[str, str, int, str]], begin: float) -> Exchange:
+def _sums(events: Iterator[tuple[str, str, int, str]], begin: float) -> dict[str, float]:
     """Sum up the time between events by what goes on in it: moving before waiting."""
     nested: dict[str, list[str]] = {}
     active = {MOVES: 0, WAITS: 0}
@@ -226,4 +218,4 @@ def _sums(events: Iterator[tuple[str, str, int, str]], begin: float) -> Exchange
             active[name] = active.get(name, 0) + 1
         elif stack:
             active[stack.pop()] -= 1
-    return Exchange(sums[MOVES] / 1e6, sums[WAITS] / 1e6)
+    return {"exchange_seconds": sums[MOVES] / 1e6, "waiting_seconds": sums[WAITS] / 1e6}
