@@ -20,7 +20,7 @@ from containers.space import ELSEWHERE
 from ..core.errors import SystemFault, UsageError
 from ..images.inside import extract_bill
 from . import build_from, build_options
-from .progress_bar import phases
+from .progress import phases
 
 HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLE = """\b

@@ -18,7 +18,7 @@ from ..core.errors import Refused, UsageError
 from ..core.model import ImageInfo
 from ..images import inside, local
 from . import build_options
-from .progress_bar import phases
+from .progress import phases
 
 WHAT = "say what to add to it: --requirements FILE, or --def FILE"
 OURS = "horovod.version"  # the label of our images and of those made from them

@@ -44,7 +44,7 @@ def fetch_command(
     cut goes on where it stopped. http_proxy, https_proxy and no_proxy are heeded.
     """
     from ..data import catalogue, fetch
-    from . import progress_bar
+    from . import progress
 
     if name is None:
         _list(catalogue.everything(os.environ), as_json)
@@ -52,7 +52,7 @@ def fetch_command(
     if ca_certificate:
         os.environ["SSL_CERT_FILE"] = str(ca_certificate)  # OpenSSL reads it, SSL_CERT_DIR too
     entry = catalogue.find(name, os.environ)
-    with progress_bar.display() as display:
+    with progress.display() as display:
         done = fetch.fetch(entry, mirror, os.environ, display)
     if as_json:
         printer.print_json({**asdict(done), "path": str(done.path)})
@@ -97,11 +97,11 @@ def pack_command(
     """
     from ..data import pack
     from ..images import local
-    from . import progress_bar
+    from . import progress
 
     inside = local.on_disk(image).path if image else None
     target = output or Path(f"{os.path.normpath(folder)}.sqsh")
-    with progress_bar.display() as display:
+    with progress.display() as display:
         done = pack.pack(folder, target.absolute(), compression, inside, display)
     if as_json:
         printer.print_json({**asdict(done), "path": str(done.path)})
@@ -126,10 +126,10 @@ def check_command(path: str, as_json: bool) -> None:
     labels and images are looked at, and checksums where they are known.
     """
     from ..data import verify
-    from . import progress_bar
+    from . import progress
 
     place = _place(path)
-    with progress_bar.display() as display:
+    with progress.display() as display:
         report = verify.examine(place, display)
     if as_json:
         faults = [{"file": file, "fault": what} for file, what in report.faults]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
+
+from . import progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -23,30 +24,16 @@ WIDE = 140  # columns from which there is room for more than the trainer's own l
 @contextmanager
 def screen() -> Iterator[Plain]:
     """Yield what a followed job is shown on."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") in (None, "", "dumb"):
+    if not progress.watched():
         yield Plain()
         return
-    # rich costs 60 ms, which only who looks pays.
-    from rich import progress
-    from rich.console import Console
-    from rich.text import Text
+    from rich.progress import BarColumn, SpinnerColumn
 
-    class Fact(progress.ProgressColumn):
-        """A text of the task's, as it is, brackets included."""
-
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
-
-        def render(self, task: progress.Task) -> Text:
-            """Return it in one line."""
-            return Text(str(task.fields.get(self.name, "")), no_wrap=True, overflow="ellipsis")
-
-    console = Console(stderr=True)
-    bar = progress.BarColumn(20 if console.width >= WIDE else 12)
-    columns = (progress.SpinnerColumn(), Fact("what"), bar, Fact("more"))
-    # Without its thread: programs are started meanwhile, with work to do between fork and exec.
-    with progress.Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
+    what = progress.column(lambda task: str(task.fields["what"]))
+    more = progress.column(lambda task: str(task.fields["more"]))
+    bar = BarColumn()
+    with progress.bars(SpinnerColumn(), what, bar, more) as bars:
+        bar.bar_width = 20 if bars.console.width >= WIDE else 12
         yield Terminal(bars)
 
 

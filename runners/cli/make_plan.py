@@ -136,8 +136,8 @@ def _image(
     if not name or not reference.is_remote(name):
         return local.on_disk(name)
     from ..images import pull
-    from . import progress_bar
+    from . import progress
 
     known_only = any(rules.known_digests_only for rules in policies)
-    with progress_bar.display() as display:
+    with progress.display() as display:
         return pull.image(name, dry_run, known_only, display)

@@ -12,7 +12,7 @@ from ..core import architecture, runtime_pull
 from ..core.disk_space import shown
 from ..core.errors import UsageError
 from ..images import local, pull, push, reference, store
-from . import printer, progress_bar
+from . import printer, progress
 
 HELP = {"help_option_names": ["-h", "--help"]}
 PULL_EXAMPLE = """\b
@@ -55,7 +55,7 @@ def pull_command(
     name = reference.image_name(name) if name else pull.name_of(found)
     digest = reference.checked_digest(digest) if digest else ""
     plain = plain or runtime_pull.plain()
-    with progress_bar.display() as display:
+    with progress.display() as display:
         request = pull.Request(found, name, arch, digest, plain, update)
         stored = pull.pull(request, display)
     facts = {"name": name, **_facts(stored)}
@@ -84,7 +84,7 @@ def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_jso
     """Push IMAGE, a .sif file or a name, to a registry (oras://) or a library (library://)."""
     target = reference.parse(uri)
     path = local.find(image)
-    with progress_bar.display() as display:
+    with progress.display() as display:
         pushed = push.push(path, target, plain or runtime_pull.plain(), allow_unsigned, display)
     if as_json:
         printer.print_json({"uri": target.source, **vars(pushed)})

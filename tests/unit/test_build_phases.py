@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from containers.progress import last_line
-from runners.cli import progress_lines
+from runners.cli import progress
 
 
 def test_a_phase_says_now_and_then_what_it_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress_lines, "SECONDS_BETWEEN_SIGNS", 0.01)
-    with progress_lines.Lines().phase("[1/6] wheels", lambda: "40 MB fetched"):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_SIGNS", 0.01)
+    with progress.Lines().phase("[1/6] wheels", lambda: "40 MB fetched"):
         time.sleep(0.1)
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == ["[1/6] wheels ...", "  0 s so far: 40 MB fetched"]
@@ -25,8 +25,8 @@ def test_a_phase_says_now_and_then_what_it_does(
 def test_a_phase_that_fails_ends_its_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress_lines, "SECONDS_BETWEEN_SIGNS", 0.01)
-    with pytest.raises(KeyError), progress_lines.Lines().phase("compile"):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_SIGNS", 0.01)
+    with pytest.raises(KeyError), progress.Lines().phase("compile"):
         raise KeyError
     capsys.readouterr()
     time.sleep(0.05)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli.progress_lines import Lines
+from runners.cli.progress import Lines
 from runners.core import disk_space, runtime_pull
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
 from runners.images import images_lock, local, pull, reference, store

@@ -1,0 +1,166 @@
+"""How long work looks on stderr: a bar or a spinner on a terminal, elsewhere a few lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Callable
+
+import click
+
+from containers.progress import Status, unknown
+
+from ..core.disk_space import shown
+from ..core.progress import Progress
+
+if TYPE_CHECKING:  # rich costs 60 ms, which only who waits at a terminal pays
+    from rich.progress import Progress as Bars
+    from rich.progress import ProgressColumn, Task
+
+SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_SIGNS = 30.0  # of life, in a phase that does not count bytes
+SECONDS_BETWEEN_REFRESHES = 0.1
+
+
+def watched() -> bool:
+    """Whether stderr is a terminal that can draw over what it has shown."""
+    return sys.stderr.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
+
+
+def bars(*columns: ProgressColumn | str, **more: Any) -> Bars:
+    """Return rich's display of these columns, which goes when the work has ended.
+
+    Without its thread: programs are started meanwhile, with work to do between fork and exec.
+    """
+    from rich import progress
+    from rich.console import Console
+
+    fixed: dict[str, Any] = {"transient": True, "auto_refresh": False, **more}
+    return progress.Progress(*columns, console=Console(stderr=True), **fixed)
+
+
+def column(text: Callable[[Task], str], style: str = "") -> ProgressColumn:
+    """Return a column of plain text, in one line, brackets included."""
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Plain(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(text(task), style=style, no_wrap=True, overflow="ellipsis")
+
+    return Plain()
+
+
+@contextmanager
+def display() -> Iterator[Progress]:
+    """Yield what work that counts bytes reports to."""
+    if not watched():
+        yield Lines()
+        return
+    from rich import progress
+
+    with bars(
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        progress.TimeElapsedColumn(),
+    ) as made:
+        yield Bar(made)
+
+
+def phases() -> Lines:
+    """Return what the phases of a build report to."""
+    return Spinner() if watched() else Lines()
+
+
+class Lines:
+    """One line for each step, and one every ten seconds of a long one."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self.began = self.told = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print it."""
+        click.echo(text, err=True)
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        """Print the step."""
+        self.total, self.began, self.told = total, time.monotonic(), time.monotonic()
+        self.say(f"{what} ({shown(total)})" if total else what)
+
+    def at(self, done: int) -> None:
+        """Print bytes and rate, seldom."""
+        now = time.monotonic()
+        if now - self.told > SECONDS_BETWEEN_LINES:
+            self.told = now
+            of = f" of {shown(self.total)}" if self.total else ""
+            self.say(f"  {shown(done)}{of}, {shown(done / (now - self.began))}/s")
+
+    @contextmanager
+    def phase(self, name: str, status: Status = unknown) -> Iterator[None]:
+        """Say that something begins, now and then what it does, and how long it took."""
+        self.say(f"{name} ...")
+        began, ended = time.monotonic(), threading.Event()
+
+        def signs_of_life() -> None:
+            while not ended.wait(SECONDS_BETWEEN_SIGNS):
+                line = status()
+                self.say(f"  {time.monotonic() - began:.0f} s so far{line and ': '}{line}")
+
+        thread = threading.Thread(target=signs_of_life, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+        self.say(f"{name}: {time.monotonic() - began:.0f} s")
+
+
+class Spinner(Lines):
+    """Lines that stay, and below them the work at hand: its time, and what it does now."""
+
+    @contextmanager
+    def phase(self, name: str, status: Status = unknown) -> Iterator[None]:
+        """Show the work until it ends, then leave one line."""
+        from rich.progress import SpinnerColumn, TimeElapsedColumn
+
+        began = time.monotonic()
+        now = column(lambda task: status(), style="dim")
+        columns = (SpinnerColumn(), column(lambda task: task.description), TimeElapsedColumn(), now)
+        with bars(*columns, auto_refresh=True, refresh_per_second=4) as made:
+            made.add_task(name, total=None)
+            yield
+        self.say(f"{name}: {time.monotonic() - began:.0f} s")
+
+
+class Bar:
+    """A bar with bytes, rate and time; without a total it only moves."""
+
+    def __init__(self, bars: Bars) -> None:
+        self.bars, self.shown = bars, 0.0
+        self.task = bars.add_task("", total=None, visible=False)
+
+    def say(self, text: str) -> None:
+        """Print it above the bar."""
+        self.bars.console.print(text, markup=False, highlight=False)
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        """Start a new bar."""
+        self.bars.remove_task(self.task)
+        self.say(what)
+        self.task = self.bars.add_task("", total=total)
+        self.bars.refresh()
+
+    def at(self, done: int) -> None:
+        """Move the bar."""
+        now = time.monotonic()
+        refresh = now - self.shown > SECONDS_BETWEEN_REFRESHES
+        self.bars.update(self.task, completed=done, refresh=refresh)
+        if refresh:
+            self.shown = now
