@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import click
 
-from ..core import files
+from ..core import files, plan_record
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain import read_facts
 from ..explain.explanation import Explanation
@@ -86,4 +86,15 @@ def finish(
         printer.result_table({name: item for name, item in result.items() if name != "arguments"})
     elif result is None and status.state == JobState.COMPLETED and not quiet:
         click.echo(f"runner: {NO_RESULT}", err=True)
+    for line in traces(paths) if not as_json and not quiet else ():
+        click.echo(f"runner: {line}", err=True)
     return code
+
+
+def traces(paths: JobPaths) -> Iterator[str]:
+    """Say where a profile and Horovod's timeline are, and what shows them."""
+    if paths.profile.is_dir():
+        yield f"profile: {paths.profile} (TensorBoard's profile plugin; .json: ui.perfetto.dev)"
+    timeline = plan_record.read(paths).get("timeline-filename")
+    if timeline:
+        yield f"timeline: {paths.root / timeline} (chrome://tracing or ui.perfetto.dev)"

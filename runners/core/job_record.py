@@ -95,6 +95,7 @@ class JobPaths(Folder):
     private = Below("private", "For its owner alone: values of --env, a session's token, address.")
     env = Below("private/env.sh", "The values of --env, which the scripts read.")
     tensorboard = Below("tensorboard", "What the trainer wrote for TensorBoard.")
+    profile = Below("profile", "What --profile of a packaged trainer wrote.")
     boards = Below("boards", "Links to what a session of TensorBoard shows.")
     checkpoints = Below("checkpoints", "Each is there once it has its manifest, step-N.json.")
     metrics = Below("metrics.jsonl", "What rank 0 of a packaged trainer says, as JSON lines.")

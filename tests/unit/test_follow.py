@@ -13,7 +13,7 @@ import pytest
 from containers import digest
 from runners.cli import durations, job_end
 from runners.cli.follow_output import PROGRESS
-from runners.core import job_record, plan_record, shell
+from runners.core import files, job_record, plan_record, shell
 from runners.core.command_line import CommandLine
 from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
@@ -335,3 +335,20 @@ def test_a_plan_in_another_form_is_refused(tmp_path: Path) -> None:
     paths.plan.write_text('[{"what": "runtime", "value": "apptainer"}]')
     with pytest.raises(SystemFault, match="written by another version of runner"):
         plan_record.read(paths)
+
+
+def test_the_end_of_a_job_says_where_a_profile_and_a_timeline_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = JobPaths(tmp_path)
+    job = Job("7", "job", "local", str(paths.log), 1.0, "COMPLETED")
+    job_end.finish(paths, job, Status(JobState.COMPLETED))
+    assert "timeline" not in capsys.readouterr().err
+    paths.profile.mkdir()
+    files.write_json(
+        paths.plan, {"version": 1, "choices": [{"id": "timeline-filename", "value": "t.json"}]}
+    )
+    job_end.finish(paths, job, Status(JobState.COMPLETED))
+    told = capsys.readouterr().err
+    assert f"profile: {tmp_path}/profile (" in told
+    assert f"timeline: {tmp_path}/t.json (" in told
