@@ -34,7 +34,7 @@ def images_command(ctx: click.Context, as_json: bool) -> None:
         printer.print_json(rows)
         return
     headers = ["name", "digest", "size", "pulled", "used by", "source"]
-    printer.table([_row(facts) for facts in rows], headers)
+    printer.table([_row(facts) for facts in rows], headers, spare=("pulled", "used by"))
     click.echo(f"in {places.images()}; an image in another folder is named by its path", err=True)
 
 

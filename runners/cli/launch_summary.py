@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..core.model import Plan, Resources
+from ..scale.number_format import count
 from ..schedulers import time_limits
 from . import choices_view
 
@@ -23,7 +24,7 @@ def line(made: Plan) -> str:
     asked, image = made.spec.resources, made.spec.image.name
     parts = [
         _places(asked),
-        f"{counted(asked.cpus_per_task, 'CPU')} each" if asked.cpus_per_task else "",
+        f"{count(asked.cpus_per_task, 'CPU')} each" if asked.cpus_per_task else "",
         *_gpus(asked),
         _limit(asked.time) if asked.time else "",
         f"partition {asked.partition}" if asked.partition else "",
@@ -33,17 +34,12 @@ def line(made: Plan) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return such as `1 rank` or `2 ranks`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def _places(asked: Resources) -> str:
-    nodes = counted(asked.nodes, "node")
+    nodes = count(asked.nodes, "node")
     each, rest = divmod(asked.tasks, asked.nodes)
     if rest or not each:
-        return f"{counted(asked.tasks, 'rank')} on {nodes}"
-    return f"{nodes} x {counted(each, 'rank')}"
+        return f"{count(asked.tasks, 'rank')} on {nodes}"
+    return f"{nodes} x {count(each, 'rank')}"
 
 
 def _limit(text: str) -> str:

@@ -68,4 +68,4 @@ def _print(meant: list[status_view.Run], as_json: bool) -> None:
     if as_json:
         printer.print_json(rows)
     else:
-        printer.table(*status_view.table(rows))
+        printer.table(*status_view.table(rows), status_view.SPARE)

@@ -20,6 +20,7 @@ from . import durations, exit_codes, job_end, resume_hint, stall_notice
 Run = tuple[JobPaths, Job]
 WELL = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
 HEADERS = ["id", "run", "state", "nodes", "elapsed", "left", "step", "loss", "rate", "exit", "why"]
+SPARE = ("nodes", "left", "rate")  # where the terminal is narrow
 
 
 def of_all(runs: list[Run]) -> list[dict[str, Any]]:
