@@ -208,9 +208,9 @@ def no_world(facts: Facts) -> Finding | None:
 
 
 def mpi_aborted(facts: Facts) -> Finding | None:
-    """Open MPI ended the job through PMIx, on which Slurm kills each rank."""
-    seen = facts.match(GAVE_UP)
-    if facts.first is not None or seen is None or seen[0].rank is None:
+    """Open MPI ended the job through PMIx, on which Slurm kills each rank: few leave a record."""
+    seen, unexplained = facts.match(GAVE_UP), facts.first is None or facts.kind == kinds.IN_INIT
+    if not unexplained or seen is None or seen[0].rank is None:
         return None
     line, found = seen
     why = [one for each in WHY for one in facts.lines(each) if one.rank == line.rank]
@@ -233,6 +233,6 @@ SIGNATURES = (
     Signature("no-port-for-the-rendezvous", no_port),
     Signature("rank-did-not-come", not_met),
     Signature("host-mpi-mismatch", host_mpi),
-    Signature("no-world", no_world),
     Signature("mpi-aborted", mpi_aborted, (GAVE_UP, *WHY)),
+    Signature("no-world", no_world),
 )

@@ -255,6 +255,21 @@ def test_a_kind_has_its_explanation(
     assert str(said.fix).startswith(fix), said
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+def test_what_open_mpi_says_comes_before_that_a_rank_ended_in_init(
+    tmp_path: Path, recorded: bool
+) -> None:
+    log = "1@n1 | Component: nope\n1@n1 | [n1:3] *** An error occurred in MPI_Init_thread\n"
+    paths, job = made(tmp_path, log)
+    plan = {"version": 1, "choices": [{"id": "mpi", "value": "pmix"}]}
+    paths.plan.write_text(json.dumps(plan))
+    if recorded:
+        leave(paths, 1, 1.0, Problem(kinds.IN_INIT, "it ended within hvd.init()"), 82)
+    said = explain(paths, job, FAILED)
+    assert (said.name, said.rank, said.host) == ("mpi-aborted", 1, "n1")
+    assert "logs/job.log:1: 1@n1 | Component: nope" in said.evidence
+
+
 def test_of_ranks_that_end_as_one_the_one_that_tells_is_shown(tmp_path: Path) -> None:
     said = explained(
         tmp_path,
