@@ -12,7 +12,6 @@ from ..core import files, signals
 from ..core.errors import NotFound
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..jobs import job_status
-from ..scale import compare
 from ..submit import job_array
 from ..submit.job_array import Runs
 from . import job_end, printer, status_view
@@ -101,6 +100,8 @@ def _results(runs: Runs, statuses: Sequence[Status]) -> list[dict[str, Any]]:
 
 def table(runs: Runs, statuses: Sequence[Status], sort: str | None = None) -> None:
     """Print a line for each run: what it was asked, how it stands, what it reached; best first."""
+    from ..scale import compare  # which `wait` and `cancel` need not load
+
     names = list(dict.fromkeys(name for _, job in runs for name in job.varied))
     results = [files.read_json(paths.result) or {} for paths, _ in runs]
     metric = compare.metric(results, sort)

@@ -44,11 +44,12 @@ def _places(asked: Resources) -> str:
 
 def _limit(text: str) -> str:
     """Return Slurm's `30:00` as `30 min`, and as it is what is not in whole minutes."""
-    minutes, rest = divmod(time_limits.seconds(text) or 1, 60)
-    hours, left = divmod(minutes, 60)
-    if rest:
+    seconds = time_limits.seconds(text)
+    if not seconds or seconds % 60:
         return f"time {text}"
-    return f"{hours} h" if not left else f"{minutes} min" if not hours else f"{hours} h {left} min"
+    hours, minutes = divmod(seconds // 60, 60)
+    parts = [f"{hours} h" if hours else "", f"{minutes} min" if minutes else ""]
+    return " ".join(part for part in parts if part)
 
 
 def _gpus(asked: Resources) -> list[str]:
