@@ -14,7 +14,7 @@ from ..core.site import Site
 from ..schedulers import SCHEDULERS
 from . import partition
 from .case import Case, Log
-from .execution import CONTAINERS
+from .execution import BY_NAME, CONTAINERS
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
 OF_SITE = "node_local"  # the key of a profile's `paths`
@@ -55,7 +55,7 @@ def cannot(log: Log) -> str:
     scheduler, runtime = log.chosen("scheduler"), log.chosen("runtime")
     if SCHEDULERS[scheduler].STEPS is None:
         return f"{scheduler} has no way to run something once on each node that is known here"
-    if runtime in ("shifter", "podman-hpc"):
+    if runtime in BY_NAME:
         return f"{runtime} is not known to see a node's own disk"
     return ""
 

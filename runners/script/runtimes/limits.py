@@ -15,7 +15,7 @@ def refusals(spec: JobSpec, runtime: str) -> tuple[Refusal, ...]:
     """Return what cannot be had with this runtime, each with what to do instead."""
     if runtime == "none":
         return (*_of_none(spec), *_of_data(spec, runtime))
-    if runtime in ("shifter", "podman-hpc"):
+    if runtime in OWN_MPI:
         return (*_of_stores(spec, runtime), *_of_data(spec, runtime))
     return ()
 
