@@ -61,7 +61,7 @@ def _refusal(refusal: Refusal) -> dict[str, Any]:
 
 
 def _caution(caution: Caution) -> dict[str, Any]:
-    return {"what": caution.what, "remedies": _remedies(caution.remedies), "id": caution.id}
+    return {"what": caution.what, "remedies": _remedies(caution.remedies)}
 
 
 def _remedies(remedies: Sequence[Remedy]) -> list[dict[str, Any]]:

@@ -89,11 +89,11 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Trainer:
-    """What Python runs: a recipe's module, or a file of the user's, and its arguments.
+    """What each rank runs, and its arguments: a recipe's module, a file of Python's, or a program.
 
     `name` is for people and the default job name, `typed` is how it was named on the command line.
-    `uses_recipes` is about a file that imports what
-    recipes share, as a copy of one does.
+    A `program` is the image's, and then `file` is a file here that its arguments name, if there is
+    one. `uses_recipes` is about a file that imports what recipes share, as a copy of one does.
     """
 
     name: str
@@ -103,11 +103,19 @@ class Trainer:
     requires: str | None = None
     uses_recipes: bool = False
     typed: str = ""
+    program: str = ""
 
     @property
     def ranks(self) -> bool:
         """Whether it is started for each rank; what stands for a session is not."""
-        return self.module is not None or self.file is not None
+        return bool(self.module or self.file or self.program)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words of the command on each rank."""
+        if self.program:
+            return (self.program, *self.args)
+        return (*(("-m", self.module) if self.module else (str(self.file),)), *self.args)
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,8 @@ class JobSpec:
     data: tuple[Dataset, ...] = ()
     stage_data: str = "none"
     stage_image: str = "none"
+    gate: bool = True
+    tf_config: bool = False
     output: str | None = None
     requeue: bool | None = None
     requeue_limit: int | None = None
@@ -225,14 +235,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Caution:
-    """What the user should know although the job can run, and what would mend it.
-
-    `id` is for those that something of ours asks for.
-    """
+    """What the user should know although the job can run, and what would mend it."""
 
     what: str
     remedies: tuple[Remedy, ...] = ()
-    id: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..injob import log_lines
 from . import read_facts, unrecognised
 from .explanation import COMPLETED, PENDING, RUNNING, Certainty, Explanation, Finding
-from .facts import Facts, LogPattern
+from .facts import Facts
 from .signatures import PATTERNS, SIGNATURES
 
-NOT_JOINED = LogPattern(log_lines.NOT_JOINED)
 NOTHING = {
     JobState.PENDING: (PENDING, "the job has not started"),
     JobState.RUNNING: (RUNNING, "nothing has failed so far"),
@@ -22,7 +20,7 @@ def explain(paths: JobPaths, job: Job, status: Status) -> Explanation:
 
     Raises SystemFault when the run's folder cannot be read.
     """
-    return judge(read_facts.facts(paths, job, status, (*PATTERNS, NOT_JOINED)))
+    return judge(read_facts.facts(paths, job, status, PATTERNS))
 
 
 def judge(facts: Facts) -> Explanation:
@@ -45,11 +43,7 @@ def _nothing(facts: Facts) -> Explanation | None:
     if facts.state not in NOTHING or (facts.state == JobState.RUNNING and facts.first):
         return None
     name, cause = NOTHING[facts.state]
-    alone = facts.lines(NOT_JOINED)[:1] if name == COMPLETED else ()
-    if alone:
-        cause += ", but no rank called hvd.init(): each trained a copy of its own"
-    seen = tuple(map(str, alone))
-    return Explanation(name, cause, seen, None, Certainty.CERTAIN, "that is its state")
+    return Explanation(name, cause, (), None, Certainty.CERTAIN, "that is its state")
 
 
 def _explanation(name: str, found: Finding, facts: Facts) -> Explanation:

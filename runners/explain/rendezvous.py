@@ -32,7 +32,8 @@ WHY_NOT = {
 }
 BY_GLOO = change(controller="gloo", leave_out=["mpi", "force"])
 BY_ITSELF = change(leave_out=["network-interfaces"])
-GATE = "the world-size gate compared Horovod's world with the tasks that Slurm started"
+BY_PMIX = change(controller="mpi", mpi="pmix", leave_out=["force"])
+GATE = "the world-size gate compared the trainer's worlds with the ranks that were started"
 
 
 def _ended_in_init(facts: Facts) -> bool:
@@ -107,13 +108,35 @@ def size_mismatch(facts: Facts) -> Finding | None:
     fields = _fields(facts, kinds.WORLD_SIZE)
     if fields is None:
         return None
-    cause = f"{fields['tasks']} tasks were started, and Horovod saw a world of {fields['world']}"
-    if facts.plan.get("controller") == "gloo":
+    framework = fields["framework"]
+    cause = f"{fields['tasks']} ranks were started, and {framework} saw a world of "
+    cause += str(fields["world"])
+    if framework == "torch.distributed":
+        cause += ": the trainer, or its launcher, says itself how many ranks there are"
+        return certain(facts, cause, change(launcher="torchrun"), because=GATE)
+    if framework == "tf.distribute":
+        cause += ": TF_CONFIG is not set, or is not the job's"
+        return certain(facts, cause, change(tf_config=True), because=GATE)
+    if framework == "Horovod" and facts.plan.get("controller") == "gloo":
         cause += ": the trainer changes HOROVOD_* before hvd.init(), or the image has no Gloo"
         return certain(facts, cause, change(controller="mpi"), because=GATE)
     kind = facts.plan.get("mpi", "none")
     cause += f": the MPI in the image does not meet srun's --mpi={kind}"
-    return certain(facts, cause, BY_GLOO, because=GATE)
+    fix = BY_GLOO if framework == "Horovod" else BY_PMIX
+    return certain(facts, cause, fix, because=GATE)
+
+
+def no_world_formed(facts: Facts) -> Finding | None:
+    """The trainer ended well, and its ranks were never one world."""
+    fields = _fields(facts, kinds.NO_WORLD_FORMED)
+    if fields is None:
+        return None
+    cause = f"{fields['tasks']} ranks ran, each on its own: the trainer formed no world of them"
+    if "mpi4py" in fields["alone"]:
+        cause += ", and MPI's COMM_WORLD has one rank"
+        return certain(facts, cause, BY_PMIX, because=GATE)
+    because = f"{GATE}; for independent ranks: --no-gate"
+    return certain(facts, cause, change(gate=False), because=because)
 
 
 def interface(facts: Facts) -> Finding | None:
@@ -227,6 +250,7 @@ SIGNATURES = (
     Signature("controller-changed", controller_changed, (MPI_ENDED,)),
     Signature("pmi-missing", pmi_missing, (NO_PMI, PMIX_ERROR, MPI_ENDED)),
     Signature("size-mismatch", size_mismatch),
+    Signature("ranks-alone", no_world_formed),
     Signature("wrong-interface", interface),
     Signature("wrong-interface", no_way, (NO_WAY,)),
     Signature("misleading-host-name", misleading_name),

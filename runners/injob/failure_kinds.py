@@ -18,7 +18,7 @@ PEER_LOST, ENDED_WITH_OTHERS = "peer-lost", "ended-with-others"
 # Ranks that did not become one world
 WORLD_SIZE, IN_INIT, NOT_MET = "world-size", "ended-in-init", "not-met"
 NO_INTERFACE, NO_PORT, MISLEADING_NAME = "no-interface", "no-port", "misleading-host-name"
-RENDEZVOUS = "rendezvous"
+RENDEZVOUS, NO_WORLD_FORMED = "rendezvous", "no-world"
 # Checks before the trainer
 DRIVER, HOST_MPI = "driver", "host-mpi"
 # A node's, before any rank
@@ -31,7 +31,8 @@ KINDS = {
     SIGNAL: ("signal", "asked"),  # asked: signals that somebody had sent before
     PEER_LOST: ("error", "traceback"),
     ENDED_WITH_OTHERS: (),
-    WORLD_SIZE: ("tasks", "world"),
+    WORLD_SIZE: ("tasks", "world", "framework"),
+    NO_WORLD_FORMED: ("tasks", "alone"),  # alone: frameworks that formed a world of one
     IN_INIT: (),
     NOT_MET: ("ended", "late", "silent", "unreached"),  # lists of [rank, host]
     NO_INTERFACE: ("wanted", "usable"),
@@ -43,7 +44,16 @@ KINDS = {
     NOT_STAGED: ("what",),  # data or image
     IMAGE_CHANGED: ("what",),
 }
-NO_WORLD = (WORLD_SIZE, IN_INIT, NOT_MET, NO_INTERFACE, NO_PORT, MISLEADING_NAME, RENDEZVOUS)
+NO_WORLD = (
+    WORLD_SIZE,
+    IN_INIT,
+    NOT_MET,
+    NO_INTERFACE,
+    NO_PORT,
+    MISLEADING_NAME,
+    RENDEZVOUS,
+    NO_WORLD_FORMED,
+)
 NO_DRIVER = "no-driver"
 SIGTERM = 15
 # Horovod 0.28's words, and Gloo's in torch.distributed, of a connection that its peer has ended

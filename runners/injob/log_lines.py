@@ -2,5 +2,4 @@
 
 START = "runner: start "  # and its number: a job that came back begins anew here
 FAILED = "runner: rank {rank} failed: "  # and how; the record has the same with more
-NOT_JOINED = "runner: warning: the trainer ended without hvd.init()"
 NO_MODULE = "runner: no module "  # and its name: the job's script could not load it

@@ -26,10 +26,10 @@ from . import (
     site_rules,
     staging,
     wireup,
+    worlds,
 )
 from .case import Case, Log
 
-NO_HOROVOD = "no-horovod"
 PACKAGES = {"pytorch": "torch", "tensorflow": "tensorflow"}  # by what a preset requires
 IMAGE, HOST = "image", "host"  # where a recipe comes from
 
@@ -65,6 +65,7 @@ def _attempt(case: Case) -> Plan:
     staging.data(case, log)
     staging.image(case, log)
     requeue.choose(case, log)
+    worlds.choose(case, log)
     _brings_recipe(case, log)
     _refused_elsewhere(case, log)
     log.choices += case.policy
@@ -126,9 +127,6 @@ def _known(case: Case, log: Log) -> None:
         log.choose("site", site.profile.name, site.profile.chosen)
     if image.source:
         log.choose("image", image.digest or image.path.name, f"from {image.source}")
-    if image.fact("horovod.version") == "none":
-        what = f"there is no Horovod in {image.path.name}: ranks will not know each other"
-        log.warn(what, id=NO_HOROVOD)
     _framework(case, log)
 
 

@@ -79,9 +79,9 @@ class Log:
         """Note why this cannot work, with what other settings cannot replace."""
         self.refusals.append(Refusal(what, evidence, remedies))
 
-    def warn(self, what: str, *remedies: Remedy, id: str = "") -> None:
+    def warn(self, what: str, *remedies: Remedy) -> None:
         """Note what the user should know although the job can run."""
-        self.warnings.append(Caution(what, remedies, id))
+        self.warnings.append(Caution(what, remedies))
 
     def set(self, name: str, value: str, reason: str, where: str = "job") -> None:
         """Note a variable of the job, which gives way to the user's own."""

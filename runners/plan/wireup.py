@@ -30,6 +30,7 @@ SPOKEN = {  # by what a label pmi.client says
 # Open MPI in the image: the generations of mpirun whose worlds it joins, beside its own.
 JOINS = {"4": ("6",), "5": ("4", "6")}
 NONE = "none"  # without any MPI
+NO_CONTROLLER = "none"  # Horovod is not prepared
 
 
 def controller(case: Case, log: Log) -> None:
@@ -38,12 +39,14 @@ def controller(case: Case, log: Log) -> None:
     there = image.listed("horovod.controllers")
     known = image.how("horovod.controllers")
     if spec.controller != "auto":
-        if there and spec.controller not in there:
+        if there and spec.controller not in (*there, NO_CONTROLLER):
             what = f"the Horovod in {image.path.name} has no {spec.controller} controller"
             log.refuse(what, known)
         log.choose("controller", spec.controller, case.why("controller"))
     elif spec.host_mpi and "mpi" in (there or "mpi"):
         log.choose("controller", "mpi", "the host's MPI is to be used")
+    elif image.fact("horovod.version") == "none":
+        log.choose("controller", NO_CONTROLLER, f"there is no Horovod in {image.path.name}")
     elif not there:
         reason = "the image does not say what it has; Gloo needs nothing of the host"
         log.choose("controller", "gloo", reason, known)
@@ -139,6 +142,8 @@ def _srun_type(case: Case, log: Log) -> None:
         mpi = log.choose("mpi", case.spec.mpi, case.why("mpi"))
     elif log.chosen("controller") == "gloo":
         mpi = log.choose("mpi", "none", "Gloo needs no PMI")
+    elif log.chosen("controller") == NO_CONTROLLER:
+        mpi = _without_horovod(case, log)
     else:
         wanted = SPOKEN[speaks].srun if speaks in SPOKEN else "pmix"
         reason = f"what the image's MPI speaks ({_pmi_name(speaks, 'unknown: the usual')})"
@@ -146,12 +151,21 @@ def _srun_type(case: Case, log: Log) -> None:
     _check_type(mpi, case, log)
 
 
+def _without_horovod(case: Case, log: Log) -> str:
+    """Choose srun's --mpi= for programs that may use the image's MPI themselves, as mpi4py does."""
+    spoken = SPOKEN.get(_client(case.image))
+    if spoken and spoken.srun in case.site.mpi_types:
+        reason = f"the image's MPI speaks {spoken.name}, and a program may use it"
+        return log.choose("mpi", spoken.srun, reason, case.image.how("mpi.flavour"))
+    return log.choose("mpi", "none", "nothing that is known here needs PMI")
+
+
 def _check_type(mpi: str, case: Case, log: Log) -> None:
     """Refuse a type that cannot work with this Slurm, image and controller."""
     image, there = case.image, case.site.mpi_types
     if there and mpi not in there:
         log.refuse(f"this Slurm has no --mpi={mpi}", f"srun --mpi=list: {', '.join(there)}")
-    elif log.chosen("controller") == "gloo":
+    elif log.chosen("controller") != "mpi":
         return
     elif _client(image) == NONE:
         _no_mpi(case, log)

@@ -16,7 +16,7 @@ EXIT_NOT_VERIFIED = 81
 
 def command(plan: Plan, paths: JobPaths) -> str:
     """Return the line that starts the ranks, one group of tokens to a line for the reader."""
-    return _on_each_rank(plan, paths, _shim(plan, paths), _trainer(plan))
+    return _on_each_rank(plan, paths, _shim(plan, paths), [*plan.spec.trainer.command])
 
 
 def one(plan: Plan, paths: JobPaths) -> str:
@@ -41,13 +41,8 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
         shim += ["--interface", plan.spec.interface]
     if plan.nv:
         shim += ["--nv", *(["--driver", plan.driver] if plan.driver else [])]
+    shim += ["--no-gate"] * (not plan.spec.gate) + ["--tf-config"] * plan.spec.tf_config
     return [*shim, "--run-dir", str(paths.root), "--"]
-
-
-def _trainer(plan: Plan) -> list[str]:
-    trainer = plan.spec.trainer
-    program = ["-m", trainer.module] if trainer.module else [str(trainer.file)]
-    return [*program, *trainer.args]
 
 
 def image_check(plan: Plan) -> list[str]:

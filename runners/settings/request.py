@@ -39,6 +39,8 @@ def job_spec(
         resources=_resources(config, trainer.ranks),
         runs_dir=Path(get("runs-dir")).absolute(),
         host_mpi=bool(get("host-mpi")),
+        gate=get("gate") is not False,
+        tf_config=bool(get("tf-config")),
         interface=get("network-interfaces"),
         tuning=tuning.read(get),
         data=data,

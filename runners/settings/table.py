@@ -132,7 +132,11 @@ CONTAINER = (
     Setting("module", "environment module to load in the job", "list"),
 )
 HOROVOD = (
-    Setting("controller", "who starts and steers Horovod", choices=("auto", "mpi", "gloo")),
+    Setting(
+        "controller",
+        "who starts and steers Horovod; none: it is not used",
+        choices=("auto", "mpi", "gloo", "none"),
+    ),
     Setting(
         "launcher",
         "who starts the ranks",
@@ -155,6 +159,8 @@ HOROVOD = (
     ),
 )
 RUNNER = (
+    Setting("gate", "the ranks must form one world, else the job fails (default: yes)", "switch"),
+    Setting("tf-config", "TF_CONFIG for each rank, for MultiWorkerMirroredStrategy", "switch"),
     Setting("scheduler", "where to run", choices=("auto", *SCHEDULERS)),
     Setting("site", "the site's profile (default: found)", metavar="NAME"),
     Setting("runs-dir", "folder for the runs (default: ./runs)", metavar="DIR"),

@@ -1,9 +1,11 @@
-"""Finds what TRAINER stands for: a packaged recipe, or a file of the user's."""
+"""Finds what TRAINER stands for: a packaged recipe, a file of the user's, or a program."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from ..core.model import Trainer
 from ..core.remedy import change, command
 from . import config
 
-# What a user starts a script with elsewhere: `python3 train.py`, `torchrun --nnodes 2 train.py`
-STARTERS = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun")
+PYTHON = re.compile(r"python[\d.]*")
+# What starts the ranks elsewhere; here each would do so once more.
+STARTERS = re.compile(r"horovodrun|mpirun|mpiexec|srun|deepspeed")
+IN_IMAGES = re.compile(r"python[\d.]*|(ba)?sh|torchrun|accelerate|env")  # here or not
 
 
 def recipes_folder() -> Path:
@@ -54,8 +58,14 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None
 
     Raises NotFound, with the nearest names, when there is neither such a recipe nor such a file.
     """
-    if name.endswith(".py") or "/" in name:
+    if PYTHON.fullmatch(name) and args and args[0].endswith(".py"):
+        name, args = args[0], args[1:]  # as it is typed elsewhere; -u is usual here
+    if name == "-m":
+        return _program("python3", (name, *args)), None
+    if name.endswith(".py"):
         return _file(name, args), None
+    if _is_program(name):
+        return _program(name, args), None
     path = _presets().get(name)
     if path is None:
         raise _unknown(name, args)
@@ -66,6 +76,31 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None
     return Trainer(name, module, None, args, preset.get("framework"), typed=name), layer
 
 
+def _is_program(name: str) -> bool:
+    """Whether a word is no recipe's name, and a program here or in most images."""
+    if "/" in name:
+        return True
+    known = name in _presets() or STARTERS.fullmatch(name)
+    return not known and bool(IN_IMAGES.fullmatch(name) or shutil.which(name))
+
+
+def _program(name: str, args: tuple[str, ...]) -> Trainer:
+    """Return a program of the image. Raises NotFound and UsageError for a file that is none."""
+    path = Path(name)
+    if "/" in name and not path.is_absolute() and not path.is_file():
+        raise _no_file(name)
+    if "/" in name and path.is_file() and not os.access(path, os.X_OK):
+        raise UsageError(
+            f"the trainer {name} is not executable",
+            remedy=[change(trainer=("bash", name, *args)), command("chmod", "+x", name)],
+        )
+    own = path.absolute() if "/" in name and path.is_file() else None
+    file = own or next((Path(word).absolute() for word in args if Path(word).is_file()), None)
+    module = PYTHON.fullmatch(name) and args[:1] == ("-m",) and args[1:2]
+    title = module[0] if module else path.name
+    return Trainer(title, None, file, args, program=str(own or name), typed=name)
+
+
 def _unknown(name: str, args: tuple[str, ...]) -> NotFound:
     """Return the error for a name that is no recipe's, perhaps that of what starts scripts."""
     what, script = f"there is no recipe named {name!r}", f"{name}.py"
@@ -74,23 +109,29 @@ def _unknown(name: str, args: tuple[str, ...]) -> NotFound:
         why = f"the trainer is the script itself: a launch starts {name} by itself, on each rank"
         return NotFound(what, why, change(trainer=args[at:]))
     there = change(trainer=(script, *args)) if Path(script).is_file() else ()
-    return NotFound(what, nearest(name, _presets()), there)
+    hint = "a program that only the image has is named by its full path"
+    return NotFound(what, f"{nearest(name, _presets())}; {hint}", there)
 
 
 def is_one(name: str) -> bool:
-    """Whether a word names a recipe, or a script."""
-    return name.endswith(".py") or name in _presets()
+    """Whether a word names a recipe, a script or a program."""
+    return name.endswith(".py") or name in _presets() or _is_program(name)
 
 
 def _file(name: str, args: tuple[str, ...]) -> Trainer:
     path = Path(name)
     if not path.is_file():
-        folder = path.parent if path.parent.is_dir() else Path()
-        near = nearest(path.name, [file.name for file in folder.glob("*.py")])
-        raise NotFound(f"the trainer {name} does not exist", near)
+        raise _no_file(name)
     source = path.read_text(encoding="utf-8", errors="replace")
     uses_recipes = re.search(r"^\s*(from|import) recipes\b", source, re.MULTILINE) is not None
     return Trainer(path.stem, None, path.absolute(), args, uses_recipes=uses_recipes, typed=name)
+
+
+def _no_file(name: str) -> NotFound:
+    path = Path(name)
+    folder = path.parent if path.parent.is_dir() else Path()
+    near = nearest(path.name, [file.name for file in folder.glob(f"*{path.suffix}")])
+    return NotFound(f"the trainer {name} does not exist", near)
 
 
 def copy(name: str, folder: Path, *, force: bool) -> Path:

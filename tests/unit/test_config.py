@@ -66,7 +66,7 @@ def test_lists_add_up_in_order() -> None:
         ("[launch]\nnodes = true\n", "nodes must be a whole number"),
         ("[launch]\nexclusive = 1\n", "exclusive must be true or false"),
         ("[launch]\nbind = '/a'\n", "bind must be a list of strings"),
-        ("[launch]\ncontroller = 'mpich'\n", "must be one of auto, mpi, gloo, not 'mpich'"),
+        ("[launch]\ncontroller = 'mpich'\n", "must be one of auto, mpi, gloo, none, not 'mpich'"),
         ("[launch\n", "not valid TOML"),
     ],
 )

@@ -232,7 +232,28 @@ NOBODY: dict[str, object] = {"ended": [], "late": [], "silent": [], "unreached":
             0,
             "runner doctor --job --nodes 2 --image a.sif",
         ),
-        (kinds.WORLD_SIZE, {"tasks": 4, "world": 1}, "size-mismatch", 0, "--controller gloo"),
+        (
+            kinds.WORLD_SIZE,
+            {"tasks": 4, "world": 1, "framework": "Horovod"},
+            "size-mismatch",
+            0,
+            "--controller gloo",
+        ),
+        (
+            kinds.WORLD_SIZE,
+            {"tasks": 4, "world": 1, "framework": "tf.distribute"},
+            "size-mismatch",
+            0,
+            "--tf-config",
+        ),
+        (kinds.NO_WORLD_FORMED, {"tasks": 4, "alone": []}, "ranks-alone", 0, "--no-gate"),
+        (
+            kinds.NO_WORLD_FORMED,
+            {"tasks": 4, "alone": ["mpi4py"]},
+            "ranks-alone",
+            0,
+            "--controller mpi --mpi pmix",
+        ),
         (kinds.RENDEZVOUS, {}, "no-world", 0, "runner logs"),
         (kinds.HOST_MPI, {"error": "no libmpi"}, "host-mpi-mismatch", 0, "leave out --host-mpi"),
         (
@@ -287,12 +308,6 @@ def test_the_docs_name_every_signature() -> None:
     names = sorted({one.name for one in SIGNATURES})
     assert len(names) > 50
     assert [name for name in names if f"`{name}`" not in text] == []
-
-
-def test_a_completed_job_of_ranks_that_were_each_alone_is_told(tmp_path: Path) -> None:
-    text = "0@n1 | runner: warning: the trainer ended without hvd.init(): 2 copies ran, each\n"
-    said = explain(*made(tmp_path, text), Status(JobState.COMPLETED))
-    assert (said.failed, "copy of its own" in said.cause, len(said.evidence)) == (False, True, 1)
 
 
 @pytest.mark.parametrize("piece", [64, 1 << 20])

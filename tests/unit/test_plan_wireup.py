@@ -158,10 +158,18 @@ def test_an_mpich_that_may_hang_is_told() -> None:
     assert plan.solve(Case(replace(SPEC, controller="mpi"), SITE, new)).warnings == ()
 
 
-def test_an_image_without_horovod_is_told() -> None:
+def test_an_image_without_horovod_has_no_controller() -> None:
     made = plan.solve(Case(SPEC, SITE, foreign("", horovod_version="none")))
-    (caution,) = made.warnings
-    assert caution.what == "there is no Horovod in a.sif: ranks will not know each other"
+    assert (made.controller, made.warnings, made.refusals) == ("none", (), ())
+
+
+@pytest.mark.parametrize(("image", "mpi"), [(OPENMPI, "pmix"), (MPICH, "pmi2"), (NO_MPI, "none")])
+def test_without_a_controller_srun_offers_what_the_images_mpi_speaks(
+    image: ImageInfo, mpi: str
+) -> None:
+    """For programs that use it themselves, as mpi4py does."""
+    made = plan.solve(Case(replace(SPEC, controller="none"), SITE, image))
+    assert (made.controller, made.mpi, made.refusals) == ("none", mpi, ())
 
 
 def test_an_option_without_effect_is_told() -> None:

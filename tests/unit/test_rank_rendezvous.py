@@ -19,12 +19,13 @@ from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
 from runners.injob.rank import network
 from runners.injob.rank.problem import RendezvousError
-from runners.injob.rank.rendezvous import listeners, protocol, values
+from runners.injob.rank.rendezvous import join, listeners, protocol, values
+from runners.injob.rank.rendezvous.join import MEETING
 from runners.injob.rank.rendezvous.link import Link, connect
 from runners.injob.rank.rendezvous.membership import Member, Roll
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame
 from runners.injob.rank.rendezvous.server import Hub, Terms
-from runners.injob.rank.rendezvous.store import MEETING, Store
+from runners.injob.rank.rendezvous.store import Store
 
 SECRET = b"s" * protocol.SECRET_BYTES
 
@@ -220,7 +221,8 @@ def test_two_of_one_rank_and_another_size_are_refused() -> None:
     world = World(2, seconds=60)
     store = world.store(0)
     world.link(1, size=5)
-    assert "rank 1@n1 counts 5 ranks, rank 0 2" in str(store.ask_to_meet()["problem"])
+    with pytest.raises(RendezvousError, match="rank 1@n1 counts 5 ranks, rank 0 2"):
+        join.join(store.port, store.prefix)
     world = World(2, seconds=60)
     links = [world.link(1), world.link(1)]
     heard = select.select([link.sock for link in links], [], [], 5)[0]
@@ -259,7 +261,8 @@ def test_without_a_hub_the_store_says_so() -> None:
 
     store = Store()
     store.start(nobody, lambda _: {})
-    assert store.ask_to_meet()["problem"]["text"] == "rank 0 on n1 did not answer"
+    with pytest.raises(RendezvousError, match="rank 0 on n1 did not answer"):
+        join.join(store.port, store.prefix)
     assert ask(store, f"{store.prefix}global/0")[0] == 500
 
 

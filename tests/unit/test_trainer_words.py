@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
 from runners.cli import cli
 from runners.core.errors import NotFound, UsageError
+from runners.settings import trainers
 
 
 def remedy(*words: str) -> list[str]:
@@ -64,12 +66,55 @@ def test_without_a_trainer_nothing_far_is_guessed(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["python3", "train.py", "--lr", "1"], "train.py -- --lr 1"),
-        (["torchrun", "--nnodes", "2", "a b.py"], "'a b.py'"),
-        (["python3.11", "-u", "x/t.py"], "x/t.py"),
+        (["mpirun", "python", "train.py", "--lr", "1"], "train.py -- --lr 1"),
+        (["horovodrun", "-np", "2", "a b.py"], "'a b.py'"),
     ],
 )
-def test_what_starts_scripts_elsewhere(typed: list[str], offered: str) -> None:
+def test_what_starts_ranks_elsewhere(typed: list[str], offered: str) -> None:
     with pytest.raises(NotFound, match="no recipe named") as caught:
         cli.main(["launch", "-N", "2", "--", *typed], prog_name="runner", standalone_mode=False)
     assert str(caught.value.remedies[0]) == f"runner launch --nodes 2 {offered}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder with a user's files."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.py", "train.sh", "run"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+    (tmp_path / "run").chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("typed", "command", "file"),
+    [
+        (["python", "train.py", "--lr", "1"], ["{}/train.py", "--lr", "1"], "train.py"),
+        (["python3.11", "train.py"], ["{}/train.py"], "train.py"),
+        (["-m", "pkg.train", "a b"], ["python3", "-m", "pkg.train", "a b"], None),
+        (["python", "-m", "pkg.train"], ["python", "-m", "pkg.train"], None),
+        (["python", "-u", "train.py"], ["python", "-u", "train.py"], "train.py"),
+        (["bash", "train.sh", "$x;"], ["bash", "train.sh", "$x;"], "train.sh"),
+        (["./run", "x"], ["{}/run", "x"], "run"),
+        (["torchrun", "--nnodes", "2", "train.py"], None, "train.py"),
+        (["/opt/app/bin/train"], ["/opt/app/bin/train"], None),
+    ],
+)
+def test_a_trainer_may_be_any_program(
+    folder: Path, typed: list[str], command: list[str] | None, file: str | None
+) -> None:
+    found, preset = trainers.find(typed[0], tuple(typed[1:]))
+    expected = typed if command is None else [word.format(folder) for word in command]
+    assert [*found.command] == expected
+    assert found.file == (file and folder / file)
+    assert preset is None
+
+
+def test_a_program_that_cannot_run_is_refused_with_the_command_that_can(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"train.sh is not executable") as caught:
+        trainers.find("./train.sh", ("1",))
+    assert caught.value.remedies[0].trainer == ("bash", "./train.sh", "1")
+    with pytest.raises(NotFound, match="does not exist"):
+        trainers.find("./tran.sh", ())
+    with pytest.raises(NotFound, match="named by its full path"):
+        trainers.find("only-in-the-image", ())

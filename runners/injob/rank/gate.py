@@ -1,180 +1,129 @@
-"""The world-size gate: after hvd.init(), Horovod's size must be the number of tasks started.
+"""The world-size gate: whoever forms a world, its size must be the number of ranks started.
 
-An MPI that finds no PMI, or a Gloo controller that finds no rendezvous, starts N worlds of one
-and says nothing. The gate wraps `horovod.common.basics.HorovodBasics.init`, through which every
-framework's `hvd.init()` goes (Horovod 0.19 to 0.28).
+An MPI that finds no PMI, a Gloo controller that finds no rendezvous, or a strategy without
+TF_CONFIG makes N worlds of one and says nothing.
 """
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import mmap
+import json
 import os
 import sys
-from collections.abc import Sequence
-from types import ModuleType
-from typing import Any, Callable
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 from .. import failure_kinds as kinds
-from .problem import Problem
+from . import failure, reports, world_messages
+from .problem import Problem, RendezvousError
+from .rendezvous import join
 from .task import Task
+from .worlds import HOROVOD
 
-BASICS = "horovod.common.basics"
 EXIT_WORLD_SIZE = 82
+VARIABLE = "RUNNER_GATE"
 
 
-class Progress:
-    """How far a trainer has come with hvd.init(), shared with its parent over fork."""
+@dataclass(frozen=True)
+class Terms:
+    """What every process of a rank has to know; it finds them in VARIABLE.
 
-    NOT_CALLED, CALLED, RETURNED = b"\0", b"\1", b"\2"
-
-    def __init__(self) -> None:
-        self.memory = mmap.mmap(-1, 1)
-
-    def set(self, state: bytes) -> None:
-        """Note a state."""
-        self.memory[0:1] = state
-
-    def get(self) -> bytes:
-        """Return the last state noted."""
-        return self.memory[0:1]
-
-
-class Gate(importlib.abc.MetaPathFinder):
-    """Waits for Horovod to be imported, then wraps its init.
-
-    `prepare` runs just before the first init, when the trainer has done its slow imports; `record`
-    is given the exit code and the problem of a world of another size.
+    `workers` are the ranks that a launcher such as torchrun starts for each task. `inbox` is the
+    shim's, `store` the port and the prefix of its rendezvous. `check` is false with --no-gate,
+    `meets` true where Horovod's Gloo meets by our rendezvous.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        controller: str,
-        progress: Progress,
-        prepare: Callable[[], None],
-        record: Callable[[int, Problem], object],
-    ) -> None:
-        self.task, self.controller, self.progress = task, controller, progress
-        self.prepare, self.record, self.told = prepare, record, False
+    task: Task
+    controller: str
+    run_dir: str
+    inbox: tuple[str, str]
+    store: tuple[int, str]
+    meets: bool
+    check: bool = True
+    workers: int = 1
+    gpus: bool = False
 
-    def install(self) -> None:
-        """Start to watch imports."""
-        sys.meta_path.insert(0, self)
+    def as_text(self) -> str:
+        """Return the value of VARIABLE."""
+        return json.dumps(asdict(self))
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Give Horovod's basics, and nothing else, a loader that wraps init."""
-        if fullname != BASICS:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            self._wrap_loader(spec.loader)
-        return spec
+    @classmethod
+    def read(cls) -> Terms:
+        """Return the terms of this process."""
+        found = json.loads(os.environ[VARIABLE])
+        return cls(**{**found, "task": Task(**found["task"])})
 
-    def _wrap_loader(self, loader: Any) -> None:
-        load = loader.exec_module
 
-        def exec_module(module: ModuleType) -> None:
-            load(module)
-            self._wrap_init(module.HorovodBasics)
+def expected(terms: Terms, env: Mapping[str, str]) -> int:
+    """Return the size of the world that is right for this process.
 
-        loader.exec_module = exec_module
+    Under a torchrun that the trainer itself starts, a world of all tasks has an agent in each of
+    them (GROUP_WORLD_SIZE, set by torchrun for its workers).
+    """
+    tasks = terms.task.size * terms.workers
+    if terms.workers > 1 or "TORCHELASTIC_RUN_ID" not in env:
+        return tasks
+    all_in = int(env["GROUP_WORLD_SIZE"]) == tasks
+    return int(env["WORLD_SIZE"]) if all_in else tasks * int(env["LOCAL_WORLD_SIZE"])
 
-    def _wrap_init(self, basics: Any) -> None:
-        init = basics.init
 
-        def checked_init(this: Any, *args: Any, **kwargs: Any) -> Any:
-            self.progress.set(Progress.CALLED)
-            self.prepare()
-            result = init(this, *args, **kwargs)
-            self.progress.set(Progress.RETURNED)
-            # A caller that names a communicator wants a part of the world on purpose.
-            if not args and kwargs.get("comm") is None:
-                self.check(this.size(), this.rank())
-            return result
+class Gate:
+    """One process's: frameworks.py tells it of the worlds that are formed here.
 
-        basics.init = checked_init
+    `calling` are the frameworks whose init has not returned.
+    """
 
-    def check(self, size: int, rank: int) -> None:
-        """End this process with EXIT_WORLD_SIZE unless Horovod's world is the launcher's."""
-        if size == self.task.size:
-            if self.task.rank == 0 and size > 1 and not self.told:
-                self.told = True
-                print(f"runner: one world of {size} ranks", file=sys.stderr, flush=True)
+    def __init__(self, terms: Terms) -> None:
+        self.terms, self.task = terms, terms.task
+        self.calling: set[str] = set()
+        self.told: set[str] = set()
+
+    def called(self, framework: str) -> None:
+        """Note that an init has begun."""
+        self.calling.add(framework)
+        self._tell(framework, reports.CALLED)
+
+    def meet(self) -> None:
+        """Wait for the other ranks, before Horovod's init: after the slow imports."""
+        if not self.terms.meets:
             return
-        print(mismatch(self.task, self.controller, size, rank), file=sys.stderr, flush=True)
-        text = f"{self.task.size} tasks were started, and Horovod sees a world of {size}"
-        fields = {"tasks": self.task.size, "world": size}
-        self.record(EXIT_WORLD_SIZE, Problem(kinds.WORLD_SIZE, text, fields))
+        try:
+            os.environ.update(join.join(*self.terms.store))
+        except RendezvousError as error:
+            known = error.problem.text
+            at = self.task, self.terms.run_dir, self.terms.controller
+            print(world_messages.no_world(*at, known), flush=True)
+            self._end(HOROVOD, error.problem)
+
+    def formed(self, framework: str, size: int, rank: int, how: str = "") -> None:
+        """End this process with EXIT_WORLD_SIZE unless the world is the job's."""
+        self.calling.discard(framework)
+        right = expected(self.terms, os.environ)
+        if size != right and self.terms.check:
+            self.refuse(framework, size, rank, right)
+        self._tell(framework, reports.FORMED)
+        if rank == 0 and size > 1 and framework not in self.told:
+            self.told.add(framework)
+            by = f"{framework}, {how}" if how else framework
+            print(f"runner: one world of {size} ranks ({by})", file=sys.stderr, flush=True)
+
+    def alone(self, framework: str) -> None:
+        """Note a world of one that says nothing: it is no fault where another world is right."""
+        self._tell(framework, reports.ALONE)
+
+    def refuse(self, framework: str, size: int, rank: int, right: int, why: str = "") -> None:
+        """Say that a world is another than the job's, and end this process."""
+        text = world_messages.mismatch(self.terms, framework, size, rank, right, why)
+        print(text, file=sys.stderr, flush=True)
+        what = f"{right} ranks were started, and {framework} sees a world of {size}"
+        fields = {"tasks": right, "world": size, "framework": framework}
+        self._end(framework, Problem(kinds.WORLD_SIZE, what, fields))
+
+    def _end(self, framework: str, problem: Problem) -> None:
+        failure.record(self.task, EXIT_WORLD_SIZE, problem, self.terms.run_dir)
+        self._tell(framework, reports.WRONG)
         sys.stdout.flush()
         # Not sys.exit: a trainer's `except` must not carry on in a world that is not one.
         os._exit(EXIT_WORLD_SIZE)
 
-
-def mismatch(task: Task, controller: str, size: int, rank: int) -> str:
-    """Return the message for a world of another size."""
-    return _explained(
-        f"runner: world-size mismatch on rank {task.name}: {task.size} tasks were started, "
-        f"but Horovod sees a world of {size} (it calls this rank {rank}).",
-        task,
-        _why_alone(task, controller),
-    )
-
-
-def no_world(task: Task, controller: str, known: str = "") -> str:
-    """Return the message for a process that ended within hvd.init(), as MPI_Init does.
-
-    `known` is why, where the rendezvous knows it.
-    """
-    cause, remedy = _why_alone(task, controller) if controller == "mpi" else WHY_NO_MEETING
-    return _explained(
-        f"runner: no world on rank {task.name}: it ended within hvd.init(), which should have "
-        f"joined it to the {task.size} tasks that were started.",
-        task,
-        (known or cause, remedy),
-    )
-
-
-def _explained(what: str, task: Task, why: tuple[str, str]) -> str:
-    """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
-    if task.local_rank != 0:
-        return what
-    cause, remedy = why
-    return f"{what}\n  likely cause: {cause}\n  try: {remedy}"
-
-
-WHY_NO_MEETING = (
-    "a rank did not come to the Gloo rendezvous, or the interface leads nowhere (the lines above)",
-    "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
-)
-
-
-def _why_alone(task: Task, controller: str) -> tuple[str, str]:
-    """Return cause and remedy; srun leaves its --mpi= in SLURM_MPI_TYPE."""
-    if controller == "gloo":
-        return (
-            "the Horovod in the image did not use the Gloo rendezvous: it was built without Gloo, "
-            "or the trainer changed HOROVOD_* before hvd.init()",
-            "apptainer exec IMAGE horovodrun --check-build, or runner launch --controller mpi ...",
-        )
-    if task.launcher != "srun":
-        return (
-            f"the MPI in the image does not understand the {task.launcher} that started it: "
-            "another MPI, or another major version",
-            "runner launch --controller gloo ..., or runner launch --launcher srun ...",
-        )
-    mpi_type = os.environ.get("SLURM_MPI_TYPE", "none")
-    if mpi_type == "none":
-        return (
-            "the MPI in the image found no PMI (srun ran with --mpi=none)",
-            "runner launch --mpi pmix ..., or runner launch --controller gloo ...",
-        )
-    return (
-        f"the MPI in the image does not speak srun's --mpi={mpi_type}",
-        "runner launch --controller gloo ..., or another type from: srun --mpi=list",
-    )
+    def _tell(self, framework: str, state: str) -> None:
+        reports.tell(*self.terms.inbox, framework, state)

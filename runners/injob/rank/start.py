@@ -35,7 +35,15 @@ def _one(options: argparse.Namespace, launcher: str) -> int:
         return _refuse(me, problem, options.run_dir)
     # horovodrun with Gloo brings its own rendezvous and sets every rank's place.
     placed = launcher == "horovodrun" and "HOROVOD_RANK" in os.environ
-    work = trainer.Work(options.controller, placed, _interfaces(options), options.command)
+    work = trainer.Work(
+        controller=options.controller,
+        placed=placed,
+        interfaces=_interfaces(options),
+        command=options.command,
+        check=not options.no_gate,
+        tf_config=options.tf_config,
+        gpus=options.nv,
+    )
     return supervise(me, work, options.run_dir)
 
 
@@ -60,7 +68,9 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--launcher", choices=sorted(task.READERS), default="srun")
     # argparse takes the last of repeated options, which is how `become_mpirun` sets these two.
     parser.add_argument("--tasks", type=int, help="start this many tasks here, with no launcher")
-    parser.add_argument("--controller", choices=["mpi", "gloo"], required=True)
+    parser.add_argument("--controller", choices=["mpi", "gloo", "none"], required=True)
+    parser.add_argument("--no-gate", action="store_true", help="ranks need not form one world")
+    parser.add_argument("--tf-config", action="store_true", help="set TF_CONFIG")
     parser.add_argument("--interface", help="for Gloo, or several: NAME,NAME; found if absent")
     parser.add_argument("--nv", action="store_true", help="look for the NVIDIA driver first")
     parser.add_argument("--driver", metavar="VERSION", help="the oldest for the image's CUDA")

@@ -9,20 +9,23 @@ import os
 import select
 import signal
 import sys
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Sequence
+from typing import Callable
 
 from .. import failure_kinds as kinds
-from . import early_stop, failure, horovod_env, orphaned, signals
-from .gate import EXIT_WORLD_SIZE, Progress, no_world
+from . import early_stop, failure, orphaned, rank_environment, signals, world_messages
+from .gate import EXIT_WORLD_SIZE, Terms
 from .problem import Problem, RendezvousError, problem_of
+from .rendezvous.session import Session
+from .reports import Inbox
 from .task import Task
 from .trainer import Work, run
-
-if TYPE_CHECKING:
-    from .rendezvous.session import Session
+from .worlds import FRAMEWORKS, HOROVOD
 
 EXIT_FAILED = 1
 IN_INIT = Problem(kinds.IN_INIT, "it ended within hvd.init()")
+SECONDS_TO_A_WORLD = 120.0  # of imports and reading; after that a rank without a world is told of
 ENDED = Problem(kinds.ENDED_WITH_OTHERS, "ended, since another rank had failed")
 
 
@@ -51,24 +54,25 @@ def _supervised(task: Task, work: Work, run_dir: str) -> int:
         failure.record(task, EXIT_FAILED, problem_of(error), run_dir)
         return EXIT_FAILED
     output, child_output = os.pipe()
-    progress, shim = Progress(), os.getpid()
+    inbox, shim = Inbox(), os.getpid()
+    terms = _terms(task, work, run_dir, inbox, session)
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         signals.die_with(shim)
-        _become_child((output, child_output), session)
-        return run(task, work, session, progress, run_dir)
+        _become_child((output, child_output), session, work)
+        return run(task, work, session, terms)
     os.close(child_output)
     relay = signals.Relay(child, lambda: failure.of_others(task, run_dir))
-    watch = orphaned.Watch(child, run_dir)
-    if session is not None:
-        session.serve()
-    tail = _Labeller(task.name).pump(output, _child_ended(), watch)
+    watch, worlds = orphaned.Watch(child, run_dir), Worlds(terms, inbox)
+    session.serve()
+    tail = _Labeller(task.name).pump(output, _child_ended(), inbox, [watch.look, worlds.look])
     relay.stop()
     code = _exit_code(os.waitpid(child, 0)[1], relay)
+    inbox.read()
     if watch.ended:
         return code  # how the job ended is on record, and not by this
-    in_training = progress.get() == Progress.RETURNED
+    in_training = bool(inbox.formed) and not inbox.waits_in(HOROVOD)
     early = not relay.ended and early_stop.before_training(
         work.command, in_training, code, relay.seen
     )
@@ -76,40 +80,92 @@ def _supervised(task: Task, work: Work, run_dir: str) -> int:
         failure.forget(task, run_dir)
         early_stop.record(task, run_dir)
         return 0
-    if _ended_in_init(progress, code):
-        problem = (session.problem if session else None) or IN_INIT
-        known = problem.text if problem is not IN_INIT else ""
-        print(no_world(task, work.controller, known), flush=True)
-        code = EXIT_WORLD_SIZE
-    else:
-        problem = ENDED if relay.ended else failure.of_process(code, tail, relay.seen)
+    code, problem = _judged(code, relay, tail, worlds, session)
     if code != 0 and not failure.recorded(task, run_dir):
         failure.record(task, code, problem, run_dir)
     return code
 
 
-def _open_session(task: Task, work: Work, run_dir: str) -> Session | None:
-    """Open the rendezvous of a Gloo job, unless its launcher brings one, as horovodrun does."""
-    if work.controller != "gloo" or work.placed:
-        return None
-    # Here, because jobs that meet through MPI need not wait for its import.
-    from .rendezvous.session import Session
+def _judged(
+    code: int, relay: signals.Relay, tail: list[str], worlds: Worlds, session: Session
+) -> tuple[int, Problem]:
+    """Return the exit code of the rank, and how it failed if it did."""
+    inbox, terms = worlds.inbox, worlds.terms
+    if _ended_in_init(inbox, code):
+        problem = session.problem or IN_INIT
+        known = problem.text if problem is not IN_INIT else ""
+        at = terms.task, terms.run_dir, terms.controller
+        print(world_messages.no_world(*at, known), flush=True)
+        return EXIT_WORLD_SIZE, problem
+    if inbox.wrong and code and not relay.ended:
+        code = (
+            EXIT_WORLD_SIZE  # a process of the trainer's, which a launcher within has its own for
+        )
+    if code == 0 and worlds.missing:
+        return EXIT_WORLD_SIZE, worlds.never_formed()
+    return code, ENDED if relay.ended else failure.of_process(code, tail, relay.seen)
 
-    return Session(task, run_dir, horovod_env.meeting_seconds(task.size), work.interfaces)
+
+class Worlds:
+    """Whether the trainer has formed a world, as the job's rules are."""
+
+    def __init__(self, terms: Terms, inbox: Inbox) -> None:
+        self.terms, self.inbox = terms, inbox
+        self.began, self.told = time.monotonic(), False
+
+    @property
+    def missing(self) -> bool:
+        """Whether there should be one, and none is."""
+        return self.terms.check and self.terms.task.size > 1 and not self.inbox.formed
+
+    def look(self) -> None:
+        """Say so, once, where a world is late; on one rank of each node."""
+        if self.told or time.monotonic() - self.began < SECONDS_TO_A_WORLD:
+            return
+        self.told = True
+        if self.missing and self.terms.task.local_rank == 0:
+            waits = [one for one in FRAMEWORKS if self.inbox.waits_in(one)]
+            print(world_messages.late(self.terms.task, SECONDS_TO_A_WORLD, waits), flush=True)
+
+    def never_formed(self) -> Problem:
+        """Say that the trainer ended without one; return it as the rank's problem."""
+        alone = sorted(self.inbox.last)
+        task = self.terms.task
+        print(world_messages.never_formed(task, self.terms.run_dir, bool(alone)), flush=True)
+        text = f"it formed no world of the {task.size} tasks that were started"
+        return Problem(kinds.NO_WORLD_FORMED, text, {"tasks": task.size, "alone": alone})
 
 
-def _ended_in_init(progress: Progress, code: int) -> bool:
+def _terms(task: Task, work: Work, run_dir: str, inbox: Inbox, session: Session) -> Terms:
+    return Terms(
+        task=task,
+        controller=work.controller,
+        run_dir=run_dir,
+        inbox=(inbox.name, inbox.token),
+        store=(session.store.port, session.store.prefix),
+        meets=work.ours,
+        check=work.check,
+        workers=work.workers,
+        gpus=work.gpus,
+    )
+
+
+def _open_session(task: Task, work: Work, run_dir: str) -> Session:
+    interfaces = () if work.controller == "mpi" else work.interfaces
+    return Session(task, run_dir, rank_environment.meeting_seconds(task.size), interfaces)
+
+
+def _ended_in_init(inbox: Inbox, code: int) -> bool:
     """Whether hvd.init() never returned, for another reason than somebody's signal."""
     ended = (*signals.RELAYED, signal.SIGKILL)
     other = (0, EXIT_WORLD_SIZE, *(128 + number for number in ended))
-    return progress.get() == Progress.CALLED and code not in other
+    return inbox.waits_in(HOROVOD) and code not in other
 
 
-def _become_child(pipe: tuple[int, int], session: Session | None) -> None:
+def _become_child(pipe: tuple[int, int], session: Session, work: Work) -> None:
     """Write into the pipe, take signals, and leave the rendezvous to the parent."""
     signals.let_in()
-    if session is not None:
-        session.leave()
+    session.leave(may_rename=work.ours)
     output, child_output = pipe
     os.close(output)
     for stream in (1, 2):
@@ -139,13 +195,20 @@ class _Labeller:
         self.rest = b""
         self.tail: list[str] = []
 
-    def pump(self, output: int, ended: int, watch: orphaned.Watch) -> list[str]:
-        """Copy until the child has ended and the pipe is empty; return the last lines."""
+    def pump(
+        self, output: int, ended: int, inbox: Inbox, looks: Sequence[Callable[[], None]]
+    ) -> list[str]:
+        """Copy until the child has ended and the pipe is empty; return the last lines.
+
+        `looks` are called now and then.
+        """
         while True:
             seconds = orphaned.SECONDS_BETWEEN_LOOKS
-            ready, _, _ = select.select([output, ended], [], [], seconds)
-            watch.look()
-            if not ready:
+            ready, _, _ = select.select([output, ended, inbox.sock.fileno()], [], [], seconds)
+            inbox.read()
+            for look in looks:
+                look()
+            if not {output, ended} & set(ready):
                 continue
             chunk = os.read(output, 65536) if output in ready else b""
             self.write(chunk)

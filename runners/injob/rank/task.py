@@ -20,7 +20,8 @@ class Task:
     `rank` and `size` are global (0-based, count), `local_*` count tasks of this node, `cross_*`
     count the nodes that have a task with this local rank. `first_host` runs rank 0, empty when the
     launcher does not tell; `job` names the job step, alike on all its tasks. `hosts` is the node
-    of each rank as far as the launcher's rules tell, else empty. `launcher` is a key of READERS.
+    of each rank as far as the launcher's rules tell, else empty; `node` counts the nodes.
+    `launcher` is a key of READERS.
     """
 
     rank: int
@@ -34,6 +35,7 @@ class Task:
     job: str
     hosts: tuple[str, ...] = ()
     launcher: str = "srun"
+    node: int = 0
 
     @property
     def name(self) -> str:
@@ -83,6 +85,7 @@ def from_srun(env: Mapping[str, str]) -> Task:
         first_host=hosts[0] if hosts else nodes[0],
         job=f"{env['SLURM_JOB_ID']}.{env.get('SLURM_STEP_ID', '0')}",
         hosts=hosts,
+        node=node,
     )
 
 
@@ -144,6 +147,7 @@ def _from_counts(
         host=host,
         first_host=host if rank == 0 or local_size == size else _first_of_allocation(env),
         job=job,
+        node=rank // local_size,
     )
 
 
@@ -173,6 +177,7 @@ def from_horovodrun(env: Mapping[str, str]) -> Task:
         host=host,
         first_host=host,
         job="horovodrun",
+        node=int(env["HOROVOD_CROSS_RANK"]),
     )
 
 

@@ -1,4 +1,4 @@
-"""The child's side: set Horovod up, then run the trainer as `python` would, in this process."""
+"""The child's side: set the frameworks up, then run the trainer in this process."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import traceback
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
-from ..log_lines import NOT_JOINED
-from . import failure, horovod_env
+from . import failure, import_hook, rank_environment, world_messages
 from .early_stop import EXIT_STOPPED
-from .gate import EXIT_WORLD_SIZE, Gate, Progress, no_world
+from .gate import EXIT_WORLD_SIZE, VARIABLE, Terms
 from .problem import RendezvousError
 from .task import Task
+from .worlds import HOROVOD
 
 if TYPE_CHECKING:
     from .rendezvous.session import Session
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODE = os.path.dirname(os.path.dirname(HERE))  # RUN/code, where packages of the job lie
+HOOK = os.path.join(os.path.dirname(HERE), "hook")
+EXIT_NOT_FOUND = 127  # as shells have it
 SECONDS_FOR_CAUSE = 1.0  # in which the shim of a rank that was killed has recorded it
 
 
@@ -32,52 +34,130 @@ SECONDS_FOR_CAUSE = 1.0  # in which the shim of a rank that was killed has recor
 class Work:
     """What to run, and how.
 
-    `controller` is mpi or gloo; `placed` means that the launcher has set all of HOROVOD_*
-    itself; `interfaces` are those for Gloo, none to find it; `command` is `-m MODULE` or a file,
-    and the trainer's arguments.
+    `controller` is mpi, gloo or none; `placed` means that the launcher has set all of HOROVOD_*
+    itself; `interfaces` are those for Gloo, none to find it; `command` is `-m RECIPE`, a file of
+    Python's or a program, and its arguments. `check` is whether the gate holds, `tf_config` whether
+    TF_CONFIG is set, `workers` how many ranks the program itself starts for each task.
     """
 
     controller: str
     placed: bool
     interfaces: tuple[str, ...]
     command: list[str]
+    check: bool = True
+    tf_config: bool = False
+    workers: int = 1
+    gpus: bool = False
+
+    @property
+    def ours(self) -> bool:
+        """Whether Horovod's ranks meet by our rendezvous."""
+        return self.controller == "gloo" and not self.placed
 
 
-def run(task: Task, work: Work, session: Session | None, progress: Progress, run_dir: str) -> int:
+def run(task: Task, work: Work, session: Session, terms: Terms) -> int:
     """Run the trainer to its end; return an exit code for an exception, after its traceback.
 
     A failure is recorded here and now: on the way out Horovod tells the other ranks, who fail and
     make the launcher end this one before it has ended by itself.
     """
-    record = partial(failure.record, task, run_dir=run_dir)
-    gate = Gate(task, work.controller, progress, lambda: _meet(session), record)
-    _set_environment(task, work)
-    gate.install()
+    record = partial(failure.record, task, run_dir=terms.run_dir)
     try:
-        _run_python(work.command)
+        _set_environment(task, work, session)
+    except RendezvousError as error:
+        at = task, terms.run_dir, work.controller
+        print(world_messages.no_world(*at, error.problem.text), flush=True)
+        record(EXIT_WORLD_SIZE, error.problem)
+        return EXIT_WORLD_SIZE
+    _hold_the_gate(terms)
+    if not _is_python(work.command):
+        _become(work.command)
+    return _run_python(work.command, terms)
+
+
+def _hold_the_gate(terms: Terms) -> None:
+    """Watch the imports of this process, and of each Python that it will start."""
+    os.environ[VARIABLE] = terms.as_text()
+    theirs = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = f"{HOOK}:{theirs}" if theirs else HOOK
+    from . import frameworks
+
+    import_hook.Finder(frameworks.wrap).install()
+
+
+def _set_environment(task: Task, work: Work, session: Session) -> None:
+    """Set each framework's variables. Raises RendezvousError where no world can come of it."""
+    horovods: dict[str, str] = {}
+    if work.controller == "mpi":
+        horovods = rank_environment.horovod_over_mpi()
+    elif work.ours:
+        horovods = rank_environment.horovod_over_gloo(task)
+    for name, value in horovods.items():
+        # What the user exported wins, except for the place in the world, where a stale value from
+        # another job would be a wrong answer.
+        if name.endswith(("RANK", "SIZE", "HOSTNAME")):
+            os.environ[name] = value
+        else:
+            os.environ.setdefault(name, value)
+    if task.size > 1 or work.ours:
+        _lead_to_the_others(task, work, session)
+
+
+def _lead_to_the_others(task: Task, work: Work, session: Session) -> None:
+    try:
+        place = session.place()
+    except RendezvousError as error:
+        if work.ours or work.tf_config:
+            raise
+        print(f"runner: warning: MASTER_ADDR is not set: {error.problem.text}", flush=True)
+        return
+    if work.ours:
+        os.environ.update(session.variables(place))
+    if task.size == 1:
+        return
+    os.environ.update(rank_environment.place(task))
+    for name, value in rank_environment.usual(task).items():
+        os.environ.setdefault(name, value)
+    interface = "" if task.one_host else place.interface
+    found = rank_environment.master(place.address, place.port, interface, os.environ)
+    os.environ.update(found)
+    if work.tf_config and "TF_CONFIG" not in os.environ:
+        os.environ.update(rank_environment.tf_config(session.cluster(place), task.rank))
+
+
+def _is_python(command: list[str]) -> bool:
+    return command[0] == "-m" or command[0].endswith(".py")
+
+
+def _become(command: list[str]) -> NoReturn:
+    """Replace this process by a program of the image."""
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"error: cannot run {command[0]} in the image: {error.strerror}", flush=True)
+        os._exit(EXIT_NOT_FOUND)
+
+
+def _run_python(command: list[str], terms: Terms) -> int:
+    record = partial(failure.record, terms.task, run_dir=terms.run_dir)
+    try:
+        _as_python_does(command)
     except SystemExit as leaving:
         if _code(leaving) not in (0, EXIT_STOPPED):
             said = leaving.code if isinstance(leaving.code, str) else ""
             record(_code(leaving), failure.of_exit(_code(leaving), said))
         raise
-    except RendezvousError as error:
-        print(no_world(task, work.controller, error.problem.text), flush=True)
-        record(EXIT_WORLD_SIZE, error.problem)
-        return EXIT_WORLD_SIZE
     except Exception as error:
+        from . import frameworks
+
         frame = _first_own_frame(error)
         lines = "".join(traceback.format_exception(type(error), error, frame)).splitlines()
         problem = failure.of_exception(1, error, lines)
         # Where hvd.init() failed the parent explains it.
-        known = progress.get() != Progress.CALLED and record(1, problem)
-        if not (known and problem.kind == kinds.PEER_LOST and _another_tells(run_dir)):
+        known = HOROVOD not in frameworks.gate().calling and record(1, problem)
+        if not (known and problem.kind == kinds.PEER_LOST and _another_tells(terms.run_dir)):
             print(*lines, sep="\n", file=sys.stderr, flush=True)
         return 1
-    if progress.get() == Progress.NOT_CALLED and task.size > 1 and task.rank == 0:
-        print(
-            f"{NOT_JOINED}: {task.size} copies ran, each on its own",
-            file=sys.stderr,
-        )
     return 0
 
 
@@ -98,28 +178,7 @@ def _code(leaving: SystemExit) -> int:
     return 1
 
 
-def _set_environment(task: Task, work: Work) -> None:
-    # What the user exported wins, except for the place in the world, where a stale value from
-    # another job would be a wrong answer.
-    if work.placed:
-        return
-    place = horovod_env.for_gloo(task) if work.controller == "gloo" else horovod_env.for_mpi()
-    for name, value in place.items():
-        if name.endswith(("RANK", "SIZE", "HOSTNAME")):
-            os.environ[name] = value
-        else:
-            os.environ.setdefault(name, value)
-
-
-def _meet(session: Session | None) -> None:
-    """Wait for the other ranks; this comes after the imports, which take each its own time."""
-    if session is None:
-        return
-    for name, value in session.join().items():
-        os.environ[name] = value
-
-
-def _run_python(command: list[str]) -> None:
+def _as_python_does(command: list[str]) -> None:
     """Do what `python -m MODULE` or `python FILE` does, with an import hook in place."""
     if command[0] == "-m":
         sys.argv = command[1:]

@@ -10,7 +10,6 @@ from ...core.job_record import JobPaths
 from ...core.model import BindMount, Plan, Trainer
 from ...core.tokens import Expanded
 from ...injob.folders import SERVE
-from ...plan import NO_HOROVOD
 from ...schedulers import SCHEDULERS, capabilities, slurm_calls
 from ...script import render, runtimes
 from ...settings import config
@@ -20,6 +19,7 @@ TIME = "1:00:00"
 # Choices about ranks, of which a session has none.
 ABOUT_RANKS = (
     "controller",
+    "gate",
     "launcher",
     "mpi",
     "data-plane",
@@ -62,7 +62,6 @@ def of(made: Plan, cwd: str) -> Plan:
         made,
         binds=(*made.binds, *seen),
         choices=tuple(c for c in made.choices if c.id not in ABOUT_RANKS),
-        warnings=tuple(one for one in made.warnings if one.id != NO_HOROVOD),
         warning=None,
         restarts=0,
     )

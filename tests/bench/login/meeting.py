@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.injob.rank import task
+from runners.injob.rank.rendezvous import join
 from runners.injob.rank.rendezvous.session import Session
 from runners.injob.rank.rendezvous.values import SIZE
 from runners.injob.rank.task import Task
@@ -47,7 +48,7 @@ def gloo(me: Task, folder: str) -> dict[str, Any]:
     child_times, parent_times = os.pipe()
     child = os.fork()
     if child == 0:
-        session.leave()
+        session.leave(may_rename=True)
         os.write(parent_times, json.dumps(client(me, session)).encode())
         os._exit(0)
     session.serve()
@@ -63,12 +64,13 @@ def gloo(me: Task, folder: str) -> dict[str, Any]:
 def client(me: Task, session: Session) -> dict[str, Any]:
     """Make Horovod's requests."""
     began = time.time()
-    address = session.join()["HOROVOD_GLOO_RENDEZVOUS_ADDR"]
-    port = int(address.partition(":")[2].partition("/")[0])
-    url = Url("127.0.0.1", port, session.store.prefix)
+    store = session.store.port, session.store.prefix
+    session.variables(session.place())
+    join.join(*store)
+    url = Url("127.0.0.1", *store)
     url.worlds(me)
     ended = time.time()
-    session.join()  # nobody leaves before all have read everything, as Gloo's barriers see to
+    join.join(*store)  # nobody leaves before all have read everything, as Gloo's barriers see to
     time.sleep(LAST_WORDS)
     return {"began": began, "ended": ended, "requests": url.requests}
 

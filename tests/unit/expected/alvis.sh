@@ -25,6 +25,7 @@
 # data-plane: nccl (GPUs, and Horovod's fastest way between them)
 # cpus-per-task: 16 (its GPU's part of a node)
 # threads: 16 (the CPUs for each rank)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
 # recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 

@@ -26,6 +26,7 @@
 # data-plane: nccl (GPUs, and Horovod's fastest way between them)
 # cpus-per-task: 8 (its GPU's part of a node)
 # threads: 8 (the CPUs for each rank)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
 # recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 

@@ -27,6 +27,7 @@
 # cpus-per-task: 32 (as asked)
 # threads: 32 (the CPUs for each rank)
 # interface: found on the nodes (each node takes the one that leads to rank 0's node)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
 # recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 

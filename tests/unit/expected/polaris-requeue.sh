@@ -25,6 +25,7 @@
 # threads: 8 (the CPUs for each rank)
 # interface: found on the nodes (each node takes the one that leads to rank 0's node)
 # requeue: yes (by PBS, when another job comes first, or a node fails)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
 # recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 cd /scratch/ada || exit

@@ -23,6 +23,7 @@
 # cpus-per-task: 8 (as asked)
 # threads: 8 (the CPUs for each rank)
 # host-mpi: yes (as polaris has it)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
 # recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 cd /scratch/ada || exit

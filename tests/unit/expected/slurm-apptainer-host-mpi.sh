@@ -17,6 +17,7 @@
 # threads: 1 (the CPUs for each rank)
 # mpi-gives-way: yes (on CPUs Horovod's thread shares a rank's cores with training)
 # host-mpi: yes (found beside this machine's mpirun)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 2 ranks, and one of them must be formed)
 # recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 

@@ -21,6 +21,7 @@
 # mpi-gives-way: yes (on CPUs Horovod's thread shares a rank's cores with training)
 # requeue: 10 (when the time is up, or another job comes first; it goes on from its checkpoint)
 # signal: 120 (to end a step and save)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 2 ranks, and one of them must be formed)
 # recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 

@@ -23,6 +23,7 @@
 # fusion-threshold-mb: 32 (as asked)
 # cycle-time-ms: 2.5 (as asked)
 # start-timeout: 120 (as asked)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 2 ranks, and one of them must be formed)
 # recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 

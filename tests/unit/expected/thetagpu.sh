@@ -23,6 +23,7 @@
 # cpus-per-task: 16 (as asked)
 # threads: 16 (the CPUs for each rank)
 # host-mpi: yes (as thetagpu has it)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 16 ranks, and one of them must be formed)
 # recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 cd /scratch/ada || exit

@@ -22,6 +22,7 @@
 # cpus-per-task: 2 (as asked)
 # threads: 2 (the CPUs for each rank)
 # mpi-gives-way: yes (on CPUs Horovod's thread shares a rank's cores with training)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
 # recipe: image (it names it)
 run=/scratch/ada/runs/torch_mnist-1
 

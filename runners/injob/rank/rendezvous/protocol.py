@@ -6,10 +6,10 @@ a word:
 
     rank  nonce 1, proof(hello)        hub  nonce 2, proof(hub)        rank  proof(rank)
 
-Then frames: kind, scope, key, value. From a rank: HELLO (who it is), MEET (it is in hvd.init()),
-PUT (a value, and that it wants those of the others), DONE (it has read all of a scope). From the
-hub: GO (all have met), PROBLEM (they will not), VALUE, ENTRY (what the reader needs of a value, see
-values.py), ACK (of DONE).
+Then frames: kind, scope, key, value. From a rank: HELLO (who it is), WHERE (is rank 0), MEET (it is
+in hvd.init()), PUT (a value, and that it wants those of the others), DONE (it has read all of a
+scope). From the hub: MASTER (the answer to WHERE), GO (all have met), PROBLEM (they will not),
+VALUE, ENTRY (what the reader needs of a value, see values.py), ACK (of DONE).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ OPENING = NONCE + PROOF
 SECRET, SECRET_BYTES = ".rendezvous-secret", 32
 SECONDS_TO_WRITE = 10.0  # for another task that has begun to write the secret
 
-HELLO, MEET, PUT, DONE = b"H", b"M", b"P", b"D"
-GO, PROBLEM, VALUE, ENTRY, ACK = b"G", b"X", b"V", b"E", b"A"
+HELLO, WHERE, MEET, PUT, DONE = b"H", b"W", b"M", b"P", b"D"
+MASTER, GO, PROBLEM, VALUE, ENTRY, ACK = b"R", b"G", b"X", b"V", b"E", b"A"
 
 HEAD = struct.Struct(">cHHI")  # kind, then the lengths of scope, key and value
 LONGEST = 1 << 26  # bytes of a value: Gloo's addresses of 490,000 ranks

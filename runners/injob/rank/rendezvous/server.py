@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from ... import failure_kinds as kinds
+from ...addresses import LOOPBACK
 from ..problem import Problem
 from . import listeners, protocol
 from .membership import Member, Roll
@@ -35,13 +36,16 @@ STRANGERS = 256  # unproven connections at a time, beside the ranks; the oldest 
 class Terms:
     """Where the hub listens, and how long the ranks wait for each other.
 
-    `more` are addresses to add when not all ranks have come; `own` all of this host's.
+    `more` are addresses to add when not all ranks have come; `own` all of this host's, on which
+    `master_port` is free for what the trainer starts. With `one_host` all ranks are here.
     """
 
     listening: Sequence[socket.socket]
     more: Sequence[str]
     own: Collection[str]
     seconds: float
+    master_port: int = 0
+    one_host: bool = True
 
 
 class Guest:
@@ -88,6 +92,7 @@ class Hub:
         self.doors: list[asyncio.AbstractServer] = []
         self.strangers: list[Guest] = []
         self.guests: dict[int, Guest] = {}
+        self.asking: list[Guest] = []  # where rank 0 is
         self.problem: Problem | None = None
         self.began = self.warned = time.monotonic()
         self.waiting_since: float | None = None
@@ -146,6 +151,9 @@ class Hub:
             self._hello(guest, json.loads(frame.value))
         elif guest.rank is None:
             return  # it was refused
+        elif frame.kind == protocol.WHERE:
+            self.asking.append(guest)
+            self._tell_place()
         elif frame.kind == protocol.MEET:
             self._meet(self.roll.members[guest.rank], frame.value.decode())
         elif frame.kind == protocol.PUT:
@@ -167,6 +175,7 @@ class Hub:
             guest.rank = rank
             self.guests[rank] = guest
             self.roll.members[rank] = Member(host, who["local_rank"])
+            self._tell_place()
         if self.roll.started:
             self._shut()
 
@@ -199,15 +208,31 @@ class Hub:
             self.guests[rank].send(Frame(protocol.GO, value=value))
         self._dismiss()
 
+    def _tell_place(self) -> None:
+        """Tell who asked by which address rank 0 is reached.
+
+        Those of this host have to wait until somebody comes from another, and shows the way.
+        """
+        reached = self._reached()
+        known = self.terms.one_host or reached != LOOPBACK
+        waiting = [guest for guest in self.asking if not (known or self._used_by(guest))]
+        for guest in self.asking:
+            if guest not in waiting:
+                address = self._used_by(guest) or reached
+                value = json.dumps({"address": address, "port": self.terms.master_port}).encode()
+                guest.send(Frame(protocol.MASTER, value=value))
+        self.asking = waiting
+
+    def _used_by(self, guest: Guest) -> str:
+        """Return this host's address that a rank of another host uses; empty for one of this."""
+        # None for a connection that has just ended
+        peer, own = (guest.writer.get_extra_info(name) for name in ("peername", "sockname"))
+        return str(own[0]) if peer and peer[0] not in self.terms.own else ""
+
     def _reached(self) -> str:
         """Return this host's address that ranks of other hosts use, loopback if there are none."""
-        used: Counter[str] = Counter()
-        for guest in self.guests.values():
-            # None for a connection that has just ended
-            peer, own = (guest.writer.get_extra_info(name) for name in ("peername", "sockname"))
-            if peer and peer[0] not in self.terms.own:
-                used[own[0]] += 1
-        return used.most_common(1)[0][0] if used else "127.0.0.1"
+        used = Counter(filter(None, map(self._used_by, self.guests.values())))
+        return used.most_common(1)[0][0] if used else LOOPBACK
 
     def _fail(self, problem: Problem, *guests: Guest) -> None:
         """Tell all ranks that wait, and those who will."""

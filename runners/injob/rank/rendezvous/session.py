@@ -1,5 +1,6 @@
-"""One rank's part in the rendezvous: opened before the fork, served by the parent, joined in the
-child when its trainer calls hvd.init().
+"""One rank's part in the rendezvous: opened before the fork, and served by the parent.
+
+The child asks its parent's store (join.py): at once where rank 0 is, and in hvd.init() to meet.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ... import addresses
@@ -17,7 +19,7 @@ from ... import failure_kinds as kinds
 from .. import hostname, network
 from ..problem import Problem, RendezvousError
 from ..task import Task
-from . import listeners, protocol
+from . import join, listeners, protocol
 from .link import Link, connect
 from .membership import Roll
 from .protocol import Frame
@@ -27,6 +29,31 @@ if TYPE_CHECKING:
     from .server import Hub
 
 LONGEST_PAUSE = 1.0  # seconds between two looks for the hub
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rank 0's server is to be, "" and 0 if nobody knows, and this rank's way to it.
+
+    `interface` is empty where all ranks are on one host.
+    """
+
+    address: str
+    port: int
+    interface: str
+    own_address: str
+
+
+def held_port() -> socket.socket:
+    """Hold a free port, until this process ends, for a server of the trainer's.
+
+    Bound and never listening: with SO_REUSEADDR, which PyTorch's store and gRPC set too, their
+    server may bind it as well (socket(7)), and the kernel gives it to nobody else.
+    """
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("", 0))
+    return sock
 
 
 class Session:
@@ -48,6 +75,7 @@ class Session:
         self.secret = protocol.secret_of(run_dir)
         self.store = Store()
         self.doors: list[socket.socket] = []
+        self.held = held_port()
         self.more: list[str] = []  # addresses to listen on when not all have come
         if task.rank == 0:
             self._listen()
@@ -84,40 +112,52 @@ class Session:
         if self.doors:
             from .server import Hub, Terms  # with asyncio, for which no other rank need wait
 
-            terms = Terms(self.doors, self.more, {one.address for one in self.own}, self.seconds)
+            own = {one.address for one in self.own}
+            port, one_host = self.held.getsockname()[1], self.task.one_host
+            terms = Terms(self.doors, self.more, own, self.seconds, port, one_host)
             roll = Roll(self.task.size, self.task.hosts)
             self.hub = Hub(terms, self.secret, self.job, roll, _say)
             self.hub.start()
         self.store.start(self._find, self._gloo)
 
-    def leave(self) -> None:
+    def leave(self, may_rename: bool) -> None:
         """Close what only the parent serves, in the child, and prepare for a misleading name."""
         one_host = self.task.one_host
         sure = network.surely_misleading(self.own, self.named, self.wanted, one_host)
         # With GPUs not on mere suspicion: nobody has tried what shares memory between them there.
         doubt = len(network.usable(self.own)) > 1 and not one_host and not _has_gpus()
-        if sure or doubt:
+        if may_rename and (sure or doubt):
             self.can_rename = hostname.separate()
         self.store.sock.close()
         for door in self.doors:
             door.close()
 
-    def join(self) -> dict[str, str]:
-        """Wait in the child until all ranks are here; return Horovod's variables.
+    def place(self) -> Place:
+        """Ask in the child where rank 0 is, and how Gloo gets there. Raises RendezvousError."""
+        master, gloo = join.where(self.store.port, self.store.prefix)
+        address = master["address"] if master else ""
+        interface = gloo["interface"] or network.with_address(self.own, address)
+        own = network.first_address(self.own, interface) or addresses.LOOPBACK
+        return Place(address, master["port"] if master else 0, interface, own)
 
-        Raises RendezvousError that names the missing ranks.
+    def variables(self, place: Place) -> dict[str, str]:
+        """Return Horovod's variables in the child, whose name will lead to the interface.
+
+        Raises RendezvousError where it cannot.
         """
-        heard = self.store.ask_to_meet()
-        if heard["problem"]:
-            problem = Problem(**heard["problem"])
-            raise RendezvousError(problem.kind, problem.text, **problem.fields)
-        go, interface = heard["go"], heard["gloo"]["interface"]
-        place = {f"HOROVOD_{name.upper()}": str(value) for name, value in go["place"].items()}
-        interface = interface or network.with_address(self.own, go["reached"])
-        self._lead_gloo_to(interface)
+        self._lead_gloo_to(place.interface)
         # Without an interface Gloo takes the address that the host's own name leads to.
-        gloo = {"HOROVOD_GLOO_IFACE": interface} if interface else {}
-        return {**self.store.variables, **place, **gloo}
+        gloo = {"HOROVOD_GLOO_IFACE": place.interface} if place.interface else {}
+        return {**self.store.variables, **gloo}
+
+    def cluster(self, place: Place) -> list[str]:
+        """Return address and port of each rank's own server; the ports are held until then.
+
+        Raises RendezvousError when not all ranks come.
+        """
+        port, prefix, task = self.store.port, self.store.prefix, self.task
+        mine = f"{place.own_address}:{self.held.getsockname()[1]}"
+        return join.everyone(port, prefix, mine, task.rank, task.size, self.seconds)
 
     def _lead_gloo_to(self, interface: str) -> None:
         """See to it that this host's name leads to the interface. Raises RendezvousError."""

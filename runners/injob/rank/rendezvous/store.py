@@ -21,6 +21,7 @@ from typing import Any, Callable
 from ... import failure_kinds as kinds
 from ..problem import Problem, RendezvousError, problem_of
 from . import protocol, values
+from .join import MEETING, PLACE
 from .link import Link
 from .protocol import Frame
 
@@ -29,7 +30,7 @@ REQUEST_SECONDS = 5.0
 LONGEST_SELECT = 3600.0  # seconds; it takes no infinity
 SILENT = 64  # connections; more are not Horovod's
 LONGEST_LINE, LONGEST_BODY = 1 << 14, 1 << 26
-MEETING = "runner/meet"
+PLACE_SECONDS = 60.0  # in which another node's rank must have come, to show the way to rank 0
 OK, NOT_FOUND, FAILED = "200 OK", "404 Not Found", "500 Internal Server Error"
 
 
@@ -59,7 +60,8 @@ def answer(status: str, body: bytes = b"") -> bytes:
 class Store:
     """Listens on loopback at once; answers when `start` has found the hub.
 
-    `go` is what the hub said when all had met, `problem` why they did not. One thread, which hears
+    `go` is what the hub said when all had met, `problem` why they did not, `master` where the hub
+    says that rank 0 is. One thread, which hears
     the hub while it waits for what Horovod has asked.
     """
 
@@ -71,6 +73,7 @@ class Store:
         self.link: Link | None = None
         self.gloo: dict[str, str] = {}
         self.go: dict[str, Any] | None = None
+        self.master: dict[str, Any] | None = None
         self.problem: Problem | None = None
         self.values: dict[tuple[str, str], bytes] = {}
         self.acknowledged: set[str] = set()
@@ -130,19 +133,13 @@ class Store:
                 self.silent.remove(talking[0])
                 return talking[0]
 
-    def ask_to_meet(self) -> dict[str, Any]:
-        """Ask from the child, where Horovod is, to meet the others; return what came of it."""
-        with socket.create_connection(("127.0.0.1", self.port)) as sock:
-            sock.sendall(f"GET {self.prefix}{MEETING} HTTP/1.1\r\n\r\n".encode())
-            data = b"".join(iter(lambda: sock.recv(1 << 16), b""))
-        found: dict[str, Any] = json.loads(data.partition(b"\r\n\r\n")[2])
-        return found
-
     def _respond(self, method: str, path: str, body: bytes) -> tuple[str, bytes]:
         """Return status and body of the answer to a request."""
         scope, _, key = path[len(self.prefix) :].rpartition("/")
         if f"{scope}/{key}" == MEETING:
             return OK, self._meet()
+        if f"{scope}/{key}" == PLACE:
+            return OK, self._place()
         if method == "PUT":
             self._put(scope, key, body)
         elif method == "DELETE":
@@ -156,8 +153,17 @@ class Store:
         self.go = None
         self._send(Frame(protocol.MEET, value=self.gloo.get("address", "").encode()))
         self._wait(lambda: self.go is not None)
+        return self._told(go=self.go)
+
+    def _place(self) -> bytes:
+        """Ask the hub where rank 0 is; return it as JSON, with the interface that leads there."""
+        self._send(Frame(protocol.WHERE))
+        self._wait(lambda: self.master is not None, PLACE_SECONDS)
+        return self._told(master=self.master)
+
+    def _told(self, **what: Any) -> bytes:
         problem = self.problem and self.problem.as_json()
-        return json.dumps({"go": self.go, "problem": problem, "gloo": self.gloo}).encode()
+        return json.dumps({**what, "problem": problem, "gloo": self.gloo}).encode()
 
     def _put(self, scope: str, key: str, value: bytes) -> None:
         self.values[scope, key] = value
@@ -218,6 +224,8 @@ class Store:
             self.values[frame.scope, frame.key] = values.fill(frame.value)
         elif frame.kind == protocol.GO:
             self.go = json.loads(frame.value)
+        elif frame.kind == protocol.MASTER:
+            self.master = json.loads(frame.value)
         elif frame.kind == protocol.PROBLEM:
             self.problem = Problem(**json.loads(frame.value))
         elif frame.kind == protocol.ACK:

@@ -1,0 +1,39 @@
+"""Python loads this module at its start wherever the folder is on PYTHONPATH (site, Python docs).
+
+The shim puts it there for the processes that a trainer starts, so that the gate holds in them too.
+"""
+
+import importlib
+import importlib.machinery
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _gate() -> None:
+    code = os.path.dirname(os.path.dirname(HERE))
+    sys.path.insert(0, code)
+    try:
+        finder = importlib.import_module("injob.rank.import_hook").Finder
+    finally:
+        sys.path.remove(code)
+
+    def wrap(hook, module):  # type: ignore[no-untyped-def]
+        # By now the package is loaded, and knows its folder.
+        importlib.import_module("injob.rank.frameworks").wrap(hook, module)
+
+    finder(wrap).install()
+
+
+def _others() -> None:
+    """Load the sitecustomize that this one hides, if there is one."""
+    path = [folder for folder in sys.path if os.path.abspath(folder or ".") != HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(sys.modules[__name__])
+
+
+if "RUNNER_GATE" in os.environ and sys.version_info >= (3, 7):
+    _gate()
+_others()

@@ -1,0 +1,121 @@
+"""What forms a world in each framework, wrapped so that the gate hears of it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from types import ModuleType
+from typing import Any
+
+from . import world_messages
+from .gate import Gate, Terms, expected
+from .worlds import HOROVOD, MPI, TENSORFLOW, TORCH
+
+
+@functools.lru_cache(maxsize=1)
+def gate() -> Gate:
+    """Return this process's gate."""
+    return Gate(Terms.read())
+
+
+def wrap(hook: str, module: ModuleType) -> None:
+    """Wrap what forms the world in a module that has just been imported."""
+    {"horovod": _horovod, "torch": _torch, "tensorflow": _tensorflow, "mpi": _mpi}[hook](module)
+
+
+def _horovod(module: Any) -> None:
+    """Wrap HorovodBasics.init, through which every framework's hvd.init() goes (0.19 to 0.28)."""
+    init = module.HorovodBasics.init
+
+    @functools.wraps(init)
+    def checked(this: Any, *args: Any, **kwargs: Any) -> Any:
+        gate().called(HOROVOD)
+        gate().meet()
+        result = init(this, *args, **kwargs)
+        # A caller that names a communicator wants a part of the world on purpose.
+        if args or kwargs.get("comm") is not None:
+            gate().calling.discard(HOROVOD)
+        else:
+            gate().formed(HOROVOD, this.size(), this.rank())
+        return result
+
+    module.HorovodBasics.init = checked
+
+
+def _torch(module: Any) -> None:
+    """Wrap init_process_group, which DDP, FSDP, Lightning, accelerate and DeepSpeed call."""
+    init = module.init_process_group
+
+    @functools.wraps(init)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        gate().called(TORCH)
+        result = init(*args, **kwargs)
+        backend = module.get_backend()
+        gate().formed(TORCH, module.get_world_size(), module.get_rank(), backend)
+        if backend == "gloo" and gate().terms.gpus and module.get_rank() == 0:
+            print(world_messages.GLOO_WITH_GPUS, flush=True)
+        return result
+
+    module.init_process_group = checked
+
+
+def _tensorflow(module: Any) -> None:
+    """Wrap the start of MultiWorkerMirroredStrategy (TensorFlow 2.4 and later)."""
+    extended = module.CollectiveAllReduceExtended
+    start = extended._initialize_strategy
+
+    @functools.wraps(start)
+    def checked(this: Any, cluster_resolver: Any, *args: Any, **kwargs: Any) -> Any:
+        gate().called(TENSORFLOW)
+        if type(cluster_resolver).__name__ == "TFConfigClusterResolver":
+            _check_tf_config(os.environ.get("TF_CONFIG", "{}"))
+        result = start(this, cluster_resolver, *args, **kwargs)
+        gate().formed(TENSORFLOW, this._num_workers, getattr(this, "_task_id", None) or 0)
+        return result
+
+    extended._initialize_strategy = checked
+
+
+def _check_tf_config(text: str) -> None:
+    """Refuse a TF_CONFIG that is the same on all ranks, before they wait for each other."""
+    terms = gate().terms
+    try:
+        found = json.loads(text)
+        workers = sum(len(found["cluster"].get(kind, ())) for kind in ("chief", "worker"))
+        index = int(found["task"]["index"]) + (
+            found["task"]["type"] == "worker" and "chief" in found["cluster"]
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return  # none, or one that TensorFlow itself will not take
+    right = expected(terms, os.environ)
+    if terms.check and (workers != right or index != terms.task.rank):
+        why = f"TF_CONFIG names {workers} workers, and makes this rank number {index}"
+        gate().refuse(TENSORFLOW, workers, index, right, why)
+
+
+def _mpi(module: Any) -> None:
+    """Look at mpi4py's COMM_WORLD, be it there after the import or later."""
+    if module.Is_initialized():
+        _check_mpi(module)
+        return
+    for name in ("Init", "Init_thread"):
+        setattr(module, name, _then_check(getattr(module, name), module))
+
+
+def _then_check(init: Any, module: Any) -> Any:
+    @functools.wraps(init)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        result = init(*args, **kwargs)
+        _check_mpi(module)
+        return result
+
+    return checked
+
+
+def _check_mpi(module: Any) -> None:
+    size = module.COMM_WORLD.Get_size()
+    if size == 1 and expected(gate().terms, os.environ) > 1:
+        gate().alone(MPI)
+    else:
+        gate().formed(MPI, size, module.COMM_WORLD.Get_rank())

@@ -1,0 +1,86 @@
+"""The variables by which frameworks find a rank's place, and the other ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+from .task import Task
+
+TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
+SECONDS_FOR_ALL_RANKS_TO_MEET = 60
+
+
+def place(task: Task) -> dict[str, str]:
+    """Return PyTorch's variables of a rank's place. They win over the user's.
+
+    One that was exported where the job was submitted would be the same on all ranks.
+    """
+    return {
+        "RANK": str(task.rank),
+        "WORLD_SIZE": str(task.size),
+        "LOCAL_RANK": str(task.local_rank),
+        "LOCAL_WORLD_SIZE": str(task.local_size),
+        "GROUP_RANK": str(task.node),
+    }
+
+
+def usual(task: Task) -> dict[str, str]:
+    """Return what others set for each rank, and programs read: Open MPI's mpirun, and sbatch.
+
+    `srun --mpi=pmix` does not set the first. Lightning takes SLURM_NTASKS_PER_NODE for the number
+    of its devices.
+    """
+    return {
+        "OMPI_COMM_WORLD_RANK": str(task.rank),
+        "OMPI_COMM_WORLD_SIZE": str(task.size),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(task.local_rank),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(task.local_size),
+        **({"SLURM_NTASKS_PER_NODE": str(task.local_size)} if task.launcher == "srun" else {}),
+    }
+
+
+def master(address: str, port: int, interface: str, env: Mapping[str, str]) -> dict[str, str]:
+    """Return how PyTorch's ranks meet, as far as the user has not said it himself."""
+    found = {"GLOO_SOCKET_IFNAME": interface} if interface else {}
+    if "MASTER_ADDR" not in env and "MASTER_PORT" not in env and address:
+        found.update(MASTER_ADDR=address, MASTER_PORT=str(port))
+    return {name: value for name, value in found.items() if name not in env}
+
+
+def tf_config(servers: Sequence[str], rank: int) -> dict[str, str]:
+    """Return TF_CONFIG for a cluster of workers, each a rank (TensorFlow's distributed guide)."""
+    task = {"type": "worker", "index": rank}
+    return {"TF_CONFIG": json.dumps({"cluster": {"worker": list(servers)}, "task": task})}
+
+
+def horovod_over_mpi() -> dict[str, str]:
+    """Variables that make a build with several controllers use MPI for control and CPU data."""
+    return {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
+
+
+def horovod_over_gloo(task: Task) -> dict[str, str]:
+    """Variables that place `task` in a Gloo world; address, port and interface come later.
+
+    Both CONTROLLER and CPU_OPERATIONS are needed: one alone aborts or crashes in a build that
+    also has MPI (0.28.1). Horovod's own time-out is 30 s whatever the number of ranks.
+    """
+    return {
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_RANK": str(task.rank),
+        "HOROVOD_SIZE": str(task.size),
+        "HOROVOD_LOCAL_RANK": str(task.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(task.local_size),
+        "HOROVOD_CROSS_RANK": str(task.cross_rank),
+        "HOROVOD_CROSS_SIZE": str(task.cross_size),
+        "HOROVOD_HOSTNAME": task.host,
+        TIMEOUT: str(meeting_seconds(task.size)),
+    }
+
+
+def meeting_seconds(size: int) -> int:
+    """Seconds that the ranks wait for each other at start: the user's, or growing with `size`."""
+    asked = os.environ.get(TIMEOUT, "")
+    return int(asked) if asked.isdigit() else SECONDS_FOR_ALL_RANKS_TO_MEET + size

@@ -1,0 +1,65 @@
+"""What a trainer's process asks the store of its rank's shim, over loopback."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import Any
+
+from ... import failure_kinds as kinds
+from ..problem import Problem, RendezvousError
+
+MEETING, PLACE = "runner/meet", "runner/place"
+CLUSTER = "runner-cluster"  # a scope of the exchange: where each rank's server is
+
+
+def join(port: int, prefix: str) -> dict[str, str]:
+    """Wait until all ranks are here; return Horovod's variables for this one's place.
+
+    Raises RendezvousError that names the missing ranks.
+    """
+    place = _answered(port, prefix, MEETING)["go"]["place"]
+    return {f"HOROVOD_{name.upper()}": str(value) for name, value in place.items()}
+
+
+def where(port: int, prefix: str) -> tuple[dict[str, Any] | None, dict[str, str]]:
+    """Return address and port for rank 0's server, None if nobody knows, and what Gloo goes by.
+
+    Raises RendezvousError when no way leads to rank 0.
+    """
+    found = _answered(port, prefix, PLACE)
+    return found["master"], found["gloo"]
+
+
+def everyone(port: int, prefix: str, mine: str, rank: int, size: int, seconds: float) -> list[str]:
+    """Give the others a text, and return all ranks'. Raises RendezvousError."""
+    join(port, prefix)
+    deadline = time.monotonic() + seconds
+    _request(port, "PUT", f"{prefix}{CLUSTER}/{rank}", mine.encode())
+    found = []
+    for other in range(size):
+        text = mine.encode() if other == rank else b""
+        while not text:
+            text = _request(port, "GET", f"{prefix}{CLUSTER}/{other}")
+            if not text and time.monotonic() > deadline:
+                raise RendezvousError(kinds.RENDEZVOUS, f"rank {other} does not say where it is")
+        found.append(text.decode())
+    return found
+
+
+def _answered(port: int, prefix: str, what: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_request(port, "GET", prefix + what))
+    if found["problem"]:
+        problem = Problem(**found["problem"])
+        raise RendezvousError(problem.kind, problem.text, **problem.fields)
+    return found
+
+
+def _request(port: int, method: str, path: str, body: bytes = b"") -> bytes:
+    """Return the body of the answer."""
+    head = f"{method} {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.sendall(head.encode() + body)
+        data = b"".join(iter(lambda: sock.recv(1 << 16), b""))
+    return data.partition(b"\r\n\r\n")[2]

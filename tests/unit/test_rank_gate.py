@@ -1,0 +1,244 @@
+"""The gate in whichever process forms a world: the real shim around stand-ins for frameworks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import runners.injob.rank
+from runners.injob import failure_kinds as kinds
+from runners.injob.rank import gate, task, world_messages
+
+RANK = Path(runners.injob.rank.__file__).parent
+SRUN = {
+    "SLURM_PROCID": "0",
+    "SLURM_NTASKS": "4",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "1",
+    "SLURM_TASKS_PER_NODE": "3,1",
+    "SLURM_JOB_NODELIST": "n[1-2]",
+    "SLURM_JOB_ID": "42",
+    "SLURMD_NODENAME": "n2",
+}
+PACKAGES = {
+    "torch/distributed/distributed_c10d.py": (
+        "import os\n"
+        "def init_process_group(backend='gloo', size=None):\n"
+        "    global world\n"
+        "    world = int(os.environ['WORLD_SIZE']) if size is None else size\n"
+        "def get_world_size(): return world\n"
+        "def get_rank(): return int(os.environ['RANK'])\n"
+        "def get_backend(): return 'gloo'\n"
+    ),
+    "tensorflow/python/distribute/collective_all_reduce_strategy.py": (
+        "import json, os\n"
+        "class TFConfigClusterResolver: pass\n"
+        "class CollectiveAllReduceExtended:\n"
+        "    def __init__(self): self._initialize_strategy(TFConfigClusterResolver(), None)\n"
+        "    def _initialize_strategy(self, cluster_resolver, devices):\n"
+        "        found = json.loads(os.environ.get('TF_CONFIG', '{}'))\n"
+        "        self._num_workers = len(found['cluster']['worker']) if found else 1\n"
+        "        self._task_id = found['task']['index'] if found else 0\n"
+    ),
+    "mpi4py/MPI.py": (
+        "import os\n"
+        "class COMM_WORLD:\n"
+        "    Get_size = staticmethod(lambda: int(os.environ.get('FAKE_MPI_SIZE', '1')))\n"
+        "    Get_rank = staticmethod(lambda: int(os.environ['RANK']))\n"
+        "def Is_initialized(): return True\n"
+    ),
+}
+TORCH = "from torch.distributed import distributed_c10d as d\nd.init_process_group({})\n"
+MIRRORED = (
+    "from tensorflow.python.distribute import collective_all_reduce_strategy as s\n"
+    "s.CollectiveAllReduceExtended()\n"
+)
+
+
+def run(
+    tmp_path: Path, trainer: str, *options: str, command: tuple[str, ...] = (), **variables: str
+) -> tuple[int, str]:
+    """Run the real shim around a trainer, as two tasks on this machine."""
+    for name, text in PACKAGES.items():
+        file = tmp_path / "lib" / name
+        for folder in [*file.parents][: len(Path(name).parts) - 1]:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "__init__.py").touch()
+        file.write_text(text)
+    (tmp_path / "train.py").write_text(trainer)
+    argv = [sys.executable, str(RANK), "--tasks", "2", "--controller", "none", *options]
+    argv += ["--run-dir", str(tmp_path), "--", *(command or (str(tmp_path / "train.py"),))]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "lib"), **variables}
+    done = subprocess.run(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True, env=env
+    )
+    return done.returncode, done.stdout
+
+
+def recorded(tmp_path: Path) -> set[str]:
+    """Return the kinds of the records: a rank may also have ended since the other had."""
+    files = (tmp_path / "failures").glob("rank-*.json")
+    return {json.loads(file.read_text())["kind"] for file in files}
+
+
+@pytest.mark.parametrize("how", ["file", "program", "shell", "grandchild"])
+def test_a_right_world_passes_in_any_process(tmp_path: Path, how: str) -> None:
+    file, command = str(tmp_path / "train.py"), (sys.executable,)
+    commands = {
+        "file": (),
+        "program": (*command, file),
+        "shell": ("bash", "-c", 'exec "$0" "$1"', *command, file),
+        "grandchild": (*command, "-c", f"import subprocess; subprocess.run({[*command, file]})"),
+    }
+    code, out = run(tmp_path, TORCH.format(""), command=commands[how])
+    assert code == 0, out
+    assert out.count("runner: one world of 2 ranks (torch.distributed, gloo)") == 1
+
+
+@pytest.mark.parametrize("how", ["file", "grandchild"])
+@pytest.mark.parametrize(
+    ("trainer", "framework", "remedy"),
+    [
+        (TORCH.format("size=1"), "torch.distributed", "init_process_group() without them"),
+        (MIRRORED, "tf.distribute", "runner launch --tf-config"),
+    ],
+)
+def test_a_smaller_world_ends_with_82(
+    tmp_path: Path, trainer: str, framework: str, remedy: str, how: str
+) -> None:
+    file = str(tmp_path / "train.py")
+    call = f"import subprocess, sys; sys.exit(subprocess.call(['{sys.executable}', '{file}']) != 0)"
+    command = () if how == "file" else (sys.executable, "-c", call)
+    text = f"try:\n  {trainer.replace(chr(10), chr(10) + '  ')}\nfinally: print('trained on')"
+    code, out = run(tmp_path, text, command=command)
+    assert code == gate.EXIT_WORLD_SIZE, out
+    assert f"2 ranks were started, but {framework} sees a world of 1" in out
+    assert remedy in out
+    assert "trained on" not in out
+    assert kinds.WORLD_SIZE in recorded(tmp_path)
+
+
+def test_without_any_world_a_green_end_is_a_failure(tmp_path: Path) -> None:
+    code, out = run(tmp_path, "print('done')")
+    assert code == gate.EXIT_WORLD_SIZE
+    assert "formed no world of the 2 tasks, so each of them ran on its own" in out
+    assert "runner launch --no-gate" in out
+    assert kinds.NO_WORLD_FORMED in recorded(tmp_path)
+
+
+def test_no_gate_lets_independent_ranks_be(tmp_path: Path) -> None:
+    assert run(tmp_path, TORCH.format("size=1"), "--no-gate")[0] == 0
+    assert run(tmp_path, "print('done')", "--no-gate")[0] == 0
+
+
+def test_an_mpi_of_one_counts_only_where_no_other_world_is_right(tmp_path: Path) -> None:
+    mpi = "from mpi4py import MPI\n"
+    assert run(tmp_path, mpi + TORCH.format(""))[0] == 0
+    code, out = run(tmp_path, mpi)
+    assert code == gate.EXIT_WORLD_SIZE
+    assert "likely cause: the MPI in the image" in out
+    assert run(tmp_path, mpi, FAKE_MPI_SIZE="2")[0] == 0
+    code, out = run(tmp_path, mpi, FAKE_MPI_SIZE="3")
+    assert (code, "mpi4py sees a world of 3" in out) == (gate.EXIT_WORLD_SIZE, True)
+
+
+def test_a_second_framework_with_another_world_is_refused(tmp_path: Path) -> None:
+    code, out = run(tmp_path, TORCH.format("") + MIRRORED)
+    assert code == gate.EXIT_WORLD_SIZE
+    assert "one world of 2 ranks (torch.distributed, gloo)" in out
+    assert "tf.distribute sees a world of 1" in out
+
+
+def test_tf_config_is_set_where_asked_and_the_users_own_is_checked(tmp_path: Path) -> None:
+    code, out = run(tmp_path, MIRRORED, "--tf-config")
+    assert code == 0, out
+    assert "one world of 2 ranks (tf.distribute)" in out
+    same = {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 0}}
+    code, out = run(tmp_path, MIRRORED, TF_CONFIG=json.dumps(same))
+    assert code == gate.EXIT_WORLD_SIZE
+    assert "TF_CONFIG names 2 workers, and makes this rank number 0" in out
+
+
+def test_ranks_get_what_frameworks_ask_for(tmp_path: Path) -> None:
+    names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK OMPI_COMM_WORLD_RANK"
+    text = f"import os; print(*map(os.environ.get, '{names} MASTER_ADDR'.split()))"
+    out = run(tmp_path, text, "--no-gate", RANK="7", WORLD_SIZE="9")[1]
+    assert sorted(line.partition("| ")[2] for line in out.splitlines()) == [
+        "0 2 0 2 0 0 127.0.0.1",
+        "1 2 1 2 0 1 127.0.0.1",
+    ]
+    text = "import os; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'])"
+    out = run(tmp_path, text, "--no-gate", MASTER_ADDR="own", MASTER_PORT="1")[1]
+    assert out.count("| own 1") == 2
+
+
+def test_master_port_is_free_and_the_same_on_all_ranks(tmp_path: Path) -> None:
+    text = (
+        "import os, socket\n"
+        "print(os.environ['MASTER_PORT'])\n"
+        "s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+        "if os.environ['RANK'] == '0': s.bind(('', int(os.environ['MASTER_PORT']))); s.listen()\n"
+    )
+    code, out = run(tmp_path, text, "--no-gate")
+    assert code == 0, out
+    assert len({line.partition("| ")[2] for line in out.splitlines()}) == 1
+
+
+def test_a_users_own_sitecustomize_is_loaded_too(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import builtins; builtins.OWN = 'loaded'\n")
+    paths = f"{own}:{tmp_path / 'lib'}"
+    file = str(tmp_path / "train.py")
+    text = "print(OWN)\n" + TORCH.format("")
+    code, out = run(tmp_path, text, command=(sys.executable, file), PYTHONPATH=paths)
+    assert (code, out.count("| loaded")) == (0, 2), out
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    code, out = run(tmp_path, "", command=("no-such program; $HOME", "x"))
+    assert code == 127
+    assert "error: cannot run no-such program; $HOME in the image" in out
+
+
+@pytest.mark.parametrize(
+    ("variables", "right"),
+    [
+        ({}, 4),
+        ({"GROUP_WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "8"}, 8),
+        ({"GROUP_WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "2"}, 8),
+    ],
+)
+def test_a_torchrun_within_has_to_have_all_tasks(variables: dict[str, str], right: int) -> None:
+    terms = gate.Terms(task.read("srun", SRUN), "none", "", ("", ""), (0, ""), False)
+    env = {**variables, **({"TORCHELASTIC_RUN_ID": "1"} if variables else {})}
+    assert gate.expected(terms, env) == right
+
+
+@pytest.mark.parametrize(
+    ("controller", "mpi", "remedy"),
+    [("mpi", "none", "--mpi pmix"), ("mpi", "pmi2", "gloo"), ("gloo", "none", "check-build")],
+)
+def test_message_of_another_size(
+    tmp_path: Path, controller: str, mpi: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_MPI_TYPE", mpi)
+    terms = gate.Terms(task.read("srun", SRUN), controller, str(tmp_path), ("", ""), (0, ""), False)
+    text = world_messages.mismatch(terms, "Horovod", 1, 0, 4)
+    assert "rank 0@n2: 4 ranks were started, but Horovod sees a world of 1" in text
+    assert remedy in text
+
+
+def test_message_for_another_launcher(tmp_path: Path) -> None:
+    env = {f"OMPI_COMM_WORLD_{name}": "1" for name in ("RANK", "LOCAL_RANK", "LOCAL_SIZE")}
+    me = task.read("mpirun", {**env, "OMPI_COMM_WORLD_SIZE": "4"})
+    terms = gate.Terms(replace(me, local_rank=0), "mpi", str(tmp_path), ("", ""), (0, ""), False)
+    text = world_messages.mismatch(terms, "Horovod", 1, 0, 4)
+    assert "does not understand the mpirun that started it" in text
+    assert "--launcher srun" in text
