@@ -65,7 +65,7 @@ def _gpus(asked: Resources) -> list[str]:
 def _meeting(made: Plan) -> str:
     """Return how the ranks find each other."""
     if made.controller != "mpi":
-        return "Gloo"
+        return {"gloo": "Gloo", "none": "without Horovod"}[made.controller]
     if made.launcher != "srun":
         return f"MPI by {made.launcher}"
     kind = (made.mpi or "").partition("_v")[0]

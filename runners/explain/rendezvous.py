@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..core.remedy import Remedy, change
+from ..core.remedy import Remedy, advice, change
 from ..injob import failure_kinds as kinds
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, LogPattern
@@ -113,7 +113,7 @@ def size_mismatch(facts: Facts) -> Finding | None:
     cause += str(fields["world"])
     if framework == "torch.distributed":
         cause += ": the trainer, or its launcher, says itself how many ranks there are"
-        return certain(facts, cause, change(launcher="torchrun"), because=GATE)
+        return certain(facts, cause, _own_number(facts), because=GATE)
     if framework == "tf.distribute":
         cause += ": TF_CONFIG is not set, or is not the job's"
         return certain(facts, cause, change(tf_config=True), because=GATE)
@@ -124,6 +124,15 @@ def size_mismatch(facts: Facts) -> Finding | None:
     cause += f": the MPI in the image does not meet srun's --mpi={kind}"
     fix = BY_GLOO if framework == "Horovod" else BY_PMIX
     return certain(facts, cause, fix, because=GATE)
+
+
+def _own_number(facts: Facts) -> Remedy:
+    """Return what makes torch.distributed take the job's number of ranks."""
+    typed = facts.job.typed
+    at = next((place for place, word in enumerate(typed.args) if word.endswith(".py")), None)
+    if typed.trainer == "torchrun" and at is not None:
+        return change(launcher="torchrun", trainer=typed.args[at:])
+    return advice("init_process_group() without a size or a store: runner sets the variables")
 
 
 def no_world_formed(facts: Facts) -> Finding | None:

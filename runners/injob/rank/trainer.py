@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODE = os.path.dirname(os.path.dirname(HERE))  # RUN/code, where packages of the job lie
-HOOK = os.path.join(os.path.dirname(HERE), "hook")
+HOOK = os.path.join(HERE, "hook")
 EXIT_NOT_FOUND = 127  # as shells have it
 SECONDS_FOR_CAUSE = 1.0  # in which the shim of a rank that was killed has recorded it
 

@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _gate() -> None:
-    code = os.path.dirname(os.path.dirname(HERE))
+    code = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
     sys.path.insert(0, code)
     try:
         finder = importlib.import_module("injob.rank.import_hook").Finder

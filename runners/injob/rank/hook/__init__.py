@@ -1,0 +1,1 @@
+"""The folder that stands on the PYTHONPATH of what a trainer starts."""
