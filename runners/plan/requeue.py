@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from ..core.model import JobSpec
 from ..core.remedy import Remedy, change
+from ..injob.rank.agents import AGENTS
 from ..schedulers import time_limits
 from .case import Case, Log
 from .execution import CONTAINERS
@@ -17,6 +18,7 @@ RESTARTS_PREEMPTED = (24, 11)  # the first known to do so when the script has en
 # Ran with Open MPI 5 on the host: a preempted job's mpirun lost its daemon, and ended with 0.
 NOT_ALONG = {
     "horovodrun": "which passes no signals on to the ranks",
+    **dict.fromkeys(AGENTS, "which ends its ranks on a signal, and passes none on"),
     "mpirun": "whose daemons a preempted job loses before the ranks have saved",
 }
 TRACKS_TASKS = "proctrack/cgroup"

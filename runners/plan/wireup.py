@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.model import ImageInfo
-from ..core.remedy import command
+from ..core.remedy import change, command
+from ..injob.rank.agents import AGENTS
 from .case import Case, Log
 
 
@@ -38,7 +39,9 @@ def controller(case: Case, log: Log) -> None:
     spec, image = case.spec, case.image
     there = image.listed("horovod.controllers")
     known = image.how("horovod.controllers")
-    if spec.controller != "auto":
+    if spec.launcher in AGENTS and spec.controller in ("auto", NO_CONTROLLER):
+        log.choose("controller", NO_CONTROLLER, f"{spec.launcher}'s ranks are not Horovod's")
+    elif spec.controller != "auto":
         if there and spec.controller not in (*there, NO_CONTROLLER):
             what = f"the Horovod in {image.path.name} has no {spec.controller} controller"
             log.refuse(what, known)
@@ -87,6 +90,9 @@ def choose(case: Case, log: Log) -> None:
     if launcher == "srun":
         _srun_type(case, log)
         return
+    if launcher in AGENTS:
+        _by_agents(case, log)
+        return
     by_mpi = log.chosen("controller") == "mpi"
     if by_mpi and _client(case.image) == NONE:
         _no_mpi(case, log)
@@ -94,6 +100,23 @@ def choose(case: Case, log: Log) -> None:
         _by_mpirun(case, log)
     if case.spec.mpi:
         log.warn(f"--mpi {case.spec.mpi} has no effect: {launcher} starts the ranks, not srun")
+
+
+def _by_agents(case: Case, log: Log) -> None:
+    """Refuse what an agent on each node, which starts that node's ranks, cannot do."""
+    asked, launcher = case.resources, log.chosen("launcher")
+    if log.chosen("controller") != NO_CONTROLLER:
+        what = (
+            f"--launcher {launcher} forms torch.distributed's world, and Horovod has no part in it"
+        )
+        log.refuse(what, "", change(leave_out=["controller"]), change(leave_out=["launcher"]))
+    if asked.tasks % asked.nodes:
+        what = f"--launcher {launcher} starts as many ranks on each node as on the others"
+        more = change(ntasks=-(-asked.tasks // asked.nodes) * asked.nodes)
+        log.refuse(what, f"{asked.tasks} ranks on {asked.nodes} nodes", more)
+    if asked.gpus_per_task:
+        what = f"--launcher {launcher} gives each rank its GPU of those of the node"
+        log.refuse(what, "--gpus-per-task hides them", change(leave_out=["gpus-per-task"]))
 
 
 def _no_mpi(case: Case, log: Log) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..injob.rank.agents import AGENTS
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -50,7 +52,7 @@ CAPABILITIES: Mapping[str, Capabilities] = {
     "slurm": Capabilities(
         "Slurm",
         "sbatch",
-        ("srun", "mpirun", "horovodrun"),
+        ("srun", "mpirun", "horovodrun", *AGENTS),
         warns=True,
         requeues=True,
         signals_ranks=True,
@@ -66,7 +68,7 @@ CAPABILITIES: Mapping[str, Capabilities] = {
         "PBS", "qsub", ("mpiexec", "mpirun", "horovodrun"), requeues=True, node_file="$PBS_NODEFILE"
     ),
     "allocation": Capabilities(
-        "a Slurm job", "", ("srun", "mpirun", "horovodrun"), within_job=True
+        "a Slurm job", "", ("srun", "mpirun", "horovodrun", *AGENTS), within_job=True
     ),
-    "local": Capabilities("this machine", "", ("local", "horovodrun"), one_machine=True),
+    "local": Capabilities("this machine", "", ("local", "horovodrun", *AGENTS), one_machine=True),
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Callable
 
 from ..core.model import Plan
 from ..core.tokens import Expanded
+from ..injob.rank.agents import AGENTS
 from ..schedulers import capabilities
 from . import environment
 
@@ -95,17 +97,39 @@ def horovodrun(plan: Plan) -> list[str]:
     return [*argv, *(["--mpi-args=--oversubscribe"] if plan.controller == "mpi" else [])]
 
 
+def agents(plan: Plan) -> list[str]:
+    """Return the srun that starts one agent a node, with the CPUs of all its ranks."""
+    if capabilities(plan.scheduler).one_machine:
+        return []
+    asked = plan.spec.resources
+    one_each = replace(
+        asked,
+        ntasks=asked.nodes,
+        ntasks_per_node=1,
+        cpus_per_task=(asked.cpus_per_task or 1) * per_node(plan),
+    )
+    spec = replace(plan.spec, resources=one_each)
+    argv = srun(replace(plan, spec=spec, mpi="none"))
+    within = capabilities(plan.scheduler).within_job  # which says so itself
+    part = [] if within else [f"--ntasks={asked.nodes}", "--ntasks-per-node=1"]
+    return [*argv, *part]
+
+
 LAUNCHERS: dict[str, Callable[[Plan], list[str]]] = {
     "srun": srun,
     "mpirun": mpirun,
     "mpiexec": mpiexec,
     "horovodrun": horovodrun,
     "local": lambda plan: [],
+    **dict.fromkeys(AGENTS, agents),
 }
 
 
 def shim_options(plan: Plan) -> list[str]:
     """Return the options that tell the shim who started it, or to start the ranks itself."""
+    if plan.launcher in AGENTS:
+        alone = ["--tasks", "1"] * capabilities(plan.scheduler).one_machine
+        return [*alone, "--agent", plan.launcher, "--workers", str(per_node(plan))]
     if plan.launcher == "local":
         return ["--tasks", str(plan.spec.resources.tasks)]
     return [] if plan.launcher == "srun" else ["--launcher", plan.launcher]

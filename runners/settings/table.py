@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..injob.rank.agents import AGENTS
 from ..schedulers import SCHEDULERS
 
 
@@ -140,7 +141,7 @@ HOROVOD = (
     Setting(
         "launcher",
         "who starts the ranks",
-        choices=("auto", "srun", "mpirun", "mpiexec", "horovodrun", "local"),
+        choices=("auto", "srun", "mpirun", "mpiexec", "horovodrun", "local", *AGENTS),
     ),
     Setting("mpi", "type for srun --mpi=", metavar="TYPE"),
     Setting("host-mpi", "the host's MPI libraries in the image", "switch"),

@@ -7,6 +7,7 @@ import os
 import sys
 
 from . import failure, gpu, local_ranks, task, trainer
+from .agents import AGENTS
 from .problem import Problem
 from .supervise import supervise
 
@@ -42,6 +43,8 @@ def _one(options: argparse.Namespace, launcher: str) -> int:
         command=options.command,
         check=not options.no_gate,
         tf_config=options.tf_config,
+        agent=options.agent,
+        workers=options.workers,
         gpus=options.nv,
     )
     return supervise(me, work, options.run_dir)
@@ -70,6 +73,8 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--tasks", type=int, help="start this many tasks here, with no launcher")
     parser.add_argument("--controller", choices=["mpi", "gloo", "none"], required=True)
     parser.add_argument("--no-gate", action="store_true", help="ranks need not form one world")
+    parser.add_argument("--agent", choices=sorted(AGENTS), default="", help="starts the ranks")
+    parser.add_argument("--workers", type=int, default=1, help="ranks that the agent starts here")
     parser.add_argument("--tf-config", action="store_true", help="set TF_CONFIG")
     parser.add_argument("--interface", help="for Gloo, or several: NAME,NAME; found if absent")
     parser.add_argument("--nv", action="store_true", help="look for the NVIDIA driver first")

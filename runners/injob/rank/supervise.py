@@ -116,7 +116,8 @@ class Worlds:
     @property
     def missing(self) -> bool:
         """Whether there should be one, and none is."""
-        return self.terms.check and self.terms.task.size > 1 and not self.inbox.formed
+        ranks = self.terms.task.size * self.terms.workers
+        return self.terms.check and ranks > 1 and not self.inbox.formed
 
     def look(self) -> None:
         """Say so, once, where a world is late; on one rank of each node."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
 from . import failure, import_hook, rank_environment, world_messages
+from .agents import AGENTS, Node
 from .early_stop import EXIT_STOPPED
 from .gate import EXIT_WORLD_SIZE, VARIABLE, Terms
 from .problem import RendezvousError
@@ -21,7 +22,7 @@ from .task import Task
 from .worlds import HOROVOD
 
 if TYPE_CHECKING:
-    from .rendezvous.session import Session
+    from .rendezvous.session import Place, Session
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODE = os.path.dirname(os.path.dirname(HERE))  # RUN/code, where packages of the job lie
@@ -37,7 +38,7 @@ class Work:
     `controller` is mpi, gloo or none; `placed` means that the launcher has set all of HOROVOD_*
     itself; `interfaces` are those for Gloo, none to find it; `command` is `-m RECIPE`, a file of
     Python's or a program, and its arguments. `check` is whether the gate holds, `tf_config` whether
-    TF_CONFIG is set, `workers` how many ranks the program itself starts for each task.
+    TF_CONFIG is set. An `agent`, a key of AGENTS, starts `workers` ranks for each task.
     """
 
     controller: str
@@ -46,6 +47,7 @@ class Work:
     command: list[str]
     check: bool = True
     tf_config: bool = False
+    agent: str = ""
     workers: int = 1
     gpus: bool = False
 
@@ -63,16 +65,16 @@ def run(task: Task, work: Work, session: Session, terms: Terms) -> int:
     """
     record = partial(failure.record, task, run_dir=terms.run_dir)
     try:
-        _set_environment(task, work, session)
+        command = _prepared(task, work, session)
     except RendezvousError as error:
         at = task, terms.run_dir, work.controller
         print(world_messages.no_world(*at, error.problem.text), flush=True)
         record(EXIT_WORLD_SIZE, error.problem)
         return EXIT_WORLD_SIZE
     _hold_the_gate(terms)
-    if not _is_python(work.command):
-        _become(work.command)
-    return _run_python(work.command, terms)
+    if not _is_python(command):
+        _become(command)
+    return _run_python(command, terms)
 
 
 def _hold_the_gate(terms: Terms) -> None:
@@ -85,8 +87,11 @@ def _hold_the_gate(terms: Terms) -> None:
     import_hook.Finder(frameworks.wrap).install()
 
 
-def _set_environment(task: Task, work: Work, session: Session) -> None:
-    """Set each framework's variables. Raises RendezvousError where no world can come of it."""
+def _prepared(task: Task, work: Work, session: Session) -> list[str]:
+    """Set each framework's variables; return the command to run.
+
+    Raises RendezvousError where no world can come of it.
+    """
     horovods: dict[str, str] = {}
     if work.controller == "mpi":
         horovods = rank_environment.horovod_over_mpi()
@@ -99,30 +104,39 @@ def _set_environment(task: Task, work: Work, session: Session) -> None:
             os.environ[name] = value
         else:
             os.environ.setdefault(name, value)
-    if task.size > 1 or work.ours:
-        _lead_to_the_others(task, work, session)
-
-
-def _lead_to_the_others(task: Task, work: Work, session: Session) -> None:
+    if task.size == 1 and not work.ours and not work.agent:
+        return work.command
     try:
         place = session.place()
     except RendezvousError as error:
-        if work.ours or work.tf_config:
+        if work.ours or work.tf_config or work.agent:
             raise
         print(f"runner: warning: MASTER_ADDR is not set: {error.problem.text}", flush=True)
-        return
+        return work.command
+    return _placed(task, work, session, place)
+
+
+def _placed(task: Task, work: Work, session: Session, place: Place) -> list[str]:
+    """Set the variables that lead to the other ranks; return the command to run."""
     if work.ours:
         os.environ.update(session.variables(place))
-    if task.size == 1:
-        return
-    os.environ.update(rank_environment.place(task))
-    for name, value in rank_environment.usual(task).items():
-        os.environ.setdefault(name, value)
     interface = "" if task.one_host else place.interface
-    found = rank_environment.master(place.address, place.port, interface, os.environ)
-    os.environ.update(found)
-    if work.tf_config and "TF_CONFIG" not in os.environ:
+    if task.size > 1:
+        found = rank_environment.master(place.address, place.port, interface, os.environ)
+        os.environ.update(found)
+    if work.agent:
+        node = Node(
+            task.rank, task.size, work.workers, place.address, place.port, place.own_address,
+            task.job.replace("/", "-"),
+        )  # fmt: skip
+        return AGENTS[work.agent](node, work.command)
+    if task.size > 1:
+        os.environ.update(rank_environment.place(task))
+        for name, value in rank_environment.usual(task).items():
+            os.environ.setdefault(name, value)
+    if work.tf_config and task.size > 1 and "TF_CONFIG" not in os.environ:
         os.environ.update(rank_environment.tf_config(session.cluster(place), task.rank))
+    return work.command
 
 
 def _is_python(command: list[str]) -> bool:
