@@ -102,12 +102,8 @@ def agents(plan: Plan) -> list[str]:
     if capabilities(plan.scheduler).one_machine:
         return []
     asked = plan.spec.resources
-    one_each = replace(
-        asked,
-        ntasks=asked.nodes,
-        ntasks_per_node=1,
-        cpus_per_task=(asked.cpus_per_task or 1) * per_node(plan),
-    )
+    cpus = (asked.cpus_per_task or 1) * (1 if asked.overcommit else per_node(plan))
+    one_each = replace(asked, ntasks=asked.nodes, ntasks_per_node=1, cpus_per_task=cpus)
     spec = replace(plan.spec, resources=one_each)
     argv = srun(replace(plan, spec=spec, mpi="none"))
     within = capabilities(plan.scheduler).within_job  # which says so itself
