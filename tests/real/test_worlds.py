@@ -1,0 +1,137 @@
+"""Whoever forms the world: it is one of all ranks over two nodes, or the job ends with 82."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from .conftest import Login
+
+SCRIPTS = Path(__file__).parent / "worlds"
+
+
+class World(NamedTuple):
+    """What forms a world: a script with its arguments, the launch's options, the gate's words."""
+
+    script: str
+    says: str
+    options: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()  # words before the script
+    size: int = 2
+
+
+TORCH = "torch.distributed, gloo"
+FOLLOWED = ("--nodes", "2", "--follow", "--all")
+OF_SLURM = ("--controller", "none")
+WORLDS = {
+    "DDP": World("plain_ddp.py", TORCH),
+    "DDP, Gloo's controller": World("plain_ddp.py", TORCH, ("--controller", "gloo")),
+    "FSDP": World("fsdp.py", TORCH, OF_SLURM),
+    "Hugging Face Trainer": World("hf_trainer.py", TORCH),
+    "Lightning, its own Slurm detection": World("lightning_ddp.py", TORCH),
+    "Lightning, our variables": World("lightning_ddp.py --ours", TORCH),
+    "accelerate without launcher": World("accelerate_alone.py", TORCH),
+    "MultiWorkerMirrored, TF_CONFIG": World("mirrored.py", "tf.distribute", ("--tf-config",)),
+    "MultiWorkerMirrored, SlurmClusterResolver": World("mirrored.py --slurm", "tf.distribute"),
+    "mpi4py": World("mpi.py", "mpi4py", OF_SLURM),
+    "torchrun": World(
+        "plain_ddp.py", TORCH, ("--launcher", "torchrun", "--ntasks-per-node", "2"), size=4
+    ),
+    "accelerate": World("hf_trainer.py", TORCH, ("--launcher", "accelerate")),
+    "a shell script": World("plain_ddp.py", TORCH, before=("bash", "-c", 'exec python "$0"')),
+    "python -m": World("plain_ddp", TORCH, before=("python", "-m")),
+}
+
+
+@pytest.fixture
+def place(login: Login) -> Login:
+    """A folder with the scripts."""
+    for file in SCRIPTS.glob("*.py"):
+        login.write(file.name, file.read_text(encoding="utf-8"))
+    return login
+
+
+def words(world: World, *before: str) -> list[str]:
+    """Return the words of a launch."""
+    first, *rest = (*world.before, *before, *world.script.split())
+    return [
+        "--nodes",
+        "2",
+        *world.options,
+        "--follow",
+        "--all",
+        first,
+        *(["--", *rest] if rest else []),
+    ]
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_one_world_over_two_nodes(place: Login, name: str) -> None:
+    world = WORLDS[name]
+    done = place.launch(*words(world))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"runner: one world of {world.size} ranks ({world.says})" in done.stdout
+    assert done.stdout.count(f"| ranks {world.size} sum {world.size}") == world.size
+    assert len(set(re.findall(r"@(n\d) \| ranks", done.stdout))) == 2
+
+
+LEFT_OUT = ("DDP", "MultiWorkerMirrored, TF_CONFIG", "mpi4py")
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_a_rank_that_is_left_out_ends_the_job_with_82(place: Login, name: str) -> None:
+    """The others wait for it: within seconds the job has failed, and says which rank it was."""
+    done = place.launch(*words(WORLDS[name], "left_out.py"))
+    assert done.returncode == 82, done.stdout + done.stderr
+    assert (
+        "no world on rank 1@n2: the trainer ended, and formed no world of the 2 tasks"
+        in done.stdout
+    )
+    assert "ranks ran, each on its own" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["mirrored.py", "accelerate_alone.py"])
+def test_two_silent_worlds_of_one_end_with_82(place: Login, script: str) -> None:
+    """Each ended with 0 before: MultiWorkerMirrored without TF_CONFIG, accelerate without RANK."""
+    hidden = 'env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u OMPI_COMM_WORLD_SIZE python "$0"'
+    hide = ("bash", "--", "-c", hidden, script)
+    done = place.launch(*FOLLOWED, "--controller", "gloo", *hide)
+    assert done.returncode == 82, done.stdout + done.stderr
+    again = place.launch("--nodes", "2", "--no-gate", "--wait", *hide)
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_a_torchrun_of_the_users_with_another_number_of_nodes_is_refused(place: Login) -> None:
+    own = ("torchrun", "--", "--standalone", "--nproc-per-node", "2", "plain_ddp.py")
+    done = place.launch(*FOLLOWED, *own)
+    assert done.returncode == 82, done.stdout + done.stderr
+    assert (
+        "torchrun was told another number of nodes or of processes than the job has: 1 x 2"
+        in done.stdout
+    )
+    assert "--launcher torchrun" in done.stderr
+
+
+def test_several_jobs_on_one_node_do_not_collide(place: Login) -> None:
+    """Two at a time on the same nodes, each with ports and a world of its own."""
+    first = place.launch("--nodes", "2", "plain_ddp.py")
+    assert first.returncode == 0, first.stderr
+    second = place.launch("--nodes", "2", "--wait", "plain_ddp.py")
+    assert second.returncode == 0, second.stderr
+    deadline = time.monotonic() + 120
+    while place.runner("wait", "plain_ddp-1").returncode != 0:
+        assert time.monotonic() < deadline
+    logs = place.sh("cat runs/plain_ddp-*/logs/job.log")
+    assert logs.count("one world of 2 ranks") == 2
+
+
+def test_a_master_port_of_the_users_that_is_taken_is_explained(place: Login) -> None:
+    taken = 'python -m http.server 23456 >/dev/null & sleep 1; exec python "$0"'
+    own = ("--env", "MASTER_ADDR=n1", "--env", "MASTER_PORT=23456")
+    done = place.launch(*FOLLOWED, *own, "bash", "--", "-c", taken, "plain_ddp.py")
+    assert done.returncode not in (0, 82), done.stderr
+    assert "23456" in done.stderr
