@@ -124,8 +124,9 @@ class Plan:
     @cached_property
     def environment(self) -> Path:
         """The image without trainers: all that takes long."""
-        inputs = [self.definition, HERE / "slim.py"]
-        inputs += [HERE / self.image.slim, *sorted((HERE / INSIDE).glob("*.py"))]
+        names = ("slim.py", self.image.slim, *self.image.edits)
+        inputs = [self.definition, *(HERE / name for name in names)]
+        inputs += sorted((HERE / INSIDE).glob("*.py"))
         key = digest.key(
             files=digest.of_files(inputs, HERE),
             pins=self.pins,
@@ -163,9 +164,9 @@ def make(name: str, options: Options) -> Plan:
         asked = options.output
         output = toolbox.on_host(asked, os.environ) if root else asked.absolute()
     # What decides the image's content, as paths in the repository, for its revision label.
-    names = (image.definition, image.wheel_definition, image.lock, image.slim, INSIDE, "slim.py")
-    paths = ["recipes", "containers/horovod", *(f"containers/{name}" for name in names)]
-    revision = find_revision(CHECKOUT, paths, options.revision)
+    names = (image.definition, image.wheel_definition, image.lock, image.slim, *image.edits)
+    paths = [f"containers/{name}" for name in ("horovod", INSIDE, "slim.py", *names)]
+    revision = find_revision(CHECKOUT, ["recipes", *paths], options.revision)
     return Plan(image, choose_base(options.base, image), places, output, revision)
 
 

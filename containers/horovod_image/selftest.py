@@ -1,14 +1,14 @@
 """Proof that an image works, run inside it by `apptainer test` and at the end of each build.
 
 Asserts what Horovod was really built with, then sums over two ranks with each framework and each
-controller. Standard library only up to the point where a rank imports its framework.
+controller, and with mpi4py. Standard library only up to where a rank imports its framework.
 
 In an image with NCCL's package Horovod must have NCCL and GPU code too, though no GPU is used. The
 sums are of tensors in the CPU's memory, which such an image must manage as well, and each rank
 imports its framework without a driver.
 
-Then what the trainers need besides the frameworks is imported, and a model of transformers with it:
-what was left out of the packages (the .slim list) must not be missed.
+Then what the trainers need besides the frameworks is imported, with a model of transformers and one
+of torchvision: what was left out of the packages (the .slim list) must not be missed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ NEEDED_GPU = {**NEEDED, "operations": {"NCCL", "MPI", "Gloo"}}
 CAPABILITIES = {"7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "9.0+PTX"}
 CUDA_BUILT = "import sys, horovod.{framework} as hvd; sys.exit(not hvd.cuda_built())"
 LIBRARIES = """\
-import accelerate, lightning, peft, PIL, tensorboard, torch.utils.tensorboard, transformers
+import accelerate, lightning, peft, PIL.Image, tensorboard, torch.utils.tensorboard
+import torchvision, torchvision.datasets, transformers
+from torchvision.transforms import Compose, RandomResizedCrop, ToTensor, v2
 small = transformers.BertConfig(num_hidden_layers=1)
 transformers.AutoModelForSequenceClassification.from_config(small)
-used = accelerate, lightning, peft, PIL, tensorboard, transformers
+picture = Compose([RandomResizedCrop(64), ToTensor()])(PIL.Image.new("RGB", (80, 80)))
+torchvision.models.resnet18()(v2.RandomHorizontalFlip()(picture)[None])
+used = accelerate, lightning, peft, PIL, tensorboard, torchvision, transformers
 print("libraries:", ", ".join(f"{package.__name__} {package.__version__}" for package in used))
 """
 RANKS = 2
@@ -90,8 +94,19 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
         raise Failed(f"no answer after {SECONDS} s: {' '.join(command)}\n{error.output}") from error
 
 
+def mpi4py_rank() -> int:
+    """One rank of a sum that knows nothing of Horovod."""
+    from mpi4py.MPI import COMM_WORLD as world
+
+    total = [world.allreduce(world.rank + 1.0)]
+    print(f"sum={total} size={world.size} controller=mpi ", flush=True)
+    return 0
+
+
 def rank(framework: str, controller: str) -> int:
     """One rank: sum over all ranks, and say so only when everything is right."""
+    if framework == "mpi4py":
+        return mpi4py_rank()
     if framework == "torch":
         import horovod.torch as hvd
         from torch import tensor
@@ -166,6 +181,7 @@ def prove_all() -> None:
     for framework in ("torch", "tensorflow"):
         for controller in START:
             prove(framework, controller)
+    prove("mpi4py", "mpi")
 
 
 def main(words: list[str]) -> int:

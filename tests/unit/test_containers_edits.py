@@ -1,4 +1,4 @@
-"""The edits of Horovod's source, on small trees."""
+"""The edits of Horovod's source and of torchvision, on small trees."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from containers import torchvision_edits
 from containers.horovod import edits
 from containers.horovod.edits import Edit, EditError
 
@@ -72,3 +73,19 @@ def test_the_program_reports_and_exits(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"made {len(edits.EDITS)} edits" in capsys.readouterr().out
     assert edits.main([str(tmp_path)]) == 1
     assert edits.main([]) == 2
+
+
+def test_torchvision_is_edited_once_and_no_other_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (edit,) = torchvision_edits.EDITS
+    file = tmp_path / edit.file
+    file.parent.mkdir()
+    file.write_text(f"import torch\n\n{edit.old}    pass\n")
+    assert torchvision_edits.main([str(tmp_path)]) == 0
+    edited = file.read_text()
+    assert 'define("nms(' in edited
+    compile(edited, edit.file, "exec")
+    assert torchvision_edits.main([str(tmp_path)]) == 1
+    assert "no torchvision 0.28.0 as it was released" in capsys.readouterr().err
+    assert file.read_text() == edited
