@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib.util
 import json
 import os
 import subprocess
@@ -28,6 +29,9 @@ KEPT = (
     | {"no-index", "proxy", "timeout", "default-timeout", "retries", "prefer-binary"}
     | {"only-binary", "no-binary", "keyring-provider"}
 )
+HERE = "where this machine's pip looks (see: python3 -m pip config list)"
+ELSEWHERE = "an index (--extra-index-url URL, --index-url URL) or a folder (--wheelhouse DIR)"
+NO_ANSWER = "connection broken by"  # pip's words for each attempt
 # Later ones win (pip's documentation, "Configuration": precedence).
 ORDER = ("global", "install", "wheel", ":env:")
 
@@ -78,7 +82,7 @@ def target(python: str, glibc_minor: int, architecture: str = "x86_64") -> list[
 
 def run(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
     """Run pip and return what it printed; SystemFault with its last lines when it fails."""
-    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode:
+    if importlib.util.find_spec("pip") is None:
         raise Refused(
             f"{sys.executable} has no pip, which fetches the wheels of the image.\n"
             "Install it (Debian: python3-pip) or try: python3 -m ensurepip --user"
@@ -92,8 +96,14 @@ def run(arguments: Sequence[str], variables: Mapping[str, str] | None = None) ->
 
 
 def _last_errors(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip() and "WARNING" not in line]
-    return "\n".join(lines[-12:])
+    """The last lines; of pip's warnings only why nobody answered, once for all its attempts."""
+    lines: dict[str, str] = {}
+    for line in filter(str.strip, text.splitlines()):
+        if NO_ANSWER in line:
+            lines[line.partition(NO_ANSWER)[2]] = line
+        elif "WARNING" not in line:
+            lines[line] = line
+    return "\n".join(list(lines.values())[-12:])
 
 
 @dataclass(frozen=True)
@@ -122,19 +132,24 @@ def _addition(item: dict[str, Any], source: dict[str, Any]) -> Addition:
     )
 
 
-def no_file(pin: str, source: Source, evidence: str, hint: str = "") -> SystemFault:
+class NoFile(SystemFault):
+    """Pip finds no file for a requirement."""
+
+
+def no_file(pin: str, source: Source, evidence: str) -> NoFile:
     """What to say when pip finds no file for a requirement."""
-    place = "where this machine's pip looks (see: python3 -m pip config list)"
-    return SystemFault(
-        f"no file for {pin} {f'in {source.wheelhouse}' if source.wheelhouse else place}.\n{hint}"
-        "Name an index with --extra-index-url URL or --index-url URL, or a folder with"
-        f" --wheelhouse DIR.\n\n{evidence}"
-    )
+    place = f"in {source.wheelhouse}" if source.wheelhouse else HERE
+    return NoFile(f"no file for {pin} {place}", evidence, ELSEWHERE)
 
 
 def machine_settings() -> dict[str, str]:
     """This machine's settings that say where packages come from. Raises RunnerError."""
     return parse_settings(run(["config", "list"]))
+
+
+def without_index() -> bool:
+    """Whether this machine's settings say that no index is asked."""
+    return machine_settings().get("no-index", "").lower() in ("1", "true", "yes", "on", "t", "y")
 
 
 def parse_settings(listing: str) -> dict[str, str]:

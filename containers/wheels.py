@@ -1,15 +1,17 @@
 """Fetch everything an image's locks name: python3 -m containers.wheels cpu --into DIR
 
 The host's pip does it, with its own configuration (index, find-links, certificate), so that
-nothing of that configuration has to enter the image.
+nothing of that configuration has to enter the image. PyTorch's builds for CPUs are asked for in
+PyTorch's own index too, where that configuration does not find them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import atomic, catalogue, lockfile, pip
@@ -22,20 +24,22 @@ ALTERED = """\
 Take it from another index or folder; to lock new versions: make lock
 
 {evidence}"""
-CPU_BUILD = """\
-The CPU build of PyTorch (+cpu) is not on the common package index: add PyTorch's own CPU index
-(its address: pytorch.org, Get Started, pip, Linux, CPU).
-"""
+CPU = "+cpu"  # ends the version of PyTorch's builds for CPUs, which the common index does not have
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+CPU_INDEX_VARIABLE = "RUNNER_TORCH_CPU_INDEX"  # a mirror of it
 
 
 def fetch(image: catalogue.Image, source: pip.Source, folder: Path) -> None:
     """Fill `folder`, which appears only when complete. Raises RunnerError."""
     lock = catalogue.HERE / image.lock
     pins = [*lockfile.read(lock), *lockfile.build(lock)]
-    wheels = [pin for pin in pins if pin.name not in SOURCES]
     archives = [pin for pin in pins if pin.name in SOURCES]
+    builds = [pin for pin in pins if pin.version.endswith(CPU)]
+    wheels = [pin for pin in pins if pin not in archives + builds]
+    target = pip.target(image.python, image.glibc_minor)
     with atomic.new_folder(folder) as part:
-        _download(wheels, pip.target(image.python, image.glibc_minor), source, part)
+        _download_cpu_builds(builds, target, source, part)
+        _download(wheels, target, source, part)
         _download(archives, [f"--no-binary={pin.name}" for pin in archives], source, part)
 
 
@@ -45,15 +49,57 @@ def command(image: catalogue.Image, source: pip.Source, folder: Path) -> list[st
     return [*program, *source.options()]
 
 
-def _download(pins: Sequence[Pin], kind: Sequence[str], source: pip.Source, into: Path) -> None:
+def _download_cpu_builds(
+    pins: Sequence[Pin], kind: Sequence[str], source: pip.Source, into: Path
+) -> None:
+    """From where everything comes from, or else from PyTorch's own index."""
+    try:
+        _download(pins, kind, source, into)
+        return
+    except pip.NoFile as error:
+        index = os.environ.get(CPU_INDEX_VARIABLE) or CPU_INDEX
+        if why := _why_not_asked(source):
+            message = f"{error.message}; PyTorch's CPU index ({index}) is not asked, as {why}"
+            raise pip.NoFile(message, error.evidence, pip.ELSEWHERE) from error
+    shown = ", ".join(f"{pin.name} {pin.version}" for pin in pins)
+    place = f"PyTorch's CPU index ({index})"
+    print(f"{shown}: from {place}, as it is not {pip.HERE}", file=sys.stderr)
+    # pip lets variables win over its configuration, but not empty ones.
+    alone = {"PIP_EXTRA_INDEX_URL": index, "PIP_FIND_LINKS": os.devnull}
+    try:
+        _download(pins, kind, pip.Source(index_url=index), into, alone)
+    except pip.NoFile as error:
+        what = "does not answer" if pip.NO_ANSWER in error.evidence else "does not have it either"
+        message = f"no file for {_names(pins)[0]} {pip.HERE}; {place} {what}"
+        raise pip.NoFile(message, error.evidence, pip.ELSEWHERE) from error
+
+
+def _why_not_asked(source: pip.Source) -> str:
+    """What says that the user wants no other place than those named, "" when nothing does."""
+    if source.wheelhouse or source.index_url:
+        return f"{'--wheelhouse' if source.wheelhouse else '--index-url'} says where to look"
+    return "pip's configuration says no-index" if pip.without_index() else ""
+
+
+def _download(
+    pins: Sequence[Pin],
+    kind: Sequence[str],
+    source: pip.Source,
+    into: Path,
+    variables: Mapping[str, str] | None = None,
+) -> None:
+    if not pins:
+        return
     # Not in /tmp, which is small on many machines; beside `into`, where progress.fetched looks.
     with tempfile.TemporaryDirectory(prefix=into.name, dir=into.parent) as temporary:
         lock = Path(temporary, "requirements.txt")
         lock.write_text("".join(f"{pin.line()}\n" for pin in pins))
         fixed = ["download", "--no-deps", "--require-hashes", "--progress-bar=off"]
         where = [f"--requirement={lock}", f"--dest={into}"]
+        # The machine's constraints could only hide what is missing: every file is pinned.
+        own = {"TMPDIR": temporary, "PIP_CONSTRAINT": os.devnull}
         try:
-            pip.run([*fixed, *where, *kind, *source.options()], {"TMPDIR": temporary})
+            pip.run([*fixed, *where, *kind, *source.options()], {**own, **(variables or {})})
         except RunnerError as error:
             raise _explained(error, pins, source) from error
 
@@ -67,7 +113,7 @@ def _explained(error: RunnerError, pins: Sequence[Pin], source: pip.Source) -> R
     missing = [name for name in _names(pins) if f"for {name}" in evidence]
     if "No matching distribution found" not in evidence or not missing:
         return error
-    return pip.no_file(missing[0], source, evidence, CPU_BUILD if "+cpu" in missing[0] else "")
+    return pip.no_file(missing[0], source, evidence)
 
 
 def _names(pins: Sequence[Pin]) -> list[str]:

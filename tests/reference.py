@@ -26,6 +26,8 @@ READ = {
     "~/.cache",
     "RUNNER_SITES_PATH": "folders of site profiles, instead of /etc/runner/sites",
     "RUNNER_DEBIAN_MIRROR": "Debian mirror for builds",
+    "RUNNER_TORCH_CPU_INDEX": "mirror of PyTorch's CPU index, which a build asks for `+cpu` "
+    "packages that pip does not find otherwise",
     "XDG_CONFIG_HOME": "where runner/runner.toml and runner/sites/ are; default: ~/.config",
     "NO_COLOR": "print without colours",
     "APPTAINER_CACHEDIR, APPTAINER_TMPDIR": "respected; set to scratch where they are not set",

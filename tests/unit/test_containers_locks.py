@@ -1,4 +1,4 @@
-"""Lock files, and fetching what they name."""
+"""Lock files, and what pip is told for them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from containers import catalogue, debian, lock, lockfile, pip, wheels
+from containers import catalogue, debian, lock, lockfile, pip
 from containers.errors import Refused, SystemFault, UsageError
 from containers.lockfile import Pin
 
@@ -132,50 +132,3 @@ def test_the_source_of_wheels(tmp_path: Path) -> None:
     both = pip.Source(index_url="https://a.example", extra_index_url="https://b.example")
     expected = ["--index-url=https://a.example", "--extra-index-url=https://b.example"]
     assert both.options() == expected
-
-
-def failing(text: str) -> Any:
-    def run(arguments: list[str], variables: dict[str, str]) -> str:
-        raise SystemFault(text)
-
-    return run
-
-
-def test_a_missing_cpu_build_of_torch_is_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evidence = "ERROR: No matching distribution found for torch==2.13.0+cpu"
-    monkeypatch.setattr(pip, "run", failing(evidence))
-    with pytest.raises(SystemFault) as caught:
-        wheels.fetch(catalogue.image("cpu"), pip.Source(), tmp_path / "wheels")
-    assert "no file for torch==2.13.0+cpu" in str(caught.value)
-    assert "PyTorch's own CPU index" in str(caught.value)
-    assert "--wheelhouse DIR" in str(caught.value)
-    assert evidence in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_another_failure_of_pip_is_passed_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pip, "run", failing("connection refused"))
-    with pytest.raises(SystemFault, match=r"^connection refused$"):
-        wheels.fetch(catalogue.image("cpu"), pip.Source(), tmp_path / "wheels")
-
-
-def test_wheels_and_source_archives_are_asked_for_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[list[str]] = []
-
-    def run(arguments: list[str], variables: dict[str, str]) -> str:
-        calls.append(arguments)
-        assert Path(variables["TMPDIR"]).parent == tmp_path  # not in a small /tmp
-        return ""
-
-    monkeypatch.setattr(pip, "run", run)
-    wheels.fetch(catalogue.image("cpu"), pip.Source(tmp_path), tmp_path / "wheels")
-    assert (tmp_path / "wheels").is_dir()
-    assert ["--only-binary=:all:" in call for call in calls] == [True, False]
-    assert "--no-binary=horovod" in calls[1]
-    assert all("--require-hashes" in call and "--no-index" in call for call in calls)
