@@ -1,4 +1,4 @@
-"""A strategy for Lightning 2 that trains with Horovod, and one for its DDP on Horovod's ranks.
+"""A strategy for Lightning 2 that trains with Horovod, and its DDP for ranks that are there.
 
 Lightning has had no strategy for Horovod since 2.0. Copy this file beside your own program:
 
@@ -32,16 +32,16 @@ OPERATIONS = {
 }
 
 
-class HorovodEnvironment(ClusterEnvironment):  # type: ignore[misc]  # not installed where checked
-    """The ranks as Horovod has numbered them. Lightning starts none, and its setters do nothing."""
+class Ranks(ClusterEnvironment):  # type: ignore[misc]  # not installed where checked
+    """The ranks as `world` numbers them. Lightning starts none, and its setters do nothing."""
 
     creates_processes_externally = True
-    # Asked for only to form torch.distributed's group; `process_group.join` does that.
+    # Asked for only to form torch.distributed's group; `process_group.join` has done that.
     main_address, main_port = "", 0
 
-    def __init__(self) -> None:
+    def __init__(self, world: Any) -> None:
         # Horovod: the numbers among all ranks, among those of this host, and of this host.
-        self.numbers = hvd.rank(), hvd.size(), hvd.local_rank(), hvd.cross_rank()
+        self.numbers = world.rank(), world.size(), world.local_rank(), world.cross_rank()
 
     @staticmethod
     def detect() -> bool:
@@ -71,10 +71,10 @@ class HorovodEnvironment(ClusterEnvironment):  # type: ignore[misc]  # not insta
         """Do nothing: it is known."""
 
 
-def ddp(device: torch.device) -> DDPStrategy:
-    """Return Lightning's own DDP for these ranks, whose group `process_group.join` forms."""
-    devices = [device] * hvd.local_size()  # Horovod: Lightning takes that of the local rank.
-    return DDPStrategy(parallel_devices=devices, cluster_environment=HorovodEnvironment())
+def ddp(device: torch.device, world: Any) -> DDPStrategy:
+    """Return Lightning's own DDP for the ranks of a `process_group.World`."""
+    devices = [device] * world.local_size()  # DDP: Lightning takes that of the local rank.
+    return DDPStrategy(parallel_devices=devices, cluster_environment=Ranks(world))
 
 
 class HorovodStrategy(ParallelStrategy):  # type: ignore[misc]  # as above
@@ -91,7 +91,7 @@ class HorovodStrategy(ParallelStrategy):  # type: ignore[misc]  # as above
 
     def __init__(self, device: torch.device, **options: Any) -> None:
         devices = [device] * hvd.local_size()  # Horovod: one for each rank of this host.
-        super().__init__(parallel_devices=devices, cluster_environment=HorovodEnvironment())
+        super().__init__(parallel_devices=devices, cluster_environment=Ranks(hvd))
         self.options = options
 
     @property

@@ -20,6 +20,8 @@ Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUT
 from __future__ import annotations
 
 import logging
+import re
+import sys
 import warnings
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -76,35 +78,38 @@ def network(args: Namespace, data: mnist.Digits) -> nn.Module:
 def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings and the data, train, tell what came of it."""
     options.allow_timeline(argv)
-    hvd.init()  # Horovod: find the other ranks.
+    world = find_ranks(argv)
     # Horovod: each rank takes a GPU of its own, if there are any.
-    args, device = torch_run.start(hvd, lambda: settings(argv))
+    args, device = torch_run.start(world, lambda: settings(argv))
     # Horovod: an error on any rank stops all of them, with one message.
-    data = common.on_all_ranks(hvd, lambda: mnist.load(args.data))
-    strategy, world = strategies(args, device)
+    data = common.on_all_ranks(world, lambda: mnist.load(args.data))
     versions = {"lightning": lightning.__version__}
     run = torch_run.Run(
         args, world, "lightning_mnist", device, about=data.describe(), versions=versions
     )
     torch.manual_seed(args.seed)
     module = Module(run, data)
-    trainer(args, strategy).fit(module)
+    trainer(args, strategy(args, world, device)).fit(module)
     run.finish(module, exchange=args.strategy)
     world.shutdown()  # Horovod: leave together,
     common.leave(0)  # and at once: Gloo's threads may abort Python's way out.
 
 
-def strategies(args: Namespace, device: torch.device) -> tuple[Any, Any]:
-    """Return Lightning's strategy, and who exchanges what is not gradients."""
-    if args.strategy == "horovod":
-        # Horovod: averages the gradients in each step.
-        options = torch_run.optimizer_options(args, hvd)
-        return lightning_horovod.HorovodStrategy(device, **options), hvd
-    # Horovod: the ranks form DDP's group with its help, and need it no longer.
-    common.on_all_ranks(hvd, lambda: process_group.join(hvd, device))
-    made = lightning_horovod.ddp(device), process_group.World(hvd)
-    hvd.shutdown()
-    return made
+def find_ranks(argv: Sequence[str] | None) -> Any:
+    """Return the world of the strategy that the command line asks for."""
+    words = " ".join(sys.argv[1:] if argv is None else argv)
+    if re.search(r"--strategy[= ]ddp\b", words):
+        return process_group.join()  # DDP: find the other ranks.
+    hvd.init()  # Horovod: find the other ranks.
+    return hvd
+
+
+def strategy(args: Namespace, world: Any, device: torch.device) -> Any:
+    """Return Lightning's strategy."""
+    if args.strategy == "ddp":
+        return lightning_horovod.ddp(device, world)
+    # Horovod: averages the gradients in each step.
+    return lightning_horovod.HorovodStrategy(device, **torch_run.optimizer_options(args, hvd))
 
 
 def trainer(args: Namespace, strategy: Any) -> lightning.Trainer:

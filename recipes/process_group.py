@@ -1,69 +1,50 @@
-"""torch.distributed's process group, formed by ranks that Horovod has brought together.
+"""torch.distributed's world, under the names of Horovod's functions.
 
-    hvd.init()
-    process_group.join(hvd, device)
+    world = process_group.join()
 
-Nothing has to be said about hosts, ports or network interfaces: Horovod's ranks know their numbers
-and tell each other the rest. The group's interface is the one that leads to rank 0, because what
-the host's name leads to, PyTorch's own choice, is often the loopback interface.
+The ranks meet as in every DDP script: by RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT,
+which `runner launch` and torchrun set. Without them there is one rank.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import socket
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import distributed
 
-from recipes.common import UserError
 
-SIOCGIFADDR = 0x8915  # linux/sockios.h: the IPv4 address of an interface
-SECONDS_TO_CONNECT = 5.0
-
-
-def join(hvd: Any, device: torch.device) -> None:
-    """Form the group of all ranks: Gloo for tensors of CPUs, and NCCL with a GPU. Collective.
-
-    Raises `UserError` on all ranks if rank 0 has no address that all of them reach.
-    """
-    first, size = hvd.rank() == 0, hvd.size()
-    store = distributed.TCPStore("localhost", 0, is_master=True) if first else None
-    mine = (_candidates(hvd.local_size() == size), store.port) if store is not None else None
-    # Horovod: where rank 0 listens, and from where the others reach it.
-    candidates, port = hvd.broadcast_object(mine, root_rank=0, name="candidates")
-    routes = {one: route for one in candidates if (route := _route(one, port))}
-    everyone = hvd.allgather_object((socket.gethostname(), sorted(routes)), name="routes")
-    address = _common_address(candidates, everyone)
-    if store is None:
-        store = distributed.TCPStore(address, port, is_master=False)
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface_with(routes[address]))
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    distributed.init_process_group(backend, store=store, rank=hvd.rank(), world_size=size)
+def join() -> World:
+    """Form the group of all ranks: Gloo for tensors of CPUs, and NCCL with GPUs. Collective."""
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    if "RANK" in os.environ:
+        distributed.init_process_group(backend)
+    else:
+        distributed.init_process_group(backend, store=distributed.HashStore(), rank=0, world_size=1)
+    return World()
 
 
-def _always(value: int) -> Callable[[], int]:
-    return lambda: int(value)
+def _always(value: Any) -> Callable[[], Any]:
+    return lambda: value
 
 
 class World:
-    """The process group under the names of Horovod's functions, for what trainers share.
-
-    It remembers what Horovod said of the ranks, so that Horovod may be shut down: its background
-    thread wakes a thousand times a second, and on a small share of cores training feels it.
-    """
+    """The process group under the names of Horovod's functions, for what trainers share."""
 
     Average, Sum = "average", "sum"
 
-    def __init__(self, hvd: Any) -> None:
-        self.rank, self.size = _always(hvd.rank()), _always(hvd.size())
-        self.local_rank, self.local_size = _always(hvd.local_rank()), _always(hvd.local_size())
-        self.mpi_enabled = _always(hvd.mpi_enabled())
-        self.gloo_enabled = _always(hvd.gloo_enabled())
+    def __init__(self) -> None:
+        self.rank, self.size = (
+            _always(distributed.get_rank()),
+            _always(distributed.get_world_size()),
+        )
+        self.local_rank = _always(int(os.environ.get("LOCAL_RANK", "0")))
+        self.local_size = _always(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+        self.cross_rank = _always(int(os.environ.get("GROUP_RANK", "0")))
+        # No Horovod, and so no controller of its.
+        self.mpi_enabled = self.gloo_enabled = _always(False)
 
     def allreduce(self, tensor: torch.Tensor, op: str, name: str) -> torch.Tensor:
         """Return the sum or the mean of all ranks' tensors."""
@@ -94,51 +75,3 @@ class World:
     def shutdown(self) -> None:
         """Leave the group."""
         distributed.destroy_process_group()
-
-
-def _candidates(one_host: bool) -> list[str]:
-    """Return the addresses of this host, best first: those of the interface that was asked for."""
-    if one_host:
-        return ["127.0.0.1"]
-    asked = os.environ.get("GLOO_SOCKET_IFNAME") or os.environ.get("HOROVOD_GLOO_IFACE") or ""
-    found = dict(_interfaces())
-    wanted = [found[name] for name in asked.split(",") if name in found]
-    return wanted or [one for one in found.values() if not one.startswith("127.")]
-
-
-def _interfaces() -> Iterator[tuple[str, str]]:
-    """Yield the names of this host's interfaces with their IPv4 addresses."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        for _, name in socket.if_nameindex():
-            request = struct.pack("256s", name.encode()[:15])
-            try:
-                answer = fcntl.ioctl(sock.fileno(), SIOCGIFADDR, request)
-            except OSError:  # an interface without such an address
-                continue
-            yield name, socket.inet_ntoa(answer[20:24])
-
-
-def _interface_with(address: str) -> str:
-    return next(name for name, found in _interfaces() if found == address)
-
-
-def _route(address: str, port: int) -> str:
-    """Return this host's address from which it reaches another, or nothing."""
-    try:
-        with socket.create_connection((address, port), SECONDS_TO_CONNECT) as sock:
-            return str(sock.getsockname()[0])
-    except OSError:
-        return ""
-
-
-def _common_address(candidates: list[str], everyone: list[tuple[str, list[str]]]) -> str:
-    """Return the first address of rank 0 that all ranks have reached."""
-    for address in candidates:
-        if all(address in reached for _, reached in everyone):
-            return address
-    lost = sorted({host for host, reached in everyone if not reached})
-    raise UserError(
-        f"rank 0 on {everyone[0][0]} has no address that all ranks reach; it tried "
-        f"{', '.join(candidates) or 'none'}, without an answer from {', '.join(lost) or 'some'}.\n"
-        "Name the network interface that leads there: GLOO_SOCKET_IFNAME=NAME"
-    )

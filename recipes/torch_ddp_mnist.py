@@ -1,18 +1,18 @@
 """Train a small convolutional network on handwritten digits, with PyTorch's own DDP.
 
 The comparison for `torch_mnist`: the same network, data, options and results, but the gradients
-are exchanged by torch.distributed. Horovod only brings the ranks together, and is then shut down.
+are exchanged by torch.distributed.
 
 Data: the 1,797 digits of 8 x 8 pixels that scikit-learn ships, or with `--data DIR` (or DATA_DIR)
 MNIST, in IDX form or as mnist.npz.
 
 Run it:
     runner launch --image horovod_cpu.sif --nodes 2 torch_ddp_mnist -- --epochs 5
-    horovodrun -np 2 python -m recipes.torch_ddp_mnist
+    torchrun --nproc-per-node 2 -m recipes.torch_ddp_mnist
     python -m recipes.torch_ddp_mnist
 
 Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUTPUT_DIR (by hand:
-`out`). What is distributed in this file is marked `# DDP:`, or `# Horovod:` where ranks meet.
+`out`). What is distributed in this file is marked `# DDP:`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import contextlib
 from argparse import Namespace
 from collections.abc import Sequence
 
-import horovod.torch as hvd
 import torch
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
@@ -63,15 +62,11 @@ def network(args: Namespace, data: mnist.Digits) -> nn.Module:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings and the data, train, tell what came of it."""
-    hvd.init()  # Horovod: find the other ranks.
-    # Horovod: each rank takes a GPU of its own, if there are any.
-    args, device = torch_run.start(hvd, lambda: parser().settings(argv))
-    # Horovod: an error on any rank stops all of them, with one message.
-    data = common.on_all_ranks(hvd, lambda: mnist.load(args.data))
-    # Horovod: the ranks form DDP's group with its help, and need it no longer.
-    common.on_all_ranks(hvd, lambda: process_group.join(hvd, device))
-    world = World(hvd)
-    hvd.shutdown()
+    world = process_group.join()  # DDP: find the other ranks.
+    # DDP: each rank takes a GPU of its own, if there are any.
+    args, device = torch_run.start(world, lambda: parser().settings(argv))
+    # DDP: an error on any rank stops all of them, with one message.
+    data = common.on_all_ranks(world, lambda: mnist.load(args.data))
     run = torch_run.Run(args, world, "torch_ddp_mnist", device, about=data.describe())
     run.finish(train(run, world, data), exchange="ddp")
     world.shutdown()  # DDP: leave together,

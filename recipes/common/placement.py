@@ -63,7 +63,7 @@ def threads(local_size: int) -> int:
 
 
 def controller(hvd: Any) -> str:
-    """Name the controller that Horovod coordinates this run with: "mpi" or "gloo"."""
+    """Name the controller that Horovod coordinates this run with: "mpi", "gloo"; else "none"."""
     if hvd.mpi_enabled():
         return "mpi"
-    return "gloo" if hvd.gloo_enabled() else "unknown"
+    return "gloo" if hvd.gloo_enabled() else "none"

@@ -7,7 +7,6 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-import horovod.torch as hvd
 import torch
 from sklearn.datasets import load_digits
 from torch import distributed
@@ -20,14 +19,12 @@ parser.add_argument("--base-lr", type=float, default=0.05, help="learning rate f
 args = parser.parse_args()
 out = Path(os.environ.get("OUTPUT_DIR", ".")).resolve()  # set by runner, shared by the nodes
 
-# Horovod: it knows the job's ranks; DDP: they meet in a file, and then do without it. Where a
-# host's name leads to the loopback interface, GLOO_SOCKET_IFNAME names the one to the other nodes.
-hvd.init()
-rank, size, gpus = hvd.rank(), hvd.size(), torch.cuda.device_count()
-device = torch.device("cuda", hvd.local_rank() % gpus) if gpus else torch.device("cpu")
-meeting = hvd.broadcast_object(f"file://{out}/.ddp-{time.time_ns()}", root_rank=0)
-distributed.init_process_group(None, meeting, rank=rank, world_size=size)
-hvd.shutdown()
+# DDP: runner launch and torchrun set this rank's place and where all meet; else it is alone.
+alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"}
+os.environ.update({**alone, "MASTER_PORT": "0", **os.environ})
+distributed.init_process_group()
+rank, size, gpus = distributed.get_rank(), distributed.get_world_size(), torch.cuda.device_count()
+device = torch.device(f"cuda:{int(os.environ['LOCAL_RANK']) % gpus}" if gpus else "cpu")
 
 digits = load_digits()
 x = torch.tensor(digits.images / 16, dtype=torch.float32, device=device).flatten(1)

@@ -87,7 +87,7 @@ def main() -> None:
     hvd.init()
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore")
-    assert lightning_horovod.HorovodEnvironment.detect()
+    assert lightning_horovod.Ranks.detect()
     cpu = torch.device("cpu")
     found = {"with": same_weights(strategy := HorovodStrategy(cpu))}
     check_collectives(strategy)

@@ -47,10 +47,17 @@ hvd.broadcast_variables = spoil
 """,
 }
 
+# What the shim gives each rank beside Horovod's variables.
+PLACE = """
+export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE
+export LOCAL_RANK=$RANK LOCAL_WORLD_SIZE=$WORLD_SIZE MASTER_ADDR=127.0.0.1 MASTER_PORT=29500
+exec python "$@"
+"""
+
 
 def ranks(login: Login, count: int, *argv: str) -> Done:
     """Run `python argv...` as `count` ranks in the image, on the login node."""
-    mpirun = ["mpirun", "--oversubscribe", "-np", str(count), "python", *argv]
+    mpirun = ["mpirun", "--oversubscribe", "-np", str(count), "sh", "-c", PLACE, "sh", *argv]
     return login.run("apptainer", "exec", IMAGE, *mpirun, env={"OMP_NUM_THREADS": "1"})
 
 

@@ -110,17 +110,13 @@ def horovod(name: str, options: dict[str, str]) -> tuple[int, Step]:
 
 def ddp(name: str, options: dict[str, str]) -> tuple[int, Step]:
     """Return this rank's number and a step with DDP, as torch_ddp_mnist makes it."""
-    import horovod.torch as hvd
     import torch
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
     from torch.nn.parallel import DistributedDataParallel
 
     from recipes import process_group
 
-    hvd.init()
-    rank = hvd.rank()
-    process_group.join(hvd, torch.device("cpu"))
-    hvd.shutdown()
+    rank = process_group.join().rank()
     torch.set_num_threads(int(options.get("threads", "1")))
     network, loss_of = torch_model(name)
     parallel = DistributedDataParallel(network)
