@@ -140,7 +140,7 @@ def no_world_formed(facts: Facts) -> Finding | None:
     fields = _fields(facts, kinds.NO_WORLD_FORMED)
     if fields is None:
         return None
-    cause = f"{fields['tasks']} ranks ran, each on its own: the trainer formed no world of them"
+    cause = f"{who(facts)} ran on its own, and formed no world of the {fields['tasks']} ranks"
     if "mpi4py" in fields["alone"]:
         cause += ", and MPI's COMM_WORLD has one rank"
         return certain(facts, cause, BY_PMIX, because=GATE)

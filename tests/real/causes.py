@@ -116,8 +116,8 @@ WORLDS = (
     ),
     Cause(
         "alone", ALONE + INIT, (*MPI, *TWO, "--mpi", "none", "--force"),
-        explained="size-mismatch", said="2 tasks were started, and Horovod saw a world of 1",
-        shown="2 tasks were started", fix="--controller gloo",
+        explained="size-mismatch", said="2 ranks were started, and Horovod saw a world of 1",
+        shown="2 ranks were started", fix="--controller gloo",
     ),
     Cause(
         "changed", "import os\nos.environ['HOROVOD_CONTROLLER'] = 'mpi'\n"
@@ -139,8 +139,8 @@ WORLDS = (
     Cause(
         "left", "import os, time\nif os.environ['SLURM_PROCID'] == '1':\n"
         "    time.sleep(9)\n    raise SystemExit\n" + INIT,
-        (*GLOO, *TWO), explained="rank-did-not-come", rank="1@n2",
-        said="without an error", certainty="likely",
+        (*GLOO, *TWO), explained="ranks-alone", rank="1@n2",
+        said="ran on its own", fix="--no-gate",
     ),
     Cause(
         "unlike", "import torch, horovod.torch as hvd\nhvd.init()\n"

@@ -127,7 +127,7 @@ def test_a_smaller_world_ends_with_82(
 def test_without_any_world_a_green_end_is_a_failure(tmp_path: Path) -> None:
     code, out = run(tmp_path, "print('done')")
     assert code == gate.EXIT_WORLD_SIZE
-    assert "formed no world of the 2 tasks, so each of them ran on its own" in out
+    assert "formed no world of the 2 tasks: it ran on its own" in out
     assert "runner launch --no-gate" in out
     assert kinds.NO_WORLD_FORMED in recorded(tmp_path)
 

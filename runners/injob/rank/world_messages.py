@@ -55,7 +55,7 @@ def never_formed(task: Task, run_dir: str, alone: bool) -> str:
     """Return the message for a trainer that ended well, and never was one of several ranks."""
     what = (
         f"runner: no world on rank {task.name}: the trainer ended, and formed no world of the "
-        f"{task.size} tasks, so each of them ran on its own."
+        f"{task.size} tasks: it ran on its own."
     )
     if alone:
         return _explained(what, task, run_dir, _why_mpi(task))
