@@ -9,11 +9,15 @@ which `runner launch` and torchrun set. Without them there is one rank.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import distributed
+
+# Set by mpirun, MPICH's mpiexec and horovodrun.
+SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")
 
 
 def join() -> World:
@@ -21,6 +25,8 @@ def join() -> World:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     if "RANK" in os.environ:
         distributed.init_process_group(backend)
+    elif any(os.environ.get(name, "1") != "1" for name in SIZES):
+        sys.exit("error: RANK is not set: start the ranks by runner launch or torchrun")
     else:
         distributed.init_process_group(backend, store=distributed.HashStore(), rank=0, world_size=1)
     return World()

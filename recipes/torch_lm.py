@@ -18,7 +18,7 @@ Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUT
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import horovod.torch as hvd
 import numpy as np
@@ -31,10 +31,13 @@ from recipes import common, options, tokens, torch_run
 from recipes.tokens import Tokens
 
 
-def parser() -> options.Parser:
+def parser(
+    name: str = "torch_lm", about: str = "Train a small language model on tokens.",
+    not_here: Mapping[str, str] = {},
+) -> options.Parser:  # fmt: skip
     """Define the command line: every setting there is, its default and what it does."""
-    not_here = {"workers": "tokens are read through a memory map"}
-    parser = options.Parser("torch_lm", "Train a small language model on tokens.", not_here)
+    mapped = {"workers": "tokens are read through a memory map"}
+    parser = options.Parser(name, about, {**mapped, **not_here})
     options.add_common(parser, epochs=3, batch_size=16, base_lr=0.001, warmup=1)
     add = parser.add_argument
     # The model: about half a million weights with the defaults.
@@ -46,9 +49,8 @@ def parser() -> options.Parser:
     return parser
 
 
-def settings(argv: Sequence[str] | None) -> Namespace:
-    """Read the command line; raise `UserError` for what is wrong in it."""
-    args = parser().settings(argv)
+def checked(args: Namespace) -> Namespace:
+    """Return the settings; raise `UserError` for what does not go together."""
     if args.width % args.heads:
         raise common.UserError(f"--width {args.width} is no multiple of --heads {args.heads}")
     return args
@@ -102,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options.allow_timeline(argv)
     hvd.init()  # Horovod: find the other ranks.
     # Horovod: each rank takes a GPU of its own, if there are any.
-    args, device = torch_run.start(hvd, lambda: settings(argv))
+    args, device = torch_run.start(hvd, lambda: checked(parser().settings(argv)))
     # Horovod: an error on any rank stops all of them, with one message.
     data = common.on_all_ranks(hvd, lambda: tokens.load(args.data, args.context, args.vocabulary))
     run = torch_run.Run(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import horovod
 import numpy as np
 import torch
 from torch import nn
@@ -60,7 +60,9 @@ class Run(common.Run):
         self, args: Namespace, hvd: Any, trainer: str, device: torch.device, *, about: str,
         versions: dict[str, str] | None = None, unit: str = "samples", each: int = 1,
     ) -> None:  # fmt: skip
-        found = {"torch": torch.__version__, "horovod": horovod.__version__, **(versions or {})}
+        there = sys.modules.get("horovod")  # DDP and FSDP do without
+        own = {"horovod": there.__version__} if there else {}
+        found = {"torch": torch.__version__, **own, **(versions or {})}
         super().__init__(
             args, hvd, trainer, device=str(device), versions=found, about=about, unit=unit,
             each=each,
@@ -70,8 +72,8 @@ class Run(common.Run):
         self.agreement = Agreement(hvd, self, device)
 
     def resume(
-        self, model: Any, optimizer: Any, shards: common.Shards, kind: type[State] | None = None,
-        parts: dict[str, Any] | None = None,
+        self, model: Any, optimizer: Any, shards: common.Shards,
+        kind: Callable[..., State] | None = None, parts: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
         """Go on from a checkpoint, or begin, as `--resume` says; see `common.Run.begin`.
 
@@ -240,7 +242,10 @@ class State:
         found = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
         for name, part in self.parts.items():
             part.load_state_dict(found[name])
-        random = found["random"]
+        return self.restore_random(found["random"])
+
+    def restore_random(self, random: list[Any]) -> str:
+        """Take over the ranks' random states; return what could not be, in words."""
         if len(random) != self.hvd.size():
             seed = [self.hvd.rank(), *random[0]["cpu"][:64].tolist()]
             torch.manual_seed(int(np.random.default_rng(seed).integers(2**62)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -78,6 +79,7 @@ class Checkpoints:
             if _trainer_of(old) == manifest.trainer:
                 old.unlink()  # first: a checkpoint without manifest does not exist
                 old.with_suffix(".ckpt").unlink(missing_ok=True)
+                shutil.rmtree(old.with_suffix(".parts"), ignore_errors=True)  # of sharded ones
         return path
 
     def newest(

@@ -102,8 +102,28 @@ def test_token_files_give_the_same_curve_on_two_ranks(login: Login) -> None:
     small += ["--epochs", "2", "--warmup-epochs", "0"]
     alone = curve(login, 1, "torch_lm", *small, "--batch-size", "16", "--base-lr", "0.004")
     two = curve(login, 2, "torch_lm", *small, "--batch-size", "8", "--base-lr", "0.002")
+    parted = curve(login, 2, "torch_fsdp_lm", *small, "--batch-size", "8", "--base-lr", "0.002")
     assert same(alone, two)
+    assert same(alone, parted)
     assert two[1][0] < two[0][0] < 4
+
+
+@pytest.mark.parametrize("kind", [[], ["--sharded-checkpoints"]], ids=["whole", "sharded"])
+def test_fsdp_goes_on_with_another_number_of_ranks(login: Login, kind: list[str]) -> None:
+    """As if there had been one rank all the time."""
+    words = ["--width", "16", "--epochs", "2", "--warmup-epochs", "0", *kind]
+
+    def go_on(count: int, steps: int, *more: str) -> list[tuple[float, ...]]:
+        each = ["--batch-size", str(12 // count), "--base-lr", str(0.012 / count)]
+        return curve(login, count, "torch_fsdp_lm", *words, *each, "--max-steps", str(steps), *more)
+
+    alone = go_on(1, 12, "--resume", "never")
+    login.sh("rm -r out")
+    go_on(2, 4)
+    go_on(3, 8, "--resume", "auto")
+    assert same(alone, go_on(1, 12, "--resume", "auto"))
+    left = login.sh("ls out/checkpoints").split()
+    assert any(name.endswith(".parts") for name in left) == bool(kind)
 
 
 def test_a_resnet_learns_from_folders_and_leaves_all_records(login: Login) -> None:
