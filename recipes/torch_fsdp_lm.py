@@ -28,7 +28,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.nn import functional
 
-from recipes import common, options, process_group, tokens, torch_lm, torch_run
+from recipes import common, lm_options, options, process_group, tokens, torch_lm, torch_run
 from recipes.fsdp_checkpoint import State
 from recipes.process_group import World
 from recipes.tokens import Tokens
@@ -39,7 +39,9 @@ def parser() -> options.Parser:
     horovods = "it is Horovod's, and here FSDP exchanges gradients"
     not_here = dict.fromkeys(("adasum", "gradient_predivide_factor"), horovods)
     not_here["timeline"] = f"{horovods}: --profile shows it"
-    parser = torch_lm.parser("torch_fsdp_lm", "Train a small language model, with FSDP.", not_here)
+    parser = lm_options.parser(
+        "torch_fsdp_lm", "Train a small language model, with FSDP.", not_here
+    )
     text = "each rank writes its own part of a checkpoint"
     parser.add_argument("--sharded-checkpoints", action="store_true", help=text)
     return parser
@@ -49,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Be one of the ranks: read the settings, open the data, train, tell what came of it."""
     world = process_group.join()  # FSDP: find the other ranks, by RANK, MASTER_ADDR and the rest.
     # FSDP: each rank takes a GPU of its own, if there are any.
-    args, device = torch_run.start(world, lambda: torch_lm.checked(parser().settings(argv)))
+    args, device = torch_run.start(world, lambda: lm_options.checked(parser().settings(argv)))
     # FSDP: an error on any rank stops all of them, with one message.
     data = common.on_all_ranks(world, lambda: tokens.load(args.data, args.context, args.vocabulary))
     run = Run(

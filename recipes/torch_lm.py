@@ -18,7 +18,7 @@ Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUT
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import horovod.torch as hvd
 import numpy as np
@@ -27,33 +27,13 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from recipes import common, options, tokens, torch_run
+from recipes import common, lm_options, options, tokens, torch_run
 from recipes.tokens import Tokens
 
 
-def parser(
-    name: str = "torch_lm", about: str = "Train a small language model on tokens.",
-    not_here: Mapping[str, str] = {},
-) -> options.Parser:  # fmt: skip
+def parser() -> options.Parser:
     """Define the command line: every setting there is, its default and what it does."""
-    mapped = {"workers": "tokens are read through a memory map"}
-    parser = options.Parser(name, about, {**mapped, **not_here})
-    options.add_common(parser, epochs=3, batch_size=16, base_lr=0.001, warmup=1)
-    add = parser.add_argument
-    # The model: about half a million weights with the defaults.
-    add("--context", type=options.positive_int, default=64, help="tokens that it sees at once")
-    add("--width", type=options.positive_int, default=128, help="of the vector for a token")
-    add("--heads", type=options.positive_int, default=4, help="of attention, per block")
-    add("--blocks", type=options.positive_int, default=2, help="of attention and network")
-    add("--vocabulary", type=options.positive_int, help="its size, if meta.json does not tell")
-    return parser
-
-
-def checked(args: Namespace) -> Namespace:
-    """Return the settings; raise `UserError` for what does not go together."""
-    if args.width % args.heads:
-        raise common.UserError(f"--width {args.width} is no multiple of --heads {args.heads}")
-    return args
+    return lm_options.parser("torch_lm", "Train a small language model on tokens.", {})
 
 
 class Block(nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
@@ -104,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options.allow_timeline(argv)
     hvd.init()  # Horovod: find the other ranks.
     # Horovod: each rank takes a GPU of its own, if there are any.
-    args, device = torch_run.start(hvd, lambda: checked(parser().settings(argv)))
+    args, device = torch_run.start(hvd, lambda: lm_options.checked(parser().settings(argv)))
     # Horovod: an error on any rank stops all of them, with one message.
     data = common.on_all_ranks(hvd, lambda: tokens.load(args.data, args.context, args.vocabulary))
     run = torch_run.Run(

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from recipes import options, resnet_options
+from recipes import lm_options, options, resnet_options
 from recipes.errors import UserError
 
 from ..core.errors import UsageError, nearest
@@ -49,7 +49,11 @@ def parser(path: Path) -> options.Parser:
     """Return the parser of the trainer in a file of ours."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     about = (ast.get_docstring(tree) or "").splitlines()[0]
-    scope: dict[str, Any] = {"options": options, "resnet_options": resnet_options}
+    scope: dict[str, Any] = {
+        "options": options,
+        "resnet_options": resnet_options,
+        "lm_options": lm_options,
+    }
     scope["argparse"] = SimpleNamespace(
         ArgumentParser=lambda: options.Parser(path.stem, about)  # raises where another would exit
     )

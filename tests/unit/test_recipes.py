@@ -84,7 +84,7 @@ def test_header_has_the_commands(path: Path) -> None:
 @pytest.mark.parametrize("path", TRAINERS, ids=lambda path: path.stem)
 def test_every_trainer_has_the_common_options(path: Path) -> None:
     text = path.read_text()
-    assert "options.add_common(" in text or "resnet_options.parser(" in text
+    assert "options.add_common(" in text or re.search(r"(resnet|lm)_options.parser\(", text)
 
 
 def test_version_is_the_projects() -> None:
