@@ -5,12 +5,12 @@ For Keras 3, which wraps TensorFlow's variables; Horovod and tapes need those in
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import horovod
 import numpy as np
 import tensorflow as tf
 
@@ -69,7 +69,9 @@ class Run(common.Run):
     """What `common.Run` is, for a model of TensorFlow."""
 
     def __init__(self, args: Namespace, hvd: Any, trainer: str, device: str, *, about: str) -> None:
-        versions = {"tensorflow": tf.__version__, "horovod": horovod.__version__}
+        there = sys.modules.get("horovod")  # tf_mirrored_mnist does without
+        versions = {"tensorflow": tf.__version__}
+        versions |= {"horovod": there.__version__} if there else {}
         super().__init__(args, hvd, trainer, device=device, versions=versions, about=about)
         self.agreement = Agreement(hvd, self)
         self.train_on: Any = None
@@ -120,10 +122,10 @@ class Run(common.Run):
         the last one are calls of their own: so the step has the network once, and the memory of one
         pass.
         """
-        self.one_pass = tf.function(backward, [*part, tf.TensorSpec([])], autograph=False)
+        one_pass = tf.function(backward, [*part, tf.TensorSpec([])], autograph=False)
 
         def step(x: Any, y: Any, weight: Any, before: Any, flags: Any) -> Any:
-            loss, *gradients = add(before, self.one_pass(x, y, weight))
+            loss, *gradients = add(before, one_pass(x, y, weight))
             flags = self.agreement.exchange(flags, loss)
             update(gradients)
             return loss, flags
@@ -131,6 +133,7 @@ class Run(common.Run):
         sums = [tf.TensorSpec([]), *(tf.TensorSpec(v.shape) for v in model.trainable_variables)]
         before = [] if self.args.batches_per_allreduce == 1 else sums
         more = [tf.TensorSpec([]), before, tf.TensorSpec([2])]
+        self.one_pass = one_pass
         self.train_on = tf.function(step, [*part, *more], autograph=False)
 
     def step(self, read: Callable[[Any], Any], blank: Any = None) -> None:

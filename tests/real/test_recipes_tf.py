@@ -21,6 +21,19 @@ it.common.Run.step_done = step_done
 it.main()
 """
 
+# The same of tf_mirrored_mnist, in its third epoch.
+STOP_MIRRORED = """
+import os, signal
+from recipes import tf_mirrored_mnist as it
+plain = it.common.Run.step_done
+def step_done(run, losses, stop):
+    plain(run, losses, stop=stop)
+    if run.loop.step == 4 and run.hvd.rank() == 1:
+        os.kill(os.getpid(), signal.SIGUSR1)
+it.common.Run.step_done = step_done
+it.main()
+"""
+
 
 def weights(login: Login) -> list[str]:
     """Return the checksums of the checkpoints, by step."""
@@ -37,6 +50,44 @@ def test_curves_are_those_of_one_rank(login: Login) -> None:
     assert alone[-1][0] < alone[0][0]
     assert same(alone, digits(2, "--batches-per-allreduce", "2", passes=2))
     assert same(alone, digits(4, "--gradient-predivide-factor", "2"))
+
+
+def mirrored(login: Login, count: int, *words: str) -> list[tuple[float, ...]]:
+    """Train on 720 samples a step, as tf_mnist may too."""
+    share = ["--batch-size", str(720 // count), "--base-lr", str(0.02 / count)]
+    return curve(login, count, "tf_mirrored_mnist", *PLAIN, *share, *words)
+
+
+def test_curves_of_the_mirrored_strategy_are_those_of_horovod(login: Login) -> None:
+    words = ["--batch-size", "720", "--base-lr", "0.02"]
+    alone = curve(login, 1, "tf_mnist", *PLAIN, *words)
+    assert same(alone, mirrored(login, 1))
+    assert same(alone, mirrored(login, 2))
+    result = json.loads(login.sh(f"cat {login.folder}/out/result.json"))
+    assert (result["exchange"], result["world_size"]) == ("mirrored", 2)
+    assert result["samples_per_s"] > 0
+
+
+def test_a_mirrored_run_is_stopped_and_goes_on_with_another_number_of_ranks(login: Login) -> None:
+    whole = mirrored(login, 2)
+    login.sh(f"rm -r {login.folder}/out")
+    share = ["--batch-size", "360", "--base-lr", "0.01"]
+    program = login.write("recipes_tf_mirrored_stopped.py", STOP_MIRRORED)
+    stopped = ranks(login, 2, "-u", program, *PLAIN, *share)
+    assert stopped.returncode == 91, stopped.stdout + stopped.stderr
+    assert stopped.stdout.count("stopped on SIGUSR1 after step 5; a checkpoint is saved") == 1
+    assert same(whole, mirrored(login, 3, "--resume", "auto"))
+
+
+def test_the_mirrored_strategy_on_two_nodes(login: Login) -> None:
+    done = login.launch(
+        "--nodes", "2", "--controller", "none", "--wait", "tf_mirrored_mnist", "--",
+        "--epochs", "1", "--warmup-epochs", "0",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = login.result()
+    assert (result["world_size"], len(set(result["hosts"]))) == (2, 2)
+    assert (result["exchange"], result["controller"]) == ("mirrored", "none")
 
 
 def test_keras_learns_on_four_ranks(login: Login) -> None:
