@@ -19,7 +19,6 @@ SHARED_MEMORY = re.compile(r"insufficient shared memory|unable to (?:write|alloc
 READ_ONLY = re.compile(r"Read-only file system(?:: '([^']+)')?")
 FORBIDDEN = re.compile(r"Permission denied(?:: '([^']+)')?")
 MISSING = re.compile(r"No such file or directory: '([^']+)'|NotADirectoryError: .*: '([^']+)'")
-MANY = re.compile(r"Too many open files")
 # The packaged trainers' words for data that is not there
 NO_DATA = re.compile(
     r"error: (?:on rank [^:]+: )?(.*(?:the data folder \S+ does not exist|no MNIST in|no CIFAR|"
@@ -146,15 +145,6 @@ def forbidden(facts: Facts) -> Finding | None:
     return certain(facts, cause, look)
 
 
-def many_files(facts: Facts) -> Finding | None:
-    """The limit of open files of a process is reached."""
-    if not MANY.search(facts.error):
-        return None
-    cause = f"{who(facts)} has more files open than the limit (ulimit -n) allows"
-    fix = command("srun", "-w", host(facts), "bash", "-c", "ulimit -n; ulimit -Hn")
-    return certain(facts, cause, fix)
-
-
 SIGNATURES = (
     Signature("quota", quota),
     Signature("disk-full", full_disk),
@@ -162,5 +152,4 @@ SIGNATURES = (
     Signature("file-missing", file_missing),
     Signature("read-only", read_only),
     Signature("permission-denied", forbidden),
-    Signature("too-many-open-files", many_files),
 )

@@ -77,6 +77,16 @@ def place(facts: Facts) -> tuple[Line, str, int] | None:
     return None
 
 
+def own_code(facts: Facts) -> tuple[Line, ...]:
+    """Return the user's own line that was being run, and the code below it.
+
+    Where the record has the traceback, that is shown as a whole.
+    """
+    found = None if facts.record and facts.record.traceback else place(facts)
+    last = facts.log.last
+    return last[last.index(found[0]) :][:2] if found else ()
+
+
 def before(facts: Facts) -> list[Line]:
     """Return the errors from which the first rank's last one came: Python shows them before it."""
     last = facts.log.last

@@ -14,7 +14,7 @@ from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, Status
 from ..injob import failure_kinds as kinds
 from ..jobs import srun_messages
-from . import first_failure, read_log
+from . import first_failure, own_error, read_log
 from .facts import Facts, Failure, FirstFailure, LogFacts, LogPattern
 
 
@@ -24,11 +24,22 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
     lines = _log(paths, job, failed, patterns)
     first = first_failure.of(failed, lines)
     return Facts(
-        paths, job, status.state, status.reason, status.exit_code, status.restart,
-        failed, first, lines, plan_record.read(paths), job_record.saved_step(paths), _free(paths),
-        _image_newer(job), bool(job.image) and os.path.exists(job.image),
-        os.environ.get("SCRATCH", ""),
-    )  # fmt: skip
+        paths,
+        job,
+        status.state,
+        status.reason,
+        status.exit_code,
+        status.restart,
+        failures=failed,
+        first=own_error.told(first, lines),
+        log=lines,
+        plan=plan_record.read(paths),
+        saved=job_record.saved_step(paths),
+        free=_free(paths),
+        image_newer=_image_newer(job),
+        image_here=bool(job.image) and os.path.exists(job.image),
+        scratch=os.environ.get("SCRATCH", ""),
+    )
 
 
 def first(paths: JobPaths, job: Job) -> FirstFailure | None:

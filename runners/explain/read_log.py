@@ -35,7 +35,10 @@ LOST = (
     LogPattern(": rank ", r"died|exited"),
 )
 # What an error looks like: an exception's last line, a C++ abort, a program's own word, Apptainer's
-LOOKS = r"^\s*(?:[\w.]*(?:Error|Exception|Interrupt)\b|terminate called|FATAL\b|error:|fatal:)"
+LOOKS = (
+    r"^\s*(?:\[rank\d+\]: )?(?:[\w.]*(?:Error|Exception|Interrupt)\b|terminate called|FATAL\b"
+    r"|error:|fatal:)"
+)
 BASH = r"^/\S*: line \d+: .+"
 SLURM = r"^(?:srun|slurmstepd): error: (?!\S+: tasks? )"
 ERRORS = (

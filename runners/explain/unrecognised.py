@@ -6,8 +6,8 @@ import re
 
 from ..injob import failure_kinds as kinds
 from .explanation import Certainty, Finding, Signature
-from .facts import Facts, Line
-from .finding_helpers import certain, edit, logs, place, who
+from .facts import Facts
+from .finding_helpers import certain, edit, logs, own_code, who
 
 OF_A_TYPE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt)\b")
 SHOWN = 8  # lines of a failure that nobody knows
@@ -18,7 +18,7 @@ def exception(facts: Facts) -> Finding | None:
     shown = facts.kind == kinds.EXIT and OF_A_TYPE.match(facts.error)
     if facts.kind != kinds.EXCEPTION and not shown:
         return None
-    return certain(facts, f"{who(facts)} ended with {facts.error}", edit(facts), *_place(facts))
+    return certain(facts, f"{who(facts)} ended with {facts.error}", edit(facts), *own_code(facts))
 
 
 def own_words(facts: Facts) -> Finding | None:
@@ -31,16 +31,6 @@ def own_words(facts: Facts) -> Finding | None:
         facts, f"the trainer ended itself on {who(facts)}: {words}", logs(facts),
         because="these are its own last words, with its exit code",
     )  # fmt: skip
-
-
-def _place(facts: Facts) -> list[Line]:
-    """Return the user's own line that was being run, and the code below it.
-
-    Where the record has the traceback, that is shown as a whole.
-    """
-    found = None if facts.record and facts.record.traceback else place(facts)
-    last = list(facts.log.last)
-    return last[last.index(found[0]) :][:2] if found else []
 
 
 def unknown(facts: Facts) -> Finding:

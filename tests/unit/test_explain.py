@@ -389,28 +389,6 @@ def test_who_cancelled_is_said(tmp_path: Path) -> None:
         assert f"the job was cancelled {who}" in said.cause
 
 
-@pytest.mark.parametrize(
-    ("error", "name", "fix"),
-    [
-        (
-            "ImportError: cannot import name 'HorovodStrategy' from 'lightning.pytorch.strategies'",
-            "no-horovod-strategy",
-            "runner logs",
-        ),
-        (
-            "TypeError: BaseTrainer.compile() got an unexpected keyword argument "
-            "'experimental_run_tf_function'",
-            "keras-2",
-            "--env TF_USE_LEGACY_KERAS=1",
-        ),
-        ("AttributeError: 'Variable' object has no attribute 'ref'", "keras-2", "--env TF_USE"),
-    ],
-)
-def test_errors_whose_mending_is_known(tmp_path: Path, error: str, name: str, fix: str) -> None:
-    said = explained(tmp_path, "", (0, 1.0, error))
-    assert (said.name, str(said.fix).startswith(fix)) == (name, True), said
-
-
 def test_a_package_for_cuda_is_not_offered_for_an_image_for_cpus(tmp_path: Path) -> None:
     paths, job = made(tmp_path, "", (0, 1.0, "ModuleNotFoundError: No module named 'torchvision'"))
     for image, offered in (("cpu.sif", False), ("gpu.sif", True)):
