@@ -5,7 +5,7 @@ The words are those of PyTorch 2.13 and TensorFlow 2.21 with Keras 3.
 
 from __future__ import annotations
 
-from ..core.remedy import Remedy, advice, change
+from ..core.remedy import Remedy, advice, change, together
 from .facts import Facts
 from .finding_helpers import edit, logs
 from .known_errors import KnownError, signatures
@@ -22,15 +22,19 @@ def keras_2(facts: Facts) -> Remedy:
 
 def _the_jobs_own(facts: Facts) -> Remedy:
     """Return the launch without the user's own MASTER_*: the shim knows an address and a port."""
-    given = [str(value) for value in facts.job.typed.values("env")]
-    kept = [each for each in given if not each.startswith("MASTER_")]
-    return edit(facts) if kept == given else change(env=kept, leave_out=["env"])
+    return _without(facts, "MASTER_") or edit(facts)
 
 
 def _the_jobs_tf_config(facts: Facts) -> Remedy:
+    """Return the launch with the TF_CONFIG that the shim makes, and without the user's own."""
+    return together([change(tf_config=True), _without(facts, "TF_CONFIG=") or change()])
+
+
+def _without(facts: Facts, beginning: str) -> Remedy | None:
+    """Return the launch without the variables that begin so; None where none was given."""
     given = [str(value) for value in facts.job.typed.values("env")]
-    kept = [each for each in given if not each.startswith("TF_CONFIG=")]
-    return change(tf_config=True, env=kept, leave_out=["env"])
+    kept = [each for each in given if not each.startswith(beginning)]
+    return change(env=kept, leave_out=["env"]) if kept != given else None
 
 
 KNOWN = (

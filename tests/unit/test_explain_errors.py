@@ -1,4 +1,4 @@
-"""Errors in the ranks' own words, as PyTorch 2.13, TensorFlow 2.21 and Horovod 0.28.1 wrote them."""
+"""Errors in the ranks' own words, as PyTorch 2.13, TensorFlow 2.21 and Horovod 0.28.1 had them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ ERRORS = [
         "exceeds the maximum id",
     ),
     (
-        "ValueError: When `cluster_spec` is given, you must also specify `task_type` and `task_id`.",
+        "ValueError: When `cluster_spec` is given, you must also specify `task_type` and "
+        "`task_id`.",
         "tf-config",
         "you must also specify",
     ),
