@@ -100,7 +100,7 @@ def _last_errors(text: str) -> str:
     lines: dict[str, str] = {}
     for line in filter(str.strip, text.splitlines()):
         if NO_ANSWER in line:
-            lines[line.partition(NO_ANSWER)[2]] = line
+            lines[line.rpartition(": ")[2]] = line  # the address ends it
         elif "WARNING" not in line:
             lines[line] = line
     return "\n".join(list(lines.values())[-12:])

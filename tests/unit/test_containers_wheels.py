@@ -164,6 +164,7 @@ def test_an_index_without_the_file_and_one_that_does_not_answer_are_told_apart(
     assert f"CPU index ({indexes.address}/cpu) does not have it either" in str(caught.value)
     assert "--wheelhouse DIR" in str(caught.value)
     monkeypatch.setenv("RUNNER_TORCH_CPU_INDEX", "http://127.0.0.1:1/cpu")
+    monkeypatch.setenv("PIP_RETRIES", "2")
     with pytest.raises(SystemFault) as caught:
         wheels.fetch(image, pip.Source(), indexes.wheels)
     assert "PyTorch's CPU index (http://127.0.0.1:1/cpu) does not answer" in str(caught.value)
