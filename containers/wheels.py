@@ -98,6 +98,7 @@ def _download(
         where = [f"--requirement={lock}", f"--dest={into}"]
         # The machine's constraints could only hide what is missing: every file is pinned.
         own = {"TMPDIR": temporary, "PIP_CONSTRAINT": os.devnull}
+        own |= {"PIP_FIND_LINKS": os.devnull} if source.wheelhouse else {}  # not its other folders
         try:
             pip.run([*fixed, *where, *kind, *source.options()], {**own, **(variables or {})})
         except RunnerError as error:

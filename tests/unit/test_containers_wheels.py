@@ -120,7 +120,11 @@ def test_pytorchs_index_is_not_asked_for_what_the_configured_places_have(
     ("source", "variables", "why"),
     [
         ({"index_url": "{address}/common"}, {}, "as --index-url says where to look"),
-        ({"wheelhouse": "work"}, {}, "as --wheelhouse says where to look"),
+        (
+            {"wheelhouse": "work"},
+            {"PIP_FIND_LINKS": "{address}/cpu/torch/"},
+            "as --wheelhouse says where to look",
+        ),
         ({}, {"PIP_NO_INDEX": "true"}, "as pip's configuration says no-index"),
     ],
 )
@@ -133,7 +137,7 @@ def test_pytorchs_index_is_not_asked_where_the_user_says_so(
 ) -> None:
     image = indexes.image(indexes.put("cpu", TORCH))
     for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+        monkeypatch.setenv(name, value.format(address=indexes.address))
     given = {name: text.format(address=indexes.address) for name, text in source.items()}
     folder = {"wheelhouse": indexes.folder / "work"} if "wheelhouse" in given else {}
     with pytest.raises(SystemFault) as caught:
