@@ -1,0 +1,79 @@
+"""`runner explain` of scripts with torch.distributed, TensorFlow and Keras that really fail."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .conftest import Login
+
+WORLD = """\
+import os, datetime, torch, torch.distributed as dist
+rank, size = os.environ["SLURM_PROCID"], os.environ["SLURM_NTASKS"]
+os.environ.update(RANK=rank, WORLD_SIZE=size)
+soon = datetime.timedelta(seconds=15)
+"""
+THERE = WORLD + "dist.init_process_group('gloo', timeout=soon)\n"
+# Name of the explanation -> options, trainer, what is in the cause and in the fix
+FAILING = {
+    "keras-2": (
+        (),
+        "import tensorflow as tf, horovod.tensorflow as hvd\n"
+        "hvd.init()\n"
+        "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        "@tf.function\n"
+        "def step(x):\n"
+        "    with hvd.DistributedGradientTape(tf.GradientTape()) as tape:\n"
+        "        loss = tf.reduce_sum(model(x))\n"
+        "    return tape.gradient(loss, model.trainable_variables)\n"
+        "step(tf.ones((2, 3)))\n",
+        "written for Keras 2",
+        "--env TF_USE_LEGACY_KERAS=1",
+    ),
+    "torch-variable-missing": (
+        (),
+        "import os, torch.distributed as dist\nos.environ.pop('RANK', '')\n"
+        "dist.init_process_group('gloo')\n",
+        "found no RANK",
+        "+3 ",
+    ),
+    "wrong-master-address": (
+        ("--env", "MASTER_ADDR=nowhere.example", "--env", "MASTER_PORT=29512"),
+        WORLD + "dist.init_process_group('gloo', timeout=soon)\n",
+        "no rank 0 at MASTER_ADDR nowhere.example, MASTER_PORT 29512",
+        "runner launch ",
+    ),
+    "port-taken": (
+        ("--env", "MASTER_ADDR=n1", "--env", "MASTER_PORT=29513"),
+        "import socket\nholds = socket.create_server(('', 29513))\n" + THERE,
+        "port 29513, MASTER_PORT, is taken",
+        "runner launch ",
+    ),
+    "models-differ": (
+        ("--env", "MASTER_ADDR=n1", "--env", "MASTER_PORT=29514"),
+        THERE + "torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3 + int(rank), 2))\n",
+        "sizes of the same param",
+        "+6 ",
+    ),
+    "nccl-without-gpu": (
+        ("--env", "MASTER_ADDR=n1", "--env", "MASTER_PORT=29515"),
+        WORLD + "dist.init_process_group('nccl', timeout=soon)\n",
+        '"gloo" is the backend',
+        "+5 ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_frameworks_failure_is_explained(login: Login, name: str) -> None:
+    options, trainer, cause, fix = FAILING[name]
+    login.write(f"{name}.py", trainer)
+    done = login.launch("-N", "2", "--wait", *options, f"{name}.py")
+    assert done.returncode, done.stdout + done.stderr
+    said = json.loads(login.runner("explain", "--json").stdout)
+    assert said["name"] == name, json.dumps(said, indent=2)
+    assert cause in said["cause"], said
+    assert fix in said["fix"]["text"], said
+    if name in ("wrong-master-address", "port-taken"):
+        assert "MASTER_" not in said["fix"]["text"], said
