@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,70 +18,104 @@ from torch.distributed.checkpoint.state_dict import (
 from recipes import common, torch_run
 
 WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
+REST = "rest.pt"  # beside the parts: what no rank has a part of
 
 
 class State(torch_run.State):
     """Model, optimiser and the random states of all ranks (see saving.State).
 
-    `sharded` ones have a part from each rank, in a folder beside the file.
+    A `sharded` checkpoint is a folder with a part from each rank, in torch.distributed.checkpoint's
+    form; all ranks must see it.
     """
 
     def __init__(
         self, run: common.Run, sharded: bool, hvd: Any, model: Any, optimizer: Any, **more: Any
     ) -> None:
         super().__init__(hvd, model, optimizer, **more)
-        self.run, self.sharded, self.more = run, sharded, more
-        self.model, self.optimizer = model, optimizer
-        self.found: dict[str, Any] = {}  # of this checkpoint: weights, or where their parts are
+        self.sharded, self.more, self.optimizer = sharded, more, optimizer
+        self.parts_of_ranks = run.checkpoints.folder / ".parts"
+        self.weights: dict[str, Any] = {}
+        self.sums: dict[str, common.Sum] = {}
         self.problem = ""
 
     def gather(self) -> None:
         """Collect the weights, or write this rank's part of them. Collective."""
         super().gather()
-        if not self.sharded:
-            weights, state = get_state_dict(self.model, self.optimizer, options=WHOLE)
-            self.found = {"model": weights, "optimizer": state}
-            return
-        name = f"step-{self.run.loop.step:08d}.parts"
-        folder = (self.run.folder / "checkpoints" / name).absolute()
-        if self.found.get("folder") == str(folder) and not self.problem:
-            return  # of this very step: an epoch ends where a checkpoint was due
-        weights, state = get_state_dict(self.model, self.optimizer)
-        self.found, self.problem = {"folder": str(folder)}, ""
-        try:
-            checkpoint.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
-        except checkpoint.api.CheckpointException as error:
-            self.problem = str(next(iter(error.failures.values()))[0])
-
-    def write(self, stream: Any) -> None:
-        """Write what was gathered. Rank 0 only. Raises OSError where a part was not written."""
-        if self.problem:
-            raise OSError(self.problem)
-        others = {
-            k: v.state_dict() for k, v in self.parts.items() if k not in ("model", "optimizer")
-        }
-        torch.save({**self.found, **others, "random": self.random}, stream)
-
-    def restore(self, payload: bytes) -> str:
-        """Take over what was written, on any number of ranks; return what could not be."""
-        found = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
-        model, optimizer = self.model, self.optimizer
-        if "folder" in found:
-            # FSDP: a folder may be missing on one node only.
-            common.on_all_ranks(self.hvd, lambda: _require(Path(found["folder"])))
-            weights, state = get_state_dict(model, optimizer)
-            parts = {"model": weights, "optimizer": state}
-            checkpoint.load(parts, checkpoint_id=found["folder"])
-            set_state_dict(model, optimizer, model_state_dict=parts["model"],
-                           optim_state_dict=parts["optimizer"])  # fmt: skip
+        if self.sharded:
+            self._write_part()
         else:
-            set_state_dict(model, optimizer, model_state_dict=found["model"],
-                           optim_state_dict=found["optimizer"], options=WHOLE)  # fmt: skip
+            weights, state = get_state_dict(self.model, self.optimizer, options=WHOLE)
+            self.weights = {"model": weights, "optimizer": state}
+
+    def _weights(self) -> dict[str, Any]:
+        weights, state = get_state_dict(self.model, self.optimizer)
+        return {"model": weights, "optimizer": state}
+
+    def _write_part(self) -> None:
+        folder, rank = self.parts_of_ranks, self.hvd.rank()
+        if rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)  # what a killed run has left
+        mine: dict[str, common.Sum] = {}
+        self.problem = ""
+        try:
+            # FSDP: an error on any rank is raised on all.
+            checkpoint.save(self._weights(), checkpoint_id=folder)
+            names = [f"__{rank}_*", ".metadata"] if rank == 0 else [f"__{rank}_*"]
+            files = [file for name in names for file in folder.glob(name)]
+            mine = {file.name: common.Sum.of_file(file) for file in files}
+        except checkpoint.api.CheckpointException as error:
+            self.problem = _first(error)
+        # FSDP: rank 0 tells what all have written.
+        everyone = self.hvd.allgather_object(mine, name="sums")
+        self.sums = {name: each for sums in everyone for name, each in sums.items()}
+
+    def write(self, path: Path) -> common.Sum:
+        """Write what was gathered. Rank 0 only. Raises OSError where a part was not written."""
+        rest = {name: part.state_dict() for name, part in self.more.items()}
+        rest["random"] = self.random
+        if not self.sharded:
+            whole = {**self.weights, **rest}
+            return common.write_atomically(path, lambda stream: torch.save(whole, stream))
+        folder = self.parts_of_ranks
+        if self.problem:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise OSError(self.problem)
+        sum_of_rest = common.write_atomically(
+            folder / REST, lambda stream: torch.save(rest, stream)
+        )
+        folder.rename(path)
+        return common.Sum.of_folder({**self.sums, REST: sum_of_rest})
+
+    def restore(self, payload: Any) -> str:
+        """Take over what was written, on any number of ranks; return what could not be."""
+        if isinstance(payload, Path):
+            weights = self._weights()
+            # FSDP: a folder may be missing on one node only.
+            found = common.on_all_ranks(self.hvd, lambda: _load(payload, weights))
+            options = None
+        else:
+            found = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+            weights, options = found, WHOLE
+        set_state_dict(
+            self.model, self.optimizer, model_state_dict=weights["model"],
+            optim_state_dict=weights["optimizer"], options=options,
+        )  # fmt: skip
         for name, part in self.more.items():
             part.load_state_dict(found[name])
         return self.restore_random(found["random"])
 
 
-def _require(folder: Path) -> None:
-    if not (folder / ".metadata").is_file():
-        raise common.UserError(f"the parts of the checkpoint are not there: {folder}")
+def _load(path: Path, weights: dict[str, Any]) -> dict[str, Any]:
+    """Fill `weights` with this rank's parts; return the rest."""
+    try:
+        checkpoint.load(weights, checkpoint_id=path)
+        rest: dict[str, Any] = torch.load(path / REST, map_location="cpu", weights_only=True)
+    except (checkpoint.api.CheckpointException, OSError) as error:
+        why = _first(error) if isinstance(error, checkpoint.api.CheckpointException) else error
+        raise common.UserError(f"not all ranks can read {path}: {why}") from error
+    return rest
+
+
+def _first(error: Any) -> str:
+    rank, (cause, _) = min(error.failures.items(), key=lambda each: each[0])
+    return f"rank {rank}: {str(cause).splitlines()[0]}"

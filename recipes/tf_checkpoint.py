@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,14 +62,14 @@ class State:
         # Horovod: each rank draws its own dropout and sees its own batches.
         self.own = self.hvd.allgather_object(mine, name="own")
 
-    def write(self, stream: Any) -> None:
+    def write(self, path: Path) -> common.Sum:
         """Write everything, readable by numpy.load without pickle. Rank 0 only."""
         arrays = {path: variable.numpy() for path, variable in self.same.items()}
         for rank, own in enumerate(self.own):
             arrays |= {f"{rank}/{path}": array for path, array in own.items()}
         packed = io.BytesIO()  # numpy wants a stream that it could read too
         np.savez(packed, **arrays)
-        stream.write(packed.getbuffer())
+        return common.write_atomically(path, lambda stream: stream.write(packed.getbuffer()))
 
     def restore(self, payload: bytes) -> str:
         """Take over what was written; return what could not be, in words."""

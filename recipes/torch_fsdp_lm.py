@@ -73,7 +73,12 @@ def train(run: Run, world: World, data: Tokens) -> FSDPModule:
     run.resume(model, optimizer, shards, partial(State, run, args.sharded_checkpoints))
 
     def tested(part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch_lm.guess(model, data.test[part], device)
+        return torch_lm.guess(model, run.read(data.test, part), device)
+
+    def evaluate() -> list[float]:
+        sums = run.evaluate(model, len(data.test), tested, args.batch_size)
+        run.tell_failure()
+        return sums
 
     for _ in run.epochs():
         for batch in run.batches():
@@ -90,7 +95,7 @@ def train(run: Run, world: World, data: Tokens) -> FSDPModule:
                     loss = functional.cross_entropy(guesses, truth, reduction="sum")
                 run.backward(loss)
             run.step(optimizer)
-        run.epoch_done(lambda: run.evaluate(model, len(data.test), tested, args.batch_size))
+        run.epoch_done(evaluate)
     return model
 
 

@@ -8,6 +8,7 @@ import math
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -232,12 +233,13 @@ class State:
         # Horovod: each rank draws its own dropout.
         self.random = self.hvd.allgather_object(mine, name="random")
 
-    def write(self, stream: Any) -> None:
+    def write(self, path: Path) -> common.Sum:
         """Write everything, readable by torch.load with weights_only. Rank 0 only."""
         states = {name: part.state_dict() for name, part in self.parts.items()}
-        torch.save({**states, "random": self.random}, stream)
+        whole = {**states, "random": self.random}
+        return common.write_atomically(path, lambda stream: torch.save(whole, stream))
 
-    def restore(self, payload: bytes) -> str:
+    def restore(self, payload: Any) -> str:
         """Take over what was written; return what could not be, in words."""
         found = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
         for name, part in self.parts.items():

@@ -7,6 +7,7 @@ Needs numpy and the standard library only; a trainer passes its own `hvd` module
 from recipes.errors import EXIT_SAVED, Diverged, UserError
 
 from .abort import leave, on_all_ranks
+from .files import Sum, write_atomically
 from .placement import threads
 from .run import Profiler, Run
 from .steps import (
@@ -34,6 +35,7 @@ __all__ = [
     "Profiler",
     "Run",
     "Shards",
+    "Sum",
     "UserError",
     "chunks",
     "decay",
@@ -44,4 +46,5 @@ __all__ = [
     "on_all_ranks",
     "signature",
     "threads",
+    "write_atomically",
 ]

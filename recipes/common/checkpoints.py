@@ -1,7 +1,8 @@
 """Checkpoints on disk: `step-00000123.ckpt`, and beside it `step-00000123.json`, its manifest.
 
 The manifest is written last and has the checkpoint's SHA-256: without it, or with a file that does
-not fit it, there is no checkpoint. Only rank 0 reads and writes here.
+not fit it, there is no checkpoint. Only rank 0 reads and writes here. A checkpoint of which each
+rank writes and reads a part is a folder of that name.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 from recipes.errors import UserError
 
-from .files import write_atomically, write_json
+from .files import Sum, write_json
 from .steps import Position, Shards
 
 AUTO, NEVER = "auto", "never"
+#: What a checkpoint's file has; of a folder its path, for every rank to read.
+Payload = Union[bytes, Path]
 #: The form of manifests, one more whenever older trainers could not read them. The first had none.
 FORM = 1
 
@@ -68,23 +71,22 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
 
-    def save(self, manifest: Manifest, write: Callable[[Any], object]) -> Path:
+    def save(self, manifest: Manifest, write: Callable[[Path], Sum]) -> Path:
         """Write a checkpoint, then take away those that are too old. Raises OSError."""
         path = self.folder / f"step-{manifest.position.step:08d}.ckpt"
-        path.with_suffix(".json").unlink(missing_ok=True)  # of the file that is now replaced
-        stream = write_atomically(path, write)
-        whole = {"sha256": stream.sha256.hexdigest(), "bytes": stream.bytes}
-        write_json(path.with_suffix(".json"), {**asdict(manifest), **whole})
+        path.with_suffix(".json").unlink(missing_ok=True)  # of the checkpoint that is now replaced
+        remove(path)
+        whole = write(path)
+        write_json(path.with_suffix(".json"), {**asdict(manifest), **asdict(whole)})
         for old in self._manifests()[self.keep :]:
             if _trainer_of(old) == manifest.trainer:
                 old.unlink()  # first: a checkpoint without manifest does not exist
-                old.with_suffix(".ckpt").unlink(missing_ok=True)
-                shutil.rmtree(old.with_suffix(".parts"), ignore_errors=True)  # of sharded ones
+                remove(old.with_suffix(".ckpt"))
         return path
 
     def newest(
         self, trainer: str, signature: str, say: Callable[[str], None]
-    ) -> tuple[Manifest, bytes] | None:
+    ) -> tuple[Manifest, Payload] | None:
         """Return the newest checkpoint that is whole and of this trainer and model.
 
         Those refused are told by name through `say`. None if there is none at all; `UserError` if
@@ -107,7 +109,21 @@ class Checkpoints:
         return sorted(self.folder.glob("step-*.json"), reverse=True)
 
 
-def load(manifest_path: Path, trainer: str, signature: str) -> tuple[Manifest, bytes]:
+def remove(path: Path) -> None:
+    """Take away a checkpoint, a file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> tuple[Payload, Sum]:
+    if path.is_dir():
+        return path, Sum.of_folder({each.name: Sum.of_file(each) for each in path.iterdir()})
+    payload = path.read_bytes()
+    return payload, Sum(hashlib.sha256(payload).hexdigest(), len(payload))
+
+
+def load(manifest_path: Path, trainer: str, signature: str) -> tuple[Manifest, Payload]:
     """Return manifest and payload of one checkpoint; raise `UserError` that names its fault."""
     manifest = Manifest.read(manifest_path)
     path = manifest_path.with_suffix(".ckpt")
@@ -116,19 +132,19 @@ def load(manifest_path: Path, trainer: str, signature: str) -> tuple[Manifest, b
     if manifest.signature != signature:
         raise UserError(f"{path} is of another model: its weights have other names or shapes")
     try:
-        payload = path.read_bytes()
+        payload, found = _read(path)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    if len(payload) != manifest.bytes:
-        raise UserError(f"{path} is cut: it has {len(payload)} of {manifest.bytes} bytes")
-    if hashlib.sha256(payload).hexdigest() != manifest.sha256:
+    if found.bytes != manifest.bytes:
+        raise UserError(f"{path} is cut: it has {found.bytes} of {manifest.bytes} bytes")
+    if found.sha256 != manifest.sha256:
         raise UserError(f"{path} is damaged: its checksum is not that of its manifest")
     return manifest, payload
 
 
 def find(
     word: str, own: Checkpoints, trainer: str, signature: str, say: Callable[[str], None]
-) -> tuple[Manifest, bytes] | None:
+) -> tuple[Manifest, Payload] | None:
     """Return what `--resume WORD` means: none, the newest one here, or one elsewhere.
 
     `word` may be a checkpoint, its manifest, their folder or the output folder of a run.

@@ -5,9 +5,35 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
+
+
+@dataclass(frozen=True)
+class Sum:
+    """What tells a whole file, or folder, from a damaged one: its SHA-256 and its length."""
+
+    sha256: str
+    bytes: int
+
+    @classmethod
+    def of_file(cls, path: Path) -> Sum:
+        """Read a file for its sum."""
+        total, size = hashlib.sha256(), 0
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                total.update(block)
+                size += len(block)
+        return cls(total.hexdigest(), size)
+
+    @classmethod
+    def of_folder(cls, files: Mapping[str, Sum]) -> Sum:
+        """Return the sum of a folder, of those of its files."""
+        listed = "".join(f"{files[name].sha256}  {name}\n" for name in sorted(files))
+        size = sum(each.bytes for each in files.values())
+        return cls(hashlib.sha256(listed.encode()).hexdigest(), size)
 
 
 class Hashed:
@@ -35,10 +61,10 @@ class Hashed:
         self.stream.flush()
 
 
-def write_atomically(path: Path, write: Callable[[Any], object]) -> Hashed:
+def write_atomically(path: Path, write: Callable[[Any], object]) -> Sum:
     """Let `write` fill a file beside `path`, then give it its name in one step.
 
-    Returns the stream, which knows the file's checksum. Raises OSError, and leaves nothing then.
+    Returns its sum. Raises OSError, and leaves nothing then.
     """
     part = path.with_name(f".{path.name}.part")
     try:
@@ -50,7 +76,7 @@ def write_atomically(path: Path, write: Callable[[Any], object]) -> Hashed:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-    return stream
+    return Sum(stream.sha256.hexdigest(), stream.bytes)
 
 
 def _fill(stream: Hashed, write: Callable[[Any], object]) -> None:

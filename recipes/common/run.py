@@ -147,12 +147,13 @@ class Run(SavedRun):
         scalar tensors `loss` and `step` are read only then: reading waits for the device.
         """
         if unread:
-            on_all_ranks(self.hvd, self._tell_failure)
+            on_all_ranks(self.hvd, self.tell_failure)
         if bad:
             self.check_loss(float(loss), int(step))
         return bool(asked)
 
-    def _tell_failure(self) -> None:
+    def tell_failure(self) -> None:
+        """Raise what `read_or` kept, if there is something."""
         if self.failure is not None:
             raise self.failure
 

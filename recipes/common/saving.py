@@ -14,7 +14,8 @@ from recipes.errors import EXIT_SAVED, NotSaved
 
 from . import checkpoints, placement
 from .abort import Stop, end_together, on_all_ranks
-from .checkpoints import Checkpoints, Manifest
+from .checkpoints import Checkpoints, Manifest, Payload
+from .files import Sum
 from .record import Progress, Record, now
 from .steps import Loop, Position, Shards
 
@@ -28,10 +29,10 @@ class State(Protocol):
     def gather(self) -> None:
         """Collect what each rank has of its own. Collective."""
 
-    def write(self, stream: Any) -> None:
-        """Write everything. Rank 0 only."""
+    def write(self, path: Path) -> Sum:
+        """Write everything to `path`, in one step; raise OSError. Rank 0 only."""
 
-    def restore(self, payload: bytes) -> str:
+    def restore(self, payload: Any) -> str:
         """Take over what was written; return what could not be, in words."""
 
 
@@ -88,7 +89,7 @@ class SavedRun:
             self.loop.step, self.loop.last_step, every=self.args.log_interval, speaks=self.speaks
         )
 
-    def _find(self, shards: Shards) -> tuple[Manifest, bytes] | None:
+    def _find(self, shards: Shards) -> tuple[Manifest, Payload] | None:
         found = checkpoints.find(
             self.args.resume, self.checkpoints, self.trainer, self.signature, self.say
         )
@@ -100,7 +101,7 @@ class SavedRun:
         self.record.metrics.go_on(found[0].position)
         return found
 
-    def _take_over(self, manifest: Manifest, payload: bytes) -> Position:
+    def _take_over(self, manifest: Manifest, payload: Payload) -> Position:
         position = manifest.position
         lost = self.state.restore(payload)
         self.history = [e for e in manifest.history if e["epoch"] < position.epoch]

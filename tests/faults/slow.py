@@ -26,7 +26,7 @@ def obey(name: str) -> None:
 obey("begin")
 
 from recipes import common  # noqa: E402
-from recipes.common import checkpoints, files  # noqa: E402
+from recipes.common import files  # noqa: E402
 
 step_done = common.Run.step_done
 write_atomically = files.write_atomically
@@ -50,6 +50,6 @@ def slower_write(path, write):  # type: ignore[no-untyped-def]
 
 
 common.Run.step_done = slower_step  # type: ignore[method-assign]
-checkpoints.write_atomically = slower_write  # type: ignore[attr-defined]
+common.write_atomically = slower_write
 sys.argv = sys.argv[1:]
 runpy.run_module("recipes." + sys.argv[0], run_name="__main__")

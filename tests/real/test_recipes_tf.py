@@ -21,14 +21,14 @@ it.common.Run.step_done = step_done
 it.main()
 """
 
-# The same of tf_mirrored_mnist, in its third epoch.
+# The same of tf_mirrored_mnist, in its second epoch.
 STOP_MIRRORED = """
 import os, signal
 from recipes import tf_mirrored_mnist as it
 plain = it.common.Run.step_done
 def step_done(run, losses, stop):
     plain(run, losses, stop=stop)
-    if run.loop.step == 4 and run.hvd.rank() == 1:
+    if run.loop.step == 5 and run.hvd.rank() == 1:
         os.kill(os.getpid(), signal.SIGUSR1)
 it.common.Run.step_done = step_done
 it.main()
@@ -53,13 +53,13 @@ def test_curves_are_those_of_one_rank(login: Login) -> None:
 
 
 def mirrored(login: Login, count: int, *words: str) -> list[tuple[float, ...]]:
-    """Train on 720 samples a step, as tf_mnist may too."""
-    share = ["--batch-size", str(720 // count), "--base-lr", str(0.02 / count)]
+    """Train on 360 samples a step, as tf_mnist may too."""
+    share = ["--batch-size", str(360 // count), "--base-lr", str(0.02 / count)]
     return curve(login, count, "tf_mirrored_mnist", *PLAIN, *share, *words)
 
 
 def test_curves_of_the_mirrored_strategy_are_those_of_horovod(login: Login) -> None:
-    words = ["--batch-size", "720", "--base-lr", "0.02"]
+    words = ["--batch-size", "360", "--base-lr", "0.02"]
     alone = curve(login, 1, "tf_mnist", *PLAIN, *words)
     assert same(alone, mirrored(login, 1))
     assert same(alone, mirrored(login, 2))
@@ -71,11 +71,11 @@ def test_curves_of_the_mirrored_strategy_are_those_of_horovod(login: Login) -> N
 def test_a_mirrored_run_is_stopped_and_goes_on_with_another_number_of_ranks(login: Login) -> None:
     whole = mirrored(login, 2)
     login.sh(f"rm -r {login.folder}/out")
-    share = ["--batch-size", "360", "--base-lr", "0.01"]
+    share = ["--batch-size", "180", "--base-lr", "0.01"]
     program = login.write("recipes_tf_mirrored_stopped.py", STOP_MIRRORED)
     stopped = ranks(login, 2, "-u", program, *PLAIN, *share)
     assert stopped.returncode == 91, stopped.stdout + stopped.stderr
-    assert stopped.stdout.count("stopped on SIGUSR1 after step 5; a checkpoint is saved") == 1
+    assert stopped.stdout.count("stopped on SIGUSR1 after step 6; a checkpoint is saved") == 1
     assert same(whole, mirrored(login, 3, "--resume", "auto"))
 
 

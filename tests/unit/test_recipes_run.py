@@ -43,10 +43,10 @@ class Weights:
     def gather(self) -> None:
         """Nothing is of one rank only."""
 
-    def write(self, stream: Any) -> None:
-        stream.write(self.value)
+    def write(self, path: Path) -> common.Sum:
         if self.fails:
             raise OSError(28, "No space left on device")
+        return files.write_atomically(path, lambda stream: stream.write(self.value))
 
     def restore(self, payload: bytes) -> str:
         self.value = payload
@@ -486,11 +486,35 @@ def test_what_changed_is_said() -> None:
     assert changes(before, now, 2) == ["ranks: 4 -> 2", "batch_size: 8 -> 16"]
 
 
+class Parts(Weights):
+    """As FSDP's sharded ones: a folder, which each rank reads by itself."""
+
+    def write(self, path: Path) -> common.Sum:
+        path.mkdir()
+        part = files.write_atomically(path / "part", lambda stream: stream.write(self.value))
+        return common.Sum.of_folder({"part": part})
+
+    def restore(self, payload: Any) -> str:
+        self.value = (payload / "part").read_bytes()
+        return ""
+
+
+def test_a_folder_is_a_checkpoint_too_and_one_with_a_cut_part_is_none(tmp_path: Path) -> None:
+    train(run_of(tmp_path, keep=2), Parts())
+    older, newest = sorted((tmp_path / "checkpoints").glob("*.ckpt"))
+    assert (older.name, newest.is_dir()) == ("step-00000008.ckpt", True)
+    (newest / "part").write_bytes(b"1")
+    parts = Parts()
+    loop = train(run_of(tmp_path, resume="auto"), parts)
+    assert (loop.first_step, parts.value) == (8, b"12")
+    assert (newest / "part").read_bytes() == b"12"  # written once more
+
+
 def test_other_trainers_checkpoints_are_not_taken_away(tmp_path: Path) -> None:
     there = saved(tmp_path)
     for step in (97, 98, 99):
         manifest = Manifest("another", "s", Position(step), 20, 1, {}, {})
-        there.save(manifest, lambda out: out.write(b""))
+        there.save(manifest, lambda path: files.write_atomically(path, lambda out: out.write(b"")))
     kept = [name for name in checkpoints(tmp_path) if name.endswith("json")]
     assert kept == [f"step-000000{n}.json" for n in ("04", "08", "98", "99")]
 
