@@ -99,6 +99,13 @@ def jobs() -> dict[str, Plan]:
         "slurm-apptainer-staged": made(
             None, sif, OURS, resources={"nodes": 2}, data=data, stage_data="node-local"
         ),
+        "slurm-apptainer-torchrun": made(
+            None,
+            sif,
+            OURS,
+            resources={"nodes": 2, "ntasks_per_node": 4, "cpus_per_task": 2},
+            launcher="torchrun",
+        ),
         "neuron": made(
             "neuron", sif, OURS, resources={**gpus, "account": None, "comment": "pytorch"}
         ),

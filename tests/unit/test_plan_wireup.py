@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +94,28 @@ def test_horovodrun_stays_on_one_node() -> None:
     assert str(refusal.remedies[0]) == "--launcher srun"
     alone = replace(SPEC, resources=Resources(ntasks=2), launcher="horovodrun", controller="gloo")
     assert not plan.solve(Case(alone, SITE, OPENMPI)).refusals
+
+
+@pytest.mark.parametrize(
+    ("changes", "resources", "remedy"),
+    [
+        ({"controller": "gloo"}, Resources(nodes=2), "leave out --controller"),
+        ({}, Resources(nodes=2, ntasks=3), "--ntasks 4"),
+        ({}, Resources(nodes=2, gpus_per_task="1"), "leave out --gpus-per-task"),
+        ({"requeue": True}, Resources(nodes=2, time="10"), "leave out --launcher"),
+    ],
+)
+def test_what_a_launcher_with_ranks_of_its_own_cannot_do(
+    changes: dict[str, Any], resources: Resources, remedy: str
+) -> None:
+    spec = replace(SPEC, launcher="torchrun", resources=resources, **changes)
+    refusals = plan.solve(Case(spec, SITE, OPENMPI)).refusals
+    assert remedy in [str(one) for refusal in refusals for one in refusal.remedies]
+
+
+def test_such_a_launcher_has_no_controller_and_no_pmi() -> None:
+    made = plan.solve(Case(replace(SPEC, launcher="torchrun"), SITE, OPENMPI))
+    assert (made.controller, made.mpi, made.refusals) == ("none", None, ())
 
 
 def test_mpirun_of_another_mpi_and_none_at_all() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import runners.injob.rank
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import gate, task, world_messages
+from runners.injob.rank import agents, gate, reports, supervise, task, world_messages, worlds
 
 RANK = Path(runners.injob.rank.__file__).parent
 SRUN = {
@@ -241,3 +241,52 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
     text = world_messages.mismatch(terms, "Horovod", 1, 0, 4)
     assert "does not understand the mpirun that started it" in text
     assert "--launcher srun" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("", "has formed no world after 2 min, and calls for none"),
+        (reports.CALLED, "waits for the other ranks, after 2 min in torch.distributed"),
+        (reports.FORMED, ""),
+    ],
+)
+def test_a_late_world_is_told_once_while_the_trainer_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, said: str
+) -> None:
+    terms = gate.Terms(task.read("srun", SRUN), "none", "", ("", ""), (0, ""), False)
+    inbox = reports.Inbox()
+    if state:
+        reports.tell(inbox.name, inbox.token, worlds.TORCH, state)
+        reports.tell(inbox.name, "a stranger's token", worlds.MPI, reports.WRONG)
+    inbox.read()
+    watch = supervise.Worlds(terms, inbox)
+    watch.look()
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(watch, "began", watch.began - supervise.SECONDS_TO_A_WORLD)
+    watch.look()
+    watch.look()
+    out = capsys.readouterr().out
+    assert said in out
+    assert out.count("rank 0@n2") == bool(said)
+    assert not inbox.wrong
+
+
+NODE = agents.Node(1, 2, 4, "10.0.0.1", 23456, "10.0.0.2", "42.0")
+
+
+@pytest.mark.parametrize(
+    ("agent", "trainer", "expected"),
+    [
+        ("torchrun", ["/a b/t.py", "$x"], ["--nnodes=2", "--nproc-per-node=4", "/a b/t.py", "$x"]),
+        ("torchrun", ["-m", "recipes.t"], ["--rdzv-conf=is_host=0", "-m", "recipes.t"]),
+        ("torchrun", ["bash", "t.sh"], ["--rdzv-endpoint=10.0.0.1:23456", "--no-python", "bash"]),
+        ("accelerate", ["-m", "pkg"], ["--num_processes=8", "--machine_rank=1", "--module", "pkg"]),
+        ("accelerate", ["bash", "t.sh"], ["--main_process_ip=10.0.0.1", "--no_python", "bash"]),
+        ("deepspeed", ["/t.py"], ["--node_rank=1", "--master_port=23456", "/t.py"]),
+    ],
+)
+def test_commands_of_launchers(agent: str, trainer: list[str], expected: list[str]) -> None:
+    found = agents.AGENTS[agent](NODE, trainer)
+    assert [word for word in found if word in expected] == expected
+    assert found[-1] == trainer[-1]
