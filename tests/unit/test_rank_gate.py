@@ -137,6 +137,16 @@ def test_no_gate_lets_independent_ranks_be(tmp_path: Path) -> None:
     assert run(tmp_path, "print('done')", "--no-gate")[0] == 0
 
 
+@pytest.mark.parametrize(("end", "code"), [("", 0), ("; raise SystemExit(3)", 134)])
+def test_an_abort_on_pythons_way_out_is_no_failure(tmp_path: Path, end: str, code: int) -> None:
+    """As of threads of torch's, when the trainer has done its work; not of one that failed."""
+    words = "terminate called without an active exception"
+    late = f"import atexit, os; atexit.register(os.abort); atexit.register(print, '{words}')"
+    found, out = run(tmp_path, late + end, "--no-gate")
+    assert found == code, out
+    assert ("Python aborted after the trainer's end" in out) == (code == 0)
+
+
 def test_an_mpi_of_one_counts_only_where_no_other_world_is_right(tmp_path: Path) -> None:
     mpi = "from mpi4py import MPI\n"
     assert run(tmp_path, mpi + TORCH.format(""))[0] == 0

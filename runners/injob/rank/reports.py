@@ -14,13 +14,16 @@ import socket
 
 # States. ALONE is a world of one that may be by the way: importing mpi4py forms it.
 CALLED, FORMED, WRONG, ALONE = "called", "formed", "wrong", "alone"
+# Of the trainer itself, in place of a framework: it has ended well, and Python is on its way out.
+ENDED = "ended"
 LONGEST = 4096
 
 
 class Inbox:
     """The shim's side. `last` is the last state by framework, `formed` are those that were right.
 
-    `wrong` is whether a process has ended for a world of another size.
+    `wrong` is whether a process has ended for a world of another size, `ended` whether the trainer
+    has come to its end.
     """
 
     def __init__(self) -> None:
@@ -31,6 +34,7 @@ class Inbox:
         self.token = os.urandom(16).hex()
         self.last: dict[str, str] = {}
         self.formed: set[str] = set()
+        self.ended = False
 
     @property
     def wrong(self) -> bool:
@@ -54,7 +58,9 @@ class Inbox:
             return  # a stranger
         if not hmac.compare_digest(str(token), self.token):
             return
-        if self.last.get(framework) != WRONG:
+        if state == ENDED:
+            self.ended = True
+        elif self.last.get(framework) != WRONG:
             self.last[framework] = state
         if state == FORMED:
             self.formed.add(framework)

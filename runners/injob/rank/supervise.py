@@ -26,6 +26,9 @@ from .worlds import FRAMEWORKS, HOROVOD
 EXIT_FAILED = 1
 IN_INIT = Problem(kinds.IN_INIT, "it ended within hvd.init()")
 SECONDS_TO_A_WORLD = 120.0  # of imports and reading; after that a rank without a world is told of
+# A thread of C++, such as one of torch's Gloo, that Python 3.13 and older ends on its way out
+# (github.com/python/cpython/issues/87135): DDP scripts end so now and then, all their work done.
+ABORTED = "terminate called without an active exception"
 ENDED = Problem(kinds.ENDED_WITH_OTHERS, "ended, since another rank had failed")
 
 
@@ -101,6 +104,9 @@ def _judged(
         code = (
             EXIT_WORLD_SIZE  # a process of the trainer's, which a launcher within has its own for
         )
+    if inbox.ended and code == 128 + signal.SIGABRT and ABORTED in tail:
+        print(f"runner: rank {terms.task.name}: Python aborted after the trainer's end", flush=True)
+        code = 0
     if code == 0 and worlds.missing:
         return EXIT_WORLD_SIZE, worlds.never_formed()
     return code, ENDED if relay.ended else failure.of_process(code, tail, relay.seen)

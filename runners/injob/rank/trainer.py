@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
-from . import failure, import_hook, rank_environment, world_messages
+from . import failure, import_hook, rank_environment, reports, world_messages
 from .agents import AGENTS, Node
 from .early_stop import EXIT_STOPPED
 from .gate import EXIT_WORLD_SIZE, VARIABLE, Terms
@@ -160,6 +160,8 @@ def _run_python(command: list[str], terms: Terms) -> int:
         if _code(leaving) not in (0, EXIT_STOPPED):
             said = leaving.code if isinstance(leaving.code, str) else ""
             record(_code(leaving), failure.of_exit(_code(leaving), said))
+        else:
+            reports.tell(*terms.inbox, "", reports.ENDED)
         raise
     except Exception as error:
         from . import frameworks
@@ -172,6 +174,7 @@ def _run_python(command: list[str], terms: Terms) -> int:
         if not (known and problem.kind == kinds.PEER_LOST and _another_tells(terms.run_dir)):
             print(*lines, sep="\n", file=sys.stderr, flush=True)
         return 1
+    reports.tell(*terms.inbox, "", reports.ENDED)
     return 0
 
 
