@@ -43,7 +43,8 @@ KNOWN = (
         r"unexpected keyword argument 'experimental_run_tf_function'"
         r"|'Variable' object has no attribute 'ref'"
         r"|`keras\.optimizers\.legacy` is not supported in Keras 3"
-        r"|Argument\(s\) not recognized: \{'(?:lr|decay)'",
+        r"|Argument\(s\) not recognized: \{'(?:lr|decay)'"
+        r"|Keras 3 only supports V3|object has no attribute 'fit_generator'",
         OF_KERAS_2,
         keras_2,
     ),
@@ -69,6 +70,12 @@ KNOWN = (
         r"port: (?P<port>\d+).*EADDRINUSE",
         "the port {port}, MASTER_PORT, is taken on the node of {who}; without MASTER_* `runner` "
         "finds a free one",
+        _the_jobs_own,
+    ),
+    KnownError(
+        "port-taken",
+        r"Ping failed, invalid value returned from server",
+        "what {who} met at MASTER_ADDR and MASTER_PORT is another program, and not rank 0",
         _the_jobs_own,
     ),
     KnownError(

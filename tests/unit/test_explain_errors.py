@@ -35,6 +35,17 @@ ERRORS = [
         "keras-2",
         "Keras 2",
     ),
+    (
+        "ValueError: File format not supported: filepath=/tmp/sm. Keras 3 only supports V3",
+        "keras-2",
+        "Keras 2",
+    ),
+    ("AttributeError: 'Sequential' object has no attribute 'fit_generator'", "keras-2", "Keras 2"),
+    (
+        "DistNetworkError: Ping failed, invalid value returned from server. Expected: 18456",
+        "port-taken",
+        "another program, and not rank 0",
+    ),
     (f"{ENV}variable RANK expected, but not set", "torch-variable-missing", "no RANK"),
     (f"{ENV}variable MASTER_ADDR expected, but not set", "torch-variable-missing", "MASTER_ADDR"),
     (
@@ -189,6 +200,15 @@ def test_below_torchrun_the_ranks_own_error_counts(tmp_path: Path, worker: str, 
     assert "ValueError: boom" in said.cause, said
     assert "ChildFailedError" not in said.cause
     assert "+3 /w/child.py" in str(said.fix), said
+
+
+def test_below_torchrun_the_rank_that_only_lost_another_is_not_the_cause(tmp_path: Path) -> None:
+    lost = f"0@n0 | [rank1]: {GLOO}pair.cc:553] Connection closed by peer [127.0.0.1]:10668.\n"
+    head, child, rest = TORCHRUN.format(worker="").partition("0@n0 | torch.distributed")
+    paths, job = made(tmp_path, head + lost + child + rest)
+    leave(paths, 0, 1.0, failure.of_process(1, [CHILD]))
+    said = explain(paths, job, FAILED)
+    assert (said.name, "ValueError: boom" in said.cause) == ("rank-exception", True), said
 
 
 def test_below_accelerate_the_programs_own_error_counts(tmp_path: Path) -> None:
