@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Callable, NamedTuple
 
-from ..core.remedy import Remedy, change, command
+from ..core.remedy import Remedy, advice, change, command
 from .explanation import Finding, Signature
 from .facts import Facts, Line, LogPattern
 from .finding_helpers import ITSELF, certain, edit, host, likely, own_code, smaller_batch, who
@@ -43,6 +43,15 @@ KNOWN = (
         r"Torch not compiled with CUDA enabled",
         "the image {image} is one for CPUs, and the trainer computes on a GPU",
         lambda facts: change(image="horovod_gpu.sif", gpus_per_node="1"),
+    ),
+    KnownError(
+        "torchvision-operators",
+        r"Couldn't load (?:custom C\+\+ ops|the image extension)",
+        "the trainer needs a compiled operator of torchvision, and {image} has torchvision without "
+        "them: its own advice about versions misleads",
+        lambda facts: advice(
+            "docs/concepts/images.md, What scripts import; the GPU image has them"
+        ),
     ),
     KnownError(
         "no-gpu",

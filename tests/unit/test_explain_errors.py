@@ -28,6 +28,12 @@ ERRORS = [
         "keras-2",
         "Keras 2",
     ),
+    (
+        "RuntimeError: Couldn't load custom C++ ops. This can happen if your PyTorch and "
+        "torchvision versions are incompatible",
+        "torchvision-operators",
+        "has torchvision without them",
+    ),
     ("AttributeError: 'Variable' object has no attribute 'ref'", "keras-2", "Keras 2"),
     ("ValueError: Argument(s) not recognized: {'lr': 0.1}", "keras-2", "Keras 2"),
     (
