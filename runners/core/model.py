@@ -106,16 +106,11 @@ class Trainer:
     program: str = ""
 
     @property
-    def ranks(self) -> bool:
-        """Whether it is started for each rank; what stands for a session is not."""
-        return bool(self.module or self.file or self.program)
-
-    @property
     def command(self) -> tuple[str, ...]:
-        """The words of the command on each rank."""
-        if self.program:
-            return (self.program, *self.args)
-        return (*(("-m", self.module) if self.module else (str(self.file),)), *self.args)
+        """The words of the command on each rank; none where a session stands in its place."""
+        file = self.program or self.file
+        start = ("-m", self.module) if self.module else (str(file),) if file else ()
+        return (*start, *self.args)
 
 
 @dataclass(frozen=True)

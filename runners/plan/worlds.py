@@ -13,7 +13,7 @@ def choose(case: Case, log: Log) -> None:
     size, spec = case.resources.tasks, case.spec
     if not spec.gate:
         log.choose(GATE, False, case.why(GATE), "ranks that are each alone count as a success")
-    elif size > 1 and spec.trainer.ranks:
+    elif size > 1 and spec.trainer.command:
         reason = f"each of these must have {size} ranks, and one of them must be formed"
         log.choose(GATE, ", ".join(FRAMEWORKS), reason)
     if spec.tf_config:

@@ -36,7 +36,7 @@ def job_spec(
         name=_line("job-name", get("job-name") or trainer.name),
         image=image,
         trainer=trainer,
-        resources=_resources(config, trainer.ranks),
+        resources=_resources(config, bool(trainer.command)),
         runs_dir=Path(get("runs-dir")).absolute(),
         host_mpi=bool(get("host-mpi")),
         gate=get("gate") is not False,
