@@ -79,7 +79,7 @@ def test_one_world_over_two_nodes(place: Login, name: str) -> None:
     assert len(set(re.findall(r"@(n\d) \| ranks", done.stdout))) == 2
 
 
-LEFT_OUT = ("DDP", "MultiWorkerMirrored, TF_CONFIG", "mpi4py")
+LEFT_OUT = ("DDP", "MultiWorkerMirrored, TF_CONFIG", "mpi4py", "torchrun")
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)

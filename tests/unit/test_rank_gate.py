@@ -127,7 +127,7 @@ def test_a_smaller_world_ends_with_82(
 def test_without_any_world_a_green_end_is_a_failure(tmp_path: Path) -> None:
     code, out = run(tmp_path, "print('done')")
     assert code == gate.EXIT_WORLD_SIZE
-    assert "formed no world of the 2 tasks: it ran on its own" in out
+    assert "formed no world of the 2 ranks: it ran on its own" in out
     assert "runner launch --no-gate" in out
     assert kinds.NO_WORLD_FORMED in recorded(tmp_path)
 
@@ -300,3 +300,40 @@ def test_commands_of_launchers(agent: str, trainer: list[str], expected: list[st
     found = agents.AGENTS[agent](NODE, trainer)
     assert [word for word in found if word in expected] == expected
     assert found[-1] == trainer[-1]
+
+
+# Starts as many workers as torchrun would, with some of the variables that it sets.
+TORCHRUN = """#!{python}
+import os, subprocess, sys
+count = int(next(w for w in sys.argv if w.startswith("--nproc-per-node=")).partition("=")[2])
+nodes = int(next(w for w in sys.argv if w.startswith("--nnodes=")).partition("=")[2])
+env = dict(os.environ, TORCHELASTIC_RUN_ID="1", LOCAL_WORLD_SIZE=str(count), MASTER_ADDR="x",
+           GROUP_WORLD_SIZE=str(nodes), WORLD_SIZE=str(nodes * count))
+command = [sys.executable, sys.argv[-1]]
+started = [subprocess.Popen(command, env=dict(env, RANK=str(rank))) for rank in range(count)]
+sys.exit(max(one.wait() for one in started) and 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("trainer", "code", "said"),
+    [
+        (TORCH.format(""), 0, "one world of 4 ranks"),
+        ("import os\nif os.environ['RANK'] == '0':\n  " + TORCH.format("").replace("\n", "\n  "),
+         82, "formed no world of the 4 ranks"),
+        ("import sys; sys.exit('no data')", 1, "no data"),
+        ("raise ValueError('boom')", 1, "ValueError: boom"),
+    ],
+)  # fmt: skip
+def test_ranks_of_a_launcher_do_not_leave_without_a_world(
+    tmp_path: Path, trainer: str, code: int, said: str
+) -> None:
+    program = tmp_path / "bin" / "torchrun"
+    program.parent.mkdir()
+    program.write_text(TORCHRUN.format(python=sys.executable))
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    found, out = run(tmp_path, trainer, "--agent", "torchrun", "--workers", "2", PATH=path)
+    assert found == code, out
+    assert said in out
+    assert ("formed no world" in out) == (code == 82)

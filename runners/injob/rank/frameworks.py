@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import os
+import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from . import world_messages
 from .gate import Gate, Terms, expected
@@ -22,6 +24,27 @@ def gate() -> Gate:
 def wrap(hook: str, module: ModuleType) -> None:
     """Wrap what forms the world in a module that has just been imported."""
     {"horovod": _horovod, "torch": _torch, "tensorflow": _tensorflow, "mpi": _mpi}[hook](module)
+
+
+def watch_end() -> None:
+    """See to it that a rank of torchrun's, or the like, does not leave without a world.
+
+    The others would wait for it, half an hour by PyTorch's default. One that fails is left alone.
+    """
+    failed: list[Any] = []
+    exit, excepthook = sys.exit, sys.excepthook
+
+    def noted_exit(code: Any = None) -> NoReturn:
+        if code not in (None, 0):
+            failed.append(code)
+        exit(code)
+
+    def noted_excepthook(*about: Any) -> None:
+        failed.append(about)
+        excepthook(*about)
+
+    sys.exit, sys.excepthook = noted_exit, noted_excepthook
+    atexit.register(lambda: None if failed else gate().left())
 
 
 def _horovod(module: Any) -> None:

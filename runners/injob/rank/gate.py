@@ -76,6 +76,7 @@ class Gate:
         self.terms, self.task = terms, terms.task
         self.calling: set[str] = set()
         self.told: set[str] = set()
+        self.in_a_world = False
 
     def called(self, framework: str) -> None:
         """Note that an init has begun."""
@@ -100,11 +101,22 @@ class Gate:
         right = expected(self.terms, os.environ)
         if size != right and self.terms.check:
             self.refuse(framework, size, rank, right)
+        self.in_a_world = True
         self._tell(framework, reports.FORMED)
         if rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
             by = f"{framework}, {how}" if how else framework
             print(f"runner: one world of {size} ranks ({by})", file=sys.stderr, flush=True)
+
+    def left(self) -> None:
+        """End a launcher's rank, which leaves without having been in a world, as failed."""
+        ranks = expected(self.terms, os.environ)
+        if self.in_a_world or ranks == 1 or not self.terms.check:
+            return
+        at = self.task, self.terms.run_dir
+        print(world_messages.never_formed(*at, False, ranks), file=sys.stderr, flush=True)
+        text = f"it formed no world of the {ranks} ranks that were started"
+        self._end("", Problem(kinds.NO_WORLD_FORMED, text, {"tasks": ranks, "alone": []}))
 
     def alone(self, framework: str) -> None:
         """Note a world of one that says nothing: it is no fault where another world is right."""

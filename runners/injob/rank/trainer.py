@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODE = os.path.dirname(os.path.dirname(HERE))  # RUN/code, where packages of the job lie
 HOOK = os.path.join(HERE, "hook")
+AGENT = "RUNNER_AGENT"  # the process whose children are ranks
 EXIT_NOT_FOUND = 127  # as shells have it
 SECONDS_FOR_CAUSE = 1.0  # in which the shim of a rank that was killed has recorded it
 
@@ -72,6 +73,8 @@ def run(task: Task, work: Work, session: Session, terms: Terms) -> int:
         record(EXIT_WORLD_SIZE, error.problem)
         return EXIT_WORLD_SIZE
     _hold_the_gate(terms)
+    if work.agent:
+        os.environ[AGENT] = str(os.getpid())  # which it keeps when it becomes the launcher
     if not _is_python(command):
         _become(command)
     return _run_python(command, terms)

@@ -51,11 +51,11 @@ def no_world(task: Task, run_dir: str, controller: str, known: str = "") -> str:
     )
 
 
-def never_formed(task: Task, run_dir: str, alone: bool) -> str:
+def never_formed(task: Task, run_dir: str, alone: bool, ranks: int = 0) -> str:
     """Return the message for a trainer that ended well, and never was one of several ranks."""
     what = (
         f"runner: no world on rank {task.name}: the trainer ended, and formed no world of the "
-        f"{task.size} tasks: it ran on its own."
+        f"{ranks or task.size} ranks: it ran on its own."
     )
     if alone:
         return _explained(what, task, run_dir, _why_mpi(task))

@@ -24,6 +24,8 @@ def _gate() -> None:
         importlib.import_module("injob.rank.frameworks").wrap(hook, module)
 
     finder(wrap).install()
+    if os.environ.get("RUNNER_AGENT") == str(os.getppid()):  # a rank that torchrun has started
+        importlib.import_module("injob.rank.frameworks").watch_end()
 
 
 def _others() -> None:
