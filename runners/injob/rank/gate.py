@@ -20,7 +20,7 @@ from .task import Task
 from .worlds import HOROVOD
 
 EXIT_WORLD_SIZE = 82
-VARIABLE = "RUNNER_GATE"
+VARIABLE = "RUNNER_TERMS"
 
 
 @dataclass(frozen=True)
