@@ -11,17 +11,19 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import Callable
+from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
 from . import early_stop, failure, orphaned, rank_environment, signals, world_messages
 from .gate import EXIT_WORLD_SIZE, Terms
 from .problem import Problem, RendezvousError, problem_of
-from .rendezvous.session import Session
 from .reports import Inbox
 from .task import Task
 from .trainer import Work, run
 from .worlds import FRAMEWORKS, HOROVOD
+
+if TYPE_CHECKING:
+    from .rendezvous.session import Session
 
 EXIT_FAILED = 1
 IN_INIT = Problem(kinds.IN_INIT, "it ended within hvd.init()")
@@ -68,7 +70,8 @@ def _supervised(task: Task, work: Work, run_dir: str) -> int:
     os.close(child_output)
     relay = signals.Relay(child, lambda: failure.of_others(task, run_dir))
     watch, worlds = orphaned.Watch(child, run_dir), Worlds(terms, inbox)
-    session.serve()
+    if session is not None:
+        session.serve()
     tail = _Labeller(task.name).pump(output, _child_ended(), inbox, [watch.look, worlds.look])
     relay.stop()
     code = _exit_code(os.waitpid(child, 0)[1], relay)
@@ -90,12 +93,12 @@ def _supervised(task: Task, work: Work, run_dir: str) -> int:
 
 
 def _judged(
-    code: int, relay: signals.Relay, tail: list[str], worlds: Worlds, session: Session
+    code: int, relay: signals.Relay, tail: list[str], worlds: Worlds, session: Session | None
 ) -> tuple[int, Problem]:
     """Return the exit code of the rank, and how it failed if it did."""
     inbox, terms = worlds.inbox, worlds.terms
     if _ended_in_init(inbox, code):
-        problem = session.problem or IN_INIT
+        problem = (session.problem if session else None) or IN_INIT
         known = problem.text if problem is not IN_INIT else ""
         at = terms.task, terms.run_dir, terms.controller
         print(world_messages.no_world(*at, known), flush=True)
@@ -143,13 +146,13 @@ class Worlds:
         return Problem(kinds.NO_WORLD_FORMED, text, {"tasks": task.size, "alone": alone})
 
 
-def _terms(task: Task, work: Work, run_dir: str, inbox: Inbox, session: Session) -> Terms:
+def _terms(task: Task, work: Work, run_dir: str, inbox: Inbox, session: Session | None) -> Terms:
     return Terms(
         task=task,
         controller=work.controller,
         run_dir=run_dir,
         inbox=(inbox.name, inbox.token),
-        store=(session.store.port, session.store.prefix),
+        store=(session.store.port, session.store.prefix) if session else (0, ""),
         meets=work.ours,
         check=work.check,
         workers=work.workers,
@@ -157,7 +160,13 @@ def _terms(task: Task, work: Work, run_dir: str, inbox: Inbox, session: Session)
     )
 
 
-def _open_session(task: Task, work: Work, run_dir: str) -> Session:
+def _open_session(task: Task, work: Work, run_dir: str) -> Session | None:
+    """Open the rendezvous where there is anybody to meet, or Horovod's Gloo asks for it."""
+    if not work.meets_others(task):
+        return None
+    # Here, because a job of one rank need not wait for its import.
+    from .rendezvous.session import Session
+
     interfaces = () if work.controller == "mpi" else work.interfaces
     return Session(task, run_dir, rank_environment.meeting_seconds(task.size), interfaces)
 
@@ -169,10 +178,11 @@ def _ended_in_init(inbox: Inbox, code: int) -> bool:
     return inbox.waits_in(HOROVOD) and code not in other
 
 
-def _become_child(pipe: tuple[int, int], session: Session, work: Work) -> None:
+def _become_child(pipe: tuple[int, int], session: Session | None, work: Work) -> None:
     """Write into the pipe, take signals, and leave the rendezvous to the parent."""
     signals.let_in()
-    session.leave(may_rename=work.ours)
+    if session is not None:
+        session.leave(may_rename=work.ours)
     output, child_output = pipe
     os.close(output)
     for stream in (1, 2):

@@ -57,8 +57,12 @@ class Work:
         """Whether Horovod's ranks meet by our rendezvous."""
         return self.controller == "gloo" and not self.placed
 
+    def meets_others(self, task: Task) -> bool:
+        """Whether this rank has to find the others, or its agent has."""
+        return task.size > 1 or self.ours or bool(self.agent)
 
-def run(task: Task, work: Work, session: Session, terms: Terms) -> int:
+
+def run(task: Task, work: Work, session: Session | None, terms: Terms) -> int:
     """Run the trainer to its end; return an exit code for an exception, after its traceback.
 
     A failure is recorded here and now: on the way out Horovod tells the other ranks, who fail and
@@ -90,7 +94,7 @@ def _hold_the_gate(terms: Terms) -> None:
     import_hook.Finder(frameworks.wrap).install()
 
 
-def _prepared(task: Task, work: Work, session: Session) -> list[str]:
+def _prepared(task: Task, work: Work, session: Session | None) -> list[str]:
     """Set each framework's variables; return the command to run.
 
     Raises RendezvousError where no world can come of it.
@@ -107,7 +111,7 @@ def _prepared(task: Task, work: Work, session: Session) -> list[str]:
             os.environ[name] = value
         else:
             os.environ.setdefault(name, value)
-    if task.size == 1 and not work.ours and not work.agent:
+    if session is None:
         return work.command
     try:
         place = session.place()
