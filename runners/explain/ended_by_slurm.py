@@ -101,8 +101,8 @@ def no_step(facts: Facts) -> Finding | None:
     """The job has its nodes, and srun cannot make a step on them, or waits for what never comes."""
     lines = [line for each in (NEVER, NO_STEP, WAITS) for line in facts.lines(each)[:1]]
     made = [line.number for line in facts.lines(STEP)]
-    if not lines or any(number > lines[-1].number for number in made):
-        return None
+    if not lines or facts.record or any(number > lines[-1].number for number in made):
+        return None  # or a rank has started, and tells how it ended
     why = re.sub(r"^srun: (?:error: )?", "", lines[0].text)
     cause = f"srun could not start the ranks within the job: {why}"
     fix = command("scontrol", "show", "job", _of_slurm(facts))

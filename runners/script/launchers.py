@@ -98,14 +98,17 @@ def horovodrun(plan: Plan) -> list[str]:
 
 
 def agents(plan: Plan) -> list[str]:
-    """Return the srun that starts one agent a node, with the CPUs of all its ranks."""
+    """Return the srun that starts one agent a node, on all of its CPUs that the job has.
+
+    Without --cpus-per-task: srun warns of each value above the job's own. A step that does not ask
+    for it gets them all, and bound to none the agent's ranks may use them.
+    """
     if capabilities(plan.scheduler).one_machine:
         return []
     asked = plan.spec.resources
-    cpus = (asked.cpus_per_task or 1) * (1 if asked.overcommit else per_node(plan))
-    one_each = replace(asked, ntasks=asked.nodes, ntasks_per_node=1, cpus_per_task=cpus)
-    spec = replace(plan.spec, resources=one_each)
-    argv = srun(replace(plan, spec=spec, mpi="none"))
+    one_each = replace(asked, ntasks=asked.nodes, ntasks_per_node=1, cpus_per_task=None)
+    spec, bind = replace(plan.spec, resources=one_each), plan.cpu_bind or "none"
+    argv = srun(replace(plan, spec=spec, mpi="none", cpu_bind=bind))
     within = capabilities(plan.scheduler).within_job  # which says so itself
     part = [] if within else [f"--ntasks={asked.nodes}", "--ntasks-per-node=1"]
     return [*argv, *part]
