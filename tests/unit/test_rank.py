@@ -68,7 +68,7 @@ def test_one_task_of_a_node_speaks_for_it_whichever_comes_first(tmp_path: Path) 
 HOROVOD = """
 class HorovodBasics:
     def init(self, comm=None):
-        if comm: import os; os._exit(1)
+        if comm == 'die': import os; os._exit(1)
     def size(self): return {size}
     def rank(self): import os; return int(os.environ["HOROVOD_RANK"])
 """
@@ -156,6 +156,12 @@ def test_shim_explains_an_end_within_init(tmp_path: Path) -> None:
     assert code == gate.EXIT_WORLD_SIZE
     assert "no world on rank 0@" in out
     assert "likely cause:" in out
+
+
+def test_a_part_of_the_world_may_be_wanted_on_purpose(tmp_path: Path) -> None:
+    trainer = INIT.replace("init()", "init(comm=[0])")
+    code, out = run_shim(tmp_path, trainer, size=1)
+    assert code == 0, out
 
 
 def read_failure(tmp_path: Path, rank: int = 0) -> dict[str, Any]:

@@ -57,10 +57,8 @@ def _horovod(module: Any) -> None:
         gate().meet()
         result = init(this, *args, **kwargs)
         # A caller that names a communicator wants a part of the world on purpose.
-        if args or kwargs.get("comm") is not None:
-            gate().calling.discard(HOROVOD)
-        else:
-            gate().formed(HOROVOD, this.size(), this.rank())
+        on_purpose = bool(args) or kwargs.get("comm") is not None
+        gate().formed(HOROVOD, this.size(), this.rank(), part=on_purpose)
         return result
 
     module.HorovodBasics.init = checked

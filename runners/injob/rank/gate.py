@@ -95,11 +95,16 @@ class Gate:
             print(world_messages.no_world(*at, known), flush=True)
             self._end(HOROVOD, error.problem)
 
-    def formed(self, framework: str, size: int, rank: int, how: str = "") -> None:
-        """End this process with EXIT_WORLD_SIZE unless the world is the job's."""
+    def formed(
+        self, framework: str, size: int, rank: int, how: str = "", part: bool = False
+    ) -> None:
+        """End this process with EXIT_WORLD_SIZE unless the world is the job's.
+
+        `how` is for people; a `part` of the job's was wanted.
+        """
         self.calling.discard(framework)
         right = expected(self.terms, os.environ)
-        if size != right and self.terms.check:
+        if size != right and self.terms.check and not part:
             self.refuse(framework, size, rank, right)
         self.in_a_world = True
         self._tell(framework, reports.FORMED)

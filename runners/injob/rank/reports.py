@@ -41,6 +41,11 @@ class Inbox:
         """Whether a process has ended for a world of another size."""
         return WRONG in self.last.values()
 
+    @property
+    def alone(self) -> list[str]:
+        """The frameworks that formed a world of one, by the way."""
+        return sorted(name for name, state in self.last.items() if state == ALONE)
+
     def waits_in(self, framework: str) -> bool:
         """Whether the trainer called this framework's init, and it has not returned."""
         return self.last.get(framework) == CALLED

@@ -104,9 +104,7 @@ def _judged(
         print(world_messages.no_world(*at, known), flush=True)
         return EXIT_WORLD_SIZE, problem
     if inbox.wrong and code and not relay.ended:
-        code = (
-            EXIT_WORLD_SIZE  # a process of the trainer's, which a launcher within has its own for
-        )
+        code = EXIT_WORLD_SIZE  # of a process within, for which its launcher has another
     if inbox.ended and code == 128 + signal.SIGABRT and ABORTED in tail:
         print(f"runner: rank {terms.task.name}: Python aborted after the trainer's end", flush=True)
         code = 0
@@ -139,8 +137,7 @@ class Worlds:
 
     def never_formed(self) -> Problem:
         """Say that the trainer ended without one; return it as the rank's problem."""
-        alone = sorted(self.inbox.last)
-        task = self.terms.task
+        alone, task = self.inbox.alone, self.terms.task
         print(world_messages.never_formed(task, self.terms.run_dir, bool(alone)), flush=True)
         text = f"it formed no world of the {task.size} tasks that were started"
         return Problem(kinds.NO_WORLD_FORMED, text, {"tasks": task.size, "alone": alone})
