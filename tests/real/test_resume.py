@@ -21,20 +21,19 @@ import os, runpy, signal, sys, time
 for number in (signal.SIGUSR1, signal.SIGTERM):
     signal.signal(number, lambda number, frame: sys.exit(91))  # until the recipe listens itself
 from recipes import common
-from recipes.common import checkpoints
 def slower(function, seconds):
     def call(*args, **named):
         time.sleep(seconds)
         return function(*args, **named)
     return call
 common.Run.step_done = slower(common.Run.step_done, float(os.environ["STEP_SECONDS"]))
-written = checkpoints.write_atomically
+written = common.write_atomically
 def write_atomically(path, write):
     def slowly(stream):
         stream.write(b"half a checkpoint")
         time.sleep(60)
     return written(path, slowly if os.path.exists("slow-disk") else write)
-checkpoints.write_atomically = write_atomically
+common.write_atomically = write_atomically
 sys.argv = sys.argv[1:]
 runpy.run_module("recipes." + sys.argv[0], run_name="__main__")
 """
@@ -202,7 +201,7 @@ def test_a_job_cancelled_while_it_saves_keeps_the_checkpoint_before(login: Login
 
 def test_a_trainer_of_ones_own_saves_and_goes_on(login: Login) -> None:
     trainer = login.write("own.py", OWN)
-    id = login.launch("-N", "2", "--requeue", "--parsable", trainer).stdout.strip()
+    id = login.launch("-N", "2", "--requeue", "--no-gate", "--parsable", trainer).stdout.strip()
     until(login, "[ $(grep -cs 'begins at' runs/*/logs/job.log) = 2 ]")
     time.sleep(1)
     login.sh(f"scancel --batch --signal=USR1 {id}")
