@@ -32,7 +32,7 @@ if "fail" in words:  # not before both have seen it: the first failure ends the 
     sys.exit(7)
 """
 SEES = re.compile(r"(\d)@(n\d) \| SEES (.*)")
-WITHOUT_HOROVOD = ("-N", "2", "--controller", "gloo", "--follow", "--all")
+WITHOUT_HOROVOD = ("-N", "2", "--controller", "none", "--no-gate", "--follow", "--all")
 ODD = 'a b, c:d "e" it\'s $(touch bad) é☃'
 
 
@@ -154,7 +154,7 @@ def test_staged_on_two_nodes_and_gone_after_a_failure(login: Login, images: str)
 
 
 def test_a_cancelled_job_leaves_nothing(login: Login, images: str) -> None:
-    data = ["--data", images, "--stage-data", "node-local", "-N", "2", "--controller", "gloo"]
+    data = ["--data", images, "--stage-data", "node-local", "-N", "2", "--no-gate"]
     job = login.launch(*data, "--parsable", "reader.py", "--", "wait").stdout.strip()
     deadline = time.monotonic() + 60
     while login.sh("cat runs/reader-1/logs/job.log 2>/dev/null || true").count("SEES") < 2:

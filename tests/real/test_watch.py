@@ -77,7 +77,7 @@ def test_list_shows_every_run_and_its_end(login: Login) -> None:
 
 
 def test_logs_of_one_rank_and_follow(login: Login) -> None:
-    id = start(login, 2, "-N", "2")
+    id = start(login, 2, "-N", "2", "--no-gate")
     followed = login.runner("logs", "--follow", "--rank", "1", id)
     assert followed.returncode == 0
     assert "1@n2 | started" in followed.stdout
