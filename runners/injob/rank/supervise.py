@@ -87,6 +87,8 @@ def _supervised(task: Task, work: Work, run_dir: str) -> int:
         early_stop.record(task, run_dir)
         return 0
     code, problem = _judged(code, relay, tail, worlds, session)
+    if code == 0 and session is not None:
+        session.see_off()
     if code != 0 and not failure.recorded(task, run_dir):
         failure.record(task, code, problem, run_dir)
     return code

@@ -93,6 +93,8 @@ class Hub:
         self.strangers: list[Guest] = []
         self.guests: dict[int, Guest] = {}
         self.asking: list[Guest] = []  # where rank 0 is
+        self.told = 0  # of them
+        self.all_told = threading.Event()
         self.problem: Problem | None = None
         self.began = self.warned = time.monotonic()
         self.waiting_since: float | None = None
@@ -221,7 +223,10 @@ class Hub:
                 address = self._used_by(guest) or reached
                 value = json.dumps({"address": address, "port": self.terms.master_port}).encode()
                 guest.send(Frame(protocol.MASTER, value=value))
+                self.told += 1
         self.asking = waiting
+        if self.told >= self.roll.size:  # after what is to be sent now
+            asyncio.get_running_loop().call_soon(self.all_told.set)
 
     def _used_by(self, guest: Guest) -> str:
         """Return this host's address that a rank of another host uses; empty for one of this."""

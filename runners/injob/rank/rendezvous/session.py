@@ -120,6 +120,14 @@ class Session:
             self.hub.start()
         self.store.start(self._find, self._gloo)
 
+    def see_off(self) -> None:
+        """Stay, in rank 0's parent, until each rank knows where rank 0 was: some start late.
+
+        For the time at most that ranks wait for each other.
+        """
+        if self.hub is not None:
+            self.hub.all_told.wait(self.seconds)
+
     def leave(self, may_rename: bool) -> None:
         """Close what only the parent serves, in the child, and prepare for a misleading name."""
         one_host = self.task.one_host
