@@ -54,10 +54,10 @@ def finish_one(here: Place) -> str:
     made = Outcome("finished", "")
     scene = Scene(here, made, folder_for(here, made.name))
     client = scene.launch(step=0)
-    code = client.wait(180)
+    code, said = client.wait(180), client.err
     client.end()
     if code:
-        raise ClusterError(f"the job that nothing befalls failed: {client.kept}")
+        raise ClusterError(f"the job that nothing befalls failed:\n{said}")
     return whole.digest(scene.here)
 
 
