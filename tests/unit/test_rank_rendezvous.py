@@ -38,12 +38,14 @@ def address(number: int) -> bytes:
 class World:
     """A hub and the stores of `size` ranks, all on loopback."""
 
-    def __init__(self, size: int, seconds: float = 5, job: str = "") -> None:
+    def __init__(
+        self, size: int, seconds: float = 5, job: str = "", one_host: bool = False
+    ) -> None:
         self.said: list[str] = []
         self.job = job or f"job {os.getpid()} {time.monotonic()}"
         listening = listeners.bind(["127.0.0.1"], self.job)
         self.places = [("127.0.0.1", int(listening[0].getsockname()[1]))]
-        terms = Terms(listening, [], {"127.0.0.1"}, seconds)
+        terms = Terms(listening, [], {"127.0.0.1"}, seconds, one_host=one_host)
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
         self.hub = Hub(terms, SECRET, self.job, roll, self.said.append)
         self.hub.start()
@@ -253,6 +255,15 @@ def test_when_rank_0_ends_the_others_say_so() -> None:
         rank_0.sock.close()
         answer = b"".join(iter(lambda: sock.recv(65536), b""))
     assert b"rank 0@n1 ended before all had met" in answer
+
+
+def test_rank_0_stays_until_each_rank_knows_where_it_was() -> None:
+    world = World(2, one_host=True)
+    soon, late = world.store(0), world.store(1)
+    join.where(soon.port, soon.prefix)
+    assert not world.hub.all_told.wait(0.3)
+    join.where(late.port, late.prefix)
+    assert world.hub.all_told.wait(5)
 
 
 def test_without_a_hub_the_store_says_so() -> None:

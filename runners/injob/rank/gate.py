@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from .. import failure_kinds as kinds
@@ -66,6 +66,15 @@ def expected(terms: Terms, env: Mapping[str, str]) -> int:
     return int(env["WORLD_SIZE"]) if all_in else tasks * int(env["LOCAL_WORLD_SIZE"])
 
 
+def no_world_formed(ranks: int, alone: Sequence[str] = ()) -> Problem:
+    """Return the problem of a rank that ended well and was in no world.
+
+    `alone` are the frameworks in whose world of one it was.
+    """
+    text = f"it formed no world of the {ranks} ranks that were started"
+    return Problem(kinds.NO_WORLD_FORMED, text, {"tasks": ranks, "alone": list(alone)})
+
+
 class Gate:
     """One process's: frameworks.py tells it of the worlds that are formed here.
 
@@ -110,8 +119,8 @@ class Gate:
         self._tell(framework, reports.FORMED)
         if rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
-            by = f"{framework}, {how}" if how else framework
-            print(f"runner: one world of {size} ranks ({by})", file=sys.stderr, flush=True)
+            text = world_messages.formed(size, right, f"{framework}, {how}" if how else framework)
+            print(text, file=sys.stderr, flush=True)
 
     def left(self) -> None:
         """End a launcher's rank, which leaves without having been in a world, as failed."""
@@ -120,8 +129,7 @@ class Gate:
             return
         at = self.task, self.terms.run_dir
         print(world_messages.never_formed(*at, False, ranks), file=sys.stderr, flush=True)
-        text = f"it formed no world of the {ranks} ranks that were started"
-        self._end("", Problem(kinds.NO_WORLD_FORMED, text, {"tasks": ranks, "alone": []}))
+        self._end("", no_world_formed(ranks))
 
     def alone(self, framework: str) -> None:
         """Note a world of one that says nothing: it is no fault where another world is right."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
 from . import early_stop, failure, orphaned, rank_environment, signals, world_messages
-from .gate import EXIT_WORLD_SIZE, Terms
+from .gate import EXIT_WORLD_SIZE, Terms, no_world_formed
 from .problem import Problem, RendezvousError, problem_of
 from .reports import Inbox
 from .task import Task
@@ -140,9 +140,9 @@ class Worlds:
     def never_formed(self) -> Problem:
         """Say that the trainer ended without one; return it as the rank's problem."""
         alone, task = self.inbox.alone, self.terms.task
-        print(world_messages.never_formed(task, self.terms.run_dir, bool(alone)), flush=True)
-        text = f"it formed no world of the {task.size} tasks that were started"
-        return Problem(kinds.NO_WORLD_FORMED, text, {"tasks": task.size, "alone": alone})
+        at = task, self.terms.run_dir
+        print(world_messages.never_formed(*at, bool(alone), task.size), flush=True)
+        return no_world_formed(task.size, alone)
 
 
 def _terms(task: Task, work: Work, run_dir: str, inbox: Inbox, session: Session | None) -> Terms:

@@ -36,6 +36,12 @@ def mismatch(terms: Terms, framework: str, size: int, rank: int, right: int, why
     )
 
 
+def formed(size: int, right: int, by: str) -> str:
+    """Return the line for a world; `right` is the number of ranks that were started."""
+    what = "one world of" if size == right else f"a world of {size} of the"
+    return f"runner: {what} {right} ranks ({by})"
+
+
 def no_world(task: Task, run_dir: str, controller: str, known: str = "") -> str:
     """Return the message for a process that ended within hvd.init(), as MPI_Init does.
 
@@ -51,11 +57,11 @@ def no_world(task: Task, run_dir: str, controller: str, known: str = "") -> str:
     )
 
 
-def never_formed(task: Task, run_dir: str, alone: bool, ranks: int = 0) -> str:
+def never_formed(task: Task, run_dir: str, alone: bool, ranks: int) -> str:
     """Return the message for a trainer that ended well, and never was one of several ranks."""
     what = (
         f"runner: no world on rank {task.name}: the trainer ended, and formed no world of the "
-        f"{ranks or task.size} ranks: it ran on its own."
+        f"{ranks} ranks: it ran on its own."
     )
     if alone:
         return _explained(what, task, run_dir, _why_mpi(task))
