@@ -92,8 +92,8 @@ class Trainer:
     """What each rank runs, and its arguments: a recipe's module, a file of Python's, or a program.
 
     `name` is for people and the default job name, `typed` is how it was named on the command line.
-    A `program` is the image's, and then `file` is a file here that its arguments name, if there is
-    one. `uses_recipes` is about a file that imports what recipes share, as a copy of one does.
+    A `program` is the image's; then `file` is one here that its arguments name, if any. `world` is
+    what forms a recipe's, where known. `uses_recipes`: a file imports what recipes share.
     """
 
     name: str
@@ -104,6 +104,7 @@ class Trainer:
     uses_recipes: bool = False
     typed: str = ""
     program: str = ""
+    world: str = ""
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ..injob.rank.worlds import FRAMEWORKS
+from ..core.remedy import change
+from ..injob.rank.agents import AGENTS
+from ..injob.rank.worlds import FRAMEWORKS, HOROVOD, TENSORFLOW
 from .case import Case, Log
+from .wireup import NO_CONTROLLER
 
 GATE, TF_CONFIG = "gate", "tf-config"
 
@@ -11,6 +14,7 @@ GATE, TF_CONFIG = "gate", "tf-config"
 def choose(case: Case, log: Log) -> None:
     """Say what is checked of several ranks."""
     size, spec = case.resources.tasks, case.spec
+    _refuse_another(case, log)
     if not spec.gate:
         log.choose(GATE, False, case.why(GATE), "ranks that are each alone count as a success")
     elif size > 1 and spec.trainer.command:
@@ -18,3 +22,15 @@ def choose(case: Case, log: Log) -> None:
         log.choose(GATE, ", ".join(FRAMEWORKS), reason)
     if spec.tf_config:
         log.choose(TF_CONFIG, True, case.why(TF_CONFIG), "TensorFlow changes where it is set")
+
+
+def _refuse_another(case: Case, log: Log) -> None:
+    """Refuse a packaged trainer whose framework would not be told of the other ranks."""
+    trainer, launcher = case.spec.trainer, log.chosen("launcher")
+    what = f"{trainer.name} forms its world with {trainer.world}"
+    if trainer.world in (HOROVOD, TENSORFLOW) and launcher in AGENTS:
+        why = f"the ranks of {launcher} are told how to form one with torch.distributed"
+        log.refuse(what, why, change(leave_out=["launcher"]))
+    elif trainer.world == HOROVOD and log.chosen("controller") == NO_CONTROLLER:
+        why = f"Horovod is not prepared with --controller {NO_CONTROLLER}"
+        log.refuse(what, why, change(leave_out=["controller"]))

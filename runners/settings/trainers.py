@@ -73,7 +73,8 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None
     layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
     package = f"recipes.{MINIMAL}" if path.parent.name == MINIMAL else "recipes"
     module = f"{package}.{name}"
-    return Trainer(name, module, None, args, preset.get("framework"), typed=name), layer
+    known = {"requires": preset.get("framework"), "world": preset.get("world", "")}
+    return Trainer(name, module, None, args, typed=name, **known), layer
 
 
 def _is_program(name: str) -> bool:

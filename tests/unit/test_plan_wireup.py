@@ -73,6 +73,30 @@ def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> N
     assert not made.refusals
 
 
+@pytest.mark.parametrize(
+    ("world", "options", "works"),
+    [
+        ("Horovod", {"launcher": "torchrun"}, False),
+        ("tf.distribute", {"launcher": "torchrun"}, False),
+        ("torch.distributed", {"launcher": "torchrun"}, True),
+        ("Horovod", {"controller": "none"}, False),
+        ("torch.distributed", {"controller": "none"}, True),
+        ("", {"launcher": "torchrun"}, True),
+    ],
+)
+def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
+    world: str, options: dict[str, Any], works: bool
+) -> None:
+    trainer = Trainer("recipe", "recipes.recipe", None, world=world)
+    made = plan.solve(Case(replace(SPEC, trainer=trainer, **options), SITE, OPENMPI))
+    assert [refusal.what for refusal in made.refusals] == (
+        [] if works else [f"recipe forms its world with {world}"]
+    )
+    if not works:
+        (gone,) = made.refusals[0].remedies[0].leave_out
+        assert gone in options
+
+
 def test_an_unknown_image_gets_gloo_and_the_reason_why_it_is_unknown() -> None:
     made = plan.solve(Case(SPEC, SITE, UNKNOWN))
     assert made.controller == "gloo"

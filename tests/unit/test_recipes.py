@@ -54,8 +54,12 @@ def failing(message: str) -> Callable[[], int]:
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
 def test_preset_names_a_trainer_and_resources(path: Path) -> None:
     preset = tomllib.loads(path.read_text())
-    assert set(preset) == {"description", "framework", "resources"}
+    assert set(preset) - {"world"} == {"description", "framework", "resources"}
     source = path.with_suffix(".py").read_text()
+    # Lightning's trainer has an option for it, and says nothing.
+    assert ("horovod.torch as hvd" in source or "horovod.tensorflow" in source) == (
+        preset.get("world", "Horovod") == "Horovod"
+    )
     module = {"pytorch": "torch", "tensorflow": "tensorflow"}[preset["framework"]]
     assert re.search(rf"^import {module}\b", source, re.MULTILINE)
     assert preset["resources"]["cpus-per-task"] >= 1
