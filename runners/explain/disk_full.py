@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.job_record import JobState
 from ..core.remedy import command
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, LogPattern
@@ -10,6 +11,7 @@ TOO_LITTLE = 2**20  # bytes: less than the log and the records of an end
 WARNED = LogPattern(
     "No space left on device", "^(?:warning: |runner: )"
 )  # trainers' words, and the shim's
+TRAINED = LogPattern("runner: one world of ")
 
 
 def full(facts: Facts) -> Finding | None:
@@ -31,4 +33,21 @@ def full(facts: Facts) -> Finding | None:
     )
 
 
-SIGNATURES = (Signature("disk-full", full, (WARNED,)),)
+def records_lost(facts: Facts) -> Finding | None:
+    """The ranks trained, the job failed, and nobody left a record or a word: nobody could write."""
+    said = facts.first or facts.log.errors
+    if facts.state != JobState.FAILED or said or not facts.lines(TRAINED):
+        return None
+    return Finding(
+        f"no rank could record why it failed: {facts.paths.root} was full, or at its quota",
+        facts.log.last[-3:],
+        command("df", "-h", str(facts.paths.root)),
+        Certainty.UNSURE,
+        "ranks record each failure, and the log ends in training",
+    )
+
+
+SIGNATURES = (
+    Signature("disk-full", full, (WARNED,)),
+    Signature("disk-full", records_lost, (TRAINED,)),
+)

@@ -108,25 +108,25 @@ def _page(page: str, folder: Path) -> None:
 
 
 def test_one_allocation_has_all_runs_one_after_the_other(login: Login, extra: str) -> None:
+    trainers = ["torch_mnist", "torch_ddp_mnist", "tf_mirrored_mnist"]
     words = ["--nodes", "1x1,1x2", "--repeats", "1", "--strong", "--one-allocation", "--json"]
-    words += ["--study", "al", "--vary", "trainer=torch_mnist,torch_ddp_mnist", "torch_mnist"]
+    words += ["--study", "al", "--vary", f"trainer={','.join(trainers)}", "torch_mnist"]
     done = scale(login, extra, *words, "--", "--epochs", "2", "--batch-size", "64")
     assert done.returncode == 0, done.stderr + done.stdout
     value = json.loads(done.stdout)
     assert len(set(ids(login, "al").values())) == 1
-    assert [(point["variant"], point["ranks"]) for point in value["points"]] == [
-        ("torch_mnist", 1), ("torch_mnist", 2), ("torch_ddp_mnist", 1), ("torch_ddp_mnist", 2),
-    ]  # fmt: skip
+    points = [(point["variant"], point["ranks"]) for point in value["points"]]
+    assert points == [(trainer, ranks) for trainer in trainers for ranks in (1, 2)]
     # The same samples in each step, whatever the ranks and whoever exchanges: the same steps.
     steps = login.sh("grep -h '\"steps\"' al/runs/*/result.json").split("\n")
     assert len(set(steps)) == 2, "one number, and the end of the text"
     records = login.sh("grep -h . al/runs/*/exit.json").splitlines()
     spans = sorted((each["began"], each["time"]) for each in map(json.loads, records))
-    assert len(spans) == 4
+    assert len(spans) == 6
     for (_, ended), (began, _) in zip(spans, spans[1:]):
         assert began >= ended - 1, "`time` is in whole seconds"
     listed = json.loads(login.runner("list", "--json", "--runs-dir", "al/runs").stdout)
-    assert [run["state"] for run in listed] == ["COMPLETED"] * 4
+    assert [run["state"] for run in listed] == ["COMPLETED"] * 6
 
 
 def test_a_run_that_fails_is_told_and_tried_again_when_asked(login: Login, extra: str) -> None:

@@ -394,3 +394,17 @@ def test_a_package_for_cuda_is_not_offered_for_an_image_for_cpus(tmp_path: Path)
     for image, offered in (("cpu.sif", False), ("gpu.sif", True)):
         said = explain(paths, replace(job, typed=CommandLine(), image=image), FAILED)
         assert ("runner build" in str(said.fix)) is offered, said
+
+
+@pytest.mark.parametrize(
+    ("end", "name"),
+    [
+        ("", "disk-full"),
+        ("0@n0 | RuntimeError: shapes do not fit\n", "unknown"),
+    ],
+)
+def test_ranks_that_trained_and_could_record_nothing_had_no_space(
+    tmp_path: Path, end: str, name: str
+) -> None:
+    text = "0@n0 | runner: one world of 2 ranks (Horovod)\n0@n0 |   step 26/180  loss 1.1894\n"
+    assert explained(tmp_path, text + end).name == name
