@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.job_record import JobState
 from ..core.remedy import command
+from ..jobs import srun_messages
 from .explanation import Certainty, Finding, Signature
 from .facts import Facts, LogPattern
 
@@ -34,16 +35,17 @@ def full(facts: Facts) -> Finding | None:
 
 
 def records_lost(facts: Facts) -> Finding | None:
-    """The ranks trained, the job failed, and nobody left a record or a word: nobody could write."""
-    said = facts.first or facts.log.errors
-    if facts.state != JobState.FAILED or said or not facts.lines(TRAINED):
+    """The ranks trained, and one that ended with 1 left no record, as its shim does of each."""
+    first = facts.first
+    unsaid = not facts.log.errors if first is None else srun_messages.code(first.how) == 1
+    if facts.state != JobState.FAILED or facts.record or not (unsaid and facts.lines(TRAINED)):
         return None
     return Finding(
         f"no rank could record why it failed: {facts.paths.root} was full, or at its quota",
         facts.log.last[-3:],
         command("df", "-h", str(facts.paths.root)),
         Certainty.UNSURE,
-        "ranks record each failure, and the log ends in training",
+        "the shim of each rank records how it failed, and none did",
     )
 
 

@@ -17,8 +17,8 @@ from .scene import Scene
 MARGIN = 8 * 2**20  # bytes, in which others may write meanwhile
 
 
-def fill(scene: Scene, leave: int = 0) -> Path:
-    """Fill the scratch but for `leave` bytes."""
+def fill(scene: Scene, leave: int = 0, lines: int = 0) -> Path:
+    """Fill the scratch but for `leave` bytes, or for `lines` bytes that hold lines of a log."""
     path = scene.here / "ballast"
     disk = os.statvfs(scene.here)
     size = max(0, disk.f_bavail * disk.f_frsize - leave - MARGIN)
@@ -28,6 +28,7 @@ def fill(scene: Scene, leave: int = 0) -> Path:
         with contextlib.suppress(OSError):  # until it is full, though others write too
             while not leave:
                 file.write(bytes(4096))
+        file.truncate(file.tell() - lines)
     return path
 
 
@@ -49,7 +50,7 @@ def full_shortly(scene: Scene) -> None:
     scene.explained("completed")
     client = scene.launch()
     scene.training(25)
-    scene.strike(lambda: fill(scene))
+    scene.strike(lambda: fill(scene, lines=2**16))
     scene.until_quietly(lambda: scene.lasted(5), 20)
     (scene.here / "ballast").unlink()
     scene.ends(client, 0, within=60)

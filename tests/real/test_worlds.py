@@ -30,6 +30,9 @@ OF_SLURM = ("--controller", "none")
 WORLDS = {
     "DDP": World("plain_ddp.py", TORCH),
     "DDP, Gloo's controller": World("plain_ddp.py", TORCH, ("--controller", "gloo")),
+    "DDP, ranks that share a CPU": World(
+        "plain_ddp.py", TORCH, ("--ntasks-per-node", "2", "--overcommit"), size=4
+    ),
     "FSDP": World("fsdp.py", TORCH, OF_SLURM),
     "Hugging Face Trainer": World("hf_trainer.py", TORCH),
     "Lightning, its own Slurm detection": World("lightning_ddp.py", TORCH),

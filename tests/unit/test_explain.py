@@ -401,6 +401,8 @@ def test_a_package_for_cuda_is_not_offered_for_an_image_for_cpus(tmp_path: Path)
     [
         ("", "disk-full"),
         ("0@n0 | RuntimeError: shapes do not fit\n", "unknown"),
+        ("0@n0 | OSError\nsrun: error: n0: task 0: Exited with exit code 1\n", "disk-full"),
+        ("srun: error: n0: task 0: Killed\n", "rank-killed"),
     ],
 )
 def test_ranks_that_trained_and_could_record_nothing_had_no_space(
