@@ -25,10 +25,12 @@ def choose(case: Case, log: Log) -> None:
 
 
 def _refuse_another(case: Case, log: Log) -> None:
-    """Refuse a packaged trainer whose framework would not be told of the other ranks."""
-    trainer, launcher = case.spec.trainer, log.chosen("launcher")
+    """Refuse a packaged trainer whose framework is not there, or told of no other rank."""
+    trainer, launcher, image = case.spec.trainer, log.chosen("launcher"), case.image
     what = f"{trainer.name} forms its world with {trainer.world}"
-    if trainer.world in (HOROVOD, TENSORFLOW) and launcher in AGENTS:
+    if trainer.world == HOROVOD and image.fact("horovod.version") == "none":
+        log.refuse(f"{what}, which {image.path.name} does not have", image.how("horovod.version"))
+    elif trainer.world in (HOROVOD, TENSORFLOW) and launcher in AGENTS:
         why = f"the ranks of {launcher} are told how to form one with torch.distributed"
         log.refuse(what, why, change(leave_out=["launcher"]))
     elif trainer.world == HOROVOD and log.chosen("controller") == NO_CONTROLLER:

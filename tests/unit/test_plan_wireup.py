@@ -97,6 +97,14 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
         assert gone in options
 
 
+def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:
+    spec = replace(SPEC, trainer=Trainer("recipe", "recipes.recipe", None, world="Horovod"))
+    made = plan.solve(Case(spec, SITE, foreign("", horovod_version="none")))
+    (refusal,) = made.refusals
+    assert refusal.what == "recipe forms its world with Horovod, which a.sif does not have"
+    assert not refusal.remedies
+
+
 def test_an_unknown_image_gets_gloo_and_the_reason_why_it_is_unknown() -> None:
     made = plan.solve(Case(SPEC, SITE, UNKNOWN))
     assert made.controller == "gloo"
