@@ -19,6 +19,8 @@ def share(case: Case, log: Log) -> Case:
     room = _room(case, log)
     if room is not None and max(resources.cpus_per_task or 1, 1) > room:
         return _within(case, room, log)
+    if log.scheduler.queue and resources.overcommit and resources.tasks > resources.nodes:
+        return _shared(case, log)
     if resources.cpus_per_task:
         log.choose(EACH, resources.cpus_per_task, case.why(EACH))
         return case
@@ -52,6 +54,21 @@ def _within(case: Case, room: int, log: Log) -> Case:
         change(cpus_per_task=room) if room else change(overcommit=True),
     )
     return case
+
+
+def _shared(case: Case, log: Log) -> Case:
+    """Ask for no CPUs of a rank's own, where ranks share those of a node.
+
+    With a number of them Slurm 24.11 leaves the job pending, with the reason Resources; it gives
+    such a job one CPU of a node.
+    """
+    asked = case.resources.cpus_per_task or 1
+    if asked > 1 and EACH not in case.unasked:
+        what = f"ranks that share a CPU (--overcommit) have not {asked} CPUs each"
+        log.refuse(what, "", change(cpus_per_task=1), change(leave_out=["overcommit"]))
+        return case
+    log.choose(EACH, 1, "the ranks of a node share it: --overcommit")
+    return case.asking(resources=replace(case.resources, cpus_per_task=None))
 
 
 def _of_a_gpu(case: Case) -> tuple[int, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from ..core.job_record import ArrayPaths
 from ..core.model import Plan, Resources
@@ -38,14 +38,8 @@ def _interrupted(plan: Plan) -> list[str]:
 
 
 def resource_options(resources: Resources) -> list[str]:
-    """Return one long option for each resource that is asked for.
-
-    But with --overcommit no --cpus-per-task for several ranks a node: such a job stays pending with
-    the reason Resources (Slurm 24.11). srun asks for it within the job.
-    """
+    """Return one long option for each resource that is asked for."""
     options = []
-    if resources.overcommit and resources.tasks > resources.nodes:
-        resources = replace(resources, cpus_per_task=None)
     for item in fields(resources):
         value = getattr(resources, item.name)
         if value is not None and value is not False:

@@ -13,6 +13,8 @@ from runners.core.model import ImageInfo, JobSpec, Plan, Resources, Trainer
 from runners.core.remedy import change, command
 from runners.core.site import Partition, Site
 from runners.plan.case import Case
+from runners.schedulers import slurm_script
+from runners.script import launchers
 
 SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), Resources(), Path("/r"))
 IMAGE = ImageInfo(
@@ -179,6 +181,28 @@ def test_ranks_that_share_a_cpu_give_it_up_while_they_wait() -> None:
     made = solved(Resources(ntasks_per_node=40, overcommit=True), image=image)
     assert not made.refusals
     assert "OMPI_MCA_mpi_yield_when_idle" in {variable.name for variable in made.variables}
+
+
+@pytest.mark.parametrize(("ranks", "asked"), [(1, True), (2, False)])
+@pytest.mark.parametrize(("cpus", "unasked"), [(1, frozenset()), (4, frozenset({"cpus-per-task"}))])
+def test_ranks_that_share_a_cpu_ask_slurm_for_no_number_of_them(
+    ranks: int, asked: bool, cpus: int, unasked: frozenset[str]
+) -> None:
+    """With both sbatch leaves the job pending for ever, and srun its step."""
+    wanted = Resources(nodes=2, ntasks_per_node=ranks, cpus_per_task=cpus, overcommit=True)
+    made = plan.solve(Case(replace(SPEC, resources=wanted), SITE, IMAGE, unasked=unasked))
+    assert not made.refusals
+    options = slurm_script.resource_options(made.spec.resources)
+    assert "--overcommit" in options
+    assert (f"--cpus-per-task={cpus}" in options) is asked
+    assert any("cpus-per-task" in word for word in launchers.srun(made)) is asked
+
+
+def test_ranks_that_share_a_cpu_and_should_have_more_are_refused() -> None:
+    wanted = Resources(ntasks_per_node=2, cpus_per_task=4, overcommit=True)
+    (refusal,) = solved(wanted).refusals
+    assert refusal.remedies[0] == change(cpus_per_task=1)
+    assert solved(replace(wanted, cpus_per_task=1)).refusals == ()
 
 
 @pytest.mark.parametrize(

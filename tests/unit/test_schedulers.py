@@ -19,7 +19,7 @@ from runners.core.site import Site
 from runners.jobs import job_status
 from runners.jobs.job_status import status
 from runners.plan.case import Case
-from runners.schedulers import SCHEDULERS, cobalt, pbs, qsub, slurm_script, time_limits
+from runners.schedulers import SCHEDULERS, cobalt, pbs, qsub, time_limits
 from runners.schedulers.allocation import SCHEDULER as allocation
 
 from . import scripts
@@ -75,15 +75,6 @@ def test_what_a_scheduler_lacks_is_refused_by_name(
     (only,) = refused(scheduler, **asked)
     assert "--" + next(iter(asked)).replace("_", "-") in only.what
     assert only.remedies
-
-
-@pytest.mark.parametrize(("ranks", "asked"), [(1, True), (2, False)])
-def test_slurm_gives_ranks_that_share_a_cpu_no_number_of_them(ranks: int, asked: bool) -> None:
-    """With both sbatch leaves the job pending for ever."""
-    resources = Resources(nodes=2, ntasks_per_node=ranks, cpus_per_task=1, overcommit=True)
-    options = slurm_script.resource_options(resources)
-    assert "--overcommit" in options
-    assert ("--cpus-per-task=1" in options) is asked
 
 
 def told(found: Sequence[Refusal]) -> tuple[str, ...]:
