@@ -12,7 +12,6 @@ TOO_LITTLE = 2**20  # bytes: less than the log and the records of an end
 WARNED = LogPattern(
     "No space left on device", "^(?:warning: |runner: )"
 )  # trainers' words, and the shim's
-TRAINED = LogPattern("runner: one world of ")
 
 
 def full(facts: Facts) -> Finding | None:
@@ -35,10 +34,14 @@ def full(facts: Facts) -> Finding | None:
 
 
 def records_lost(facts: Facts) -> Finding | None:
-    """The ranks trained, and one that ended with 1 left no record, as its shim does of each."""
+    """A rank's shim labelled its lines, and left no record of its end, as it always does.
+
+    Where srun's line was written it says 1; the job's own exit code may be lost too.
+    """
     first = facts.first
     unsaid = not facts.log.errors if first is None else srun_messages.code(first.how) == 1
-    if facts.state != JobState.FAILED or facts.record or not (unsaid and facts.lines(TRAINED)):
+    ran = any(line.rank is not None for line in facts.log.last)
+    if facts.state != JobState.FAILED or facts.record or not (unsaid and ran):
         return None
     return Finding(
         f"no rank could record why it failed: {facts.paths.root} was full, or at its quota",
@@ -49,7 +52,4 @@ def records_lost(facts: Facts) -> Finding | None:
     )
 
 
-SIGNATURES = (
-    Signature("disk-full", full, (WARNED,)),
-    Signature("disk-full", records_lost, (TRAINED,)),
-)
+SIGNATURES = (Signature("disk-full", full, (WARNED,)), Signature("disk-full", records_lost))

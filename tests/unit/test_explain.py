@@ -410,3 +410,8 @@ def test_ranks_that_trained_and_could_record_nothing_had_no_space(
 ) -> None:
     text = "0@n0 | runner: one world of 2 ranks (Horovod)\n0@n0 |   step 26/180  loss 1.1894\n"
     assert explained(tmp_path, text + end).name == name
+
+
+def test_a_full_disk_is_told_where_the_exit_code_was_lost_too(tmp_path: Path) -> None:
+    run = made(tmp_path, "0@n0 |   step 26/180  loss 1.1894\n")
+    assert explain(*run, Status(JobState.FAILED)).name == "disk-full"
