@@ -73,8 +73,8 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None
     layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
     package = f"recipes.{MINIMAL}" if path.parent.name == MINIMAL else "recipes"
     module = f"{package}.{name}"
-    known = {"requires": preset.get("framework"), "world": preset.get("world", "")}
-    return Trainer(name, module, None, args, typed=name, **known), layer
+    requires, world = preset.get("framework"), preset.get("world", "")
+    return Trainer(name, module, None, args, requires, typed=name, world=world), layer
 
 
 def _is_program(name: str) -> bool:
