@@ -92,7 +92,7 @@ class World:
         return self.allgather_object(mine if self.number == root_rank else None, name)[root_rank]
 
     def shutdown(self) -> None:
-        """Do nothing: the workers end together."""
+        """Do nothing: `runner` sees to it that the workers end together."""
 
 
 def _cluster(text: str) -> tuple[list[str], int]:

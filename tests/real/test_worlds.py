@@ -117,6 +117,14 @@ def test_a_torchrun_of_the_users_with_another_number_of_nodes_is_refused(place: 
     assert "--launcher torchrun" in done.stderr
 
 
+def test_tensorflows_ranks_end_together(place: Login) -> None:
+    """A rank that leaves sooner cuts the others off from the last collective, now and then."""
+    done = place.launch(*FOLLOWED, "--tf-config", "uneven_end.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    times = dict(re.findall(r"(process 0|script 1) \w+ at ([\d.]+)", done.stdout))
+    assert float(times["process 0"]) > float(times["script 1"])
+
+
 def test_several_jobs_on_one_node_do_not_collide(place: Login) -> None:
     """Two at a time on the same nodes, each with ports and a world of its own."""
     first = place.launch("--nodes", "2", "plain_ddp.py")

@@ -69,16 +69,17 @@ def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
     value = {"version": kinds.VERSION, "kind": problem.kind, "rank": task.rank, "size": task.size}
     value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())
     path = _path(task, run_dir)
+    part = f"{path}.{os.getpid()}.part"  # a torchrun's ranks have one record, that of their task
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path + ".part", "w", encoding="utf-8") as file:
+        with open(part, "w", encoding="utf-8") as file:
             json.dump({**value, **problem.fields}, file)
-        os.replace(path + ".part", path)
+        os.replace(part, path)
         if not kinds.follows(problem.kind, problem.fields):
             open(os.path.join(os.path.dirname(path), CAUSE), "w").close()
     except OSError as error:  # a full disk, which may be why it failed: the exit code still tells
         with contextlib.suppress(OSError):
-            os.remove(path + ".part")
+            os.remove(part)
         print(f"runner: cannot write {path}: {error.strerror}", flush=True)
         return False
     return True

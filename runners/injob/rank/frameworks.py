@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -13,6 +14,8 @@ from typing import Any, NoReturn
 from . import world_messages
 from .gate import Gate, Terms, expected
 from .worlds import HOROVOD, MPI, TENSORFLOW, TORCH
+
+SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other
 
 
 @functools.lru_cache(maxsize=1)
@@ -93,9 +96,26 @@ def _tensorflow(module: Any) -> None:
             _check_tf_config(os.environ.get("TF_CONFIG", "{}"))
         result = start(this, cluster_resolver, *args, **kwargs)
         gate().formed(TENSORFLOW, this._num_workers, getattr(this, "_task_id", None) or 0)
+        if this._num_workers > 1:
+            gate().at_end.append(_end_together)
         return result
 
     extended._initialize_strategy = checked
+
+
+def _end_together() -> None:
+    """Wait until the other ranks of TensorFlow's world have come to their end, or a minute.
+
+    One may be through the last collective before another has fetched its part of it, which then
+    fails as this one ends: "UnavailableError: recvmsg:Connection reset by peer" (TensorFlow 2.21).
+    """
+    eager = sys.modules.get("tensorflow.python.eager.context")
+    context = eager.context() if eager else None
+    # Older ones have no such service.
+    if getattr(context, "coordination_service", None) and hasattr(context, "wait_at_barrier"):
+        # Whatever comes of it, this rank's work is done: the first one's end cuts off the others.
+        with contextlib.suppress(Exception):
+            context.wait_at_barrier("runner: end of the trainer", SECONDS_TO_THE_END * 1000)
 
 
 def _check_tf_config(text: str) -> None:

@@ -6,10 +6,12 @@ TF_CONFIG makes N worlds of one and says nothing.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from .. import failure_kinds as kinds
@@ -78,7 +80,8 @@ def no_world_formed(ranks: int, alone: Sequence[str] = ()) -> Problem:
 class Gate:
     """One process's: frameworks.py tells it of the worlds that are formed here.
 
-    `calling` are the frameworks whose init has not returned.
+    `calling` are the frameworks whose init has not returned; `at_end` is what to do when the
+    trainer has come to its end.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -86,6 +89,7 @@ class Gate:
         self.calling: set[str] = set()
         self.told: set[str] = set()
         self.in_a_world = False
+        self.at_end: list[Callable[[], None]] = []
 
     def called(self, framework: str) -> None:
         """Note that an init has begun."""
@@ -122,6 +126,12 @@ class Gate:
             text = world_messages.formed(size, right, f"{framework}, {how}" if how else framework)
             print(text, file=sys.stderr, flush=True)
 
+    def ended(self) -> None:
+        """Note that the trainer has come to its end, and well. Collective."""
+        for do in self.at_end:
+            do()
+        reports.tell(*self.terms.inbox, "", reports.ENDED)
+
     def left(self) -> None:
         """End a launcher's rank, which leaves without having been in a world, as failed."""
         ranks = expected(self.terms, os.environ)
@@ -137,6 +147,10 @@ class Gate:
 
     def refuse(self, framework: str, size: int, rank: int, right: int, why: str = "") -> None:
         """Say that a world is another than the job's, and end this process."""
+        # The one that says why must come to say it, also where another rank's end has made its
+        # torchrun end it.
+        with contextlib.suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         text = world_messages.mismatch(self.terms, framework, size, rank, right, why)
         print(text, file=sys.stderr, flush=True)
         what = f"{right} ranks were started, and {framework} sees a world of {size}"

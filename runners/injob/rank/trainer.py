@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
-from . import failure, import_hook, rank_environment, reports, world_messages
+from . import failure, import_hook, rank_environment, world_messages
 from .agents import AGENTS, Node
 from .early_stop import EXIT_STOPPED
 from .gate import EXIT_WORLD_SIZE, VARIABLE, Terms
@@ -160,6 +160,8 @@ def _become(command: list[str]) -> NoReturn:
 
 
 def _run_python(command: list[str], terms: Terms) -> int:
+    from . import frameworks
+
     record = partial(failure.record, terms.task, run_dir=terms.run_dir)
     try:
         _as_python_does(command)
@@ -168,11 +170,9 @@ def _run_python(command: list[str], terms: Terms) -> int:
             said = leaving.code if isinstance(leaving.code, str) else ""
             record(_code(leaving), failure.of_exit(_code(leaving), said))
         else:
-            reports.tell(*terms.inbox, "", reports.ENDED)
+            frameworks.gate().ended()
         raise
     except Exception as error:
-        from . import frameworks
-
         frame = _first_own_frame(error)
         lines = "".join(traceback.format_exception(type(error), error, frame)).splitlines()
         problem = failure.of_exception(1, error, lines)
@@ -181,7 +181,7 @@ def _run_python(command: list[str], terms: Terms) -> int:
         if not (known and problem.kind == kinds.PEER_LOST and _another_tells(terms.run_dir)):
             print(*lines, sep="\n", file=sys.stderr, flush=True)
         return 1
-    reports.tell(*terms.inbox, "", reports.ENDED)
+    frameworks.gate().ended()
     return 0
 
 
