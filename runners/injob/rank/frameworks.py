@@ -110,7 +110,7 @@ def _end_together() -> None:
     fails as this one ends: "UnavailableError: recvmsg:Connection reset by peer" (TensorFlow 2.21).
     """
     eager = sys.modules.get("tensorflow.python.eager.context")
-    context = eager.context() if eager else None
+    context: Any = eager.context() if eager else None
     # Older ones have no such service.
     if getattr(context, "coordination_service", None) and hasattr(context, "wait_at_barrier"):
         # Whatever comes of it, this rank's work is done: the first one's end cuts off the others.
