@@ -150,6 +150,7 @@ class JobSpec:
     binds: tuple[BindMount, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     modules: tuple[str, ...] = ()
+    module_purge: bool = False
     sbatch_args: tuple[str, ...] = ()
     srun_args: tuple[str, ...] = ()
     apptainer_args: tuple[str, ...] = ()

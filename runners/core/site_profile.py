@@ -111,7 +111,8 @@ class HostMpi:
 
 @dataclass(frozen=True)
 class Profile:
-    """One site, inheritance done. `launch` are settings as in runner.toml; `env` host variables.
+    """One site, inheritance done. `launch` are settings as in runner.toml; `env` host variables,
+    `env_several_nodes` more of them for jobs over several nodes.
 
     `runtime_args` goes by runtime. `module_use` are folders for `module use`, before any module is
     loaded. `gpu_order` is CUDA_VISIBLE_DEVICES for a rank in a job that has all GPUs of its nodes,
@@ -127,6 +128,7 @@ class Profile:
     runtimes: tuple[Runtime, ...] = ()
     launch: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
+    env_several_nodes: dict[str, str] = field(default_factory=dict)
     detect: Detect = Detect()
     rules: Rules = Rules()
     nodes: tuple[NodeKind, ...] = ()

@@ -127,7 +127,8 @@ def environment_module(facts: Facts) -> Finding | None:
     shell = next(iter(facts.lines(NO_COMMAND)), None)
     cause = f"the module {name} could not be loaded on the node"
     cause += ": its shells have no `module` command" if shell else ""
-    fix = typed_line(f"module spider {quote(name)} || module avail")
+    names = " ".join(map(quote, name.split("|")))
+    fix = typed_line(f"module spider {names} || module avail")
     fix = change(leave_out=["module"]) if shell else fix
     before = (shell,) if shell else facts.log.last[-6:-1]
     because = "the job's script ended there, before any rank"

@@ -32,9 +32,13 @@ def adapt(spec: JobSpec, profile: Profile) -> tuple[JobSpec, tuple[Choice, ...]]
 
 def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
     """Return the site's variables for this job; the user's own win over them."""
+    tables = {"env": profile.env}
+    if spec.resources.nodes > 1:
+        tables["env_several_nodes"] = profile.env_several_nodes
     found = [
-        Variable(name, value, f"{profile.name}: {site_limits.because(profile, f'env.{name}')}")
-        for name, value in profile.env.items()
+        Variable(name, value, f"{profile.name}: {site_limits.because(profile, f'{table}.{name}')}")
+        for table, values in tables.items()
+        for name, value in values.items()
     ]
     name = "CUDA_VISIBLE_DEVICES"
     if profile.gpu_order and _takes_all(spec, profile) and name not in dict(spec.env):

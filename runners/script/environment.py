@@ -24,21 +24,31 @@ EXIT_NO_MODULE = 93
 
 
 def modules(plan: Plan) -> list[str]:
-    """Return the lines that unset what leaks in, and load the modules.
+    """Return the lines that unset what leaks in, unload modules where asked, and load others.
 
     What modules set stays out of a container too; without one it is meant for the trainer.
     """
     out = f"unset {' '.join(LEAKS)}"
-    use = [f"module use {shlex.quote(folder)}" for folder in plan.module_use]
+    use = ["module purge"] if plan.spec.module_purge else []
+    use += [f"module use {shlex.quote(folder)}" for folder in plan.module_use]
     names = (*plan.spec.modules, *(plan.host_mpi.modules if plan.host_mpi else ()))
-    load = [_load(shlex.quote(name)) for name in names]
+    load = [_load(name) for name in names if plan.runtime != "none" or not _of_runtime(name)]
     return [out, *use, *load] if plan.runtime == "none" else [*use, *load, out]
 
 
+def _of_runtime(module: str) -> bool:
+    """Whether it, and each alternative to it, is of what runs images."""
+    return all(name.partition("/")[0] in runtimes.RUNTIMES for name in module.split("|"))
+
+
 def _load(module: str) -> str:
-    """Return the line that loads a module; without it the job would fail later, and look odd."""
+    """Return the line that loads a module, or the first of its alternatives that is there.
+
+    Without it the job would fail later, and look odd.
+    """
     words = shlex.quote(f"{NO_MODULE}{module}: it could not be loaded on this node")
-    return f"module load {module} || {{ echo {words} >&2; exit {EXIT_NO_MODULE}; }}"
+    load = " || ".join(f"module load {shlex.quote(name)}" for name in module.split("|"))
+    return f"{load} || {{ echo {words} >&2; exit {EXIT_NO_MODULE}; }}"
 
 
 def lines(plan: Plan, paths: JobPaths) -> list[str]:

@@ -111,13 +111,31 @@ def merge(layers: list[Layer]) -> Config:
     for layer in layers:
         for name, value in layer.values.items():
             if SETTINGS[name].kind == "list":
-                values[name] = [*values.get(name, ()), *value]
-                given.setdefault(name, []).extend(layer.given(name))
+                given[name] = _joined(name, given.get(name, []), layer.given(name))
+                values[name] = [each.value for each in given[name]]
             else:
                 values[name], given[name] = value, layer.given(name)
     # Flags last, in the order in which they were typed.
     found = [each for items in given.values() for each in items]
     return Config(values, tuple(sorted(found, key=lambda each: each.origin == FLAG)))
+
+
+def _joined(name: str, old: list[Given], new: list[Given]) -> list[Given]:
+    """Return a list's items; a module takes the place of one of the same name."""
+    if name != "module":
+        return [*old, *new]
+    found = list(old)
+    for each in new:
+        same = [one for one in found if one in old and _modules(one) & _modules(each)]
+        place = found.index(same[0]) if same else len(found)
+        rest = [one for one in found[place:] if one not in same]
+        found = [*found[:place], each, *rest]
+    return found
+
+
+def _modules(given: Given) -> set[str]:
+    """Return the names, without versions, of a module or of its alternatives."""
+    return {text.partition("/")[0] for text in str(given.value).split("|")}
 
 
 def load(

@@ -48,7 +48,8 @@ def job_spec(
         signal=_signal(get("signal")),
         binds=tuple(parse_bind(text) for text in get("bind") or ()),
         env=tuple(parse_env(text) for text in get("env") or ()),
-        modules=tuple(get("module") or ()),
+        modules=tuple(_module(text) for text in get("module") or ()),
+        module_purge=bool(get("module-purge")),
         sbatch_args=tuple(get("sbatch-arg") or ()),
         srun_args=tuple(get("srun-arg") or ()),
         apptainer_args=tuple(get("apptainer-arg") or ()),
@@ -139,6 +140,13 @@ def _line(name: str, text: str) -> str:
     """Refuse control characters, which cannot stand in a line that starts with #SBATCH."""
     if not text or any(ord(char) < 32 or ord(char) == 127 for char in text):
         raise UsageError(f"--{name} {text!r} must be one line of visible characters")
+    return text
+
+
+def _module(text: str) -> str:
+    """Refuse what is no module's name, nor several with | between."""
+    if not all(_line("module", text).split("|")):
+        raise UsageError(f"--module {text!r} names no module on one side of |")
     return text
 
 

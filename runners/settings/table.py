@@ -130,7 +130,8 @@ CONTAINER = (
         "send the image to each node's own scratch first, and unpack it there (default: none)",
         choices=("none", "node-local", "unpack", "auto"),
     ),
-    Setting("module", "environment module to load in the job", "list"),
+    Setting("module", "environment module to load in the job", "list", metavar="NAME[|OTHER]"),
+    Setting("module-purge", "unload all environment modules before", "switch"),
 )
 HOROVOD = (
     Setting(

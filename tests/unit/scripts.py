@@ -52,6 +52,7 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
         resources=Resources(**resources),
         runs_dir=Path("/scratch/ada/runs"),
         modules=tuple(settings.get("module", ())),
+        module_purge=settings.get("module-purge", False),
         sbatch_args=tuple(settings.get("sbatch-arg", ())),
     )
     other = profile is not None and profile.scheduler not in ("", "slurm")
@@ -114,6 +115,7 @@ def jobs() -> dict[str, Plan]:
         "perlmutter-podman-hpc": made(
             "perlmutter", "ada/hvd:1", MPICH, resources=gpus, runtime="podman-hpc", **gloo
         ),
+        "tuhpc": made("tuhpc", sif, OURS, resources=account),
         "tuhpc-none": made("tuhpc", "/scratch/ada/conda", OURS, resources=account, runtime="none"),
         "polaris": made("polaris", sif, MPICH, resources=account, host_mpi=True, controller="mpi"),
         "polaris-requeue": made("polaris", sif, MPICH, resources=account, requeue=True),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.core.command_line import FLAG, SITE
 from runners.core.errors import UsageError
 from runners.settings import config
 
@@ -54,6 +55,30 @@ def test_lists_add_up_in_order() -> None:
     assert merged.get("bind") == ["/a", "/b"]
     assert merged.get("env") == ["A=1,2", "B=2"]
     assert merged.origins("bind") == "runner.toml, command line"
+
+
+@pytest.mark.parametrize(
+    ("mine", "loaded"),
+    [
+        (["singularity/4.1.0"], ["gcc/10", "singularity/4.1.0", "cuda"]),
+        (["apptainer"], ["gcc/10", "apptainer", "cuda"]),
+        (
+            ["gcc", "cmake", "gcc/12"],
+            ["gcc", "singularity/3.11.0|apptainer", "cuda", "cmake", "gcc/12"],
+        ),
+        (["cuda|apptainer/1"], ["gcc/10", "cuda|apptainer/1"]),
+        (["gcc-libs"], ["gcc/10", "singularity/3.11.0|apptainer", "cuda", "gcc-libs"]),
+    ],
+)
+def test_a_module_takes_the_place_of_a_sites_of_its_name(
+    mine: list[str], loaded: list[str]
+) -> None:
+    site = ["gcc/10", "singularity/3.11.0|apptainer", "cuda"]
+    layers = [config.Layer(SITE, {"module": site}, "site x"), config.Layer(FLAG, {"module": mine})]
+    merged = config.merge(layers)
+    assert merged.get("module") == loaded
+    assert sorted(str(each.value) for each in merged.given) == sorted(loaded)
+    assert [each.value for each in merged.given if each.origin == FLAG] == mine
 
 
 @pytest.mark.parametrize(

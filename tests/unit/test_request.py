@@ -63,6 +63,8 @@ def test_number_of_ranks(asked: dict[str, Any], tasks: int) -> None:
         ({"bind": ["/tmp:/a:rx"]}, "malformed"),
         ({"bind": [":/a"]}, "malformed"),
         ({"bind": ["/tmp:/a:ro:x"]}, "malformed"),
+        ({"module": ["apptainer|"]}, "--module 'apptainer|' names no module on one side of |"),
+        ({"module": ["a\nrm -r b"]}, "must be one line"),
     ],
 )
 def test_bad_requests(asked: dict[str, Any], words: str) -> None:

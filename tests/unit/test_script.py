@@ -216,3 +216,42 @@ def test_valves_land_where_they_belong() -> None:
     assert "#SBATCH --hold\n" in text
     assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 --label" in text
     assert "--no-home /images/a.sif" in text
+
+
+@pytest.mark.parametrize(
+    ("there", "loaded"),
+    [(("a b", "c"), "a b"), (("c",), "c"), ((), None)],
+)
+def test_the_first_module_that_is_there_is_loaded(
+    tmp_path: Path, there: tuple[str, ...], loaded: str | None
+) -> None:
+    known = "|".join(f'"{name}"' for name in there) or '""'
+    module = f"module() {{ case $2 in {known}) echo loaded $2;; *) return 1;; esac; }}"
+    lines = environment.modules(made(modules=("a b|c",)))
+    done = subprocess.run(
+        ["bash", "-c", "\n".join([module, *lines, "echo after"])], capture_output=True, text=True
+    )
+    if loaded:
+        assert (done.returncode, done.stdout) == (0, f"loaded {loaded}\nafter\n")
+    else:
+        assert (done.returncode, done.stdout) == (environment.EXIT_NO_MODULE, "")
+        assert "no module a b|c: it could not be loaded" in done.stderr
+
+
+def test_modules_are_unloaded_first_where_asked() -> None:
+    lines = environment.modules(made(modules=("mine",), module_purge=True))
+    assert lines[0] == "module purge"
+    assert lines[1].startswith("module load mine ")
+
+
+def test_without_a_container_a_runtimes_module_is_left_out() -> None:
+    lines = environment.modules(made(modules=("singularity/3|apptainer", "gcc"), runtime="none"))
+    assert [line.split(" || ")[0] for line in lines[1:]] == ["module load gcc"]
+
+
+def test_the_network_between_nodes_is_not_set_up_on_one() -> None:
+    asked = {"account": "p", "nodes": 1}
+    one = scripts.made("polaris", "/i.sif", scripts.MPICH, resources=asked, controller="gloo")
+    names = {variable.name for variable in one.variables}
+    assert "FI_CXI_RDZV_THRESHOLD" in names
+    assert not any(name.startswith("NCCL_") for name in names)

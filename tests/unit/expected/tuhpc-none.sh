@@ -48,6 +48,7 @@ trap finish EXIT
 trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+module purge
 
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
