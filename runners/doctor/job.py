@@ -57,7 +57,7 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     `typed` is the command that asked for it.
     """
     image = plan.spec.image
-    told = replace(trainer(), args=(str(image), str(plan.spec.resources.tasks)))
+    told = replace(trainer(), args=(str(image), str(plan.spec.resources.tasks), plan.controller))
     plan = replace(plan, spec=replace(plan.spec, trainer=told))
     if image.exists() and plan.runtime in execution.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)

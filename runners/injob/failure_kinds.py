@@ -56,8 +56,14 @@ NO_WORLD = (
 )
 NO_DRIVER = "no-driver"
 SIGTERM = 15
-# Horovod 0.28's words, and Gloo's in torch.distributed, of a connection that its peer has ended
-OF_A_LOST_PEER = ("HorovodInternalError", "Horovod has been shut down", "gloo/transport/tcp")
+# Words of Horovod 0.28, of Gloo in torch.distributed, and of TensorFlow 2.21 (in the message of an
+# UnavailableError, after "Graph execution error:") for a connection that its peer has ended
+OF_A_LOST_PEER = (
+    "HorovodInternalError",
+    "Horovod has been shut down",
+    "gloo/transport/tcp",
+    "Collective ops is aborted by",
+)
 
 
 def of_lost_peer(error: "str") -> "bool":

@@ -80,6 +80,17 @@ def test_a_job_on_two_nodes(login: Login, controller: str, each: int) -> None:
         assert name not in login.runner("config", "show").stdout, "for that job only"
 
 
+def test_a_job_of_torch_distributed_on_two_nodes(login: Login) -> None:
+    words = ("--nodes", "2", "--controller", "none")
+    report = doctor(login, "--image", IMAGE, "--job", *words)
+    assert report.code == 0, report.findings
+    assert "ran: torch.distributed on cpu" in report.of("job", "trial")["says"]
+    assert report.of("world", "ranks")["says"] == "2 ranks, distinct, in one world"
+    assert report.of("world", "places")["evidence"].endswith("local 0 of 1, cross 1 of 2")
+    assert report.of("network of the job", "transport")["says"] == "TCP over eth0"
+    assert report.of("network of the job", "allreduce")["state"] == "ok"
+
+
 # Another id in the header, as a build of the same things at another time would have.
 ANOTHER_ID = "printf 'another build..' | dd of=$1 bs=1 seek=48 conv=notrunc 2> /dev/null"
 

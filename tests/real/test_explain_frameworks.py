@@ -77,3 +77,24 @@ def test_a_frameworks_failure_is_explained(login: Login, name: str) -> None:
     assert fix in said["fix"]["text"], said
     if name in ("wrong-master-address", "port-taken"):
         assert "MASTER_" not in said["fix"]["text"], said
+
+
+DYING = """\
+import os, signal, threading
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+total = tf.function(lambda: strategy.reduce("SUM", strategy.run(lambda: tf.constant(1.0)), None))
+if os.environ["RANK"] == "{rank}":
+    threading.Timer(2, os.kill, (os.getpid(), signal.SIGKILL)).start()
+while True:
+    total()
+"""
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_worker_of_tensorflows_that_dies_is_the_first_to_fail(login: Login, rank: int) -> None:
+    login.write("dying.py", DYING.format(rank=rank))
+    done = login.launch("-N", "2", "--controller", "none", "--tf-config", "--wait", "dying.py")
+    assert done.returncode, done.stdout + done.stderr
+    said = json.loads(login.runner("explain", "--json").stdout)
+    assert (said["name"], said["rank"]) == ("rank-killed", rank), json.dumps(said, indent=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -245,12 +246,13 @@ def test_a_job_that_fails_at_its_end_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_an_image_without_horovod(tmp_path: Path) -> None:
-    text = '{"problems": {"torch": "No module named torch"}}'
-    (tmp_path / "rank-1@n1.json").write_text(text)
-    (found,) = job.check(outcome(tmp_path, JobState.COMPLETED))
-    assert found.state == FAILURE
-    assert "no Horovod" in found.says
-    assert "No module named torch" in found.evidence
+    for framework, wanted in (("torch", "Horovod"), ("torch.distributed", "torch")):
+        text = json.dumps({"problems": {framework: "No module named torch"}})
+        (tmp_path / "rank-1@n1.json").write_text(text)
+        (found,) = job.check(outcome(tmp_path, JobState.COMPLETED))
+        assert found.state == FAILURE
+        assert f"has no {wanted} that" in found.says
+        assert "No module named torch" in found.evidence
 
 
 def test_the_jobs_variables_give_way_to_the_users() -> None:

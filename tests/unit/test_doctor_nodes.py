@@ -198,6 +198,8 @@ def test_facts_of_an_image() -> None:
     assert (good.state, good.says) == (OK, "Horovod 0.28.1")
     (none,) = image.facts(inspection(horovod_version="none"))
     assert (none.state, told(none)) == (FAILURE, "runner build cpu")
+    (torch,) = image.facts(inspection(horovod_version="none", torch_version="2.13.0"))
+    assert (torch.state, torch.says) == (OK, "torch 2.13.0; without Horovod")
     problem = SystemFault("nothing can be run in a.sif", "", "runner verify a.sif")
     (odd,) = image.facts(replace(inspection(), problem=problem))
     assert (odd.state, told(odd)) == (WARNING, "runner verify a.sif")

@@ -39,7 +39,12 @@ RULES = (
         WARNING,
         "tells a rank its place in some other job's world",
     ),
-    Rule("(WORLD_SIZE|RANK|LOCAL_RANK|TF_CONFIG)", WARNING, "tells frameworks of another job"),
+    Rule("(WORLD_SIZE|RANK|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK)", OK, "set for each rank anew"),
+    Rule(
+        "(MASTER_ADDR|MASTER_PORT|TF_CONFIG)",
+        WARNING,
+        "wins over what each rank would be told: ranks of another job's world wait in vain",
+    ),
     Rule("CUDA_VISIBLE_DEVICES", WARNING, "hides GPUs wherever the scheduler does not set it"),
     Rule(
         "NCCL_(P2P|SHM|IB)_DISABLE",

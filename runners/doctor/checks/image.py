@@ -6,7 +6,7 @@ from ...core.errors import RunnerError
 from ...core.model import Plan
 from ...core.remedy import advice, change, command
 from ...core.site import Site
-from ...images.inspect import UNKNOWN, Inspection
+from ...images.inspect import UNKNOWN, Fact, Inspection
 from ...injob.rank.gpu import older
 from ..finding import FAILURE, OK, WARNING, Finding
 
@@ -15,6 +15,8 @@ SHOWN = (
     "horovod.version",
     "horovod.frameworks",
     "horovod.controllers",
+    "torch.version",
+    "tensorflow.version",
     "mpi.flavour",
     "mpi.version",
     "pmix.version",
@@ -22,6 +24,7 @@ SHOWN = (
     "nccl.version",
     "glibc.version",
 )
+FRAMEWORKS = ("torch.version", "tensorflow.version")
 MINIMUM = "cuda.driver.minimum"
 
 
@@ -40,10 +43,22 @@ def facts(found: Inspection) -> list[Finding]:
         return [Finding(SUBJECT, "facts", WARNING, says, lines, found.problem.remedies)]
     version = found.facts["horovod.version"].value
     if version in (UNKNOWN, "none"):
-        says = "no Horovod was found in it"
-        return [Finding(SUBJECT, "facts", FAILURE, says, lines, command("runner", "build", "cpu"))]
+        return [_without_horovod(known, lines)]
     says = f"Horovod {version}" + (f"; unknown: {', '.join(unknown)}" if unknown else "")
     return [Finding(SUBJECT, "facts", OK, says, lines)]
+
+
+def _without_horovod(known: dict[str, Fact], lines: str) -> Finding:
+    there = [
+        f"{name.partition('.')[0]} {known[name].value}"
+        for name in FRAMEWORKS
+        if name in known and known[name].value not in (UNKNOWN, "none")
+    ]
+    if there:
+        says = f"{', '.join(there)}; without Horovod"
+        return Finding(SUBJECT, "facts", OK, says, lines)
+    says = "neither Horovod, torch nor TensorFlow was found in it"
+    return Finding(SUBJECT, "facts", FAILURE, says, lines, command("runner", "build", "cpu"))
 
 
 def fits(found: Inspection, site: Site) -> list[Finding]:

@@ -16,6 +16,7 @@ from ..question import LINES_SHOWN
 from . import cpus, environment, network, scratch, transport, world
 
 SUBJECT = "job"
+DISTRIBUTED = "torch.distributed"  # what the trial calls itself where it ran without Horovod
 UNLIMITED = -1
 ENOUGH_LOCKED = 64 * 2**30
 
@@ -47,8 +48,10 @@ def _waiting(found: Outcome) -> Finding:
 def _no_result(found: Outcome) -> Finding:
     alone = trial.alone(found.paths)
     if found.status.state == JobState.COMPLETED and alone:
-        says = f"{len(alone)} ranks ran, but the image has no Horovod that Python can use"
-        reasons = "\n".join(f"{name}: {why}" for name, why in alone[0]["problems"].items())
+        problems = alone[0]["problems"]
+        wanted = "torch" if DISTRIBUTED in problems else "Horovod"
+        says = f"{len(alone)} ranks ran, but the image has no {wanted} that Python can use"
+        reasons = "\n".join(f"{name}: {why}" for name, why in problems.items())
         fix = change(image="horovod_cpu.sif")
         return Finding(SUBJECT, "trial", FAILURE, says, reasons, fix)
     says = f"job {found.job.id} ended: {found.status.state.value} {found.status.reason}".rstrip()
@@ -60,8 +63,9 @@ def _no_result(found: Outcome) -> Finding:
 
 def _ended(found: Outcome, result: dict[str, Any]) -> Finding:
     device = result["ranks"][0]["device"]
-    controller = result["ranks"][0]["variables"].get("HOROVOD_CONTROLLER", "?")
-    says = f"job {found.job.id} ran: {result['framework']} on {device}, controller {controller}"
+    says = f"job {found.job.id} ran: {result['framework']} on {device}"
+    controller = result["ranks"][0]["variables"].get("HOROVOD_CONTROLLER")
+    says += f", controller {controller}" if controller else ""
     if found.status.state == JobState.COMPLETED:
         return Finding(SUBJECT, "trial", OK, says, f"its folder: {found.paths.root}")
     says += f"; it measured all, then ended: {found.status.state.value}"

@@ -24,31 +24,31 @@ TOLD = (
 CHOSEN = ("HOROVOD_CONTROLLER", "HOROVOD_GLOO_IFACE", "OMP_NUM_THREADS", "NCCL_SOCKET_IFNAME")
 
 
-def main(image_path: str, started: int) -> None:
+def main(image_path: str, started: int, controller: str) -> None:
     """Run the trial, of `started` ranks; rank 0 writes `result.json` into OUTPUT_DIR."""
     here = look_around()
-    framework, problems = frameworks.find()
+    framework, problems = frameworks.find(controller)
     if framework is None:
         write(f"rank-{os.getpid()}@{socket.gethostname()}.json", {**here, "problems": problems})
         return
-    hvd = framework.hvd
-    hvd.init()
-    here.update(place(hvd))
-    if hvd.local_rank() == 0:
+    world = framework.world
+    world.init()
+    here.update(place(world))
+    if world.local_rank() == 0:
         here["image"] = image.view(image_path)
     before = interfaces.sent()
-    speeds = frameworks.measure(framework, hvd.size())
+    speeds = frameworks.measure(framework, world.size())
     after = interfaces.sent()
     here["sent"] = {name: after[name] - before.get(name, 0) for name in after}
     here["connections"] = interfaces.connections(interfaces.interfaces())
     here["threads"], here["device"] = framework.threads(), framework.device()
     here["gpu"] = framework.gpu()
     everybody = framework.gather(json.dumps(here).encode() + b"\n")
-    if hvd.rank() == 0:
+    if world.rank() == 0:
         ranks = [json.loads(line) for line in everybody.splitlines()]
         facts = {"framework": framework.name, "started": started}
         write("result.json", {**facts, "bandwidth": speeds, "ranks": ranks})
-    hvd.shutdown()
+    world.shutdown()
 
 
 def look_around() -> dict[str, Any]:
@@ -73,10 +73,10 @@ def free_bytes(folder: str) -> int:
     return disk.f_bavail * disk.f_frsize
 
 
-def place(hvd: Any) -> dict[str, int]:
-    """Return this rank's place in the world, by Horovod's own words."""
+def place(world: Any) -> dict[str, int]:
+    """Return this rank's place in the world, by the framework's own words."""
     names = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
-    return {name: int(getattr(hvd, name)()) for name in names}
+    return {name: int(getattr(world, name)()) for name in names}
 
 
 def write(name: str, value: Any) -> None:
@@ -88,4 +88,4 @@ def write(name: str, value: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,10 +1,12 @@
-"""Horovod through whichever framework the image has, and how fast the ranks sum numbers by it."""
+"""Whatever forms the trial's world in the image, and how fast the ranks sum numbers by it."""
 
 from __future__ import annotations
 
 import os
 import time
 from typing import Any, Callable
+
+from .distributed import Distributed
 
 # Bytes and repetitions; every rank must do the same.
 SIZES = ((64 * 1024, 15), (2**20, 10), (16 * 2**20, 5))
@@ -21,13 +23,13 @@ class Torch:
         import horovod.torch as hvd
         import torch
 
-        self.hvd, self.torch = hvd, torch
+        self.world, self.torch = hvd, torch
 
     def device(self) -> str:
         """Return where tensors lie: a GPU of this rank's, if there is one."""
         if not self.torch.cuda.is_available():
             return "cpu"
-        return f"cuda:{self.hvd.local_rank() % self.torch.cuda.device_count()}"
+        return f"cuda:{self.world.local_rank() % self.torch.cuda.device_count()}"
 
     def gpu(self) -> str:
         """Return what names this rank's GPU among all, "" without one or where torch cannot say."""
@@ -44,13 +46,13 @@ class Torch:
 
         It returns when the sum is there, on a GPU too: `item` waits for it.
         """
-        data = self.torch.full((count,), float(self.hvd.rank() + 1), device=self.device())
-        return lambda: self.hvd.allreduce(data, op=self.hvd.Sum, name=name)[-1].item()
+        data = self.torch.full((count,), float(self.world.rank() + 1), device=self.device())
+        return lambda: self.world.allreduce(data, op=self.world.Sum, name=name)[-1].item()
 
     def gather(self, data: bytes) -> bytes:
         """Return every rank's bytes, one after the other."""
         mine = self.torch.tensor(list(data), dtype=self.torch.uint8)
-        return bytes(self.hvd.allgather(mine).tolist())
+        return bytes(self.world.allgather(mine).tolist())
 
 
 class TensorFlow:
@@ -63,14 +65,14 @@ class TensorFlow:
         import horovod.tensorflow as hvd
         import tensorflow as tf
 
-        self.hvd, self.tf = hvd, tf
+        self.world, self.tf = hvd, tf
         for gpu in tf.config.list_physical_devices("GPU"):
             tf.config.experimental.set_memory_growth(gpu, True)
 
     def device(self) -> str:
         """Return where tensors lie: a GPU of this rank's, if there is one."""
         there = len(self.tf.config.list_physical_devices("GPU"))
-        return f"GPU:{self.hvd.local_rank() % there}" if there else "cpu"
+        return f"GPU:{self.world.local_rank() % there}" if there else "cpu"
 
     def gpu(self) -> str:
         """Return "": TensorFlow does not name the GPU itself."""
@@ -84,19 +86,23 @@ class TensorFlow:
     def summing(self, count: int, name: str) -> Action:
         """Return the allreduce of `count` float32 numbers, as with torch."""
         with self.tf.device(self.device()):
-            data = self.tf.fill([count], float(self.hvd.rank() + 1))
-        return lambda: float(self.hvd.allreduce(data, op=self.hvd.Sum, name=name)[-1])
+            data = self.tf.fill([count], float(self.world.rank() + 1))
+        return lambda: float(self.world.allreduce(data, op=self.world.Sum, name=name)[-1])
 
     def gather(self, data: bytes) -> bytes:
         """Return every rank's bytes, one after the other."""
         mine = self.tf.constant(list(data), dtype=self.tf.uint8)
-        return bytes(self.hvd.allgather(mine).numpy())
+        return bytes(self.world.allgather(mine).numpy())
 
 
-def find() -> tuple[Any, dict[str, str]]:
-    """Return the first framework that can be used, None without one, and why the others cannot."""
+def find(controller: str) -> tuple[Any, dict[str, str]]:
+    """Return the first framework that can be used, None without one, and why the others cannot.
+
+    It is torch.distributed where the job's controller is "none", and else Horovod's.
+    """
     problems: dict[str, str] = {}
-    for kind in (Torch, TensorFlow):
+    kinds = (Distributed,) if controller == "none" else (Torch, TensorFlow)
+    for kind in kinds:
         try:
             return kind(), problems
         except (ImportError, OSError) as error:  # OSError: a library that cannot be loaded
