@@ -199,4 +199,6 @@ def stage_command(dataset: str, command: tuple[str, ...]) -> None:
 def _site() -> Site:
     from . import make_plan
 
-    return make_plan.look_around({}, None)
+    here = make_plan.look_around({}, None)
+    make_plan.only_here(here)
+    return here

@@ -72,6 +72,7 @@ def _all(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     from . import make_plan
 
     here = make_plan.look_around(flags, job.preset())
+    make_plan.only_here(here)
     settings = config.load(flags, os.environ, job.preset(), here.profile)
     name = settings.get("image")
     if max_wait is not None and not name:

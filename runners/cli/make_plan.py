@@ -12,6 +12,7 @@ import click
 
 from .. import plan
 from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Trainer
+from ..core.remedy import Remedy, change
 from ..core.site import Site
 from ..core.site_profile import Profile
 from ..images import image_storage, local, policy, reference
@@ -19,7 +20,7 @@ from ..plan import execution
 from ..plan.case import Case
 from ..schedulers import capabilities
 from ..settings import config, request, trainers
-from ..settings.sites import find, probe
+from ..settings.sites import elsewhere, find, probe
 from ..settings.sites import host_mpi as hostmpi
 
 
@@ -39,7 +40,12 @@ def plan_for(
 def gather(
     found: Trainer, preset: config.Layer | None, flags: dict[str, Any], here: Site, dry_run: bool
 ) -> Case:
-    """Return all that is known of the request, the site and the image."""
+    """Return all that is known of the request, the site and the image.
+
+    Raises UsageError for a site that is not here, unless it is only a dry run.
+    """
+    if not dry_run:
+        only_here(here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
     policies = policy.load(os.environ)
     runtime = execution.expected(settings.get("runtime"), here)
@@ -54,7 +60,7 @@ def gather(
         settings.unasked,
         verdict.choices,
         verdict.digest,
-        image_storage.kinds(_files(spec)),
+        {} if here.elsewhere else image_storage.kinds(_files(spec)),
     )
     return _waiting(case) if spec.resources.dependency else case
 
@@ -67,6 +73,8 @@ def _files(spec: JobSpec) -> list[Path]:
 
 def _host_mpi(spec: JobSpec, here: Site) -> Site:
     """Ask for the mpirun of this machine, and its libraries, where the job takes them."""
+    if here.elsewhere:
+        return here
     if spec.launcher == "mpirun" or spec.host_mpi:
         here = replace(here, host_mpi=probe.mpirun())
     if spec.host_mpi and not (here.profile and here.profile.host_mpi):
@@ -90,16 +98,35 @@ def _waiting(case: Case) -> Case:
 
 
 def look_around(flags: dict[str, Any], preset: config.Layer | None) -> Site:
-    """Return what this machine offers, with the profile of the site that it belongs to."""
-    here = probe.probe()
-    name = config.load(flags, os.environ, preset).get("site")
-    host = socket.gethostname()
-    return replace(here, profile=find.find(name, here.cluster_name, host, os.environ))
+    """Return what this machine offers, with the profile of the site that it belongs to.
+
+    A site that was named and is not here has its profile alone.
+    """
+    here, host = probe.probe(), socket.gethostname()
+    settings = config.load(flags, os.environ, preset)
+    name, scheduler = settings.get("site"), settings.get("scheduler")
+    profile = find.find(name, here.cluster_name, host, os.environ)
+    queued = scheduler == "auto" or capabilities(scheduler).queue
+    if not (profile and name and queued):
+        return replace(here, profile=profile)
+    if elsewhere.is_elsewhere(profile, here.cluster_name, host, os.environ):
+        return elsewhere.site(profile, os.getcwd())
+    return replace(here, profile=profile)
+
+
+def only_here(site: Site, *remedies: Remedy) -> None:
+    """Raise UsageError for a site that is not here, where its machines are needed."""
+    if site.elsewhere and site.profile:
+        raise elsewhere.refused(site.profile, socket.gethostname(), os.environ, *remedies)
 
 
 def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:
     """Ask the runtime whether it mounts images, where the plan depends on it."""
-    if settings.get("stage-image") != "auto" or runtime not in (*here.runtimes, here.runtime):
+    if (
+        here.elsewhere
+        or settings.get("stage-image") != "auto"
+        or runtime not in (*here.runtimes, here.runtime)
+    ):
         return here
     return replace(here, unpacks=image_storage.why_not(runtime))
 

@@ -37,7 +37,8 @@ class Site:
     `allocated_nodes` its nodes, with `allocated_cpus` on each at least. `cwd` is the current
     folder; `environment` has the user's variables that matter to a job, such as NCCL_* and SCRATCH.
     `problems` are commands that hung or were not understood, in words for the user. `profile` is
-    the site's own, None where none is known. `host_libraries` are those of its mpirun, looked for
+    the site's own, None where none is known; `elsewhere` it is of another machine's site, of which
+    nothing else is known. `host_libraries` are those of its mpirun, looked for
     when the job wants them in the image, and `unpacks` why the runtime cannot mount an image but
     unpacks it at each start, when that matters.
     """
@@ -64,5 +65,6 @@ class Site:
     environment: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     profile: Profile | None = None
+    elsewhere: bool = False
     host_libraries: HostMpi | None = None
     unpacks: str = ""

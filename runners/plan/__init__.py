@@ -123,6 +123,9 @@ def _known(case: Case, log: Log) -> None:
     site, image = case.site, case.image
     for problem in site.problems:
         log.warn(problem)
+    if site.profile and site.elsewhere:
+        what = f"shown for {site.profile.name} by its profile alone"
+        log.warn(f"{what}; image and folders are named as on this machine")
     if site.profile:
         log.choose("site", site.profile.name, site.profile.chosen)
     if image.source:
@@ -160,7 +163,8 @@ def _refused_elsewhere(case: Case, log: Log) -> None:
         log.refusals += refusals
         for text in warnings:
             log.warn(text)
-    own_folders.check(case, log)
+    if not case.site.elsewhere:
+        own_folders.check(case, log)
     log.refusals += SCHEDULERS[log.chosen("scheduler")].refusals(case.spec)
     log.refusals += runtimes.refusals(case.spec, log.chosen("runtime"))
 

@@ -46,8 +46,14 @@ def _all_nodes(case: Case, log: Log) -> Case:
 
 
 def _is_here(wanted: str, site: Site, log: Log) -> None:
-    there = capabilities(wanted)
-    if there.queue and wanted not in site.schedulers:
+    there, profile = capabilities(wanted), site.profile
+    if site.elsewhere and profile and wanted != profile.scheduler:
+        theirs = capabilities(profile.scheduler).title
+        what = f"there is no {there.title} on {profile.name}, which has {theirs}"
+        log.refuse(what, "its profile", change(leave_out=["scheduler"]))
+    elif site.elsewhere:
+        return
+    elif there.queue and wanted not in site.schedulers:
         what = f"there is no {there.title} on this machine"
         remedy = advice("the same on a login node of the cluster")
         log.refuse(what, f"{there.command} is not on the PATH", remedy)

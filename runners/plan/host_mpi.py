@@ -40,6 +40,8 @@ def choose(case: Case, log: Log) -> None:
     if site.profile and site.profile.host_mpi:
         log.choose("host-mpi", True, f"as {site.profile.name} has it", "its profile")
         _hidden(site.profile.host_mpi, image, site.profile.name, log)
+    elif site.profile and site.elsewhere:
+        log.refuse(f"--host-mpi: the profile of {site.profile.name} does not tell where its MPI is")
     elif site.host_libraries is None:
         log.refuse(
             "--host-mpi: no MPI was found on this machine",

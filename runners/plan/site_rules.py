@@ -33,7 +33,8 @@ def check(case: Case, profile: Profile) -> tuple[tuple[Refusal, ...], tuple[str,
     if asked and not asked.queue:
         return (), ()
     refusals = [*_required(spec, profile), *_forbidden(spec, profile)]
-    refusals += _folders(spec, profile, site.cwd, site.environment)
+    if not site.elsewhere:
+        refusals += _folders(spec, profile, site.cwd, site.environment)
     refusals += site_limits.refusals(spec, profile)
     refusals += site_limits.architecture(spec, profile, case.image.architecture)
     return tuple(refusals), tuple(site_limits.warnings(spec, profile))

@@ -77,6 +77,8 @@ def _why_not_mpi(case: Case, log: Log) -> str:
         return "the only one in the image"
     if _client(case.image) != "pmix":
         return "the image's MPI has no PMIx"
+    if not case.site.mpi_types and "srun" in log.scheduler.launchers:
+        return "what srun offers is not known here"
     if "pmix" not in case.site.mpi_types:
         return "srun offers no --mpi=pmix"
     return "it needs nothing of the launcher"

@@ -7,6 +7,11 @@ Write them anew after a change that is meant, and read the difference before it 
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +27,11 @@ from runners.script import render
 from runners.settings.sites import load
 
 EXPECTED = Path(__file__).parent / "expected"
+# What is typed for a site on a machine that is none of its own.
+ELSEWHERE = {
+    "polaris": ("--nodes", "2", "-A", "project", "--image", "sandbox"),
+    "perlmutter": ("--nodes", "2", "-A", "m1_g", "--gpus-per-node", "4", "--image", "ada/hvd:1"),
+}
 OURS = {
     "horovod.controllers": "mpi,gloo",
     "mpi.flavour": "openmpi",
@@ -123,6 +133,31 @@ def jobs() -> dict[str, Plan]:
     }
 
 
+def elsewhere(
+    name: str, folder: Path, env: Mapping[str, str], *more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `runner launch --site NAME` in an empty folder on a machine of another site."""
+    labels = folder / "sandbox" / ".singularity.d" / "labels.json"
+    labels.parent.mkdir(parents=True)
+    labels.write_text(json.dumps({**MPICH, "horovod.version": "0.28.1"}))
+    words = ["launch", "--site", name, *ELSEWHERE[name], *more, "torch_mnist"]
+    return subprocess.run(
+        [sys.executable, "-m", "runners", *words],
+        cwd=folder,
+        env={"HOME": str(folder), "PYTHONPATH": str(EXPECTED.parents[2]), **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def shown_elsewhere(name: str, folder: Path, env: Mapping[str, str]) -> str:
+    """Return its script, the folder named /scratch/ada."""
+    done = elsewhere(name, folder, env, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.replace(str(folder), "/scratch/ada")
+
+
 def text(made: Plan) -> str:
     """Return the script, for a run in a fixed folder."""
     return render.render(made, JobPaths(Path(RUN)), "/scratch/ada")
@@ -130,11 +165,15 @@ def text(made: Plan) -> str:
 
 def write() -> None:
     """Write all expected scripts; remove those of jobs that are no more."""
-    EXPECTED.mkdir(exist_ok=True)
+    (EXPECTED / "elsewhere").mkdir(parents=True, exist_ok=True)
     for old in EXPECTED.glob("*.sh"):
         old.unlink()
     for name, job in jobs().items():
         (EXPECTED / f"{name}.sh").write_text(text(job), encoding="utf-8")
+    for name in ELSEWHERE:
+        with tempfile.TemporaryDirectory() as folder:
+            shown = shown_elsewhere(name, Path(folder), {"PATH": "/usr/bin:/bin"})
+        (EXPECTED / "elsewhere" / f"{name}.sh").write_text(shown, encoding="utf-8")
 
 
 if __name__ == "__main__":

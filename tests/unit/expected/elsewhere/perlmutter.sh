@@ -1,0 +1,70 @@
+#!/bin/bash
+#SBATCH --job-name=torch_mnist
+#SBATCH --output=/scratch/ada/runs/torch_mnist-1/logs/job.log
+#SBATCH --chdir=/scratch/ada
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=32
+#SBATCH --gpus-per-node=4
+#SBATCH --time=00:30:00
+#SBATCH --account=m1_g
+#SBATCH --qos=regular
+#SBATCH --constraint=gpu
+#SBATCH --no-requeue
+
+# Written by runner 0.1.0.
+# Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
+# site: perlmutter (as asked)
+# scheduler: slurm (what perlmutter has)
+# runtime: shifter (what perlmutter has)
+# controller: gloo (the image does not say what it has; Gloo needs nothing of the host)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
+# mpi: none (Gloo needs no PMI)
+# nv: yes (the job asks for GPUs)
+# driver: any (each node is asked when the job starts)
+# gpu-of-a-rank: local-rank (each rank sees the 4 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs, and Horovod's fastest way between them)
+# cpus-per-task: 32 (from site perlmutter (runners/settings/sites/perlmutter.toml))
+# threads: 32 (the CPUs for each rank)
+# interface: found on the nodes (each node takes the one that leads to rank 0's node)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
+# recipe: host (the image does not have it)
+run=/scratch/ada/runs/torch_mnist-1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  code=$?
+  # A signal that ends this script itself, while the ranks run, leaves 0.
+  if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
+  # Ranks that saved and stopped early end with 0 and leave word of it.
+  if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
+  printf '{"form": 1, "exit_code": %d, "time": %d, "began": %s}\n' \
+    "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
+    mv "$run/exit.json.part" "$run/exit.json"
+  # A full disk leaves half of it, and so does a rank that was killed while it saved.
+  rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
+  exit "$code"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+began=$(date +%s.%3N)  # what is lost before the first step is counted from here
+trap finish EXIT
+# Slurm may go on in the same log: what follows is of this start.
+[ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
+trap : TERM  # Slurm sends it to the ranks too; their end is the job's
+
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-32}"
+export SLURM_CPU_BIND="${SLURM_CPU_BIND:-cores}"
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
+export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD:-0}"
+export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN:-0}"
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
+
+ranks_run=yes
+srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=32 \
+  shifter --image=ada/hvd:1 --module=gpu,nccl-plugin --env=PYTHONNOUSERSITE=1 --env=OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1 --env=CUDA_VISIBLE_DEVICES=3,2,1,0 \
+  python3 /scratch/ada/runs/torch_mnist-1/code/injob/rank --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist
+code=$? ranks_run=
+exit "$code"

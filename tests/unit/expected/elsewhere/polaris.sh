@@ -1,0 +1,81 @@
+#!/bin/bash -l
+#PBS -N torch_mnist
+#PBS -j oe
+#PBS -o /dev/null
+#PBS -l select=2:system=polaris
+#PBS -l place=scatter:excl
+#PBS -l walltime=01:00:00
+#PBS -q debug-scaling
+#PBS -A project
+#PBS -l filesystems=home:eagle
+
+# Written by runner 0.1.0.
+# Submit it again by hand: qsub /scratch/ada/runs/torch_mnist-1/job.sbatch
+# site: polaris (as asked)
+# scheduler: pbs (what polaris has)
+# runtime: apptainer (what polaris has)
+# controller: gloo (the image's MPI has no PMIx)
+# launcher: mpiexec (the scheduler's own, which knows the nodes of the job)
+# nv: yes (the job asks for GPUs)
+# driver: any (each node is asked when the job starts)
+# gpu-of-a-rank: local-rank (each rank sees the 4 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs, and Horovod's fastest way between them)
+# cpus-per-task: 8 (from site polaris (runners/settings/sites/polaris.toml))
+# threads: 8 (the CPUs for each rank)
+# interface: found on the nodes (each node takes the one that leads to rank 0's node)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
+# recipe: image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+cd /scratch/ada || exit
+exec >> /scratch/ada/runs/torch_mnist-1/logs/job.log 2>&1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  code=$?
+  # A signal that ends this script itself, while the ranks run, leaves 0.
+  if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
+  # Ranks that saved and stopped early end with 0 and leave word of it.
+  if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
+  printf '{"form": 1, "exit_code": %d, "time": %d, "began": %s}\n' \
+    "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
+    mv "$run/exit.json.part" "$run/exit.json"
+  # A full disk leaves half of it, and so does a rank that was killed while it saved.
+  rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
+  exit "$code"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+began=$(date +%s.%3N)  # what is lost before the first step is counted from here
+trap finish EXIT
+# Slurm may go on in the same log: what follows is of this start.
+[ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
+trap 'exit 143' TERM
+
+module use /soft/modulefiles
+module load spack-pe-base || { echo 'runner: no module spack-pe-base: it could not be loaded on this node' >&2; exit 93; }
+module load apptainer || { echo 'runner: no module apptainer: it could not be loaded on this node' >&2; exit 93; }
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
+export http_proxy="${http_proxy:-http://proxy.alcf.anl.gov:3128}"
+export https_proxy="${https_proxy:-http://proxy.alcf.anl.gov:3128}"
+export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
+export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD:-0}"
+export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN:-0}"
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
+export NCCL_NET="${NCCL_NET:-AWS Libfabric}"
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}"
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}"
+export NCCL_COLLNET_ENABLE="${NCCL_COLLNET_ENABLE:-1}"
+export APPTAINER_NO_EVAL=1
+export APPTAINERENV_PYTHONNOUSERSITE=1
+export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+export APPTAINERENV_CUDA_VISIBLE_DEVICES=3,2,1,0
+
+ranks_run=yes
+mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
+  apptainer exec --nv --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/sandbox \
+  python3 /scratch/ada/runs/torch_mnist-1/code/injob/rank --launcher mpiexec --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist
+code=$? ranks_run=
+exit "$code"
