@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Optional
 from urllib.parse import unquote, urlsplit
 
@@ -18,22 +18,37 @@ SHA256 = Rule("64 hexadecimal digits", re.compile(r"[0-9a-fA-F]{64}").fullmatch)
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+def _within(text: str) -> bool:
+    path = PurePosixPath(text)
+    return bool(text) and not path.is_absolute() and ".." not in path.parts and "\0" not in text
+
+
+Place = Annotated[str, Rule("a path within the dataset", _within)]
+
+
 @dataclass(frozen=True)
 class Source:
     """One file: where it is, best first, its SHA-256 in hex, and its size in bytes if known.
 
-    An archive to `unpack` is a tar file, compressed or not.
+    What is in a tar file, compressed or not, or in a .gz is put into the folders `unpack`. `keep`
+    are the paths at which the file itself lies, by default its name where it is not unpacked.
     """
 
     urls: tuple[str, ...]
     sha256: Annotated[str, SHA256]
     size: Optional[int] = None  # noqa: UP045 - read as it runs, by Python 3.9 too
-    unpack: bool = False
+    unpack: tuple[Place, ...] = ()
+    keep: tuple[Place, ...] = ()
 
     @property
     def name(self) -> str:
         """The file's name, the last part of its first address."""
         return unquote(urlsplit(self.urls[0]).path).rpartition("/")[2]
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Where the file itself lies in the dataset."""
+        return self.keep or (() if self.unpack else (self.name,))
 
 
 FILES = tuple[Source, ...]

@@ -6,9 +6,11 @@ this one stopped. A dataset gets its name by one rename.
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import tarfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -77,7 +79,7 @@ def _workplace(entry: Entry) -> Path:
 
 def _check_room(entry: Entry, work: Path) -> None:
     """Archives take their room twice: packed and unpacked."""
-    needed = sum(int((s.size or 0) * (1 + UNPACKED * s.unpack)) for s in entry.files)
+    needed = sum(int((s.size or 0) * (1 + UNPACKED * bool(s.unpack))) for s in entry.files)
     there = sum(path.stat().st_size for path in (work / "files").iterdir())
     disk_space.check(work, max(0, needed - there), entry.name)
 
@@ -137,11 +139,12 @@ def _finish(entry: Entry, work: Path, target: Path, say: Progress) -> None:
     try:
         for source in entry.files:
             packed = work / "files" / source.name
+            for place in source.kept:
+                (made / place).parent.mkdir(parents=True, exist_ok=True)
+                os.link(packed, made / place)
             if source.unpack:
                 say.begin(f"unpacking {source.name}")
-                unpack(packed, made)
-            else:
-                os.link(packed, made / source.name)
+                _unpack_into(packed, [made / folder for folder in source.unpack])
         manifest.write(manifest.of_folder(made, entry.name, say), made)
         made.rename(target)
     except OSError as error:
@@ -157,6 +160,27 @@ def _there(path: Path, fresh: bool) -> Fetched:
     known = manifest.read(path)
     files = known.files if known else {}
     return Fetched(path, len(files), sum(file.size for file in files.values()), fresh)
+
+
+def _unpack_into(packed: Path, folders: Sequence[Path]) -> None:
+    """Unpack once, and put links to the files into each of the folders."""
+    content = packed.with_name(f"{packed.name}.content")
+    shutil.rmtree(content, ignore_errors=True)
+    content.mkdir()
+    if packed.name.endswith(".gz") and not packed.name.endswith(".tar.gz"):
+        _gunzip(packed, content / packed.name[: -len(".gz")])
+    else:
+        unpack(packed, content)
+    for folder in folders:
+        shutil.copytree(content, folder, copy_function=os.link, dirs_exist_ok=True)
+
+
+def _gunzip(path: Path, target: Path) -> None:
+    try:
+        with gzip.open(path) as source, target.open("xb") as file:
+            shutil.copyfileobj(source, file, 1 << 20)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise Refused(f"{path.name} is no whole gzip file", str(error)) from None
 
 
 def unpack(path: Path, folder: Path) -> None:

@@ -63,11 +63,21 @@ def _checksums(folder: Path, report: Report, say: Progress) -> None:
         for name in set(manifest.names(folder)) - set(known.files):
             report.fault(name, f"not in {manifest.FILE}")
         return
+    published = list(_published(folder, say))
+    if published:  # MNIST and Fashion-MNIST have the same names
+        nearest = min(published, key=lambda found: len(found.faults))
+        report.facts.update(nearest.facts)
+        report.faults += nearest.faults
+
+
+def _published(folder: Path, say: Progress) -> Iterator[Report]:
+    """Yield a report for each dataset of the catalogue whose files are there."""
     for entry in catalogue.shipped().values():
         files = {s.name: manifest.File(s.size or 0, s.sha256) for s in entry.files}
         if all((folder / name).is_file() for name in files):
-            report.facts["checksums"] = f"of {entry.name}, as published"
+            report = Report(facts={"checksums": f"of {entry.name}, as published"})
             _compare(folder, files, report, say)
+            yield report
 
 
 def _compare(folder: Path, files: dict[str, manifest.File], report: Report, say: Progress) -> None:

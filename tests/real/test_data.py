@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from runners.data import catalogue
+
 from . import servers
 from .conftest import Done, Login, on_cluster
 
@@ -70,7 +72,7 @@ def test_fetch_past_faults(login: Login) -> None:
         urls = [f"http://{server.host}/{fault}/a.tar.gz" for fault in ("missing", "wrong", "cut")]
         login.write(
             "runner.toml",
-            f'[datasets.noise]\nurls = {json.dumps(urls)}\nsha256 = "{digest}"\nunpack = true',
+            f'[datasets.noise]\nurls = {json.dumps(urls)}\nsha256 = "{digest}"\nunpack = ["."]',
         )
         done = login.runner("data", "fetch", "noise", "--json", env=own)
         assert done.returncode == 0, done.stderr
@@ -95,6 +97,49 @@ def test_fetch_past_faults(login: Login) -> None:
         assert login.sh("find scratch -type f").split() == ["scratch/data/.fetch/noise.lock"]
     finally:
         server.kill()
+
+
+DOWNLOADS = """
+import os, urllib.request
+urllib.request.urlopen = urllib.request.urlretrieve = None
+if "KERAS_HOME" in os.environ:
+    import keras
+    (x, _), (y, _) = keras.datasets.fashion_mnist.load_data()
+else:
+    from torchvision import datasets
+    x = datasets.FashionMNIST("/data", train=True, download=True)
+    y = datasets.FashionMNIST("/data", train=False, download=True)
+print("pictures", len(x), len(y))
+"""
+
+
+def test_scripts_that_download_find_what_was_fetched(login: Login) -> None:
+    """torchvision's datasets and Keras's, of files that lie where those of a shipped one do."""
+    login.runner("data", "synth", "mnist", "www", "--samples", "50")
+    login.sh("cd www && gzip *-ubyte")
+    server = servers.start(
+        login, "web", "env PYTHONPATH=/opt/kit python3 -u -m tests.faulty www",
+        "sed -n 's/^port //p' web.log",
+    )  # fmt: skip
+    try:
+        lines = []
+        for source in catalogue.shipped()["fashion-mnist"].files:
+            url, sha = f"http://{server.host}/ok/{source.name}", f"www/{source.name}"
+            lines += ["[[datasets.clothes.files]]", f"urls = ['{url}']"]
+            lines += [f"sha256 = '{login.sh(f'sha256sum {sha}').split()[0]}'"]
+            lines += [f"keep = {list(source.keep)}", f"unpack = {list(source.unpack)}"]
+        login.write("runner.toml", "\n".join(lines))
+        own = {"RUNNER_SCRATCH": f"{login.folder}/scratch"}
+        done = login.runner("data", "fetch", "clothes", env=own)
+        assert done.returncode == 0, done.stderr
+    finally:
+        server.kill()
+    script, there = login.write("loads.py", DOWNLOADS), f"{login.folder}/scratch/data/clothes"
+    by_torch = login.launch(*WITHOUT_HOROVOD, "--data", there, script)
+    assert by_torch.stdout.count("pictures 50 10") == 2, by_torch.stdout + by_torch.stderr
+    keras = ("--bind", f"{there}:/keras", "--env", "KERAS_HOME=/keras")
+    by_keras = login.launch(*WITHOUT_HOROVOD, *keras, script)
+    assert by_keras.stdout.count("pictures 50 10") == 2, by_keras.stdout + by_keras.stderr
 
 
 def test_packed_checked_and_bound_by_odd_names(login: Login, images: str) -> None:

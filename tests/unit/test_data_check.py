@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Callable
@@ -11,7 +12,8 @@ import pytest
 from recipes.formats.cifar import BINARY, RECORD
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.progress import Progress
-from runners.data import check_images, manifest, synth, verify
+from runners.data import catalogue, check_images, manifest, synth, verify
+from runners.data.catalogue import Entry, Source
 from runners.data.check import Report
 
 from .test_data_fetch import Quiet
@@ -163,6 +165,26 @@ def test_mnist_that_is_not_the_published_one(tmp_path: Path) -> None:
     report = check(folder)
     assert report.facts["checksums"] == "of mnist, as published"
     assert len(report.faults) == 4
+
+
+def test_of_two_datasets_with_the_same_names_the_nearer_one_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made("mnist", tmp_path)
+    (folder / manifest.FILE).unlink(missing_ok=True)
+    shas = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+    def entry(name: str, sha256: str) -> Entry:
+        wrong = {"t10k-labels-idx1-ubyte": sha256}
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+        files = ((f"https://a/{n}", {**shas, **wrong}[n], sizes[n]) for n in shas)
+        return Entry(name, "", tuple(Source((url,), sha, size) for url, sha, size in files))
+
+    right = entry("other", shas["t10k-labels-idx1-ubyte"])
+    known = {"mnist": entry("mnist", "0" * 64), "other": right}
+    monkeypatch.setattr(catalogue, "shipped", lambda: known)
+    report = check(folder)
+    assert (report.facts["checksums"], report.faults) == ("of other, as published", [])
 
 
 def test_an_unknown_kind_and_nothing(tmp_path: Path) -> None:

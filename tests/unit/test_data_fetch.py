@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import os
@@ -50,11 +51,17 @@ class Web:
     def url(self, fault: str, name: str = "a.bin") -> str:
         return f"http://127.0.0.1:{self.server.server_address[1]}/{fault}/{name}"
 
-    def entry(self, *faults: str, name: str = "a.bin", unpack: bool = False) -> Entry:
+    def entry(
+        self,
+        *faults: str,
+        name: str = "a.bin",
+        unpack: tuple[str, ...] = (),
+        keep: tuple[str, ...] = (),
+    ) -> Entry:
         data = (self.folder / name).read_bytes()
         urls = tuple(self.url(fault, name) for fault in faults)
         digest = hashlib.sha256(data).hexdigest()
-        return Entry("one", "", (Source(urls, digest, len(data), unpack),))
+        return Entry("one", "", (Source(urls, digest, len(data), unpack, keep),))
 
     def fetch(self, entry: Entry, *mirrors: str, **env: str) -> fetch.Fetched:
         return fetch.fetch(entry, mirrors, env, self.say)
@@ -197,12 +204,48 @@ def tar(path: Path, *members: tuple[str, bytes | None, dict[str, Any]]) -> Path:
 
 def test_an_archive_is_unpacked(web: Web) -> None:
     tar(web.folder / "a.tar.gz", ("in/x", b"hello", {"mode": 0o4777}), ("in/y/z", b"you", {}))
-    done = web.fetch(web.entry("cut", name="a.tar.gz", unpack=True))
+    done = web.fetch(web.entry("cut", name="a.tar.gz", unpack=(".",)))
     assert (done.path / "in" / "x").read_bytes() == b"hello"
     assert (done.path / "in" / "x").stat().st_mode & 0o7777 == 0o644
     known = manifest.read(done.path)
     assert known is not None
     assert sorted(known.files) == ["in/x", "in/y/z"]
+
+
+def test_one_file_lies_in_several_places(web: Web) -> None:
+    tar(web.folder / "a.tar.gz", ("in/x", b"hello", {}))
+    keep, unpack = ("cache/a.archive", "a.tar.gz"), (".", "cache")
+    done = web.fetch(web.entry("ok", name="a.tar.gz", unpack=unpack, keep=keep))
+    known = manifest.read(done.path)
+    assert known is not None
+    assert sorted(known.files) == ["a.tar.gz", "cache/a.archive", "cache/in/x", "in/x"]
+    assert (done.path / "cache" / "in" / "x").samefile(done.path / "in" / "x")
+    assert verify.examine(done.path, web.say).faults == []
+
+
+def test_a_gz_that_is_no_archive_is_one_file(web: Web) -> None:
+    (web.folder / "x.gz").write_bytes(gzip.compress(CONTENT))
+    done = web.fetch(web.entry("ok", name="x.gz", unpack=("raw/deep",)))
+    assert (done.path / "raw" / "deep" / "x").read_bytes() == CONTENT
+    assert not (done.path / "x.gz").exists()
+
+
+@pytest.mark.parametrize("cut", [gzip.compress(CONTENT)[:-40], b"no gzip"])
+def test_a_damaged_gz(web: Web, tmp_path: Path, cut: bytes) -> None:
+    (web.folder / "x.gz").write_bytes(cut)
+    with pytest.raises(Refused, match=r"x.gz is no whole gzip file"):
+        web.fetch(web.entry("ok", name="x.gz", unpack=(".",)))
+    assert not (tmp_path / "scratch" / "data" / "one").exists()
+
+
+@pytest.mark.parametrize("place", ["../x", "/x", "a/../../x", ""])
+@pytest.mark.parametrize("key", ["keep", "unpack"])
+def test_a_place_outside_of_the_dataset_is_refused(tmp_path: Path, key: str, place: str) -> None:
+    (tmp_path / "runner").mkdir()
+    text = f'[datasets.x]\nurls = ["https://a/b"]\nsha256 = "{"0" * 64}"\n{key} = ["{place}"]\n'
+    (tmp_path / "runner" / "runner.toml").write_text(text)
+    with pytest.raises(UsageError, match="a path within the dataset"):
+        catalogue.find("x", {"XDG_CONFIG_HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize(
@@ -223,7 +266,7 @@ def test_a_hostile_archive_writes_nothing(
     hostile = (name, None if facts else b"", facts)
     tar(web.folder / "a.tar.gz", ("fine", b"x", {}), hostile)
     with pytest.raises(Refused, match=words):
-        web.fetch(web.entry("ok", name="a.tar.gz", unpack=True))
+        web.fetch(web.entry("ok", name="a.tar.gz", unpack=(".",)))
     assert not (tmp_path / "scratch" / "data" / "one").exists()
     assert "fine" not in leftovers(tmp_path)
     assert not (tmp_path / "scratch" / "out").exists()
