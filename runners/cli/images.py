@@ -11,9 +11,12 @@ import click
 
 from ..core import places
 from ..core.disk_space import shown
+from ..core.errors import NotFound, UsageError
 from ..images import gc_roots, store
 from . import printer
 
+SITES_OWN = "images"  # the key of a profile's `paths`
+ENDINGS = (".sif", ".simg")
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -23,11 +26,15 @@ HELP = {"help_option_names": ["-h", "--help"]}
     context_settings=HELP,
     epilog="Example: runner images --json",
 )
+@click.option("--site", metavar="NAME", help="list those that this site keeps for all, instead")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @click.pass_context
-def images_command(ctx: click.Context, as_json: bool) -> None:
+def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
     """List the images on scratch: pulled ones with their digest, built ones by name."""
     if ctx.invoked_subcommand is not None:
+        return
+    if site:
+        _of_site(site, as_json)
         return
     rows = [*_pulled(), *map(_built, store.others())]
     if as_json:
@@ -36,6 +43,26 @@ def images_command(ctx: click.Context, as_json: bool) -> None:
     headers = ["name", "digest", "size", "pulled", "used by", "source"]
     printer.table([_row(facts) for facts in rows], headers, spare=("pulled", "used by"))
     click.echo(f"in {places.images()}; an image in another folder is named by its path", err=True)
+
+
+def _of_site(name: str, as_json: bool) -> None:
+    """Print the images in the folder that a site's profile names, and in those below it."""
+    from ..settings.sites import load
+
+    folder = load.profile(name, os.environ).folder(SITES_OWN, os.environ)
+    if folder is None:
+        raise UsageError(
+            f"the profile of {name} names no folder of images", "", f"runner sites show {name}"
+        )
+    if not folder.is_dir():
+        raise NotFound(f"the images of {name} are not on this machine", f"{folder} does not exist")
+    there = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
+    rows = [_built(path) for path in there if path.is_file()]
+    if as_json:
+        printer.print_json(rows)
+        return
+    printer.table([[row["path"], shown(row["size"])] for row in rows], ["image", "size"])
+    click.echo(f"next: runner launch --image PATH ..., of {folder}", err=True)
 
 
 def _pulled() -> list[dict[str, Any]]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
 from typing import Annotated, Any, Optional
 
 from .toml_check import Rule, one_of
@@ -142,6 +145,11 @@ class Profile:
     sources: dict[str, Source] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     chosen: str = ""
+
+    def folder(self, name: str, env: Mapping[str, str]) -> Path | None:
+        """Return a folder of `paths` with the user's variables filled in; None without one."""
+        text = Template(self.paths.get(name, "")).safe_substitute(env)
+        return Path(text) if text else None
 
     @property
     def runnable(self) -> bool:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from string import Template
 
 from ..core import places
 from ..core.errors import NotFound, Refused, UsageError, nearest
@@ -70,18 +69,14 @@ def place(text: str, profile: Profile | None, env: Mapping[str, str]) -> tuple[P
 
 def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Path, str]]:
     """Return the names that stand for datasets here, each with its path and who says so."""
-    folders = [(_shared(profile, env), f"a dataset of {profile.name}")] if profile else []
+    shared = profile.folder(SITES_OWN, env) if profile else None
+    folders = [(shared, f"a dataset of {profile.name}")] if profile else []
     folders.append((places.data(), "fetched or packed before"))
     found: dict[str, tuple[Path, str]] = {}
     for folder, why in folders:  # the later ones win: what is the user's own
         for path in _entries(folder):
             found[_bare(path)] = (path, why)
     return found
-
-
-def _shared(profile: Profile, env: Mapping[str, str]) -> Path | None:
-    text = Template(profile.paths.get(SITES_OWN, "")).safe_substitute(env)
-    return Path(text) if text else None
 
 
 def _entries(folder: Path | None) -> list[Path]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from runners.cli import cli
 from runners.core.command_line import FLAG
 from runners.core.errors import NotFound, UsageError
 from runners.core.site_profile import Detect
@@ -243,3 +246,34 @@ def test_the_sites_way_to_ask_gives_way_to_the_users(
     layers = config.site_layers(shipped("polaris"), [config.Layer(FLAG, flags)])
     names = {name for layer in layers for name in layer.values}
     assert names & {"gpus-per-node", "ntasks-per-node", "cpus-per-task"} == kept
+
+
+def listed(folder: Path, *words: str) -> str:
+    """Return what `runner images --site` prints."""
+    done = CliRunner().invoke(cli, ["images", "--site", *words], env=environment(folder))
+    if done.exception:
+        raise done.exception
+    return done.stdout
+
+
+def test_a_sites_ready_images_are_listed(tmp_path: Path) -> None:
+    there = tmp_path / "ada" / "ngc"
+    (there / "older").mkdir(parents=True)
+    (there / "pytorch_22.03.sif").write_bytes(b"x" * 1000)
+    (there / "older" / "tf 1.simg").touch()
+    (there / "README").touch()
+    (there / "gone.sif").symlink_to("nowhere")
+    write(tmp_path, "mine", f'[paths]\nimages = "{tmp_path}/$USER/ngc"\n')
+    rows = json.loads(listed(tmp_path, "mine", "--json"))
+    assert [row["path"] for row in rows] == [
+        f"{there}/older/tf 1.simg",
+        f"{there}/pytorch_22.03.sif",
+    ]
+    assert f"{there}/pytorch_22.03.sif  1.0 kB" in listed(tmp_path, "mine")
+
+
+def test_images_of_a_site_that_has_none_here(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the profile of tuhpc names no folder of images"):
+        listed(tmp_path, "tuhpc")
+    with pytest.raises(NotFound, match=r"(?s)the images of neuron are not on.*ngc does not exist"):
+        listed(tmp_path, "neuron")
