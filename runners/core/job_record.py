@@ -120,7 +120,7 @@ class Job:
     that were submitted with it, and `varied` are the arguments in which it differs from them.
     `image` is the path, or the store's name, of what it runs in, `digest` its own where that is
     known. `reason` is the scheduler's for the end. A `private` record has values of --env in
-    `typed`: only its owner reads it.
+    `typed`: only its owner reads it. `error` is the file of --error, "" for none.
     """
 
     id: str
@@ -140,6 +140,7 @@ class Job:
     digest: str = ""
     reason: str = ""
     private: bool = False
+    error: str = ""
     typed: CommandLine = field(default_factory=CommandLine)
 
     def save(self, paths: JobPaths) -> None:

@@ -144,6 +144,7 @@ class JobSpec:
     gate: bool = True
     tf_config: bool = False
     output: str | None = None
+    error: str | None = None
     requeue: bool | None = None
     requeue_limit: int | None = None
     signal: int | None = None

@@ -95,8 +95,9 @@ def _log(
     path = Path(job.log)
     name = os.path.relpath(path, paths.root) if paths.root in path.parents else str(path)
     who = f"{failed[0].rank}@{failed[0].host}" if failed else ""
+    beside = Path(job.error) if job.error else None
     try:
-        return read_log.read(path, patterns, who, name)
+        return read_log.read(path, patterns, who, name, beside)
     except OSError as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
 

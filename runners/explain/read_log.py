@@ -21,6 +21,7 @@ KEPT_OF_NOBODY = 64
 LAST = 60  # lines of the rank that failed first
 LONGEST = 2000  # bytes of a line
 LABEL = re.compile(r"(\d+)@(\S+) \| ")
+OF_RANKS = re.compile(rb"^\d+@\S+ \| .*\n", re.MULTILINE)
 # Where a job that came back begins anew: what stands before was another start's.
 AGAIN = log_lines.START.encode()
 # From here on srun itself ends the ranks.
@@ -53,12 +54,17 @@ ERRORS = (
 
 
 def read(
-    path: Path, patterns: Sequence[LogPattern], rank: str = "", name: str = "logs/job.log"
+    path: Path,
+    patterns: Sequence[LogPattern],
+    rank: str = "",
+    name: str = "logs/job.log",
+    beside: Path | None = None,
 ) -> LogFacts:
     """Return what the log holds of the patterns; nothing when there is no log.
 
     `rank` is `rank@host` of the one whose last lines are wanted, "" for those of nobody; `name` is
-    the log's in evidence. Raises OSError when it is there and cannot be read.
+    the log's in evidence. `beside` is the file of --error: the log has its ranks' lines, and not
+    those of what started them. Raises OSError when a file is there and cannot be read.
     """
     wanted = tuple(dict.fromkeys((*patterns, FAILED, *ENDING, *LOST, *ERRORS)))
     reader = _Reader(wanted, f"{rank} | ".encode() if rank else b"", name)
@@ -67,6 +73,10 @@ def read(
             reader.take(piece)
     except FileNotFoundError:
         return LogFacts()
+    if beside and beside.is_file():
+        reader.name, reader.lines = str(beside), 0
+        for piece in _pieces(beside):
+            reader.take(OF_RANKS.sub(b"\n", piece))
     return reader.facts()
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ..core.remedy import advice, change, command
 from ..core.site import Site
+from ..injob.rank.agents import AGENTS
 from ..schedulers import SCHEDULERS, capabilities
 from .case import Case, Log
 
@@ -138,6 +139,14 @@ def expected(wanted: str, site: Site) -> str:
 
 def launcher(case: Case, log: Log) -> str:
     """Choose who starts the ranks."""
+    name = _launcher(case, log)
+    if case.spec.error and name not in ("srun", *AGENTS):
+        what = f"--error is a file that srun writes, and {name} starts the ranks"
+        log.refuse(what, "the job's output has it all", change(leave_out=["error"]))
+    return name
+
+
+def _launcher(case: Case, log: Log) -> str:
     spec, where = case.spec, log.chosen("scheduler")
     there = log.scheduler.launchers
     if spec.launcher == "auto":

@@ -14,7 +14,7 @@ from ..settings.config import check_table
 from ..settings.table import SETTINGS
 
 # What the study itself decides, for every run.
-OWN = frozenset(("nodes", "ntasks", "runs-dir", "output"))
+OWN = frozenset(("nodes", "ntasks", "runs-dir", "output", "error"))
 TRAINER = "trainer"
 TIMELINE = "timeline-filename"
 SIZE = re.compile(r"([1-9]\d{0,5})(?:x([1-9]\d{0,3}))?")

@@ -30,6 +30,9 @@ def srun(plan: Plan) -> list[str]:
         argv.append(f"--cpus-per-task={plan.spec.resources.cpus_per_task}")
     if plan.cpu_bind:
         argv.append(f"--cpu-bind={plan.cpu_bind}")
+    if plan.spec.error:
+        # Of the ranks alone: what srun itself says belongs to the log.
+        argv += [f"--error={plan.spec.error}", *["--open-mode=append"] * bool(plan.restarts)]
     return [*argv, *plan.spec.srun_args]
 
 

@@ -19,7 +19,7 @@ SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 AS_ASKED = (
     *("scheduler", "runtime", "launcher", "controller", "mpi", "cpu_bind", "nv", "rocm"),
-    *("stage_data", "stage_image", "output", "requeue"),
+    *("stage_data", "stage_image", "output", "error", "requeue"),
 )
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 

@@ -39,7 +39,10 @@ GROUPS = {
     "horovod": "Horovod and MPI",
     "runner": "Runner",
 }
-JOB = ("job-name", "output", "dependency", "requeue", "requeue-limit", "signal", "comment")
+JOB = (
+    *("job-name", "output", "error", "dependency", "requeue", "requeue-limit", "signal"),
+    "comment",
+)
 SLURM = (
     Setting("nodes", "number of nodes", "int", words=("-N",)),
     Setting("ntasks", "number of ranks in all", "int", words=("-np", "-n")),
@@ -63,6 +66,12 @@ SLURM = (
     Setting("constraint", "node features", words=("-C",), sbatch="SBATCH_CONSTRAINT"),
     Setting("job-name", "name of the job", words=("-J",), sbatch="SBATCH_JOB_NAME"),
     Setting("output", "file for the job's output", words=("-o",), sbatch="SBATCH_OUTPUT"),
+    Setting(
+        "error",
+        "file for what the ranks write to stderr, beside the output, which has it too",
+        words=("-e",),
+        sbatch="SBATCH_ERROR",
+    ),
     Setting("mem", "memory on each node", metavar="SIZE[K|M|G|T]", sbatch="SBATCH_MEM_PER_NODE"),
     Setting("nodelist", "nodes to use", words=("-w",)),
     Setting("exclude", "nodes not to use", words=("-x",)),

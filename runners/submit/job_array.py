@@ -104,14 +104,15 @@ def _several(drafts: Sequence[Draft]) -> bool:
 
 
 def _check_output(drafts: Sequence[Draft]) -> None:
-    outputs = [draft.plan.spec.output for draft in drafts if draft.plan.spec.output]
-    shared = [text for text in outputs if "%a" not in text or "%j" in text]
+    given = [item for draft in drafts for item in launch.outputs(draft.plan.spec).items()]
+    shared = [(name, text) for name, text in given if "%a" not in text or "%j" in text]
     if shared and _several(drafts):
+        name, text = shared[0]
         raise UsageError(
-            f"--output {shared[0]} is not the name of one file for each of {len(drafts)} runs",
+            f"--{name} {text} is not the name of one file for each of {len(drafts)} runs",
             "%A stands for the array's number and %a for the task's; the number %j of a task is "
             "known only when it starts",
-            [change(leave_out=["output"]), change(output="NAME-%A_%a.log")],
+            [change(leave_out=[name]), change({name: "NAME-%A_%a.log"})],
         )
 
 

@@ -15,7 +15,7 @@ from ..core import disk_space, plan_record, signals
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.job_record import Job, JobPaths, next_folder
-from ..core.model import Plan
+from ..core.model import JobSpec, Plan
 from ..core.remedy import change
 from ..injob import folders
 from ..jobs import find
@@ -89,16 +89,23 @@ def check(plan: Plan) -> None:
 
     Slurm drops a job's output without a word when the folder does not exist.
     """
-    output, runs_dir = plan.spec.output or "", plan.spec.runs_dir
-    if not capabilities(plan.scheduler).output_patterns and "%" in output:
-        raise UsageError(f"--output {output}: patterns with % need Slurm, which fills them in")
-    folder = os.path.dirname(output)
-    if folder and "%" not in folder and not os.path.isdir(folder):
-        raise NotFound(f"--output {output}: the folder {folder} does not exist")
+    runs_dir = plan.spec.runs_dir
+    for name, file in outputs(plan.spec).items():
+        if not capabilities(plan.scheduler).output_patterns and "%" in file:
+            raise UsageError(f"--{name} {file}: patterns with % need Slurm, which fills them in")
+        folder = os.path.dirname(file)
+        if folder and "%" not in folder and not os.path.isdir(folder):
+            raise NotFound(f"--{name} {file}: the folder {folder} does not exist")
     there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
     if not os.access(there, os.W_OK):
         raise Refused(f"cannot write in {there}", remedy=change(runs_dir="DIR"))
     disk_space.check(there, BYTES_NEEDED, "the run", change(runs_dir="DIR"))
+
+
+def outputs(spec: JobSpec) -> dict[str, str]:
+    """Return the files that were asked for, by the option."""
+    given = {"output": spec.output, "error": spec.error}
+    return {name: file for name, file in given.items() if file}
 
 
 @contextmanager
@@ -178,12 +185,14 @@ def _link(source: str | Path, target: str | Path) -> None:
 
 def record(draft: Draft, id: str, array: str = "") -> Job:
     """Write down, in the run's folder, the job that it has become; `array` is as in Job."""
-    plan, output = draft.plan, draft.plan.spec.output
+    plan, given = draft.plan, outputs(draft.plan.spec)
+    files = {name: os.path.abspath(expand(f, id, plan.spec.name)) for name, f in given.items()}
     job = Job(
         id=id,
         name=plan.spec.name,
         scheduler=plan.scheduler,
-        log=os.path.abspath(expand(output, id, plan.spec.name) if output else draft.paths.log),
+        log=files.get("output", os.path.abspath(draft.paths.log)),
+        error=files.get("error", ""),
         submitted=time.time(),
         restarts=plan.restarts,
         host="" if capabilities(plan.scheduler).queue else os.uname().nodename,

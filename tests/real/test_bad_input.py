@@ -49,6 +49,11 @@ def assert_refused(login: Login, words: list[str], code: int, expected: str) -> 
         (["--image", IMAGE, "--reservation", "nope", "train.py"], REFUSED, "show reservations"),
         (["--image", IMAGE, "-N", "99", "train.py"], REFUSED, "partition cpu has 2 nodes"),
         (["--image", IMAGE, "--output", "no/x.log", "train.py"], USAGE, "no does not exist"),
+        (
+            ["--image", IMAGE, "-e", "no/x.err", "train.py"],
+            USAGE,
+            "--error no/x.err: the folder no",
+        ),
     ],
 )
 def test_refused(login: Login, words: list[str], code: int, expected: str) -> None:

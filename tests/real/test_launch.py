@@ -121,6 +121,35 @@ def test_logs_in_odd_folders_and_values_of_env_for_their_owner(login: Login, fol
     assert login.sh(f"{files} -perm /077 {with_values} || true") == ""
 
 
+def test_errors_have_a_file_of_their_own_and_the_log_has_them_too(login: Login) -> None:
+    trainer = login.write(
+        "fails.py", "import sys\nprint('to out')\nprint('to err', file=sys.stderr)\nraise Odd"
+    )
+    words = ("-N", "2", "--no-gate", "--controller", "none", "-o", "%x_%j.out", "-e", "%x_%j.err")
+    done = login.launch(*words, "--job-name", "both", "--wait", trainer)
+    assert done.returncode == 1, done.stdout + done.stderr
+    out, err = login.sh("cat both_*.out"), login.sh("cat both_*.err")
+    for host in ("n1", "n2"):
+        assert f"@{host} | to out" in out
+        assert f"@{host} | to err" in out
+        assert f"@{host} | to err" in err
+    assert "to out" not in err
+    assert "NameError: name 'Odd' is not defined" in out
+    assert "NameError: name 'Odd' is not defined" in err
+    assert "NameError" in login.runner("explain").stdout
+
+
+def test_what_started_the_ranks_is_explained_from_the_file_of_errors(login: Login) -> None:
+    trainer = login.write("t.py", "print('never')")
+    done = login.launch(
+        "-e", "t.err", "--apptainer-arg=--bind=/no/such:/there", "--wait", trainer
+    )  # fmt: skip
+    assert done.returncode not in (0, 2), done.stdout + done.stderr
+    assert "/no/such" in login.sh("cat t.err")
+    said = login.runner("explain")
+    assert "/no/such" in said.stdout + said.stderr
+
+
 def test_nothing_of_the_host_leaks_in(login: Login) -> None:
     login.sh("mkdir host")
     login.write(

@@ -374,6 +374,19 @@ def test_a_runs_folder_that_the_nodes_do_not_see(tmp_path: Path) -> None:
     assert "--runs-dir" in str(said.fix)
 
 
+def test_what_the_container_said_may_be_in_the_file_of_errors(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "0@n1 | hello\n")
+    errors = tmp_path / "t.err"
+    text = "FATAL:   could not open image /tmp/a.sif: no such file or directory\n"
+    errors.write_text(f"0@n1 | error: of a rank, which the log has\n{text}")
+    said = explain(paths, replace(job, error=str(errors)), FAILED)
+    assert "ls -l /tmp/a.sif" in str(said.fix)
+    assert f"{errors}:2: {text.strip()}" in said.evidence
+    assert "which the log has" not in str(said.evidence)
+    gone = explain(paths, replace(job, error=str(tmp_path / "gone")), FAILED)
+    assert gone.name == explain(paths, job, FAILED).name
+
+
 def test_an_image_on_this_machine_alone(tmp_path: Path) -> None:
     text = "FATAL:   could not open image /tmp/a.sif: no such file or directory\n"
     paths, job = made(tmp_path, text)

@@ -217,6 +217,8 @@ def test_a_folder_of_another_launch_is_left_alone(tmp_path: Path, calls: list[li
 def test_one_output_for_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not the name of one file for each"):
         job_array.batches(job_array.drafts([made(tmp_path, output="all.log")] * 2))
+    with pytest.raises(UsageError, match=r"--error %x_%j.err is not the name of one file"):
+        job_array.batches(job_array.drafts([made(tmp_path, error="%x_%j.err")] * 2))
     one = made(tmp_path, output="%x-%A_%a.log")
     assert launch.expand(one.spec.output or "", "7_3", "n") == "n-7_3.log"
 

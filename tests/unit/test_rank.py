@@ -109,6 +109,28 @@ def test_shim_passes_arguments_and_labels_lines(tmp_path: Path) -> None:
     )
 
 
+def test_shim_writes_the_trainers_errors_to_both(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import os, sys\nprint('one')\nprint('two', file=sys.stderr, flush=True)\n"
+        "os.write(1, b'end\\n')\nos.write(2, b'three\\nfour')\nraise ValueError('boom')"
+    )
+    options = ["--tasks", "1", "--controller", "none", "--no-gate", "--run-dir", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, str(RANK), *options, "--errors", "--", str(tmp_path / "train.py")],
+        capture_output=True,
+        timeout=30,
+        text=True,
+    )
+    label = f"0@{os.uname().nodename} | "
+    errors = done.stderr.splitlines()
+    assert errors[:2] == [f"{label}two", f"{label}three"]
+    assert errors[2].startswith(f"{label}fourTraceback")
+    assert errors[-1] == f"{label}ValueError: boom"
+    said = f"{label}runner: rank {label[:-3]} failed: exit code 1: ValueError: boom"
+    everything = [f"{label}one", f"{label}end", *errors, said]
+    assert sorted(done.stdout.splitlines()) == sorted(everything)
+
+
 def test_shim_stops_a_world_of_the_wrong_size(tmp_path: Path) -> None:
     after = "print('trained alone')"
     code, out = run_shim(

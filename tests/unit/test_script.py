@@ -255,3 +255,21 @@ def test_the_network_between_nodes_is_not_set_up_on_one() -> None:
     names = {variable.name for variable in one.variables}
     assert "FI_CXI_RDZV_THRESHOLD" in names
     assert not any(name.startswith("NCCL_") for name in names)
+
+
+def test_the_ranks_errors_have_a_file_of_their_own_where_asked() -> None:
+    text = render.render(made(error="a b_%j.err"), PATHS, "/w")
+    assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2" in text
+    assert " '--error=a b_%j.err' \\\n" in text
+    assert " --errors " in text
+    assert "#SBATCH --error" not in text
+    again = render.render(made(error="e", requeue=True), PATHS, "/w")
+    assert " --error=e --open-mode=append " in again
+    assert " --errors " not in render.render(made(), PATHS, "/w")
+
+
+def test_errors_need_srun() -> None:
+    refused = made(error="e", launcher="mpirun", mpi=None).refusals
+    assert "--error is a file that srun writes, and mpirun starts the ranks" in {
+        refusal.what for refusal in refused
+    }

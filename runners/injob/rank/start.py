@@ -46,6 +46,7 @@ def _one(options: argparse.Namespace, launcher: str) -> int:
         agent=options.agent,
         workers=options.workers,
         gpus=options.nv,
+        errors=options.errors,
     )
     return supervise(me, work, options.run_dir)
 
@@ -79,6 +80,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--interface", help="for Gloo, or several: NAME,NAME; found if absent")
     parser.add_argument("--nv", action="store_true", help="look for the NVIDIA driver first")
     parser.add_argument("--driver", metavar="VERSION", help="the oldest for the image's CUDA")
+    parser.add_argument("--errors", action="store_true", help="write stderr to stderr too")
     parser.add_argument("--run-dir", required=True)
     options = parser.parse_args(argv[:split])
     options.command = argv[split + 1 :]

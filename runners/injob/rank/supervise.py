@@ -58,21 +58,23 @@ def _supervised(task: Task, work: Work, run_dir: str) -> int:
     except (RendezvousError, OSError) as error:
         failure.record(task, EXIT_FAILED, problem_of(error), run_dir)
         return EXIT_FAILED
-    output, child_output = os.pipe()
+    pipes = [os.pipe() for _ in range(1 + work.errors)]
     inbox, shim = Inbox(), os.getpid()
     terms = _terms(task, work, run_dir, inbox, session)
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         signals.die_with(shim)
-        _become_child((output, child_output), session, work)
+        _become_child(pipes, session, work)
         return run(task, work, session, terms)
-    os.close(child_output)
+    for _, child_output in pipes:
+        os.close(child_output)
     relay = signals.Relay(child, lambda: failure.of_others(task, run_dir))
     watch, worlds = orphaned.Watch(child, run_dir), Worlds(terms, inbox)
     if session is not None:
         session.serve()
-    tail = _Labeller(task.name).pump(output, _child_ended(), inbox, [watch.look, worlds.look])
+    outputs = [output for output, _ in pipes]
+    tail = _Labeller(task.name, outputs).pump(_child_ended(), inbox, [watch.look, worlds.look])
     relay.stop()
     code = _exit_code(os.waitpid(child, 0)[1], relay)
     inbox.read()
@@ -177,16 +179,16 @@ def _ended_in_init(inbox: Inbox, code: int) -> bool:
     return inbox.waits_in(HOROVOD) and code not in other
 
 
-def _become_child(pipe: tuple[int, int], session: Session | None, work: Work) -> None:
-    """Write into the pipe, take signals, and leave the rendezvous to the parent."""
+def _become_child(pipes: list[tuple[int, int]], session: Session | None, work: Work) -> None:
+    """Write into the pipe, or the two, take signals, and leave the rendezvous to the parent."""
     signals.let_in()
     if session is not None:
         session.leave(may_rename=work.ours)
-    output, child_output = pipe
-    os.close(output)
-    for stream in (1, 2):
+    for stream, (_, child_output) in zip((1, 2), (pipes[0], pipes[-1])):
         os.dup2(child_output, stream)
-    os.close(child_output)
+    for pipe in pipes:
+        for end in pipe:
+            os.close(end)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)
 
@@ -204,51 +206,55 @@ def _child_ended() -> int:
 
 
 class _Labeller:
-    """Copies whole lines to stdout as `rank@host | line` and keeps the last ones."""
+    """Copies whole lines to stdout as `rank@host | line` and keeps the last ones.
 
-    def __init__(self, name: str) -> None:
+    Of two outputs the second one's lines go to stderr too.
+    """
+
+    def __init__(self, name: str, outputs: Sequence[int]) -> None:
         self.prefix = f"{name} | ".encode()
-        self.rest = b""
+        self.rest = dict.fromkeys(outputs, b"")
+        self.streams = {output: (1, 2)[: place + 1] for place, output in enumerate(outputs)}
         self.tail: list[str] = []
 
-    def pump(
-        self, output: int, ended: int, inbox: Inbox, looks: Sequence[Callable[[], None]]
-    ) -> list[str]:
-        """Copy until the child has ended and the pipe is empty; return the last lines.
+    def pump(self, ended: int, inbox: Inbox, looks: Sequence[Callable[[], None]]) -> list[str]:
+        """Copy until the child has ended and the pipes are empty; return the last lines.
 
         `looks` are called now and then.
         """
-        while True:
-            seconds = orphaned.SECONDS_BETWEEN_LOOKS
-            ready, _, _ = select.select([output, ended, inbox.sock.fileno()], [], [], seconds)
+        seconds, there = orphaned.SECONDS_BETWEEN_LOOKS, set(self.rest)
+        while there:
+            ready, _, _ = select.select([*there, ended, inbox.sock.fileno()], [], [], seconds)
             inbox.read()
             for look in looks:
                 look()
-            if not {output, ended} & set(ready):
-                continue
-            chunk = os.read(output, 65536) if output in ready else b""
-            self.write(chunk)
-            if not chunk and (output in ready or self._has_ended(ended)):
+            chunks = {output: os.read(output, 65536) for output in there & set(ready)}
+            for output, chunk in chunks.items():
+                self.write(output, chunk)
+            there -= {output for output, chunk in chunks.items() if not chunk}
+            if not any(chunks.values()) and ended in ready and self._has_ended(ended):
                 break
-        if self.rest:
-            self.write(b"\n")
+        for output, rest in self.rest.items():
+            if rest:
+                self.write(output, b"\n")
         return self.tail
 
     def _has_ended(self, ended: int) -> bool:
         """Tell the child's end from the wake-up of a relayed signal."""
         return signal.SIGCHLD in os.read(ended, 4096)
 
-    def write(self, chunk: bytes) -> None:
+    def write(self, output: int, chunk: bytes) -> None:
         """Write the complete lines of what has come so far, in one call so that they stay whole."""
-        *lines, self.rest = (self.rest + chunk).split(b"\n")
+        *lines, self.rest[output] = (self.rest[output] + chunk).split(b"\n")
         if lines:
-            _write_all(b"".join(self.prefix + line + b"\n" for line in lines))
+            for stream in self.streams[output]:
+                _write_all(stream, b"".join(self.prefix + line + b"\n" for line in lines))
             self.tail = (self.tail + [line.decode("utf-8", "replace") for line in lines])[-30:]
 
 
-def _write_all(data: bytes) -> None:
+def _write_all(stream: int, data: bytes) -> None:
     while data:
-        data = data[os.write(1, data) :]
+        data = data[os.write(stream, data) :]
 
 
 def _exit_code(status: int, relay: signals.Relay) -> int:

@@ -40,6 +40,7 @@ class Work:
     itself; `interfaces` are those for Gloo, none to find it; `command` is `-m RECIPE`, a file of
     Python's or a program, and its arguments. `check` is whether the gate holds, `tf_config` whether
     TF_CONFIG is set. An `agent`, a key of AGENTS, starts `workers` ranks for each task.
+    With `errors` what the trainer writes to stderr goes to ours too.
     """
 
     controller: str
@@ -51,6 +52,7 @@ class Work:
     agent: str = ""
     workers: int = 1
     gpus: bool = False
+    errors: bool = False
 
     @property
     def ours(self) -> bool:
