@@ -123,19 +123,21 @@ def test_logs_in_odd_folders_and_values_of_env_for_their_owner(login: Login, fol
 
 def test_errors_have_a_file_of_their_own_and_the_log_has_them_too(login: Login) -> None:
     trainer = login.write(
-        "fails.py", "import sys\nprint('to out')\nprint('to err', file=sys.stderr)\nraise Odd"
+        "says.py",
+        "import sys\nprint('to out', flush=True)\nprint('to err', file=sys.stderr)\n"
+        "if sys.argv[1:]: raise Odd",
     )
-    words = ("-N", "2", "--no-gate", "--controller", "none", "-o", "%x_%j.out", "-e", "%x_%j.err")
-    done = login.launch(*words, "--job-name", "both", "--wait", trainer)
-    assert done.returncode == 1, done.stdout + done.stderr
+    words = ("--no-gate", "--controller", "none", "-o", "%x_%j.out", "-e", "%x_%j.err", "--wait")
+    done = login.launch(*words, "-N", "2", "--job-name", "both", trainer)
+    assert done.returncode == 0, done.stdout + done.stderr
     out, err = login.sh("cat both_*.out"), login.sh("cat both_*.err")
-    for host in ("n1", "n2"):
-        assert f"@{host} | to out" in out
-        assert f"@{host} | to err" in out
-        assert f"@{host} | to err" in err
-    assert "to out" not in err
-    assert "NameError: name 'Odd' is not defined" in out
-    assert "NameError: name 'Odd' is not defined" in err
+    for name in ("0@n1", "1@n2"):
+        assert f"{name} | to out\n{name} | to err" in out
+    assert sorted(err.splitlines()) == ["0@n1 | to err", "1@n2 | to err"]
+    done = login.launch(*words, "--job-name", "one", trainer, "--", "fail")
+    assert done.returncode == 1, done.stdout + done.stderr
+    for end in ("out", "err"):
+        assert "NameError: name 'Odd' is not defined" in login.sh(f"cat one_*.{end}")
     assert "NameError" in login.runner("explain").stdout
 
 

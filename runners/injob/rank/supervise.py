@@ -222,16 +222,16 @@ class _Labeller:
 
         `looks` are called now and then.
         """
-        seconds, there = orphaned.SECONDS_BETWEEN_LOOKS, set(self.rest)
+        seconds, there = orphaned.SECONDS_BETWEEN_LOOKS, list(self.rest)
         while there:
             ready, _, _ = select.select([*there, ended, inbox.sock.fileno()], [], [], seconds)
             inbox.read()
             for look in looks:
                 look()
-            chunks = {output: os.read(output, 65536) for output in there & set(ready)}
+            chunks = {output: os.read(output, 65536) for output in there if output in ready}
             for output, chunk in chunks.items():
                 self.write(output, chunk)
-            there -= {output for output, chunk in chunks.items() if not chunk}
+            there = [output for output in there if chunks.get(output) != b""]
             if not any(chunks.values()) and ended in ready and self._has_ended(ended):
                 break
         for output, rest in self.rest.items():
