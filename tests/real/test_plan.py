@@ -85,6 +85,7 @@ def test_one_visible_gpu_for_each_rank(login: Login) -> None:
         (("--scheduler", "allocation"), 80, "not within a job"),
         (("--launcher", "mpiexec"), 80, "does not go with --scheduler slurm"),
         (("--site", "neurone"), 2, "neuron"),
+        (("--site", "perlmutter"), 2, "is not of perlmutter: its jobs are shown here"),
     ],
 )
 def test_contradictions_are_refused(
@@ -94,6 +95,16 @@ def test_contradictions_are_refused(
     assert done.returncode == code, done.stdout + done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    assert login.runs() == []
+
+
+def test_another_sites_script_has_nothing_of_this_cluster(login: Login) -> None:
+    done = login.launch("--site", "polaris", "-A", "p", "--no-nv", "--dry-run", "torch_mnist")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("#!/bin/bash -l\n#PBS -N torch_mnist\n")
+    assert "#SBATCH" not in done.stdout
+    assert "\n# scheduler: pbs (what polaris has)\n" in done.stdout
+    assert "\nmpiexec -n 4 " in done.stdout
     assert login.runs() == []
 
 

@@ -107,6 +107,19 @@ def test_its_slurm_accepts_the_script_and_runs_it(case: Case, login: Login, trai
     assert "rank 1 of 2 sum 2.0" in done.stdout
     if case.name == "perlmutter":
         accounting_knows_it(login)
+    if case.name == "tuhpc":
+        modules_have_alternatives(login, trainer)
+
+
+def modules_have_alternatives(login: Login, trainer: str) -> None:
+    """The profile's are unloaded and loaded; of the user's own the first that is there."""
+    words = ("--site", "tuhpc", "--ntasks-per-node", "1", "--controller", "gloo", "--follow")
+    done = login.launch(*words, "--module", "nope|openmpi", trainer)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = login.launch(*words, "--module", "nope|neither", trainer)
+    assert done.returncode == 93, done.stdout + done.stderr
+    assert "the module nope|neither could not be loaded on the node" in done.stderr
+    assert "module spider nope neither" in done.stderr
 
 
 def accounting_knows_it(login: Login) -> None:
