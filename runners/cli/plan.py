@@ -83,7 +83,9 @@ def _print(made: Plan) -> None:
     for remedy in suggest.remedies(made.refusals):
         click.echo(f"try: {suggest.text(remedy, typed.command_line())}")
     if not made.refusals:
-        click.echo("this works; to run it: runner launch with the same words")
+        here = "to run it: runner launch with the same words"
+        there = "its script: runner launch --dry-run with the same words"
+        click.echo(f"this works; {there if made.elsewhere else here}")
 
 
 def _because(reason: str, evidence: str) -> str:

@@ -101,7 +101,8 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     else:
         paths, asked = _asked(trainer, args, values)
     if values["dry_run"]:
-        output.plans(asked.question, run_drafts.Drafts(paths, asked), values["as_json"])
+        drafts = run_drafts.Drafts(paths, asked, dry_run=True)
+        output.plans(asked.question, drafts, values["as_json"])
         return
     # All of it before a folder is made.
     study_request.check_epochs(asked.question.args, asked.question.drop)

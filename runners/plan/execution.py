@@ -48,7 +48,7 @@ def _all_nodes(case: Case, log: Log) -> Case:
 
 def _is_here(wanted: str, site: Site, log: Log) -> None:
     there, profile = capabilities(wanted), site.profile
-    if site.elsewhere and profile and wanted != profile.scheduler:
+    if site.elsewhere and profile and there.queue and wanted != profile.scheduler:
         theirs = capabilities(profile.scheduler).title
         what = f"there is no {there.title} on {profile.name}, which has {theirs}"
         log.refuse(what, "its profile", change(leave_out=["scheduler"]))

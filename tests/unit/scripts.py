@@ -134,13 +134,13 @@ def jobs() -> dict[str, Plan]:
 
 
 def elsewhere(
-    name: str, folder: Path, env: Mapping[str, str], *more: str
+    name: str, folder: Path, env: Mapping[str, str], *more: str, command: str = "launch"
 ) -> subprocess.CompletedProcess[str]:
-    """Run `runner launch --site NAME` in an empty folder on a machine of another site."""
+    """Run `runner COMMAND --site NAME` in an empty folder on a machine of another site."""
     labels = folder / "sandbox" / ".singularity.d" / "labels.json"
     labels.parent.mkdir(parents=True)
     labels.write_text(json.dumps({**MPICH, "horovod.version": "0.28.1"}))
-    words = ["launch", "--site", name, *ELSEWHERE[name], *more, "torch_mnist"]
+    words = [command, "--site", name, *ELSEWHERE[name], *more, "torch_mnist"]
     return subprocess.run(
         [sys.executable, "-m", "runners", *words],
         cwd=folder,

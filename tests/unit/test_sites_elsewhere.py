@@ -45,6 +45,17 @@ def test_its_script_is_the_sites_whatever_this_machine_has(tmp_path: Path, name:
     subprocess.run(["bash", "-n"], input=shown, text=True, check=True)
 
 
+@pytest.mark.parametrize("command", ["plan", "launch"])
+def test_it_is_planned_and_its_script_is_offered(tmp_path: Path, command: str) -> None:
+    work, env = tmp_path / "work", machine(tmp_path / "bin")
+    more = ["--dry-run"] if command == "launch" else []
+    done = scripts.elsewhere("polaris", work, env, *more, command=command)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert "warning: shown for polaris by its profile alone" in said
+    assert ("runner launch --dry-run with the same words" in said) == (command == "plan")
+
+
 def test_it_is_not_submitted(tmp_path: Path) -> None:
     done = scripts.elsewhere("polaris", tmp_path / "work", machine(tmp_path / "bin"), "--force")
     assert done.returncode == 2

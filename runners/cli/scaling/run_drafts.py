@@ -24,8 +24,8 @@ from .. import make_plan
 class Drafts:
     """The drafts of a study's runs. The machine is asked once for each variant."""
 
-    def __init__(self, paths: StudyPaths, asked: StudyRecord) -> None:
-        self.paths, self.asked = paths, asked
+    def __init__(self, paths: StudyPaths, asked: StudyRecord, dry_run: bool = False) -> None:
+        self.paths, self.asked, self.dry_run = paths, asked, dry_run
         self.plans: dict[tuple[str, str, bool], Plan] = {}
 
     def of(self, points: Sequence[Point]) -> list[Draft]:
@@ -71,7 +71,7 @@ class Drafts:
             flags["scheduler"] = "allocation"
             nodes = max(size.nodes for size in question.sizes)
             here = replace(here, allocation="of the study", allocated_nodes=nodes, allocated_cpus=0)
-        made = make_plan.plan_for(trainer, preset, flags, here, dry_run=False)
+        made = make_plan.plan_for(trainer, preset, flags, here, self.dry_run)
         if made.refusals:
             first = made.refusals[0]
             where = f"{point.size} nodes {point.variant.label}".strip()
