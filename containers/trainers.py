@@ -12,6 +12,7 @@ from pathlib import Path
 from . import sif
 from .sif_write import blocks
 
+FOLDER = "trainers"  # in the root of the image
 # Compiles the trainers as they will lie in the image, and checks them on the way.
 COMPILE = """\
 set -eu
@@ -34,11 +35,11 @@ def names(checkout: Path) -> list[str]:
 def stage(checkout: Path, folder: Path) -> None:
     """Put the trainers of a checkout below `folder` where they will lie in the image."""
     for source in files(checkout):
-        target = folder / "trainers" / source.relative_to(checkout)
+        target = folder / FOLDER / source.relative_to(checkout)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
         target.chmod(0o644)
-    for made in (folder / "trainers", *(folder / "trainers").rglob("*")):
+    for made in (folder / FOLDER, *(folder / FOLDER).rglob("*")):
         if made.is_dir():
             made.chmod(0o755)
 

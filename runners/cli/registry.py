@@ -21,6 +21,12 @@ Examples:
   runner pull docker://nvcr.io/nvidia/pytorch:24.12-py3 --name pytorch
   runner pull https://example.org/train.sif --digest sha256:2c26b46b68ffc68f...
 """
+PUSH_EXAMPLE = """\b
+Examples:
+  runner push horovod_cpu.sif oras://registry.example.org/team/train:v1
+  runner push horovod_cpu.sif docker://registry.example.org/team/train:v1
+  runner push horovod_cpu.sif oci-archive:train.tar
+"""
 
 
 def _json(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +79,7 @@ def _facts(stored: store.Stored) -> dict[str, Any]:
 @click.command(
     "push",
     context_settings=HELP,
-    epilog="Example: runner push horovod_cpu.sif oras://registry.example.org/team/train:v1",
+    epilog=PUSH_EXAMPLE,
 )
 @click.argument("image")
 @click.argument("uri")
@@ -81,8 +87,12 @@ def _facts(stored: store.Stored) -> dict[str, Any]:
 @_no_https
 @_json
 def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_json: bool) -> None:
-    """Push IMAGE, a .sif file or a name, to a registry (oras://) or a library (library://)."""
-    target = reference.parse(uri)
+    """Push IMAGE, a .sif file or a name, to a registry or a library.
+
+    oras:// and library:// take the file as it is. docker:// makes an OCI image of it, for Podman,
+    Docker, Shifter, enroot and others; oci-archive:FILE writes that into a file.
+    """
+    target = reference.target(uri)
     path = local.find(image)
     with progress.display() as display:
         pushed = push.push(path, target, plain or runtime_pull.plain(), allow_unsigned, display)

@@ -12,7 +12,7 @@ import socket
 import ssl
 from email.message import Message
 from http.client import HTTPException, HTTPResponse
-from typing import IO, cast
+from typing import IO, BinaryIO, Union, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -28,6 +28,7 @@ from .hosts import is_loopback
 
 SECONDS = 30.0  # without a byte
 AGENT = "horovod-runner"
+Body = Union[bytes, BinaryIO]
 
 
 class _Redirects(HTTPRedirectHandler):
@@ -40,13 +41,21 @@ class _Redirects(HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 
-def send(url: str, headers: dict[str, str] | None = None, secret: str = "") -> HTTPResponse:
+def send(
+    url: str,
+    headers: dict[str, str] | None = None,
+    secret: str = "",
+    method: str = "GET",
+    body: Body | None = None,
+) -> HTTPResponse:
     """Return the open answer; `secret` is an Authorization header, for this server alone.
+
+    A file as the body needs its Content-Length among the headers.
 
     Raises HTTPError for the server to be understood by the caller, and a RunnerError with the next
     command when no server answers at all.
     """
-    request = Request(url, headers={"User-Agent": AGENT, **(headers or {})})
+    request = Request(url, body, {"User-Agent": AGENT, **(headers or {})}, method=method)
     if secret:
         request.add_unredirected_header("Authorization", secret)
     try:

@@ -11,13 +11,19 @@ from containers import sif
 from ..core import download, runtime_pull
 from ..core.errors import NotVerified, Refused, UsageError
 from ..core.progress import Progress
+from . import oci, upload
 from .reference import Reference
 from .registry import Registry
+
+TARGETS = ("oras", "docker", "library", "oci-archive")
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """The digests of the SIF and of the manifest in the registry, "" where there is none."""
+    """The digest of the SIF, of an OCI image its manifest's; and that of the registry's manifest.
+
+    It is "" where there is none.
+    """
 
     digest: str
     manifest: str
@@ -26,13 +32,17 @@ class Pushed:
 def push(
     image: Path, reference: Reference, plain: bool, unsigned: bool, progress: Progress
 ) -> Pushed:
-    """Upload a SIF; `unsigned` lets a library take one without a signature.
+    """Upload a SIF, as it is or as an OCI image; `unsigned` lets a library take one unsigned.
 
     Raises Refused for what cannot be pushed there and for no access, NotVerified when something
     else arrived, and SystemFault when the server does not answer.
     """
-    _check_target(image, reference)
+    _check_target(reference)
     _check_image(image)
+    if reference.kind == "oci-archive":
+        with oci.layout(image, progress) as made:
+            oci.archive(made, image.stem.lower(), reference.path)
+            return Pushed(made.manifest.digest, "")
     if reference.kind == "library":
         runtime_pull.push(image, reference.text, plain, unsigned, progress)
         return Pushed(download.digest_of(image, image.name, progress), "")
@@ -41,19 +51,25 @@ def push(
         server.get("")  # whether it answers and knows us: the runtime's own words are poor
     except HTTPError as error:
         raise server.fault(error) from None
+    if reference.kind == "docker":
+        return _push_oci(image, server, progress)
     digest = download.digest_of(image, image.name, progress)
     runtime_pull.push(image, reference.text, plain, unsigned, progress)
-    return _arrived(server, digest)
+    there = server.manifest("")
+    _check_arrived(server, digest, [layer.digest for layer in there.layers])
+    return Pushed(digest, there.digest)
 
 
-def _check_target(image: Path, reference: Reference) -> None:
-    if reference.kind == "docker":
-        text = reference.text.replace("docker://", "oras://")
-        raise Refused(
-            "a SIF is no Docker image; registries take it as an artefact of its own kind",
-            remedy=f"runner push {image} {text}",
-        )
-    if reference.kind not in ("oras", "library"):
+def _push_oci(image: Path, server: Registry, progress: Progress) -> Pushed:
+    with oci.layout(image, progress) as made:
+        upload.upload(server, made, progress)
+        digest = made.manifest.digest
+    _check_arrived(server, digest, [server.manifest("").digest])
+    return Pushed(digest, digest)
+
+
+def _check_target(reference: Reference) -> None:
+    if reference.kind not in TARGETS:
         raise Refused(f"nothing can be pushed to {reference.source}", remedy="oras://REGISTRY/NAME")
     if reference.digest:
         raise UsageError("a push goes to a tag; the digest comes out of it", remedy=":TAG")
@@ -71,12 +87,10 @@ def _check_image(image: Path) -> None:
         raise Refused(f"{image} is no whole SIF", str(error), "copy or build it again") from None
 
 
-def _arrived(server: Registry, digest: str) -> Pushed:
-    manifest = server.manifest("")
-    if digest not in [layer.digest for layer in manifest.layers]:
+def _check_arrived(server: Registry, sent: str, there: list[str]) -> None:
+    if sent not in there:
         raise NotVerified(
             f"{server.reference.source} is not what was sent",
-            f"sent {digest}\nthere {', '.join(layer.digest for layer in manifest.layers)}",
+            f"sent {sent}\nthere {', '.join(there)}",
             "again; somebody else may have pushed to the same tag",
         )
-    return Pushed(digest, manifest.digest)

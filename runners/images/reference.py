@@ -123,6 +123,15 @@ def parse(text: str) -> Reference:
     return _registry(scheme, rest[2:])
 
 
+def target(text: str) -> Reference:
+    """Return where an image is to be pushed, where an archive need not be yet; raise as `parse`."""
+    kind, _, name = text.partition(":")
+    if kind != "oci-archive" or not name:
+        return parse(text)
+    path = Path(os.path.abspath(os.path.expanduser(name)))
+    return Reference(kind, f"{kind}:{path}", f"{kind}:{path}", path=path)
+
+
 def _refuse_credentials(scheme: str, rest: str) -> None:
     """A password in an address would be seen in process lists and files; do not repeat it."""
     where = rest.partition("/")[0] if scheme in ("https", "http") else rest

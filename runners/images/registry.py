@@ -13,8 +13,9 @@ import json
 import re
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
-from typing import Any
+from typing import Any, Callable
 from urllib.error import HTTPError
+from urllib.parse import urljoin, urlsplit
 
 from ..core import http
 from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
@@ -62,27 +63,47 @@ class Registry:
         self.scope = f"repository:{reference.repository}:{action}" if reference.repository else ""
 
     def get(self, path: str, accept: str = "", bytes_range: str = "") -> HTTPResponse:
-        """Return the open answer, after logging in if asked to; raise HTTPError or a RunnerError.
-
-        `path` is below /v2/; `bytes_range` such as "0-127".
-        """
+        """Return the open answer, as `ask` does; `bytes_range` such as "0-127"."""
         headers = {"Accept": accept} if accept else {}
         if bytes_range:
             headers["Range"] = f"bytes={bytes_range}"
+        return self.ask(path, headers)
+
+    def ask(
+        self,
+        path: str,
+        headers: dict[str, str] | None = None,
+        method: str = "GET",
+        body: Callable[[], http.Body] | None = None,
+    ) -> HTTPResponse:
+        """Return the open answer, after logging in if asked to; raise HTTPError or a RunnerError.
+
+        `path` is below /v2/, or an address that the registry gave; `body` gives what is sent.
+        """
         try:
-            return http.send(self.base + path, headers, self.secret)
+            return self._send(path, headers, method, body)
         except HTTPError as error:
-            if error.code != 401 or self.secret:
+            if error.code != 401 or not self._login(error):
                 raise
-            self.secret = credentials.header(
-                error.headers.get("WWW-Authenticate", ""),
-                self.base,
-                self.scope,
-                self.who or credentials.find(self._host),
-            )
-            if not self.secret:
-                raise
-        return http.send(self.base + path, headers, self.secret)
+        return self._send(path, headers, method, body)
+
+    def _send(
+        self,
+        path: str,
+        headers: dict[str, str] | None,
+        method: str,
+        body: Callable[[], http.Body] | None,
+    ) -> HTTPResponse:
+        url = urljoin(self.base, path)
+        ours = urlsplit(url)[:2] == urlsplit(self.base)[:2]  # it may store elsewhere
+        return http.send(url, headers, self.secret if ours else "", method, body and body())
+
+    def _login(self, error: HTTPError) -> bool:
+        """Whether there is another secret than what was refused; a token ends after minutes."""
+        refused, challenge = self.secret, error.headers.get("WWW-Authenticate", "")
+        who = self.who or credentials.find(self._host)
+        self.secret = credentials.header(challenge, self.base, self.scope, who)
+        return self.secret not in ("", refused)
 
     def manifest(self, arch: str) -> Manifest:
         """Return the manifest of the reference for an architecture in Go's words (amd64).
@@ -172,6 +193,8 @@ class Registry:
             return NotFound(f"{self.reference.source} is not there", f"{told}\n{hint}")
         if error.code == 404:
             return NotFound(f"{self._host} has no {self.reference.repository}", told)
+        if error.code == 405:
+            return Refused(f"{self._host} takes no uploads", told)
         if error.code == 429:
             wait = error.headers.get("Retry-After")
             when = f"in {wait} s" if wait else "later, or logged in"

@@ -164,13 +164,14 @@ def pulls_lock() -> Path:
 
 
 @contextmanager
-def workplace(key: str, progress: Progress) -> Iterator[Path]:
+def workplace(key: str, progress: Progress, who: str = "pulls the same image") -> Iterator[Path]:
     """Be the only one at work on `key`; yield an empty folder, removed in the end.
 
-    One that a killed pull has left is removed by the next one of the same image.
+    One that a killed pull has left is removed by the next one of the same image. Who waits is told
+    what another does, `who`.
     """
     short = hashlib.sha256(key.encode()).hexdigest()[:16]
-    with alone(pulls() / f"{short}.lock", progress, "pulls the same image"):
+    with alone(pulls() / f"{short}.lock", progress, who):
         sweep_pulls(f"{short}.*")
         folder = pulls() / f"{short}.{socket.gethostname()}.{os.getpid()}"
         try:

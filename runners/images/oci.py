@@ -1,0 +1,168 @@
+"""A SIF as an OCI image: its files as layers, its environment, run script and labels as settings.
+
+Formats: OCI image specification 1.1 (config.md, manifest.md, image-layout.md). The trainers are a
+layer of their own, so that an edited one uploads little. What Apptainer itself keeps in the tree is
+left out: it makes that anew from the settings when it pulls the image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tarfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from containers import atomic, sif, trainers
+
+from ..core import architecture, disk_space, shell
+from ..core.errors import SystemFault
+from ..core.progress import Progress
+from . import inside, oci_layer, store
+from .registry import OCI, Blob
+
+MANIFEST, CONFIG = f"{OCI}.manifest.v1+json", f"{OCI}.config.v1+json"
+LAYER, INDEX = f"{OCI}.layer.v1.tar+gzip", f"{OCI}.index.v1+json"
+REF_NAME = "org.opencontainers.image.ref.name"
+BLOBS = Path("blobs/sha256")
+# Apptainer's and Singularity's own, in the root of each image.
+OWN = {*(".exec", ".run", ".shell", ".singularity.d", ".test"), "environment", "singularity"}
+RUNSCRIPT = "runscript"  # of the image that was pushed first, should this one come from a registry
+# Prints what the image's own scripts set, and nothing of the user's: proxies may hold a password.
+# 10: of the OCI image that it was made from; 90: %environment; 91: what %post added.
+ENVIRONMENT = """\
+for file in /.singularity.d/env/10-*.sh /.singularity.d/env/9[01]-*.sh; do
+    [ ! -f "$file" ] || . "$file"
+done
+exec env -0
+"""
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OF_THE_SHELL = ("PWD", "OLDPWD", "SHLVL", "_")
+UNPACKED = 6  # an unpacked image and its layers, of the size of the SIF: ours take 5
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The folder of an OCI image layout, the manifest in it, and what that names."""
+
+    folder: Path
+    manifest: Blob
+    blobs: tuple[Blob, ...]
+
+    def path(self, blob: Blob) -> Path:
+        """Return the file of a blob."""
+        return self.folder / BLOBS / blob.digest.partition(":")[2]
+
+
+@contextmanager
+def layout(image: Path, progress: Progress) -> Iterator[Layout]:
+    """Yield a SIF as an OCI image, in a temporary folder.
+
+    Raises Refused without room, SystemFault when the image cannot be read or run.
+    """
+    settings = _settings(image)
+    with store.workplace(f"oci {image}", progress, "makes an OCI image of the same image") as work:
+        disk_space.check(work, UNPACKED * image.stat().st_size, "the unpacked image")
+        try:
+            yield _made(image, settings, work, progress)
+        except OSError as error:
+            raise disk_space.fault(work / image.name, error) from None
+
+
+def _made(image: Path, settings: dict[str, Any], work: Path, progress: Progress) -> Layout:
+    progress.begin(f"unpacking {image.name}")
+    root, blobs = work / "root", work / BLOBS
+    _unpack(image, work / "squashfs", root)
+    blobs.mkdir(parents=True)
+    layers = []
+    for name, paths in _layers(root):
+        progress.begin(f"packing the layer of the {name}")
+        made = oci_layer.write(root, paths, work / "layer", progress)
+        (work / "layer").rename(blobs / made.digest.partition(":")[2])
+        layers.append((name, made))
+    rootfs = {"type": "layers", "diff_ids": [made.tar for _, made in layers]}
+    history = [{"created_by": f"runner push: {name}"} for name, _ in layers]
+    config = _document(blobs, {**settings, "rootfs": rootfs, "history": history}, CONFIG)
+    packed = [Blob(made.digest, made.size, LAYER) for _, made in layers]
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": described(config),
+        "layers": [described(each) for each in packed],
+    }
+    return Layout(work, _document(blobs, manifest, MANIFEST), (*packed, config))
+
+
+def _unpack(image: Path, squashfs: Path, root: Path) -> None:
+    """Write the tree of a SIF; unsquashfs finds it at an offset only since 4.4 (RHEL 8 has 4.3)."""
+    trainers.extract_file_system(image, squashfs)
+    argv = ["unsquashfs", "-no-xattrs", "-no-progress", "-dest", str(root), str(squashfs)]
+    done = shell.watch(argv, lambda: None)
+    if done.code:
+        raise SystemFault(f"unsquashfs cannot unpack {image}", done.out.strip())
+    squashfs.unlink()
+    script = root / ".singularity.d/runscript"
+    if script.is_file() and not (root / RUNSCRIPT).exists():
+        shutil.copy2(script, root / RUNSCRIPT)
+
+
+def _layers(root: Path) -> Iterator[tuple[str, Iterator[Path]]]:
+    """Yield the name of each layer and the files in it."""
+    names = sorted({path.name for path in root.iterdir()} - OWN - {trainers.FOLDER})
+    yield "environment", oci_layer.below(*(root / name for name in names))
+    if (root / trainers.FOLDER).is_dir():
+        yield "trainers", oci_layer.below(root / trainers.FOLDER)
+
+
+def _settings(image: Path) -> dict[str, Any]:
+    """Return what the image's configuration says of a SIF."""
+    script = ["env", "-i", f"PATH={PATH}", "/bin/sh", "-c", ENVIRONMENT]
+    done = inside.run(image, script, inside.SECONDS)
+    if done.code:
+        raise SystemFault(f"nothing can be run in {image}", done.err)
+    lines = [line for line in done.out.split("\0") if line]
+    head, labels = sif.read(image)[0], sif.labels(image) or {}
+    return {
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(head.created)),
+        "architecture": sif.architecture(sif.objects(image)) or architecture.architecture(),
+        "os": "linux",
+        "config": {
+            "Entrypoint": [f"/{RUNSCRIPT}"],
+            "Env": sorted(line for line in lines if line.partition("=")[0] not in OF_THE_SHELL),
+            "Labels": labels,
+        },
+    }
+
+
+def described(blob: Blob) -> dict[str, Any]:
+    """Return what a manifest or an index says of a blob."""
+    return {"mediaType": blob.type, "digest": blob.digest, "size": blob.size}
+
+
+def _document(blobs: Path, document: dict[str, Any], kind: str) -> Blob:
+    """Write a JSON document, the same bytes for the same content, under its digest."""
+    raw = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+    digest = hashlib.sha256(raw).hexdigest()
+    (blobs / digest).write_bytes(raw)
+    return Blob(f"sha256:{digest}", len(raw), kind)
+
+
+def archive(made: Layout, name: str, target: Path) -> None:
+    """Write an OCI archive, in which the image is called `name`; raise SystemFault."""
+    entry = {**described(made.manifest), "annotations": {REF_NAME: name}}
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]}
+    (made.folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
+    (made.folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}', encoding="utf-8")
+    files = [made.folder / "oci-layout", made.folder / "index.json"]
+    files += sorted((made.folder / BLOBS).iterdir())
+    try:
+        with atomic.new_file(target) as part, tarfile.open(part, "w") as tar:
+            for file in files:
+                oci_layer.add(tar, file, str(file.relative_to(made.folder)))
+    except OSError as error:
+        raise disk_space.fault(target, error) from None

@@ -1,0 +1,208 @@
+"""OCI images: layers that are the same each time, and their upload to registries of all kinds."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from runners.core.errors import Refused, SystemFault
+from runners.images import oci, oci_layer, reference, upload
+from runners.images.oci import Layout
+from runners.images.registry import Blob, Registry
+
+MANIFEST_PATH = "/v2/team/train/manifests/v1"
+
+
+class Quiet:
+    """A progress that nobody watches."""
+
+    def say(self, text: str) -> None: ...
+    def begin(self, what: str, total: int | None = None) -> None: ...
+    def at(self, done: int) -> None: ...
+
+
+def tree(folder: Path, names: list[str]) -> Path:
+    """Make a tree, its files in this order."""
+    for name in names:
+        path = folder / "opt" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode() * 1_000_000)
+        path.chmod(0o640)
+    os.link(folder / "opt/a", folder / "opt/hard")
+    (folder / "opt/soft").symlink_to("/nowhere")
+    closed = folder / "opt/closed"
+    closed.mkdir()
+    (closed / "file").write_text("x")
+    (closed / "file").chmod(0)
+    closed.chmod(0o111)
+    for path in (*folder.glob("opt/*"), folder / "opt"):
+        os.utime(path, (1_686_528_000.5, 1_686_528_000.5), follow_symlinks=False)
+    return folder
+
+
+def packed(root: Path, target: Path) -> oci_layer.Layer:
+    return oci_layer.write(root, oci_layer.below(root / "opt"), target, Quiet())
+
+
+def test_a_layer_of_the_same_files_is_the_same(tmp_path: Path) -> None:
+    first = packed(tree(tmp_path / "1", ["a", "b/c", "d"]), tmp_path / "layer")
+    second = packed(tree(tmp_path / "2", ["d", "b/c", "a"]), tmp_path / "again")
+    assert first == second
+    raw = (tmp_path / "layer").read_bytes()
+    assert first.digest == f"sha256:{hashlib.sha256(raw).hexdigest()}"
+    assert first.size == len(raw)
+    assert first.tar == f"sha256:{hashlib.sha256(gzip.decompress(raw)).hexdigest()}"
+    with tarfile.open(tmp_path / "layer") as tar:
+        found = {member.name: member for member in tar}
+    assert {(each.uid, each.gid, each.uname, each.mtime % 1) for each in found.values()} == {
+        (0, 0, "", 0)
+    }
+    assert found["opt/a"].mode == 0o640
+    assert (found["opt/closed"].mode, found["opt/closed/file"].mode) == (0o111, 0)
+    assert found["opt/hard"].islnk()
+    assert found["opt/soft"].linkname == "/nowhere"
+
+
+def test_a_file_that_would_remove_another_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt/.wh.a").touch()
+    with pytest.raises(Refused, match=r"cannot hold .wh.a"):
+        packed(tmp_path, tmp_path / "layer")
+
+
+@dataclass
+class Store:
+    """A registry: its blobs and manifests; what it refuses; the requests that came."""
+
+    refuses: int = 0
+    cuts: bool = False
+    expires: bool = False
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    manifests: dict[str, bytes] = field(default_factory=dict)
+    came: list[str] = field(default_factory=list)
+    host: str = ""
+    tokens: int = 0
+
+
+def handler(store: Store) -> type[BaseHTTPRequestHandler]:
+    """Answer as a registry does."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self, code: int, body: bytes = b"", **headers: str) -> None:
+            self.send_response(code)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_HEAD(self) -> None:
+            self.answer(200 if self.path.rpartition("/")[2] in store.blobs else 404)
+
+        def do_POST(self) -> None:
+            self.answer(202, Location="/elsewhere?state=x")
+
+        def do_GET(self) -> None:
+            store.tokens += 1
+            self.answer(200, json.dumps({"token": f"t{store.tokens}"}).encode())
+
+        def do_PUT(self) -> None:
+            store.came.append(self.path)
+            length = int(self.headers["Content-Length"])
+            if store.cuts:
+                self.rfile.read(length // 2)
+                self.connection.close()
+                return
+            body = self.rfile.read(length)
+            old = self.headers.get("Authorization") != f"Bearer t{max(1, store.tokens)}"
+            if store.expires and old:
+                realm = f'Bearer realm="http://{store.host}/token",service="s"'
+                self.answer(401, WWW_Authenticate=realm)
+            elif "/manifests/" in self.path and store.refuses:
+                said = {"errors": [{"code": "MANIFEST_INVALID", "message": "unknown type"}]}
+                self.answer(store.refuses, json.dumps(said).encode())
+            elif "/manifests/" in self.path:
+                store.manifests[self.path] = body
+                self.answer(201)
+            else:
+                store.blobs[self.path.rpartition("digest=")[2]] = body
+                self.answer(201)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Store]:
+    """A registry of this test's own, and a user without credentials."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("DOCKER_CONFIG", raising=False)
+    made = Store()
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler(made)) as server:
+        made.host = f"127.0.0.1:{server.server_address[1]}"
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield made
+        server.shutdown()
+
+
+def blob(folder: Path, content: bytes, kind: str) -> Blob:
+    digest = hashlib.sha256(content).hexdigest()
+    path = folder / oci.BLOBS / digest
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return Blob(f"sha256:{digest}", len(content), kind)
+
+
+def layout(folder: Path) -> Layout:
+    layers = blob(folder, b"environment" * 1_000_000, oci.LAYER), blob(folder, b"t", oci.LAYER)
+    return Layout(folder, blob(folder, b"{}", oci.MANIFEST), layers)
+
+
+def push(store: Store, made: Layout) -> None:
+    found = reference.parse(f"docker://{store.host}/team/train:v1")
+    upload.upload(Registry(found, plain=True, action="pull,push"), made, Quiet())
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_an_upload_sends_what_is_not_there(store: Store, tmp_path: Path, expires: bool) -> None:
+    """Tokens end after minutes, and a layer may take longer."""
+    store.expires = expires
+    made = layout(tmp_path)
+    store.blobs[made.blobs[1].digest] = b"there already"
+    push(store, made)
+    assert len(store.blobs[made.blobs[0].digest]) == made.blobs[0].size
+    assert store.blobs[made.blobs[1].digest] == b"there already"
+    assert store.manifests == {MANIFEST_PATH: b"{}"}
+    assert f"/elsewhere?state=x&digest={made.blobs[0].digest}" in store.came
+
+
+@pytest.mark.parametrize("code", [400, 415])
+def test_a_registry_that_refuses_the_media_type(store: Store, tmp_path: Path, code: int) -> None:
+    store.refuses = code
+    with pytest.raises(Refused, match="takes no OCI image; the tag is as it was") as error:
+        push(store, layout(tmp_path))
+    assert "MANIFEST_INVALID: unknown type" in str(error.value)
+    assert "oci-archive:FILE" in str(error.value)
+    assert store.manifests == {}
+
+
+def test_a_registry_that_ends_in_the_middle(store: Store, tmp_path: Path) -> None:
+    store.cuts = True
+    with pytest.raises(SystemFault, match=r"ended the upload of 11.0 MB") as error:
+        push(store, layout(tmp_path))
+    assert "again: the layers that have arrived stay there" in str(error.value)
+    assert store.manifests == {}
+    store.cuts = False
+    push(store, layout(tmp_path))
+    assert store.manifests == {MANIFEST_PATH: b"{}"}
