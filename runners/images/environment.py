@@ -14,7 +14,11 @@ from ..core.model import ImageInfo
 from . import digest_cache, inside
 from .policy import Policy
 
-STORES = {"shifter": "shifterimg pull", "podman-hpc": "podman-hpc pull"}
+STORES = {
+    "shifter": "shifterimg pull",
+    "podman-hpc": "podman-hpc pull",
+    "podman": "podman pull",
+}
 
 
 def is_one(folder: Path) -> bool:

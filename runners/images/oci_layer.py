@@ -23,7 +23,7 @@ from ..core.errors import Refused
 from ..core.progress import Progress
 
 BLOCK = 4 << 20
-LEVEL = 6
+LEVEL = 4
 HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # no name, no time, no system
 WHITEOUT = ".wh."  # image-spec, layer.md: removes a file of a layer below
 

@@ -11,7 +11,7 @@ from ..schedulers import SCHEDULERS, capabilities
 from .case import Case, Log
 
 CONTAINERS = ("apptainer", "singularity")
-BY_NAME = ("shifter", "podman-hpc")  # their images are names in a store of their own
+BY_NAME = ("shifter", "podman-hpc", "podman")  # their images are names in a store of their own
 WHY_LAUNCHER = {
     "srun": "Slurm starts, counts and ends the ranks itself",
     "mpiexec": "the scheduler's own, which knows the nodes of the job",

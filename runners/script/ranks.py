@@ -62,6 +62,12 @@ def image_check(plan: Plan) -> list[str]:
     ]
 
 
+def prepare(plan: Plan) -> list[str]:
+    """Return the line by which each node has the image, where the runtime has a store on each."""
+    command = runtimes.prepare(plan)
+    return [f"{tokens.join([*launchers.agents(plan), *command])} || exit"] if command else []
+
+
 def host_mpi_check(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the check that the ranks find the host's MPI in the image, and each other by it."""
     if plan.host_mpi is None:

@@ -25,6 +25,7 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
         stage_lines.of(plan, paths),
         environment.lines(plan, paths),
         ranks.host_mpi_check(plan, paths),
+        ranks.prepare(plan),
         exit_trap.around(plan, ranks.command(plan, paths)),
     )
 

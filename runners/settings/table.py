@@ -121,7 +121,7 @@ CONTAINER = (
     Setting(
         "runtime",
         "what runs the image; none: a virtual or conda environment",
-        choices=("auto", "apptainer", "singularity", "shifter", "podman-hpc", "none"),
+        choices=("auto", "apptainer", "singularity", "shifter", "podman-hpc", "podman", "none"),
     ),
     Setting(
         "data",

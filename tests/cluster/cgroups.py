@@ -25,7 +25,7 @@ def _mount(controller: str) -> str:
 def in_the_node(controllers: Sequence[str]) -> tuple[str, ...]:
     """Lines that mount them in the node's root, where the group that it joined is the top."""
     if not controllers:
-        return ()
+        return ("mount -t cgroup2 cgroup2 ./sys/fs/cgroup",)  # crun, below Podman, wants one
     folders = {name: f"./sys/fs/cgroup/{name}" for name in controllers}
     mounts = [f"mkdir {path}; {_mount(name)} {path}" for name, path in folders.items()]
     return ("mount -t tmpfs tmpfs ./sys/fs/cgroup", *mounts)

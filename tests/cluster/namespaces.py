@@ -107,10 +107,11 @@ def _tmpfs(folder: str, mode: int) -> str:
 
 def _devices() -> list[str]:
     # Our own /dev: on many hosts only root may open /dev/fuse, and srun --pty needs its own ptys.
-    lines = ["mount -t tmpfs -o mode=755 tmpfs ./dev", "mkdir ./dev/pts ./dev/shm"]
+    lines = ["mount -t tmpfs -o mode=755 tmpfs ./dev", "mkdir ./dev/pts ./dev/shm ./dev/mqueue"]
     lines += [f"mknod -m 666 ./dev/{n} c {major} {minor}" for n, (major, minor) in DEVICES.items()]
     lines += [f"ln -s {target} ./dev/{name}" for name, target in DEVICE_LINKS.items()]
     lines.append("mount -t devpts -o newinstance,gid=5,mode=620,ptmxmode=666 devpts ./dev/pts")
+    lines.append("mount -t mqueue mqueue ./dev/mqueue")  # Podman's --ipc=host mounts it
     return lines
 
 

@@ -13,6 +13,7 @@ COMMON = (
     # containers
     *("squashfs-tools", "squashfuse", "fuse-overlayfs", "fuse3", "uidmap"),
     *("fuse2fs", "gocryptfs"),  # Apptainer says at each start that they are missing
+    *("podman", "crun"),  # without root, as Podman is on nodes
     *("proot", "docker-registry", "apache2-utils"),  # a build mode; a real registry, its passwords
     # building base images inside
     *("mmdebstrap", "debian-archive-keyring", "ca-certificates", "fakeroot", "xz-utils", "zstd"),

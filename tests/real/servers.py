@@ -84,7 +84,7 @@ log: {{level: info, accesslog: {{disabled: false}}}}
 storage: {{filesystem: {{rootdirectory: {home.folder}/{name}}}, delete: {{enabled: true}}}}
 {extra or "http: {addr: '127.0.0.1:0'}"}""",
     )
-    port_of = f"sed -n 's/.*listening on 127.0.0.1:\\([0-9]*\\).*/\\1/p' {name}.log"
+    port_of = f"sed -n 's/.*listening on .*:\\([0-9]*\\).*/\\1/p' {name}.log"
     server = start(home, name, f"docker-registry serve {name}.yml", port_of)
     try:
         yield server

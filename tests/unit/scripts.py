@@ -126,6 +126,9 @@ def jobs() -> dict[str, Plan]:
             "perlmutter", "ada/hvd:1", MPICH, resources=gpus, runtime="podman-hpc", **gloo
         ),
         "tuhpc": made("tuhpc", sif, OURS, resources=account),
+        "slurm-podman": made(
+            None, "registry.example.org/ada/hvd:1", OURS, resources={"nodes": 2}, runtime="podman"
+        ),
         "tuhpc-none": made("tuhpc", "/scratch/ada/conda", OURS, resources=account, runtime="none"),
         "polaris": made("polaris", sif, MPICH, resources=account, host_mpi=True, controller="mpi"),
         "polaris-requeue": made("polaris", sif, MPICH, resources=account, requeue=True),

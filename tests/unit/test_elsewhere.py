@@ -167,6 +167,25 @@ def test_podman_reaches_the_launcher_by_the_module_for_its_mpi() -> None:
     assert "--mpi" not in runtimes.argv(given, "/run")
 
 
+def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
+    """Ranks that pulled would do so several times at once."""
+    made = scripts.jobs()["slurm-podman"]
+    hostile = replace(made, spec=replace(made.spec, image=Path("login:5/a b$(touch x)")))
+    argv, _ = run(tmp_path, hostile)
+    calls = (tmp_path / "called.json").read_text().splitlines()
+    pull = json.loads(calls[0])[0]
+    assert "--ntasks-per-node=1" in pull
+    assert pull[-1] == "login:5/a b$(touch x)"
+    assert "login:5/a b$(touch x)" in argv
+    folder = str(tmp_path / NAME)
+    assert argv[argv.index("--workdir") + 1] == os.getcwd()
+    assert f"{folder}:{folder}" in argv
+    assert (
+        "--host-mpi is for Apptainer"
+        in runtimes.refusals(replace(made.spec, host_mpi=True), "podman")[0].what
+    )
+
+
 def test_rocm_is_the_runtimes_own_flag() -> None:
     made = replace(scripts.jobs()["slurm-apptainer"], rocm=True)
     assert runtimes.argv(made, "/run")[:3] == ["apptainer", "exec", "--rocm"]

@@ -24,6 +24,7 @@ from runners.plan import execution
         ("shifter", "docker://nersc/pytorch:1", "docker:nersc/pytorch:1"),
         ("podman-hpc", "registry.example.org/a/b:1", "registry.example.org/a/b:1"),
         ("podman-hpc", "docker://a/b:1", "a/b:1"),
+        ("podman", "docker://login:5000/a/b:1", "login:5000/a/b:1"),
     ],
 )
 def test_names_in_a_store(runtime: str, name: str, path: str) -> None:

@@ -14,15 +14,26 @@ from ..stage_lines import source
 from .apptainer import Apptainer
 from .base import NoRuntime, Runtime
 from .limits import refusals
-from .podman_hpc import PodmanHpc
+from .podman import Podman, PodmanHpc
 from .shifter import Shifter
 
-__all__ = ["DATA_TARGET", "RUNTIMES", "argv", "data_target", "exports", "own", "python", "refusals"]
+__all__ = [
+    "DATA_TARGET",
+    "RUNTIMES",
+    "argv",
+    "data_target",
+    "exports",
+    "own",
+    "prepare",
+    "python",
+    "refusals",
+]
 
 RUNTIMES: Mapping[str, Runtime] = {
     "apptainer": Apptainer(),
     "singularity": Apptainer(),
     "shifter": Shifter(),
+    "podman": Podman(),
     "podman-hpc": PodmanHpc(),
     "none": NoRuntime(),
 }
@@ -42,6 +53,11 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
     """
     defaults = tuple(v for v in plan.variables if v.where == "image" and not v.forced)
     return RUNTIMES[plan.runtime].exports(plan, defaults, _fixed(plan, run_dir))
+
+
+def prepare(plan: Plan) -> list[str]:
+    """Return what has to run once on each node before the ranks; mostly nothing."""
+    return RUNTIMES[plan.runtime].prepare(plan)
 
 
 def own(plan: Plan) -> list[tuple[str, str]]:

@@ -24,6 +24,10 @@ class Runtime:
         """Return the variables that the job exports for it, with the text of their values."""
         return [(v.name, tokens.default(v.value, v.name)) for v in defaults]
 
+    def prepare(self, plan: Plan) -> list[str]:
+        """Return what each node does once before the ranks."""
+        return []
+
     def own(self, plan: Plan) -> list[tuple[str, str]]:
         """Return those by which the values of --env get in, with the text of their values.
 

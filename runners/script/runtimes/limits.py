@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ...core.model import Dataset, JobSpec, Refusal
 from ...core.remedy import Remedy, change
 
+STORES = ("shifter", "podman-hpc", "podman")
 OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
 
 
@@ -15,7 +16,7 @@ def refusals(spec: JobSpec, runtime: str) -> tuple[Refusal, ...]:
     """Return what cannot be had with this runtime, each with what to do instead."""
     if runtime == "none":
         return (*_of_none(spec), *_of_data(spec, runtime))
-    if runtime in OWN_MPI:
+    if runtime in STORES:
         return (*_of_stores(spec, runtime), *_of_data(spec, runtime))
     return ()
 
@@ -33,7 +34,10 @@ def _of_none(spec: JobSpec) -> Iterator[Refusal]:
 
 
 def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
-    if spec.host_mpi:
+    if spec.host_mpi and runtime not in OWN_MPI:
+        what = f"--host-mpi is for Apptainer and Singularity, not for {runtime}"
+        yield Refusal(what, "", (change(leave_out=["host-mpi"]),))
+    elif spec.host_mpi:
         evidence = f"--apptainer-arg={OWN_MPI[runtime]}, or what the site calls it"
         what = f"{runtime} brings the host's MPI by a module of its own, not by --host-mpi"
         remedy = change(apptainer_arg=OWN_MPI[runtime], leave_out=["host-mpi"])

@@ -15,7 +15,7 @@ from ...injob.rank.gpu import driver_version
 from ...schedulers import CAPABILITIES, slurm_facts
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
-RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc")
+RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc", "podman")
 # What a user may have set that changes a job, or what a site's rules may name.
 MATTERS = re.compile(
     r"(NCCL|HOROVOD|UCX|FI|OMPI_MCA|PMIX_MCA|OMP|SLURM_CPU_BIND)_|"
