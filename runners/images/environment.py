@@ -18,6 +18,7 @@ STORES = {
     "shifter": "shifterimg pull",
     "podman-hpc": "podman-hpc pull",
     "podman": "podman pull",
+    "pyxis": "enroot import",
 }
 
 

@@ -11,7 +11,8 @@ from ..schedulers import SCHEDULERS, capabilities
 from .case import Case, Log
 
 CONTAINERS = ("apptainer", "singularity")
-BY_NAME = ("shifter", "podman-hpc", "podman")  # their images are names in a store of their own
+# Their images are names in a store of their own.
+BY_NAME = ("shifter", "podman-hpc", "podman", "pyxis")
 WHY_LAUNCHER = {
     "srun": "Slurm starts, counts and ends the ranks itself",
     "mpiexec": "the scheduler's own, which knows the nodes of the job",
@@ -149,6 +150,10 @@ def launcher(case: Case, log: Log) -> str:
 def _launcher(case: Case, log: Log) -> str:
     spec, where = case.spec, log.chosen("scheduler")
     there = log.scheduler.launchers
+    by = there[0] if spec.launcher == "auto" else spec.launcher
+    if log.chosen("runtime") == "pyxis" and by not in ("srun", *AGENTS):
+        what = f"--runtime pyxis is options of srun, and {by} starts the ranks"
+        log.refuse(what, "", change(runtime="apptainer"))
     if spec.launcher == "auto":
         why = WHY_LAUNCHER[there[0]]
         if log.scheduler.one_machine and log.chosen("controller") == "mpi":

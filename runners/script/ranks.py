@@ -21,7 +21,7 @@ def command(plan: Plan, paths: JobPaths) -> str:
 
 def one(plan: Plan, paths: JobPaths) -> str:
     """Return the line that runs the command of `enter` in the container, once."""
-    return tokens.join(["exec", *runtimes.argv(plan, str(paths.root))]) + ' "$@"'
+    return tokens.join(["exec", *runtimes.once(plan, str(paths.root))]) + ' "$@"'
 
 
 def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:

@@ -121,7 +121,16 @@ CONTAINER = (
     Setting(
         "runtime",
         "what runs the image; none: a virtual or conda environment",
-        choices=("auto", "apptainer", "singularity", "shifter", "podman-hpc", "podman", "none"),
+        choices=(
+            "auto",
+            "apptainer",
+            "singularity",
+            "shifter",
+            "podman-hpc",
+            "podman",
+            "pyxis",
+            "none",
+        ),
     ),
     Setting(
         "data",

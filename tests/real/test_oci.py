@@ -48,7 +48,9 @@ def podman(pushed: tuple[str, str], shop: Login) -> Iterator[str]:
 def test_our_image_comes_back_and_trains(desk: Desk, pushed: tuple[str, str]) -> None:
     name, digest = pushed
     where = f"http://{name.replace('/', '/v2/', 1).replace(':v1', '')}/manifests/{digest}"
-    layers = json.loads(desk.sh(f"curl -sS {where}"))["layers"]
+    layers = json.loads(
+        desk.sh(f"curl -sS -H 'Accept: application/vnd.oci.image.manifest.v1+json' {where}")
+    )["layers"]
     assert [each["mediaType"] for each in layers] == [LAYER] * 2
     assert layers[1]["size"] < 1_000_000 < layers[0]["size"], (
         "the trainers are a layer of their own"

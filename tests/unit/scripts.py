@@ -129,6 +129,14 @@ def jobs() -> dict[str, Plan]:
         "slurm-podman": made(
             None, "registry.example.org/ada/hvd:1", OURS, resources={"nodes": 2}, runtime="podman"
         ),
+        "slurm-pyxis": made(
+            None,
+            "registry.example.org/ada/hvd:1",
+            OURS,
+            resources={"nodes": 2},
+            runtime="pyxis",
+            env=(("SEED", "1"),),
+        ),
         "tuhpc-none": made("tuhpc", "/scratch/ada/conda", OURS, resources=account, runtime="none"),
         "polaris": made("polaris", sif, MPICH, resources=account, host_mpi=True, controller="mpi"),
         "polaris-requeue": made("polaris", sif, MPICH, resources=account, requeue=True),

@@ -186,6 +186,18 @@ def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
     )
 
 
+def test_pyxis_is_options_of_srun() -> None:
+    made = scripts.jobs()["slurm-pyxis"]
+    assert "mpirun starts the ranks" in runtimes.refusals(made.spec, "pyxis", "mpirun")[0].what
+    assert runtimes.refusals(made.spec, "pyxis", "torchrun") == ()
+    odd = replace(made.spec, binds=(BindMount("/a,b", "/c"),))
+    assert "cannot mount /a,b" in runtimes.refusals(odd, "pyxis")[0].what
+    assert runtimes.once(made, "/run")[:2] == ["srun", "--nodes=1"], "a session's command too"
+    for name in ("/scratch/ada/hvd.sqsh", "ada/hvd:1", "nvcr.io#nvidia/pytorch:1"):
+        file = replace(made, spec=replace(made.spec, image=Path(name)))
+        assert runtimes.argv(file, "/run")[0] == f"--container-image={name}"
+
+
 def test_rocm_is_the_runtimes_own_flag() -> None:
     made = replace(scripts.jobs()["slurm-apptainer"], rocm=True)
     assert runtimes.argv(made, "/run")[:3] == ["apptainer", "exec", "--rocm"]

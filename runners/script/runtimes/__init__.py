@@ -15,6 +15,7 @@ from .apptainer import Apptainer
 from .base import NoRuntime, Runtime
 from .limits import refusals
 from .podman import Podman, PodmanHpc
+from .pyxis import Pyxis
 from .shifter import Shifter
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "argv",
     "data_target",
     "exports",
+    "once",
     "own",
     "prepare",
     "python",
@@ -35,6 +37,7 @@ RUNTIMES: Mapping[str, Runtime] = {
     "shifter": Shifter(),
     "podman": Podman(),
     "podman-hpc": PodmanHpc(),
+    "pyxis": Pyxis(),
     "none": NoRuntime(),
 }
 DATA_TARGET = "/data"
@@ -44,6 +47,12 @@ def argv(plan: Plan, run_dir: str) -> list[str]:
     """Return the tokens that put a command into the image; none without a container."""
     binds = (*plan.binds, *_of_host_mpi(plan), BindMount(run_dir, run_dir))
     return RUNTIMES[plan.runtime].argv(plan, binds, _fixed(plan, run_dir))
+
+
+def once(plan: Plan, run_dir: str) -> list[str]:
+    """Return the tokens that put one command of a job's shell into the image."""
+    step = ["srun", "--nodes=1", "--ntasks=1", "--overlap"]
+    return [*(step if RUNTIMES[plan.runtime].by_srun else []), *argv(plan, run_dir)]
 
 
 def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:

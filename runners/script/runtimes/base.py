@@ -14,6 +14,8 @@ PREFIX = "USERENV_"
 class Runtime:
     """What runs an image. `fixed` are the variables that win within it."""
 
+    by_srun = False  # whether what `argv` returns are options of srun
+
     def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
         """Return the tokens before the command: none where it runs on the host."""
         return []

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from ...core.model import Dataset, JobSpec, Refusal
 from ...core.remedy import Remedy, change
 
-STORES = ("shifter", "podman-hpc", "podman")
+STORES = ("shifter", "podman-hpc", "podman", "pyxis")
+ODD = {"shifter": ("--volume", ":;"), "pyxis": ("--container-mounts", ":,")}
 OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
 
 
@@ -45,16 +46,17 @@ def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
     if spec.rocm:
         evidence = "--apptainer-arg takes what the site has for it"
         yield Refusal(f"{runtime} has no --rocm", evidence, (change(rocm=False),))
-    for bind in spec.binds if runtime == "shifter" else ():
-        yield from _odd(bind.source, bind.target, change(leave_out=["bind"]))
+    for bind in spec.binds if runtime in ODD else ():
+        yield from _odd(runtime, bind.source, bind.target, change(leave_out=["bind"]))
 
 
-def _odd(source: str, target: str, *remedies: Remedy) -> Iterator[Refusal]:
-    """Refuse paths that shifter's --volume=SOURCE:TARGET;SOURCE:TARGET cannot hold."""
-    odd = sorted(set(source + target) & set(":;"))
+def _odd(runtime: str, source: str, target: str, *remedies: Remedy) -> Iterator[Refusal]:
+    """Refuse paths that an option like --volume=SOURCE:TARGET;SOURCE:TARGET cannot hold."""
+    option, between = ODD[runtime]
+    odd = sorted(set(source + target) & set(between))
     if odd:
-        what = f"shifter cannot mount {source} at {target}"
-        yield Refusal(what, f"in --volume {' and '.join(odd)} stand between paths", remedies)
+        what = f"{runtime} cannot mount {source} at {target}"
+        yield Refusal(what, f"in {option} {' and '.join(odd)} stand between paths", remedies)
 
 
 def _of_data(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
@@ -73,8 +75,8 @@ def _of_data(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
         yield Refusal(
             what, "DATA_DIR is the dataset's own folder there", (change(leave_out=["data"]),)
         )
-    for each in spec.data if runtime == "shifter" else ():
-        yield from _odd(str(each.path), each.name)
+    for each in spec.data if runtime in ODD else ():
+        yield from _odd(runtime, str(each.path), each.name)
 
 
 def _typed(dataset: Dataset, path: str) -> str:

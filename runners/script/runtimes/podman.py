@@ -45,7 +45,7 @@ class PodmanHpc(Runtime):
 
 
 class Podman(PodmanHpc):
-    """podman run, which leaves its processes in Slurm's step and its namespaces.
+    """podman run, which leaves its processes in the control groups of Slurm's step.
 
     PMIx wants to see the user's own number in the container, and its files in /tmp. The trainer is
     looked for in the job's folder.
@@ -53,7 +53,7 @@ class Podman(PodmanHpc):
 
     def run(self, plan: Plan) -> list[str]:
         """Return the command with the options that are always the same."""
-        command = ["podman", "run", "--rm", "--network=host", "--ipc=host", "--pid=host"]
+        command = ["podman", "run", "--rm", "--network=host", "--ipc=host"]
         command += ["--userns=keep-id", "--cgroups=disabled", "--security-opt=label=disable"]
         command += ["--device=nvidia.com/gpu=all"] * plan.nv
         command += ["--volume", "/tmp:/tmp", "--volume", Expanded("$PWD:$PWD")]
