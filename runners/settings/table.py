@@ -122,14 +122,8 @@ CONTAINER = (
         "runtime",
         "what runs the image; none: a virtual or conda environment",
         choices=(
-            "auto",
-            "apptainer",
-            "singularity",
-            "shifter",
-            "podman-hpc",
-            "podman",
-            "pyxis",
-            "none",
+            *("auto", "apptainer", "singularity", "shifter"),
+            *("podman-hpc", "podman", "pyxis", "none"),
         ),
     ),
     Setting(

@@ -48,9 +48,8 @@ def podman(pushed: tuple[str, str], shop: Login) -> Iterator[str]:
 def test_our_image_comes_back_and_trains(desk: Desk, pushed: tuple[str, str]) -> None:
     name, digest = pushed
     where = f"http://{name.replace('/', '/v2/', 1).replace(':v1', '')}/manifests/{digest}"
-    layers = json.loads(
-        desk.sh(f"curl -sS -H 'Accept: application/vnd.oci.image.manifest.v1+json' {where}")
-    )["layers"]
+    accept = "'Accept: application/vnd.oci.image.manifest.v1+json'"
+    layers = json.loads(desk.sh(f"curl -sS -H {accept} {where}"))["layers"]
     assert [each["mediaType"] for each in layers] == [LAYER] * 2
     assert layers[1]["size"] < 1_000_000 < layers[0]["size"], (
         "the trainers are a layer of their own"
@@ -73,8 +72,9 @@ def test_podman_trains_on_two_nodes(desk: Desk, podman: str, controller: str) ->
     assert "one world of 2 ranks" in log
 
 
-def test_an_archive_is_the_same_image(desk: Desk, shop: Login, registry: Server) -> None:
-    image = f"{shop.folder}/python.sif"
+def test_an_archive_is_the_same_image(desk: Desk, registry: Server) -> None:
+    desk.sh("mkdir tiny; cd tiny; bash /opt/kit/tests/real/tiny.sh > ../tiny.log 2>&1")
+    image = f"{desk.folder}/tiny/python.sif"
     uri = f"docker://{registry.host}/team/python:v1"
     secret = {"http_proxy": "http://ada:geheim@127.0.0.1:9", "no_proxy": "127.0.0.1"}
     sent = json.loads(desk.runner("push", image, uri, "--json", env=secret).stdout)

@@ -67,7 +67,8 @@ def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path, name: str) ->
     argv, seen = run(tmp_path, replace(job, spec=spec))
     assert argv[argv.index("--") + 1 :] == [str(tmp_path / NAME / "it's.py"), *HOSTILE]
     for number, text in enumerate(HOSTILE):
-        prefix = {"apptainer": "APPTAINERENV_", "singularity": "SINGULARITYENV_", "none": ""}
+        prefix = dict.fromkeys(("none", "pyxis"), "")
+        prefix |= {"apptainer": "APPTAINERENV_", "singularity": "SINGULARITYENV_"}
         if job.runtime in prefix:
             assert seen[f"{prefix[job.runtime]}V{number}"] == text
         else:
@@ -188,8 +189,10 @@ def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
 
 def test_pyxis_is_options_of_srun() -> None:
     made = scripts.jobs()["slurm-pyxis"]
-    assert "mpirun starts the ranks" in runtimes.refusals(made.spec, "pyxis", "mpirun")[0].what
-    assert runtimes.refusals(made.spec, "pyxis", "torchrun") == ()
+    mpirun = scripts.made(
+        None, "ada/hvd:1", scripts.OURS, resources={"nodes": 2}, runtime="pyxis", launcher="mpirun"
+    )
+    assert "mpirun starts the ranks" in " ".join(each.what for each in mpirun.refusals)
     odd = replace(made.spec, binds=(BindMount("/a,b", "/c"),))
     assert "cannot mount /a,b" in runtimes.refusals(odd, "pyxis")[0].what
     assert runtimes.once(made, "/run")[:2] == ["srun", "--nodes=1"], "a session's command too"
