@@ -1,7 +1,7 @@
 """Podman without root, and NERSC's podman-hpc: images are names in a store of each user's.
 
 Nothing of the job's environment goes into the container by itself; --env NAME takes a variable
-along, --env PREFIX* all that begin so. Podman ran here as 5.4.2 (tests/real/test_podman.py).
+along, --env PREFIX* all that begin so. Podman ran here as 5.4.2 (tests/real/test_oci.py).
 podman-hpc is rendered, not run, from its manual and its modules (github.com/NERSC/podman-hpc,
 etc/modules.d): --mpi brings Cray's MPICH with the network and process namespaces of the host.
 """
@@ -55,6 +55,7 @@ class Podman(PodmanHpc):
         """Return the command with the options that are always the same."""
         command = ["podman", "run", "--rm", "--network=host", "--ipc=host"]
         command += ["--userns=keep-id", "--cgroups=disabled", "--security-opt=label=disable"]
+        command += ["--entrypoint="]  # as apptainer exec, which leaves out the run script
         command += ["--device=nvidia.com/gpu=all"] * plan.nv
         command += ["--volume", "/tmp:/tmp", "--volume", Expanded("$PWD:$PWD")]
         return [*command, "--workdir", Expanded("$PWD")]
