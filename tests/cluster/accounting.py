@@ -29,6 +29,9 @@ OPTIONS = (
     "--no-defaults --datadir=/var/spool/mariadb --innodb-log-file-size=4M "
     "--innodb-buffer-pool-size=32M --innodb-flush-log-at-trx-commit=0 --skip-grant-tables"
 )
+# slurmdbd makes its database after a connection that failed for want of it. libmariadb 11.8.9 loses
+# the handle's options there, and with a limit of 0 columns refuses each result (error 5027): so the
+# database is there before.
 AS_SLURM = "setpriv --reuid=slurm --regid=slurm --init-groups"
 # NOTE: share/mysql/mysql_system_tables.sql before MariaDB 11.
 TABLES = "/usr/share/m[ay]*/m*_system_tables.sql"
@@ -40,6 +43,7 @@ def start_script(cluster: str, commands: Sequence[str]) -> str:
     return f"""\
 install -d -o slurm -g slurm /var/spool/mariadb /run/mysqld
 cat - {TABLES} <<'END' |
+create database slurm;
 create database mysql;
 use mysql;
 END
