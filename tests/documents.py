@@ -5,6 +5,9 @@ A comment before a block says what to do with it:
     <!-- parsed only: REASON -->   its commands are not run on the cluster, only parsed
     <!-- exit code: N -->          its commands end with N, not with 0
     <!-- file: NAME -->            it is a file, written before the commands after it run
+    <!-- lines of: NAME -->        its lines stand in that minimal trainer, in this order
+
+A page's first line may be `<!-- site: NAME -->`: its commands run on a cluster like that site's.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ BLOCK = re.compile(
     r"^(?P<marks>(?:<!-- [^\n]* -->\n)*)```(?P<language>[a-z]*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-MARK = re.compile(r"<!-- (parsed only|exit code|file): (.+) -->")
+MARK = re.compile(r"<!-- (parsed only|exit code|file|lines of): (.+) -->")
+SITE = re.compile(r"^<!-- site: (\w+) -->$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,12 @@ def pages() -> list[Path]:
 def name(page: Path) -> str:
     """Return a page's path in the repository."""
     return str(page.relative_to(ROOT))
+
+
+def site(page: Path) -> str:
+    """Return the site on whose like a page's commands run, "" for the usual cluster."""
+    found = SITE.match(page.read_text(encoding="utf-8"))
+    return found[1] if found else ""
 
 
 def blocks(page: Path) -> list[Block]:

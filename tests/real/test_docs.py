@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.documents import Block, blocks, name, pages
+from tests.documents import Block, blocks, name, pages, site
 
-from .conftest import Login
+from .beside import cluster
+from .conftest import IMAGE, Done, Login, on_cluster
 
-PAGES = [page for page in pages() if any(block.on_cluster for block in blocks(page))]
+ALL = [page for page in pages() if any(block.on_cluster for block in blocks(page))]
+PAGES = [page for page in ALL if not site(page)]
+OF_A_SITE = [page for page in ALL if site(page)]
 
 
-def run(login: Login, block: Block) -> None:
-    """Run a console's commands; each must end as its page says."""
+class WithoutGpus(Login):
+    """A folder in which commands run as if each had --no-nv."""
+
+    def run(self, *argv: str, env: Mapping[str, str] | None = None, timeout: float = 300) -> Done:
+        """Run a command in the folder."""
+        return super().run(*argv, env={"RUNNER_NV": "false", **(env or {})}, timeout=timeout)
+
+
+def run(login: Login, page: Path) -> None:
+    """Write a page's files and run its commands; each must end as the page says."""
+    for block in blocks(page):
+        if "file" in block.marks:
+            login.write(block.marks["file"], block.text)
+        run_block(login, block)
+
+
+def run_block(login: Login, block: Block) -> None:
     for command in block.on_cluster:
         # salloc has its own idea of a rank's CPUs, to which a preset gives way.
         fewer = "env -u RUNNER_CPUS_PER_TASK " if command.startswith("salloc ") else ""
@@ -24,7 +43,14 @@ def run(login: Login, block: Block) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=map(name, PAGES))
 def test_every_command_of_a_page(login: Login, page: Path) -> None:
-    for block in blocks(page):
-        if "file" in block.marks:
-            login.write(block.marks["file"], block.text)
-        run(login, block)
+    run(login, page)
+
+
+@pytest.mark.parametrize("page", OF_A_SITE, ids=map(name, OF_A_SITE))
+def test_every_command_of_a_sites_page(page: Path) -> None:
+    """The image for GPUs is the CPU one, without --nv: the GPUs that Slurm counts are none."""
+    with cluster("--like", site(page)):
+        folder = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip()
+        login = WithoutGpus(folder)
+        login.sh(f"cp {IMAGE} horovod_gpu.sif; cp {IMAGE} horovod_cpu.sif")
+        run(login, page)

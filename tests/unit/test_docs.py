@@ -178,3 +178,12 @@ def test_every_variable_that_a_job_exports_is_documented() -> None:
     patterns = [re.escape(name).replace(r"\*", ".*") for name in listed]
     unknown = {n for n in names if not any(re.fullmatch(pattern, n) for pattern in patterns)}
     assert unknown <= {"PATH", "SINGULARITY_NO_EVAL"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_shown_lines_stand_in_the_trainers(name: str) -> None:
+    for block in documents.blocks(PAGES[name]):
+        if "lines of" in block.marks:
+            file = ROOT / "recipes" / "minimal" / f"{block.marks['lines of']}.py"
+            lines = iter(file.read_text(encoding="utf-8").splitlines())
+            assert all(line in lines for line in block.text.splitlines()), block.text
