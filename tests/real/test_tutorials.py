@@ -1,0 +1,73 @@
+"""Scripts that do what those of the tutorials do, with their imports and calls, run as they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Done, Login
+
+SCRIPTS = Path(__file__).parent / "tutorials"
+# The four files of MNIST, of 64 and 16 pictures of noise, where torchvision looks for them.
+WRITE_MNIST = """
+import pathlib, random
+draw, folder = random.Random(1), pathlib.Path("data/MNIST/raw")
+folder.mkdir(parents=True)
+for part, count in (("train", 64), ("t10k", 16)):
+    size = count.to_bytes(4, "big")
+    pictures = bytes([0, 0, 8, 3]) + size + bytes([0, 0, 0, 28] * 2) + draw.randbytes(count * 784)
+    labels = bytes([0, 0, 8, 1]) + size + bytes(draw.randrange(10) for _ in range(count))
+    (folder / f"{part}-images-idx3-ubyte").write_bytes(pictures)
+    (folder / f"{part}-labels-idx1-ubyte").write_bytes(labels)
+"""
+
+
+@pytest.fixture
+def place(login: Login) -> Login:
+    """A folder with the scripts."""
+    for file in SCRIPTS.glob("*.py"):
+        login.write(file.name, file.read_text(encoding="utf-8"))
+    return login
+
+
+def followed(place: Login, *words: str) -> Done:
+    return place.launch("--nodes", "2", "--follow", "--all", *words)
+
+
+@pytest.mark.parametrize("controller", ["mpi", "gloo"])
+def test_pytorch_with_torchvision(place: Login, controller: str) -> None:
+    place.write("mnist.py", WRITE_MNIST)
+    place.sh("python3 mnist.py")
+    words = ("--controller", controller, "pytorch_horovod.py", "--", "--data-dir", "data")
+    done = followed(place, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trained by 2" in done.stdout
+    assert "events.out" in place.sh("ls runs/*")
+
+
+def test_keras_2_wants_a_variable_and_is_told_so(place: Login) -> None:
+    refused = followed(place, "keras2_horovod.py")
+    assert refused.returncode not in (0, 82), refused.stdout
+    said = json.loads(place.runner("explain", "--json").stdout)
+    assert said["name"] == "keras-2"
+    done = followed(place, "--env", "TF_USE_LEGACY_KERAS=1", "keras2_horovod.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trained by 2" in done.stdout
+    assert "checkpoint-2.h5" in place.sh("ls runs/*")
+
+
+LAUNCH = ("-m", "torch.distributed.launch", "--nproc_per_node=2", "ddp_env.py")
+DDP = {  # -> the words of the launch
+    "env://": ("--nodes", "2", "ddp_env.py"),
+    "mpi4py": ("--nodes", "2", "--controller", "mpi", "ddp_env.py", "--", "--mpi4py"),
+    "torch.distributed.launch": ("--nodes", "1", "python", "--", *LAUNCH),
+}
+
+
+@pytest.mark.parametrize("name", DDP)
+def test_ddp(place: Login, name: str) -> None:
+    done = place.launch("--follow", "--all", *DDP[name])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trained by 2" in done.stdout
