@@ -88,7 +88,11 @@ def commands() -> Iterator[tuple[Block, str]]:
 
 
 def command(start: str) -> str:
-    """Return the one command of the pages that matches the regular expression from its start."""
-    found = {text for _, text in commands() if re.match(start, text)}
+    """Return the one command of the pages that matches the regular expression from its start.
+
+    Those of the tutorials are the sites' own.
+    """
+    usual = (text for block, text in commands() if not block.page.startswith("docs/tutorials/"))
+    found = {text for text in usual if re.match(start, text)}
     assert len(found) == 1, f"{start}: {sorted(found)}"
     return found.pop()
