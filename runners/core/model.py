@@ -264,8 +264,9 @@ class Plan:
     copied to `stage_root` of each node first, to the job's own scratch where that is empty; with
     `image_form` the image is too, as a "file", or as a "folder" unpacked from `image_offset` on.
     The ranks are warned `warning` seconds before the time limit, None is not at all; `restarts`
-    are those that the job may have, beside which Slurm may restart preempted ones itself. One for
-    a site that is `elsewhere` is shown only.
+    are those that the job may have, beside which Slurm may restart preempted ones itself. With
+    `ssh` what runs in the container reaches the job's other nodes. One for a site that is
+    `elsewhere` is shown only.
     """
 
     spec: JobSpec
@@ -296,6 +297,7 @@ class Plan:
     warning: int | None = None
     restarts: int = 0
     slurm_restarts_preempted: bool = False
+    ssh: bool = False
     elsewhere: bool = False
 
     @property

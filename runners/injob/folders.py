@@ -9,6 +9,7 @@ RANK = HERE / "rank"  # around each trainer, one process per task
 STAGE = HERE / "stage"  # data and image onto a node's own disk
 MPICHECK = HERE / "mpicheck"  # the host's MPI in the image, before the job proper
 TRIAL = HERE / "trial"  # the doctor's short job
+SSH = HERE / "ssh"  # from a container to the other nodes of its job
 SERVE = HERE / "serve"  # JupyterLab and TensorBoard behind a token
 
 

@@ -114,6 +114,7 @@ def _plan(case: Case, log: Log) -> Plan:
         image_form=staging.FORMS[chosen("stage-image")],
         image_offset=image.offset,
         stage_root=staging.root(site),
+        ssh=log.says("ssh"),
         elsewhere=site.elsewhere,
         **requeue.fields(case, log),
     )

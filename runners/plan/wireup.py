@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..core.model import ImageInfo
 from ..core.remedy import change, command
 from ..injob.rank.agents import AGENTS
+from ..script import ssh_lines
 from .case import Case, Log
 
 
@@ -127,11 +128,13 @@ def _no_mpi(case: Case, log: Log) -> None:
 
 def _by_horovodrun(case: Case, log: Log) -> None:
     nodes, image = case.resources.nodes, case.image
-    if nodes > 1:
+    if nodes > 1 and ssh_lines.possible(log.chosen("scheduler"), log.chosen("runtime")):
+        log.choose("ssh", True, "horovodrun starts ranks on other nodes by it: steps of this job")
+    elif nodes > 1:
         log.refuse(
             f"--launcher horovodrun cannot reach {nodes} nodes: it starts ranks on the others by "
             "ssh, which leads out of the container",
-            "horovodrun's own way to other hosts (horovod/runner/gloo_run.py, mpi_run.py)",
+            "a job's own ssh needs Slurm and Apptainer",
         )
     if log.chosen("controller") == "mpi" and image.fact("mpi.flavour") == "mpich":
         log.refuse(

@@ -87,6 +87,10 @@ class Steps(ABC):
         """Return such tokens for what takes no memory of its own: it shares the job's."""
         return []
 
+    def list_nodes(self, nodes: int) -> str:
+        """Return the command that prints, in a job's own script, its first nodes, one a line."""
+        raise NotImplementedError("one machine has no other nodes")
+
     def environment(self) -> Mapping[str, str] | None:
         """Return the environment for `argv`; None is our own."""
         return None

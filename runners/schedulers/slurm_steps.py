@@ -67,5 +67,9 @@ class SlurmSteps(Steps):
         argv = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
         return [*argv, "--mpi=none", "--cpu-bind=none"]
 
+    def list_nodes(self, nodes: int) -> str:
+        """Return the command that prints, in a job's own script, its first nodes, one a line."""
+        return f'scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n {nodes}'
+
     def environment(self) -> dict[str, str]:
         return scrubbed(os.environ)

@@ -92,11 +92,13 @@ def per_node(plan: Plan) -> int:
 
 
 def horovodrun(plan: Plan) -> list[str]:
-    """Return the image's own horovodrun, for ranks on one node.
+    """Return the image's own horovodrun, which reaches other nodes by the job's ssh (ssh_lines).
 
-    Its mpirun counts the slots of Slurm's step, of which there is one.
+    On one node its mpirun counts the slots of Slurm's step, of which there is one.
     """
     argv = ["horovodrun", "-np", str(plan.spec.resources.tasks), f"--{plan.controller}"]
+    if plan.ssh:
+        return [*argv, "-H", Expanded("$hosts")]
     return [*argv, *(["--mpi-args=--oversubscribe"] if plan.controller == "mpi" else [])]
 
 

@@ -9,7 +9,7 @@ from ..core.job_record import JobPaths
 from ..core.model import Plan
 from ..injob.folders import MPICHECK
 from ..injob.mpicheck import EXIT_HOST_MPI
-from . import launchers, runtimes
+from . import launchers, runtimes, ssh_lines
 
 EXIT_NOT_VERIFIED = 81
 
@@ -28,7 +28,7 @@ def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
     start = launchers.LAUNCHERS[plan.launcher](plan)
     container = runtimes.argv(plan, str(paths.root))
     if plan.launcher == "horovodrun":  # it is the image's
-        groups = [container, [*start, *inside[0]], *inside[1:]]
+        groups = [ssh_lines.around(plan, paths), container, [*start, *inside[0]], *inside[1:]]
     else:
         groups = [start, container, *inside]
     return " \\\n  ".join(tokens.join(group) for group in groups if group)

@@ -161,7 +161,7 @@ def packages(draft: Draft) -> tuple[Path, ...]:
     """Return the packages and modules that the job runs from its own folder."""
     made = draft.plan
     parts = [folders.RANK, *[folders.MPICHECK] * bool(made.host_mpi)]
-    own = folders.of_a_job(*parts, *[folders.STAGE] * made.stages)
+    own = folders.of_a_job(*parts, *[folders.STAGE] * made.stages, *[folders.SSH] * made.ssh)
     return (*own, *draft.packages, *[recipes_folder()] * made.brings_recipe)
 
 

@@ -166,16 +166,19 @@ def from_horovodrun(env: Mapping[str, str]) -> Task:
     """Read what horovodrun sets with Gloo; with MPI it is the MPI's own launcher that starts us."""
     if "HOROVOD_RANK" not in env and {"OMPI_COMM_WORLD_RANK", "PMI_RANK"} & set(env):
         return from_mpiexec(env)
+    rank, size, local_rank, local_size = (
+        int(env[f"HOROVOD_{name}"]) for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+    )
     host = socket.gethostname()
     return Task(
-        rank=int(env["HOROVOD_RANK"]),
-        size=int(env["HOROVOD_SIZE"]),
-        local_rank=int(env["HOROVOD_LOCAL_RANK"]),
-        local_size=int(env["HOROVOD_LOCAL_SIZE"]),
+        rank=rank,
+        size=size,
+        local_rank=local_rank,
+        local_size=local_size,
         cross_rank=int(env["HOROVOD_CROSS_RANK"]),
         cross_size=int(env["HOROVOD_CROSS_SIZE"]),
         host=host,
-        first_host=host,
+        first_host=host if rank == 0 or local_size == size else _first_of_allocation(env),
         job="horovodrun",
         node=int(env["HOROVOD_CROSS_RANK"]),
     )

@@ -18,6 +18,8 @@ from .base import Runtime
 class Apptainer(Runtime):
     """apptainer or singularity exec."""
 
+    takes_ssh = True
+
     def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
         """Return the tokens before the command; `fixed` goes by `exports`."""
         command = [plan.runtime, "exec"]

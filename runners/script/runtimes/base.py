@@ -15,6 +15,7 @@ class Runtime:
     """What runs an image. `fixed` are the variables that win within it."""
 
     by_srun = False  # whether what `argv` returns are options of srun
+    takes_ssh = False  # whether variables bring injob/ssh into it
 
     def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
         """Return the tokens before the command: none where it runs on the host."""
@@ -46,6 +47,8 @@ def own_settings(plan: Plan) -> list[str]:
 
 class NoRuntime(Runtime):
     """No container: the image is the folder of a virtual or conda environment, on each node."""
+
+    takes_ssh = True
 
     def exports(
         self, plan: Plan, defaults: tuple[Variable, ...], fixed: Mapping[str, str]

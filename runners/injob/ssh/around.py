@@ -1,0 +1,176 @@
+"""Runs a command on a node, and beside it turns what its ssh asks for into steps of the job."""
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from types import FrameType
+from typing import Callable, Optional
+
+from . import wire
+
+SHELL = "command -v bash > /dev/null && exec bash; exec sh"
+SECONDS_TO_END = 10.0
+CLUSTER = ("SLURM_CONF", "SLURM_CLUSTERS")  # of all that Slurm sets these lead to it
+# A process with these seems to be of a step, and an mpirun in the container would look for srun.
+OF_THE_STEP = ("SLURM_STEP_ID", "SLURM_STEPID", "SLURM_JOBID", "SLURM_NODELIST", "SLURMD_NODENAME")
+# The daemons of Open MPI 4 and 5 would leave their step, and start each other, from nodes that
+# have no such ssh; its path is not told, since they would look for it too. Hydra is MPICH's and
+# Intel's, which Slurm tells to use srun.
+OF_MPIRUN = {
+    "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+    "OMPI_MCA_orte_leave_session_attached": "1",
+    "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+    "PRTE_MCA_prte_leave_session_attached": "1",
+    "HYDRA_BOOTSTRAP": "ssh",
+    "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+}
+
+
+class Steps:
+    """Starts a step on a node for each connection, and ends those that are left."""
+
+    def __init__(self, nodes: "list[str]", enter: "str", step: "list[str]") -> None:
+        self.nodes, self.enter, self.step = nodes, enter, step
+        self.running: set[subprocess.Popen[bytes]] = set()
+        told = ("SLURM_", "SRUN_", "SBATCH_", "PMI_")
+        self.env = {n: v for n, v in os.environ.items() if n in CLUSTER or not n.startswith(told)}
+        self.job = os.environ.get("SLURM_JOB_ID", "")
+
+    def listen(self, path: "str") -> None:
+        """Take connections from now on, each in a thread of its own."""
+        door = socket.socket(socket.AF_UNIX)
+        door.bind(path)
+        door.listen(64)
+        _thread(self._take, door)
+
+    def end(self) -> None:
+        """End the steps that run: srun ends its step when it is told to end."""
+        for process in list(self.running):
+            process.terminate()
+        for process in list(self.running):
+            try:
+                process.wait(SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def _take(self, door: "socket.socket") -> None:
+        while True:
+            _thread(self._attend, door.accept()[0])
+
+    def _attend(self, there: "socket.socket") -> None:
+        with there:
+            try:
+                streams = wire.receive_streams(there)
+                asked = wire.receive(there)
+            except (EOFError, OSError, ValueError):
+                return  # who asked has gone
+            node = self._node(str(asked["host"]))
+            if not node:
+                names = ", ".join(self.nodes)
+                why = "{} is not among the nodes of this job: {}".format(asked["host"], names)
+                answer: dict[str, object] = {"refused": why}
+            else:
+                argv = self.argv(node, str(asked["command"]), bool(asked["pty"]))
+                answer = {"code": self._run(argv, streams, there)}
+            for stream in streams:
+                os.close(stream)
+            try:
+                wire.send(there, answer)
+            except OSError:
+                return  # who asked has gone
+
+    def argv(self, node: "str", command: "str", pty: "bool") -> "list[str]":
+        """Return the step that runs a command, or a shell, in the container on a node."""
+        where = [f"--jobid={self.job}", f"--nodelist={node}", *["--pty"] * pty]
+        return [*self.step, *where, "bash", self.enter, "sh", "-c", command or SHELL]
+
+    def _node(self, host: "str") -> "str":
+        """Return the node of that name, with or without its domain; "" for another host."""
+        own = socket.gethostname()
+        name = (own if host == "localhost" else host).partition(".")[0].lower()
+        return next((n for n in self.nodes if n.partition(".")[0].lower() == name), "")
+
+    def _run(self, argv: "list[str]", streams: "list[int]", there: "socket.socket") -> "int":
+        stdin, stdout, stderr = streams
+        process = subprocess.Popen(
+            argv, env=self.env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+        )
+        self.running.add(process)
+        _thread(_end_with, process, there)
+        code = process.wait()
+        self.running.discard(process)
+        return 128 - code if code < 0 else code
+
+
+def _thread(work: "Callable[..., None]", *given: "object") -> None:
+    threading.Thread(target=work, args=given, daemon=True).start()
+
+
+def _end_with(process: "subprocess.Popen[bytes]", there: "socket.socket") -> None:
+    """End a step when the ssh that asked for it has gone; it sends nothing more."""
+    with contextlib.suppress(OSError):
+        there.recv(1)
+    if process.poll() is None:
+        process.terminate()
+
+
+def main(argv: "list[str]") -> "int":
+    """Run the command; return its exit code."""
+    runtime, nodes, enter, *rest = argv
+    split = rest.index("--")
+    steps, command = Steps(nodes.split(","), enter, rest[:split]), rest[split + 1 :]
+    # In /tmp: the paths of sockets are short, and few shared file systems have any.
+    own = tempfile.mkdtemp("", "runner-", "/tmp")
+    try:
+        _write_ssh(own)
+        steps.listen(_socket(own))
+        return _run(command, _environment(own, runtime))
+    finally:
+        steps.end()
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _socket(own: "str") -> "str":
+    return os.path.join(own, "socket")
+
+
+def _write_ssh(own: "str") -> None:
+    path = os.path.join(own, "bin", "ssh")
+    os.mkdir(os.path.dirname(path))
+    words = ["python3", os.path.dirname(os.path.abspath(__file__)), "ask", _socket(own)]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('#!/bin/sh\nexec {} "$@"\n'.format(" ".join(map(shlex.quote, words))))
+    os.chmod(path, 0o700)
+
+
+def _environment(own: "str", runtime: "str") -> "dict[str, str]":
+    """Return the environment in which the command, and its container, find the ssh."""
+    found = {name: value for name, value in os.environ.items() if name not in OF_THE_STEP}
+    folder, program = os.path.join(own, "bin"), runtime.upper()
+    bind = f"{program}_BIND"
+    found[bind] = ",".join(filter(None, [found.get(bind), own]))
+    for name in ("PATH", f"{program}ENV_PREPEND_PATH"):
+        found[name] = os.pathsep.join(filter(None, [folder, found.get(name)]))
+    return {**found, **OF_MPIRUN}
+
+
+def _run(command: "list[str]", env: "dict[str, str]") -> "int":
+    """Run the command with our own terminal; what ends us ends it first."""
+    process = subprocess.Popen(command, env=env)
+
+    def pass_on(number: "int", frame: "Optional[FrameType]") -> None:
+        process.send_signal(number)
+
+    # The terminal sends its own signals to the command itself.
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, lambda *_: None)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, pass_on)
+    code = process.wait()
+    return 128 - code if code < 0 else code

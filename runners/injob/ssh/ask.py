@@ -1,0 +1,83 @@
+"""The ssh in the container: asks for a step on another node, and ends with its exit code."""
+
+import os
+import shutil
+import socket
+import sys
+
+from . import wire
+
+# ssh(1) of OpenSSH 9: these take a value; the rest are switches.
+WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
+ENDED = "the job, or the shell, that it belongs to has ended"
+
+
+class Asked:
+    """A node, the command for its shell, "" for a shell, and the switches that were given."""
+
+    def __init__(self, argv: "list[str]") -> None:
+        """Read arguments as ssh does, which takes options after the node's name too."""
+        self.switches = ""
+        rest = self._after_options(argv)
+        self.host = rest[0].rpartition("@")[2] if rest else ""
+        self.command = " ".join(self._after_options(rest[1:]))
+
+    def _after_options(self, argv: "list[str]") -> "list[str]":
+        rest = list(argv)
+        while rest and rest[0].startswith("-") and rest[0] != "-":
+            word = rest.pop(0)
+            if word == "--":
+                break
+            for place, letter in enumerate(word[1:], 2):
+                if letter in WITH_VALUE:
+                    if len(word) == place and rest:
+                        rest.pop(0)
+                    break
+                self.switches += letter
+        return rest
+
+
+def main(argv: "list[str]") -> "int":
+    """Ask at the socket; return the command's exit code, or 255 as ssh does."""
+    path, asked = argv[0], Asked(argv[1:])
+    if not asked.host:
+        return _say("usage: ssh [OPTION]... NODE [COMMAND...]")
+    there = socket.socket(socket.AF_UNIX)
+    try:
+        there.connect(path)
+        wire.send_streams(there, [_input(asked), 1, 2])
+        tty = not asked.command or "t" in asked.switches
+        pty = tty and os.isatty(0) and os.isatty(1)
+        wire.send(there, {"host": asked.host, "command": asked.command, "pty": pty})
+        answer = wire.receive(there)
+    except (OSError, EOFError):
+        return _say(ENDED)
+    except KeyboardInterrupt:
+        return 130
+    if "refused" in answer:
+        return _say("{}{}".format(answer["refused"], _other_ssh(path)))
+    return int(str(answer["code"]))
+
+
+def _input(asked: "Asked") -> "int":
+    """Return the input to pass on: nothing of a terminal that somebody else reads."""
+    try:
+        background = os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp()
+    except OSError:
+        background = True  # it is the terminal of another session
+    if background or "n" in asked.switches or "f" in asked.switches:
+        return os.open(os.devnull, os.O_RDONLY)
+    return 0
+
+
+def _other_ssh(socket_path: "str") -> "str":
+    """Return a line that names the image's own ssh, "" where it has none."""
+    own = os.path.join(os.path.dirname(socket_path), "bin")
+    folders = [f for f in os.environ.get("PATH", "").split(os.pathsep) if f != own]
+    found = shutil.which("ssh", path=os.pathsep.join(folders))
+    return f"\n  to hosts outside of the job: {found}" if found else ""
+
+
+def _say(text: "str") -> "int":
+    print(f"ssh: {text}", file=sys.stderr, flush=True)
+    return wire.EXIT_SSH
