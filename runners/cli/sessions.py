@@ -64,6 +64,10 @@ def own_folder(paths: JobPaths) -> str:
 
 def command(words: Sequence[str]) -> list[str]:
     """Return what to run within: a shell, unless something was asked for."""
+    if words and words[0] in ("mpirun", "mpiexec"):
+        # Called by its full path, as Apptainer does, Open MPI's would put its own folder before
+        # the environment's on the ranks' PATH, as with --prefix.
+        return ["env", *words]
     return list(words) or [
         "sh",
         "-c",

@@ -61,8 +61,8 @@ class Result:
 
     @property
     def mends(self) -> bool:
-        """Whether a remedy led to one world, be it on one node as horovodrun's may."""
-        return self.real.kind in (outcome.WORLD, outcome.ONE_NODE)
+        """Whether a remedy led to one world."""
+        return self.real.kind == outcome.WORLD
 
 
 @dataclass(frozen=True)

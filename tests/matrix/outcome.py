@@ -14,7 +14,6 @@ NO_WORLD = "fails in init, stopped"
 NO_MPI = "built without MPI"
 UNKNOWN_MPI = "horovodrun does not know it"
 NO_TYPE = "srun refuses"
-UNREACHABLE = "cannot reach the other node"
 SILENT = "SILENT SINGLETONS"
 HANG = "HANGS"
 OTHER = "fails otherwise"
@@ -26,8 +25,6 @@ SIGNS = (
     (r"Invalid MPI type|Couldn't find the specified plugin name for mpi", NO_TYPE),
     (r"MPI support has not been built", NO_MPI),
     (r"Unknown MPI implementation given", UNKNOWN_MPI),
-    # What the mpirun of an image says that would start its daemons with the host's srun.
-    (r"srun: not found|not enough slots available", UNREACHABLE),
     (r"world-size mismatch on rank", ALONE),
     (r"no world on rank", NO_WORLD),
 )

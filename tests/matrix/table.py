@@ -21,8 +21,6 @@ MARKS = {
     outcome.NO_MPI: "refused: no MPI",
     outcome.UNKNOWN_MPI: "refused: unknown to horovodrun",
     outcome.NO_TYPE: "refused: no such type",
-    outcome.ONE_NODE: "refused: one node only",
-    outcome.UNREACHABLE: "refused: no way there",
 }
 HEADER = """\
 # What works with what
@@ -39,8 +37,6 @@ agree on:
 | refused: no MPI | Horovod says that it was built without |
 | refused: unknown to horovodrun | it does not know this MPI's `mpirun` |
 | refused: no such type | this Slurm's `srun` has no such `--mpi` |
-| refused: one node only | `horovodrun` starts no rank on the other node |
-| refused: no way there | `horovodrun` could not start a rank on the other node |
 | DISAGREES | plan and reality differ: a fault of ours |
 
 `--mpi` is srun's; under the other launchers it has no effect, which the plan says.

@@ -16,10 +16,6 @@ PREDICTS = (
     (r"there is no MPI in|has no mpi controller", {outcome.NO_WORLD, outcome.NO_MPI}),
     (r"horovodrun does not know the mpirun", {outcome.UNKNOWN_MPI}),
     (r"this Slurm has no --mpi=", {outcome.NO_TYPE}),
-    (
-        r"horovodrun cannot reach",
-        {outcome.ONE_NODE, outcome.UNREACHABLE, outcome.NO_WORLD, outcome.ALONE},
-    ),
 )
 
 

@@ -132,6 +132,14 @@ def ended(login: Login, id: str) -> None:
     assert f"try: runner status {id}" in done.stderr
 
 
+TWO_BY_TWO = """
+import socket, torch, horovod.torch as hvd
+hvd.init()
+total = int(hvd.allreduce(torch.tensor([hvd.rank() + 1.0]), op=hvd.Sum))
+print(f"{hvd.rank()} of {hvd.size()} on {socket.gethostname()}: {total}", flush=True)
+"""
+
+
 class TestShell:
     def test_at_a_terminal(self, login: Login) -> None:
         shell = ["runner", *documented("shell .*--nodes 2"), "--exclusive"]
@@ -144,10 +152,35 @@ class TestShell:
             screen.type(CTRL_C)
             screen.type("horovodrun -np 2 bash -c 'echo of $OMPI_COMM_WORLD_SIZE'\n")
             screen.see("of 2.*\n.*of 2")
+            screen.type("ssh n2\n")
+            screen.see("Apptainer> ")
+            screen.type("echo $(hostname) has $(tty); exit 4\n")
+            screen.see("n2 has /dev/pts/")
+            screen.type("echo left with $?\n")
+            screen.see("left with 4")
             assert login.runner("exec", id, "-w", "n2", "--", "hostname").stdout == "n2\n"
             screen.type("exit 3\n")
             assert screen.end() == 3
         assert login.sh(f"squeue --noheader -j {id} -t running,pending || true") == ""
+
+    def test_typed_by_hand_over_two_nodes(self, login: Login) -> None:
+        login.write("train.py", TWO_BY_TWO)
+        shell = ["shell", *documented("shell .*-H ")[1:]]
+        for start in (
+            documented("shell .*-H ")[shell.index("--") + 1 :],
+            ["horovodrun", "--mpi", "-np", "4", "-H", "n1:2,n2:2", "python3", "train.py"],
+            ["mpirun", "-np", "4", "-H", "n1:2,n2:2", "--bind-to", "none", "python3", "train.py"],
+        ):
+            done = login.runner(*shell[: shell.index("--")], "--", *start)
+            told = sorted(re.findall(r"(\d) of 4 on (n\d): 10", done.stdout))
+            assert told == [("0", "n1"), ("1", "n1"), ("2", "n2"), ("3", "n2")], done.stderr
+        script = "ssh n9 true; echo $?; ssh n2 'echo far; kill -9 $$'; echo $?; ssh n2 sleep 600 &"
+        done = login.runner(*shell[: shell.index("--")], "--", "bash", "-c", script)
+        assert done.stdout == "255\nfar\n137\n"
+        assert "ssh: n9 is not among the nodes of this job: n1, n2" in done.stderr
+        for node in ("n1", "n2"):
+            assert left(login, node) == ""
+        assert login.sh("squeue --noheader --me") == ""
 
     def test_in_a_script(self, login: Login) -> None:
         login.write("train.py", "import os; print('of', os.environ['OMPI_COMM_WORLD_SIZE'])")

@@ -19,6 +19,8 @@ WORKS = (
     "trixie-openmpi5-mpi-none-mpirun",
     "trixie-mpich-mpi-pmi2-srun",
     "trixie-nompi-gloo-pmi2-srun",
+    "trixie-openmpi4-gloo-none-horovodrun",
+    "trixie-openmpi5-mpi-none-horovodrun",
 )
 REFUSED = (
     "trixie-openmpi4-mpi-none-srun",
@@ -26,7 +28,7 @@ REFUSED = (
     "trixie-openmpi5-mpi-pmi2-srun",
     "trixie-mpich-mpi-pmix-srun",
     "trixie-nompi-mpi-pmix-srun",
-    "trixie-openmpi4-gloo-none-horovodrun",
+    "trixie-mpich-mpi-none-horovodrun",
 )
 
 

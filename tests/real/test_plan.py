@@ -167,5 +167,5 @@ def test_every_choice_has_a_reason(login: Login) -> None:
     assert all(choice["reason"] for choice in plan["choices"])
     assert choices(plan)["mpi"] == "pmix"
     assert "srun --mpi=pmix" in plan["script"]
-    refused = planned(login, "-N", "2", "--launcher", "horovodrun", "torch_mnist")
-    assert refused["refusals"][0]["remedies"][0]["options"] == [["launcher", "srun"]]
+    refused = planned(login, "-N", "2", "--controller", "mpi", "--mpi", "none", "torch_mnist")
+    assert refused["refusals"][0]["remedies"][0]["options"] == [["mpi", "pmix"]]

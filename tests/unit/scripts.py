@@ -117,6 +117,13 @@ def jobs() -> dict[str, Plan]:
             resources={"nodes": 2, "ntasks_per_node": 4, "cpus_per_task": 2},
             launcher="torchrun",
         ),
+        "slurm-apptainer-horovodrun": made(
+            None,
+            sif,
+            OURS,
+            resources={"nodes": 2, "ntasks_per_node": 4, "cpus_per_task": 2},
+            launcher="horovodrun",
+        ),
         "neuron": made(
             "neuron", sif, OURS, resources={**gpus, "account": None, "comment": "pytorch"}
         ),

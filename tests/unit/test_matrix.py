@@ -51,7 +51,6 @@ def test_a_cell_is_asked_for_with_options() -> None:
         (82, "runner: world-size mismatch on rank 0@n1: 4 tasks", outcome.ALONE),
         (82, "runner: no world on rank 2@n2: it ended within hvd.init()", outcome.NO_WORLD),
         (1, "srun: error: Invalid MPI type 'pmix', --mpi=list for types", outcome.NO_TYPE),
-        (139, "sh: 1: srun: not found\nSegmentation fault", outcome.UNREACHABLE),
         (1, "ValueError: MPI support has not been built.", outcome.NO_MPI),
         (1, "Unknown MPI implementation given in output of mpirun", outcome.UNKNOWN_MPI),
         (1, "Traceback", outcome.OTHER),

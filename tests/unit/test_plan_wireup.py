@@ -44,7 +44,7 @@ def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) ->
         (OPENMPI, "mpi", "pmi2", "srun", False),
         (OPENMPI, "mpi", "none", "srun", False),
         (OPENMPI, "mpi", None, "mpirun", True),
-        (OPENMPI, "mpi", None, "horovodrun", False),
+        (OPENMPI, "mpi", None, "horovodrun", True),
         (OPENMPI, "gloo", "pmi2", "srun", True),
         (OPENMPI, "gloo", None, "mpirun", True),
         (MPICH, "mpi", "pmi2", "srun", True),
@@ -55,7 +55,7 @@ def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) ->
         (NO_MPI, "mpi", "pmix", "srun", False),
         (NO_MPI, "gloo", "none", "srun", True),
         (NO_MPI, "gloo", None, "mpirun", True),
-        (NO_MPI, "gloo", None, "horovodrun", False),
+        (NO_MPI, "gloo", None, "horovodrun", True),
     ],
 )
 def test_two_nodes(
@@ -120,12 +120,16 @@ def test_remedies_are_ranked_and_each_of_them_works() -> None:
     assert not solved(OPENMPI, "gloo", "pmi2", "srun").refusals
 
 
-def test_horovodrun_stays_on_one_node() -> None:
-    refusal = solved(OPENMPI, "gloo", None, "horovodrun").refusals[0]
+def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
+    assert solved(OPENMPI, "gloo", None, "horovodrun").ssh
+    spec = replace(SPEC, controller="gloo", launcher="horovodrun", runtime="podman")
+    refusal = plan.solve(Case(spec, SITE, OPENMPI)).refusals[0]
     assert "ssh" in refusal.what
     assert str(refusal.remedies[0]) == "--launcher srun"
     alone = replace(SPEC, resources=Resources(ntasks=2), launcher="horovodrun", controller="gloo")
-    assert not plan.solve(Case(alone, SITE, OPENMPI)).refusals
+    made = plan.solve(Case(alone, SITE, OPENMPI))
+    assert not made.refusals
+    assert not made.ssh
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ class Steps:
 
     def argv(self, node: "str", command: "str", pty: "bool") -> "list[str]":
         """Return the step that runs a command, or a shell, in the container on a node."""
-        where = [f"--jobid={self.job}", f"--nodelist={node}", *["--pty"] * pty]
+        where = ["--quiet", f"--jobid={self.job}", f"--nodelist={node}", *["--pty"] * pty]
         return [*self.step, *where, "bash", self.enter, "sh", "-c", command or SHELL]
 
     def _node(self, host: "str") -> "str":
