@@ -142,7 +142,7 @@ print(f"{hvd.rank()} of {hvd.size()} on {socket.gethostname()}: {total}", flush=
 
 class TestShell:
     def test_at_a_terminal(self, login: Login) -> None:
-        shell = ["runner", *documented("shell .*--nodes 2"), "--exclusive"]
+        shell = ["runner", *documented("shell .*--nodes 2 --time"), "--exclusive"]
         with terminal(login, *shell) as screen:
             id = screen.see(r"job (\d+) has its nodes").group(1)
             screen.see("Apptainer> ")
@@ -184,7 +184,7 @@ class TestShell:
 
     def test_in_a_script(self, login: Login) -> None:
         login.write("train.py", "import os; print('of', os.environ['OMPI_COMM_WORLD_SIZE'])")
-        done = login.runner(*documented("shell .*horovodrun"))
+        done = login.runner(*documented("shell .*--cpus-per-task"))
         assert done.stdout.count("of 2") == 2, done.stdout + done.stderr
         done = login.runner("shell", "--image", IMAGE, "--", "bash", "-c", "hostname; exit 7")
         assert (done.stdout, done.returncode) == ("n1\n", 7)
