@@ -88,9 +88,8 @@ class TestScripts:
         assert {"--nodes=2", "--gpus-per-node=A100:1", "--nice"} <= set(argv)
         assert argv[-2:] == ["bash", str(PATHS.script)]
         text = session.interactive(made, PATHS, "/", ["ls", "a b"], pty=True)
-        found = re.search(
-            r"^srun --overlap --nodes=1 .* --pty (.*)bash .*enter' ls 'a b'$", text, re.M
-        )
+        line = r"^srun --overlap --nodes=1 .* --pty (.*)bash .*enter' ls 'a b'$"
+        found = re.search(line, text, re.M)
         assert found
         assert 'injob/ssh\' around apptainer "$nodes"' in found.group(1)
         alone = session.interactive(plan(), PATHS, "/", ["ls", "a b"], pty=True)
