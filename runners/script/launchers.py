@@ -97,6 +97,9 @@ def horovodrun(plan: Plan) -> list[str]:
     On one node its mpirun counts the slots of Slurm's step, of which there is one.
     """
     argv = ["horovodrun", "-np", str(plan.spec.resources.tasks), f"--{plan.controller}"]
+    if plan.controller == "mpi":
+        # Its own begin with one dash, which the mpirun of Open MPI 5 does not read.
+        argv.append("--binding-args=--bind-to none --map-by slot")
     if plan.ssh:
         return [*argv, "-H", Expanded("$hosts")]
     return [*argv, *(["--mpi-args=--oversubscribe"] if plan.controller == "mpi" else [])]

@@ -80,4 +80,4 @@ def _other_ssh(socket_path: "str") -> "str":
 
 def _say(text: "str") -> "int":
     print(f"ssh: {text}", file=sys.stderr, flush=True)
-    return wire.EXIT_SSH
+    return wire.SSH_FAILED

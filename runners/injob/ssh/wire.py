@@ -7,7 +7,7 @@ import struct
 
 LENGTH = struct.Struct("!I")
 STREAMS = 3  # standard input, output and error
-EXIT_SSH = 255  # ssh(1): an error of ssh itself, not of the command
+SSH_FAILED = 255  # ssh(1): an error of ssh itself, not of the command
 
 
 def send(there: "socket.socket", facts: "dict[str, object]") -> None:
