@@ -18,8 +18,12 @@ from . import runtimes
 # LD_LIBRARY_PATH is not among them: srun may need it, and apptainer never passes it on.
 LEAKS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "LD_PRELOAD")
 # By these Open MPI takes a process for one of srun's ranks, and ends it for want of PMI; and an
-# mpirun in the image would start ranks by an srun that is not there. SLURM_JOB_ID is not missed.
-NO_STEP = ("unset SLURM_STEP_ID SLURM_STEPID SLURM_JOBID SLURM_NODELIST",)
+# mpirun in the image would start ranks by an srun that is not there, or count one slot a node.
+# Those that it gives its ranks may name another node. SLURM_JOB_ID is not missed.
+NO_STEP = (
+    "unset SLURM_STEP_ID SLURM_STEPID SLURM_JOBID SLURM_NODELIST SLURMD_NODENAME",
+    "unset OMPI_MCA_plm_slurm_args PRTE_MCA_plm_slurm_args",
+)
 EXIT_NO_MODULE = 93
 
 

@@ -92,17 +92,12 @@ def per_node(plan: Plan) -> int:
 
 
 def horovodrun(plan: Plan) -> list[str]:
-    """Return the image's own horovodrun, which reaches other nodes by the job's ssh (ssh_lines).
-
-    On one node its mpirun counts the slots of Slurm's step, of which there is one.
-    """
+    """Return the image's own horovodrun, which reaches other nodes by the job's ssh (ssh_lines)."""
     argv = ["horovodrun", "-np", str(plan.spec.resources.tasks), f"--{plan.controller}"]
     if plan.controller == "mpi":
         # Its own begin with one dash, which the mpirun of Open MPI 5 does not read.
         argv.append("--binding-args=--bind-to none --map-by slot")
-    if plan.ssh:
-        return [*argv, "-H", Expanded("$hosts")]
-    return [*argv, *(["--mpi-args=--oversubscribe"] if plan.controller == "mpi" else [])]
+    return [*argv, *(["-H", Expanded("$hosts")] if plan.ssh else [])]
 
 
 def agents(plan: Plan) -> list[str]:

@@ -24,6 +24,7 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
         environment.modules(plan),
         stage_lines.of(plan, paths),
         environment.lines(plan, paths),
+        [*environment.NO_STEP] * (plan.launcher == "horovodrun"),
         ranks.host_mpi_check(plan, paths),
         ranks.prepare(plan),
         ssh_lines.nodes(plan),

@@ -17,8 +17,6 @@ from . import wire
 SHELL = "command -v bash > /dev/null && exec bash; exec sh"
 SECONDS_TO_END = 10.0
 CLUSTER = ("SLURM_CONF", "SLURM_CLUSTERS")  # of all that Slurm sets these lead to it
-# A process with these seems to be of a step, and an mpirun in the container would look for srun.
-OF_THE_STEP = ("SLURM_STEP_ID", "SLURM_STEPID", "SLURM_JOBID", "SLURM_NODELIST", "SLURMD_NODENAME")
 # The daemons of Open MPI 4 and 5 would leave their step, and start each other, from nodes that
 # have no such ssh; its path is not told, since they would look for it too. Hydra is MPICH's and
 # Intel's, which Slurm tells to use srun.
@@ -151,7 +149,7 @@ def _write_ssh(own: "str") -> None:
 
 def _environment(own: "str", runtime: "str") -> "dict[str, str]":
     """Return the environment in which the command, and its container, find the ssh."""
-    found = {name: value for name, value in os.environ.items() if name not in OF_THE_STEP}
+    found = dict(os.environ)
     folder, program = os.path.join(own, "bin"), runtime.upper()
     bind = f"{program}_BIND"
     found[bind] = ",".join(filter(None, [found.get(bind), own]))

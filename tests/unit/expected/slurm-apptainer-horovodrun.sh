@@ -51,6 +51,9 @@ export APPTAINER_NO_EVAL=1
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 
+unset SLURM_STEP_ID SLURM_STEPID SLURM_JOBID SLURM_NODELIST SLURMD_NODENAME
+unset OMPI_MCA_plm_slurm_args PRTE_MCA_plm_slurm_args
+
 # The nodes that `ssh` in the container reaches, by steps of this job.
 nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 2 | paste -s -d , -)
 hosts=${nodes//,/:4,}:4
