@@ -41,11 +41,11 @@ def _room(case: Case, log: Log) -> int | None:
 
 
 def _within(case: Case, room: int, log: Log) -> Case:
-    """Let the trainer's preset give way to what the surrounding job has; refuse what was asked."""
+    """Let what nobody asked for give way to what the surrounding job has; refuse what was asked."""
     asked, site = case.resources.cpus_per_task or 1, case.site
     evidence = f"SLURM_JOB_CPUS_PER_NODE: {site.allocated_cpus} CPUs on a node at least"
     if room and EACH in case.unasked:
-        reason = f"what job {site.allocation} has for a rank; the trainer's preset is {asked}"
+        reason = f"what job {site.allocation} has for a rank; {case.why(EACH)}: {asked}"
         log.choose(EACH, room, reason, evidence)
         return case.asking(resources=replace(case.resources, cpus_per_task=room))
     log.refuse(

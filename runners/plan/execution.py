@@ -30,7 +30,7 @@ def scheduler(case: Case, log: Log) -> Case:
         log.choose("scheduler", wanted, case.why("scheduler"))
         _is_here(wanted, site, log)
     if log.scheduler.within_job:
-        case = _all_nodes(case, log)
+        case = _its_tasks(_all_nodes(case, log), log)
         _inside(case, log)
     if log.scheduler.one_machine:
         _one_machine(case, log)
@@ -45,6 +45,18 @@ def _all_nodes(case: Case, log: Log) -> Case:
         return case
     log.choose("nodes", nodes, f"those of job {site.allocation}")
     return case.asking(resources=replace(resources, nodes=nodes))
+
+
+def _its_tasks(case: Case, log: Log) -> Case:
+    """Take as many ranks a node as the surrounding job has, where nobody asked for a number."""
+    site, resources = case.site, case.resources
+    given = {"ntasks": resources.ntasks, "ntasks-per-node": resources.ntasks_per_node}
+    asked = [name for name, value in given.items() if value and name not in case.unasked]
+    tasks = site.allocated_tasks
+    if asked or not tasks or (resources.ntasks_per_node or 1) == tasks:
+        return case
+    log.choose("ntasks-per-node", tasks, f"those of job {site.allocation}")
+    return case.asking(resources=replace(resources, ntasks=None, ntasks_per_node=tasks))
 
 
 def _is_here(wanted: str, site: Site, log: Log) -> None:

@@ -89,8 +89,9 @@ class Config:
 
     @property
     def unasked(self) -> frozenset[str]:
-        """The settings that only a default or the trainer's preset brought."""
-        return frozenset(each.name for each in self.given if each.origin in (DEFAULT, PRESET))
+        """The settings that only a default, the trainer's preset or the site's profile brought."""
+        others = (DEFAULT, PRESET, SITE)
+        return frozenset(each.name for each in self.given if each.origin in others)
 
     def reasons(self) -> dict[str, str]:
         """Return, for each setting that was not typed, where its value comes from."""

@@ -83,7 +83,7 @@ def test_all_of_an_allocation_and_a_preset_that_gives_way(login: Login) -> None:
     assert login.result()["world_size"] == 2
     script = login.sh("cat runs/torch_mnist-1/job.sbatch")
     assert "cpus-per-task: 1 (what job" in script
-    assert "the trainer's preset is 2)" in script
+    assert "the trainer's preset: 2)" in script
 
 
 def test_a_job_in_an_allocation_is_cancelled_and_the_allocation_stays(
@@ -92,7 +92,7 @@ def test_a_job_in_an_allocation_is_cancelled_and_the_allocation_stays(
     launch = f"runner launch --scheduler allocation --image {IMAGE} --controller gloo"
     said = in_allocation(
         login,
-        f"id=$({launch} --nodes 2 --env HOLD=300 --parsable {hello})",
+        f"id=$({launch} --nodes 2 --ntasks-per-node 1 --env HOLD=300 --parsable {hello})",
         "until [ $(runner logs --all | grep -c ' of 2 total') = 2 ]; do sleep 0.5; done",
         "runner cancel $id",
         "runner wait || echo code $?",

@@ -227,9 +227,11 @@ def test_on_cpus_a_rank_that_waits_in_mpi_gives_way_to_training(
 INSIDE = replace(SITE, allocation="12", allocated_nodes=2, allocated_cpus=4)
 
 
-def inside(resources: Resources, unasked: frozenset[str] = frozenset(), cpus: int = 4) -> Plan:
+def inside(
+    resources: Resources, unasked: frozenset[str] = frozenset(), cpus: int = 4, tasks: int = 0
+) -> Plan:
     spec = replace(SPEC, scheduler="allocation", resources=resources)
-    site = replace(INSIDE, allocated_cpus=cpus)
+    site = replace(INSIDE, allocated_cpus=cpus, allocated_tasks=tasks)
     return plan.solve(Case(spec, site, IMAGE, unasked=unasked))
 
 
@@ -251,7 +253,24 @@ def test_a_preset_gives_way_to_what_the_allocation_has(
     (choice,) = [c for c in made.choices if c.id == "cpus-per-task"]
     assert choice.value == each
     given_way = asked.cpus_per_task != each
-    assert ("what job 12 has for a rank; the trainer's preset is" in choice.reason) is given_way
+    assert ("what job 12 has for a rank; as asked: " in choice.reason) is given_way
+
+
+@pytest.mark.parametrize(
+    ("asked", "unasked", "ranks"),
+    [
+        (Resources(nodes=2), frozenset(), 4),
+        (Resources(nodes=2, ntasks_per_node=4), frozenset({"ntasks-per-node"}), 4),
+        (Resources(nodes=2, ntasks_per_node=1), frozenset(), 2),
+        (Resources(nodes=2, ntasks=3), frozenset(), 3),
+    ],
+)
+def test_without_a_number_an_allocation_says_how_many_ranks_a_node_has(
+    asked: Resources, unasked: frozenset[str], ranks: int
+) -> None:
+    made = inside(asked, unasked, tasks=2)
+    assert not made.refusals
+    assert made.spec.resources.tasks == ranks
 
 
 @pytest.mark.parametrize(

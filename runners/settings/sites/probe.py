@@ -55,6 +55,7 @@ def probe() -> Site:
         allocation=env.get("SLURM_JOB_ID", ""),
         allocated_nodes=_number(env.get("SLURM_JOB_NUM_NODES", "")),
         allocated_cpus=allocated_cpus(env),
+        allocated_tasks=_number(env.get("SLURM_NTASKS_PER_NODE", "")),
         cwd=os.getcwd(),
         environment=that_matters(env),
         problems=tuple(problems),
