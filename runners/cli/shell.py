@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..core import shell as terminal
+from ..core import tokens
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import Job
 from ..jobs import job_status
@@ -57,11 +58,13 @@ def _run(draft: Draft) -> int:
     if not scheduler.queue:
         with launch.claimed(draft.paths.root):
             launch.write(draft)
-        return terminal.hand_over(["bash", str(draft.paths.script)])
+        return terminal.hand_over(session.in_shell(draft.paths))
+    if scheduler.interactive:
+        return _on_the_node(draft)
     if not scheduler.allocates:
         raise Refused(
             f"{scheduler.title}: runner cannot wait for nodes at a terminal",
-            "qsub -I gives a shell on a node",
+            "its own command gives a shell on a node",
             "runner shell --scheduler local, there",
         )
     allocation = Allocation(draft, Waiting(draft).tell)
@@ -69,6 +72,15 @@ def _run(draft: Draft) -> int:
     if not allocation.granted:
         click.echo("\n".join(["", *allocation.said[-1:]]), err=True)
     return code
+
+
+def _on_the_node(draft: Draft) -> int:
+    """Open a shell on the job's first node, and say what leads from there into the image."""
+    with launch.claimed(draft.paths.root):
+        launch.write(draft)
+    then = tokens.join(session.in_shell(draft.paths))
+    click.echo(f"runner: on the node, type: {then}", err=True)
+    return terminal.hand_over(session.allocation(draft.plan, draft.paths))
 
 
 class Waiting:

@@ -35,12 +35,12 @@ class Site:
     such as amd64. `host_mpi` is flavour and version of the mpirun on the PATH, such as "openmpi
     5.0.7". `allocation` is the number of the Slurm job in which this process runs, and
     `allocated_nodes` its nodes, with `allocated_cpus` on each at least and `allocated_tasks` asked
-    for on each. `cwd` is the current folder; `environment` has the user's variables that matter to a job, such as NCCL_* and SCRATCH.
-    `problems` are commands that hung or were not understood, in words for the user. `profile` is
-    the site's own, None where none is known; `elsewhere` it is of another machine's site, of which
-    nothing else is known. `host_libraries` are those of its mpirun, looked for
-    when the job wants them in the image, and `unpacks` why the runtime cannot mount an image but
-    unpacks it at each start, when that matters.
+    for on each. `cwd` is the current folder; `environment` has the user's variables that matter to
+    a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or were not understood, in
+    words for the user. `profile` is the site's own, None where none is known; `elsewhere` it is of
+    another machine's site, of which nothing else is known. `host_libraries` are those of its
+    mpirun, looked for when the job wants them in the image, and `unpacks` why the runtime cannot
+    mount an image but unpacks it at each start, when that matters.
     """
 
     schedulers: tuple[str, ...] = ()

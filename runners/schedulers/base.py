@@ -111,7 +111,9 @@ class Scheduler(ABC):
         """Return the lines at the head of a script that it reads itself."""
         return []
 
-    def opening(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+    def opening(
+        self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool = False
+    ) -> list[str]:
         """Return the script's first steps, for what the directives cannot say."""
         return []
 

@@ -24,6 +24,8 @@ class Capabilities:
     tells_nodes: it says what its nodes have, which the plan asks.
     broadcasts: it copies a file to all nodes at once, with sbcast.
     allocates: one can wait for its nodes at a terminal, with salloc.
+    interactive: the command by which a terminal gets a shell on the first node of a job; it reads
+        the directives of a script, and does not run it.
     node_file: the file with the names of a job's nodes, for an mpirun that does not know it.
     """
 
@@ -39,6 +41,7 @@ class Capabilities:
     tells_nodes: bool = False
     broadcasts: bool = False
     allocates: bool = False
+    interactive: tuple[str, ...] = ()
     node_file: str = ""
 
     @property
@@ -65,7 +68,12 @@ CAPABILITIES: Mapping[str, Capabilities] = {
         "Cobalt", "cqsub", ("mpirun", "horovodrun"), node_file="$COBALT_NODEFILE"
     ),
     "pbs": Capabilities(
-        "PBS", "qsub", ("mpiexec", "mpirun", "horovodrun"), requeues=True, node_file="$PBS_NODEFILE"
+        "PBS",
+        "qsub",
+        ("mpiexec", "mpirun", "horovodrun"),
+        requeues=True,
+        interactive=("qsub", "-I"),
+        node_file="$PBS_NODEFILE",
     ),
     "allocation": Capabilities(
         "a Slurm job", "", ("srun", "mpirun", "horovodrun", *AGENTS), within_job=True

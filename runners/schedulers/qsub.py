@@ -65,13 +65,15 @@ class Qsub(Scheduler):
             what = f"{self.title} fills in no patterns such as %j"
             yield Refusal(what, f"--output is {spec.output}", (change(leave_out=["output"]),))
 
-    def opening(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-        """Return the script's first steps: its folder, and the log, written as it grows.
+    def opening(
+        self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool = False
+    ) -> list[str]:
+        """Return the script's first steps: its folder, and the log, unless a terminal has it.
 
         PBS brings a job's output when the job has ended, and reads host:path in its name.
         """
-        log = plan.spec.output or str(paths.log)
-        return [f"cd {shlex.quote(cwd)} || exit", f"exec >> {shlex.quote(log)} 2>&1"]
+        log = shlex.quote(plan.spec.output or str(paths.log))
+        return [f"cd {shlex.quote(cwd)} || exit", *[f"exec >> {log} 2>&1"] * (not at_terminal)]
 
     def by_hand(self, paths: JobPaths) -> str:
         return shlex.join(["qsub", str(paths.script)])

@@ -35,11 +35,11 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
 def session(plan: Plan, paths: JobPaths, cwd: str, line: str, by_hand: str = "") -> str:
     """Return the script of a job that runs `line`, which goes by `enter`, and starts no ranks.
 
-    `by_hand` is the command that starts it again, where that is not the scheduler's usual one.
+    `by_hand` is the command that starts it again, where that is at a terminal.
     """
     return _text(
         _directives(plan, paths, cwd),
-        _header(plan, paths, cwd, by_hand),
+        _header(plan, paths, cwd, by_hand, at_terminal=bool(by_hand)),
         exit_trap.opening(plan),
         stage_lines.of(plan, paths),
         ssh_lines.nodes(plan),
@@ -73,7 +73,9 @@ def _directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
     return [scheduler.SHEBANG, *scheduler.directives(plan, paths, cwd)]
 
 
-def _header(plan: Plan, paths: JobPaths, cwd: str, by_hand: str = "") -> list[str]:
+def _header(
+    plan: Plan, paths: JobPaths, cwd: str, by_hand: str = "", at_terminal: bool = False
+) -> list[str]:
     """Return how it is started again, all choices with their reasons, and the run's folder."""
     scheduler = SCHEDULERS[plan.scheduler]
     by_hand = by_hand or scheduler.by_hand(paths)
@@ -85,7 +87,7 @@ def _header(plan: Plan, paths: JobPaths, cwd: str, by_hand: str = "") -> list[st
         # A line break in a value must not end the comment.
         *("# " + " ".join(text.splitlines()) for text in choices),
         f"run={shlex.quote(str(paths.root))}",
-        *scheduler.opening(plan, paths, cwd),
+        *scheduler.opening(plan, paths, cwd, at_terminal),
     ]
 
 

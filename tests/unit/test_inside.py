@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from runners.cli.shell import shell_command
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Dataset, Plan
@@ -96,6 +97,33 @@ class TestScripts:
         found = re.search(line, alone, re.M)
         assert found
         assert found.group(1) == ""
+
+    def test_on_pbs_a_terminal_gets_the_nodes_shell(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """A stand-in for qsub reads the script's directives and gives a shell."""
+        labels = tmp_path / "sandbox" / ".singularity.d" / "labels.json"
+        labels.parent.mkdir(parents=True)
+        labels.write_text('{"horovod.version": "0.28.1"}')
+        (tmp_path / "bin").mkdir()
+        stand_ins = {
+            "qsub": 'grep "^#PBS" "$2"; echo "$1"; bash "$2"; exit 7',
+            "apptainer": 'echo apptainer "${@: -2}"',
+        }
+        for name, text in stand_ins.items():
+            (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{text}\n")
+            (tmp_path / "bin" / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+        monkeypatch.setattr("runners.plan.own_folders.OWN", ())  # the nodes see /tmp here
+        monkeypatch.chdir(tmp_path)
+        words = ["--scheduler", "pbs", "--image", "sandbox", "-N", "2", "--", "ls", "a b"]
+        with pytest.raises(SystemExit) as end:
+            shell_command.main(words)
+        said = capfd.readouterr()
+        assert end.value.code == 7, said.err
+        assert f"on the node, type: bash {tmp_path}/runs/shell-1/job.sbatch" in said.err
+        assert "#PBS -l select=2" in said.out
+        assert said.out.endswith("-I\napptainer ls a b\n")
 
     def test_without_a_scheduler_it_runs_here(self) -> None:
         made = replace(plan(), scheduler="local")

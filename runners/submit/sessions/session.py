@@ -86,6 +86,17 @@ def interactive(plan: Plan, paths: JobPaths, cwd: str, command: list[str], pty: 
 
 
 def allocation(plan: Plan, paths: JobPaths) -> list[str]:
-    """Return the command that waits for nodes, where that is possible, and runs the script."""
-    waits = slurm_calls.salloc(plan) if capabilities(plan.scheduler).allocates else []
-    return [*waits, "bash", str(paths.script)]
+    """Return the command that waits for nodes, where that is possible, and runs the script.
+
+    One that is interactive gives a shell on the node, in which `in_shell` is to be typed.
+    """
+    scheduler = capabilities(plan.scheduler)
+    if scheduler.interactive:
+        return [*scheduler.interactive, str(paths.script)]
+    waits = slurm_calls.salloc(plan) if scheduler.allocates else []
+    return [*waits, *in_shell(paths)]
+
+
+def in_shell(paths: JobPaths) -> list[str]:
+    """Return the command that runs the script where one is."""
+    return ["bash", str(paths.script)]

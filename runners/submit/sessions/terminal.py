@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Callable
 
-from ...core import shell
+from ...core import shell, tokens
 from ...core.errors import NotFound, Refused, UsageError
 from ...core.job_record import Job, JobPaths, JobState
 from ...schedulers import SCHEDULERS, slurm_calls
@@ -104,7 +104,9 @@ def run(
         raise Refused(f"{paths.root} does not say how to get into its container", "", "--host")
     steps = SCHEDULERS[job.scheduler].STEPS
     if steps is None:
-        raise Refused(f"{job.scheduler} has no way into a job that is known here", "", "ssh NODE")
+        inside = "" if host else f" bash {tokens.quote(str(paths.enter))}"
+        what = f"{job.scheduler} has no way into a job that is known here"
+        raise Refused(what, "", f"ssh NODE{inside} COMMAND, where the site allows it")
     there = steps.place(job.id)
     nodes = chosen(there.nodes, steps.names(nodelist) if nodelist else (), all_nodes)
     inner = command if host else ["bash", str(paths.enter), *command]
