@@ -63,13 +63,16 @@ def describe(plan: Plan, options: Options, shown: Progress) -> str:
     return f"{text}\n\n{progress.outline(Builder.here(plan, options, shown).steps())}"
 
 
-def delegate(plan: Plan, options: Options, shown: Progress, dry_run: bool) -> None:
-    """As root: fetch the wheels here, then go on in the toolbox; does not return."""
+def delegate(plan: Plan, options: Options, shown: Progress, dry_run: bool, alone: str = "") -> None:
+    """As root: fetch the wheels here, then go on in the toolbox; does not return.
+
+    `alone` is the word for a part of the image, as one types it.
+    """
     if not plan.wheels.exists() and not dry_run:
         with shown.phase("wheels, with this machine's pip", partial(progress.fetched, plan.wheels)):
             wheels.fetch(plan.image, options.source, plan.wheels)
     inputs = toolbox.Inputs(os.environ)
-    passed = [plan.image.short, f"--base={options.base}"]
+    passed = [*([alone] if alone else []), plan.image.short, f"--base={options.base}"]
     passed += [f"--revision={plan.revision.commit} {plan.revision.date}"]
     passed += [f"--output={options.output}"] if options.output else []
     passed += [f"--ca-certificate={inputs.inside(options.ca)}"] if options.ca else []
@@ -113,25 +116,10 @@ class Builder:
         """All steps in order; those whose result is there, or is not asked for, are not needed."""
         plan = self.plan
         compiling, packing = not plan.horovod.exists(), not plan.environment.exists()
-        fetching = (compiling or packing) and not plan.wheels.exists()
-        fetch = (plan.image, self.options.source, plan.wheels)
-        steps = [
-            Step(
-                "wheels",
-                fetching,
-                make=partial(wheels.fetch, *fetch),
-                command=partial(wheels.command, *fetch),
-                status=partial(progress.fetched, plan.wheels),
-            ),
-            self.base_step("base to compile in", compiling, plan.wheel_definition),
-            self.base_step("base of the image", packing, plan.definition),
-            Step(
-                "Horovod wheel",
-                compiling,
-                make=self.compile_horovod,
-                command=lambda: self.apptainer.argv(self.horovod_build(plan.horovod)),
-                status=self.last_line("horovod"),
-            ),
+        base = self.base_step("base of the image", packing, plan.definition)
+        return [
+            *self.wheel_steps(compiling or packing),
+            *([] if plan.registry_base else [base]),
             Step(
                 "environment, with its test",
                 packing,
@@ -147,7 +135,29 @@ class Builder:
                 status=self.last_line("image"),
             ),
         ]
-        return [steps[0], *steps[3:]] if plan.registry_base else steps
+
+    def wheel_steps(self, wanted: bool = True) -> list[Step]:
+        """The steps to Horovod's wheel; the packages are fetched if they are `wanted`."""
+        plan, compiling = self.plan, not self.plan.horovod.exists()
+        fetch = (plan.image, self.options.source, plan.wheels)
+        base = self.base_step("base to compile in", compiling, plan.wheel_definition)
+        return [
+            Step(
+                "wheels",
+                wanted and not plan.wheels.exists(),
+                make=partial(wheels.fetch, *fetch),
+                command=partial(wheels.command, *fetch),
+                status=partial(progress.fetched, plan.wheels),
+            ),
+            *([] if plan.registry_base else [base]),
+            Step(
+                "Horovod wheel",
+                compiling,
+                make=self.compile_horovod,
+                command=lambda: self.apptainer.argv(self.horovod_build(plan.horovod)),
+                status=self.last_line("horovod"),
+            ),
+        ]
 
     # 2. bases
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 
 import click
 
-from containers import build, build_record, pip, plan, process, toolbox
+from containers import build, build_record, horovod_alone, pip, plan, process, toolbox
 from containers.catalogue import IMAGES
 from containers.plan import Options
 from containers.space import ELSEWHERE
@@ -27,10 +28,12 @@ EXAMPLE = """\b
 Examples:
   runner build cpu
   runner build gpu --wheelhouse /shared/wheels
+  runner build wheel cpu
   runner build my.def -o my.sif --build-arg version=3
   runner build --from horovod_cpu.sif --requirements extra.txt -o mine.sif
 """
 INTERRUPTED = 130
+WHEEL = "wheel"
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 NO_TARGET = f"""\
 name what to build: one of {", ".join(IMAGES)}, or a definition file.
@@ -39,7 +42,7 @@ NOT_FOR_DEF = "is for our own images; a definition says itself what it starts fr
 
 
 @click.command("build", context_settings=HELP, epilog=EXAMPLE)
-@click.argument("target", required=False)
+@click.argument("words", metavar="[TARGET]", nargs=-1)
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="default: images/ on scratch")
 @click.option(
     "--base",
@@ -59,13 +62,22 @@ NOT_FOR_DEF = "is for our own images; a definition says itself what it starts fr
 @click.option("--frozen", is_flag=True, help="refuse Debian packages other than the locked ones")
 @click.option("--dry-run", is_flag=True, help="print definition and command, and stop")
 @click.option("--revision", default="", hidden=True)  # from root, whose repository it is
-def build_command(target: str | None, given: tuple[str, ...], dry_run: bool, **values: Any) -> None:
+def build_command(
+    words: tuple[str, ...], given: tuple[str, ...], dry_run: bool, **values: Any
+) -> None:
     """Build TARGET, one of our images (cpu, gpu) or a definition file, without root.
 
-    Instead of TARGET, --from makes a new image from one that is there.
+    `wheel cpu` leaves an image's Horovod alone, as a wheel with its SHA-256. Instead of TARGET,
+    --from makes a new image from one that is there.
     """
     with failures():
         values["given"] = dict(map(_argument, given))
+        if words[:1] == (WHEEL,):
+            _wheel(words[1:], dry_run, values)
+            return
+        if len(words) > 1:
+            raise UsageError(f"{shlex.join(words)}: one thing at a time\n{NO_TARGET}")
+        target = words[0] if words else None
         build_from.check(target, values)
         if target is None and not values["origin"]:
             raise UsageError(NO_TARGET)
@@ -76,6 +88,27 @@ def build_command(target: str | None, given: tuple[str, ...], dry_run: bool, **v
             unheard = (*build_options.OF_OURS, *build_options.PACKAGES)
             build_options.refuse(values, unheard, NOT_FOR_DEF)
         build_from.build(target, dry_run, values)
+
+
+def _wheel(names: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> None:
+    if len(names) != 1 or values["origin"] or values["given"]:
+        raise UsageError(
+            f"name the image whose Horovod it is: {WHEEL} {f' or {WHEEL} '.join(IMAGES)}"
+        )
+    asked, progress = _options(values), phases()
+    made = plan.make(names[0], asked)
+    folder = made.output if asked.output else made.output.parent
+    if dry_run or not made.horovod.exists():
+        if toolbox.needed():
+            build.delegate(made, asked, progress, dry_run, alone=WHEEL)
+        elif dry_run:
+            click.echo(horovod_alone.describe(made, asked, progress))
+            return
+        else:
+            horovod_alone.make(made, asked, progress)
+    found = horovod_alone.copy(made.horovod, folder)
+    progress.say(found.with_name(f"{found.name}.sha256").read_text(encoding="utf-8").rstrip())
+    click.echo(toolbox.inside(found, os.environ) if toolbox.needed() else found)
 
 
 def is_definition(target: str) -> bool:

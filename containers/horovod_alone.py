@@ -1,0 +1,42 @@
+"""Horovod's wheel alone, compiled as for an image, for who wants no image of ours."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from . import apptainer, atomic, digest, process, progress, space
+from .build import Builder
+from .plan import Options, Plan
+from .progress import Progress
+
+
+def make(plan: Plan, options: Options, shown: Progress) -> None:
+    """Compile it, unless another build just did. Raises RunnerError."""
+    apptainer.require()
+    with process.only_build(plan.places.work, shown):
+        if plan.horovod.exists():
+            return
+        builder = Builder.here(plan, options, shown)
+        with process.emptied(plan.places.temporary) as temporary:
+            for warning in space.require(temporary, plan.image.needs):
+                shown.say(f"warning: {warning}")
+            progress.run(builder.wheel_steps(), shown)
+
+
+def describe(plan: Plan, options: Options, shown: Progress) -> str:
+    """The commands that would be run. Raises RunnerError."""
+    apptainer.require()
+    return progress.outline(Builder.here(plan, options, shown).wheel_steps())
+
+
+def copy(horovod: Path, folder: Path) -> Path:
+    """Copy the compiled wheel there; beside it its SHA-256, as sha256sum writes and reads it."""
+    (compiled,) = horovod.glob("*.whl")
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / compiled.name
+    with atomic.new_file(target) as part:
+        shutil.copyfile(compiled, part)
+    text = f"{digest.sha256(target)}  {target.name}\n"
+    atomic.write_text(folder / f"{target.name}.sha256", text)
+    return target
