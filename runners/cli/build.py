@@ -20,7 +20,8 @@ from containers.space import ELSEWHERE
 
 from ..core.errors import SystemFault, UsageError
 from ..images.inside import extract_bill
-from . import build_from, build_options
+from . import build_env, build_from, build_options
+from .build_env import ENV
 from .progress import phases
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -29,6 +30,7 @@ Examples:
   runner build cpu
   runner build gpu --wheelhouse /shared/wheels
   runner build wheel cpu
+  runner build env /scratch/ada/hvd --module openmpi/4.1
   runner build my.def -o my.sif --build-arg version=3
   runner build --from horovod_cpu.sif --requirements extra.txt -o mine.sif
 """
@@ -52,6 +54,7 @@ NOT_FOR_DEF = "is for our own images; a definition says itself what it starts fr
 )
 @build_options.packages
 @build_options.base_image
+@build_options.environment
 @click.option(
     "--ca-certificate",
     "ca",
@@ -67,11 +70,16 @@ def build_command(
 ) -> None:
     """Build TARGET, one of our images (cpu, gpu) or a definition file, without root.
 
-    `wheel cpu` leaves an image's Horovod alone, as a wheel with its SHA-256. Instead of TARGET,
-    --from makes a new image from one that is there.
+    `wheel cpu` leaves an image's Horovod alone, as a wheel with its SHA-256. `env DIR` makes an
+    environment without a container, with Horovod compiled for this machine's MPI. Instead of
+    TARGET, --from makes a new image from one that is there.
     """
     with failures():
         values["given"] = dict(map(_argument, given))
+        if words[:1] == (ENV,):
+            build_env.build(words[1:], dry_run, values)
+            return
+        build_options.refuse(values, build_options.OF_ENVIRONMENTS, "is for: env DIR")
         if words[:1] == (WHEEL,):
             _wheel(words[1:], dry_run, values)
             return

@@ -14,6 +14,7 @@ Command = Callable[..., Any]
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
 OF_OURS = ("base", "frozen")
+OF_ENVIRONMENTS = ("into", "mpi", "module")
 DEFAULTS = {"base": "auto"}
 PATHS = {
     "requirements": "--requirements",
@@ -41,6 +42,17 @@ def base_image(function: Command) -> Command:
         click.option("--def", "def_file", type=FILE, help="with --from: your definition on it"),
         click.option("--requirements", "-r", type=FILE, help="with --from: Python packages to add"),
         click.option("--from", "origin", metavar="IMAGE", help="make a new image from this one"),
+    ):
+        function = option(function)
+    return function
+
+
+def environment(function: Command) -> Command:
+    """Add the options of an environment on the host."""
+    for option in (
+        click.option("--module", multiple=True, metavar="NAME", help="with env: load this first"),
+        click.option("--mpi", default="", metavar="DIR|MPICXX", help="with env: compile with it"),
+        click.option("--into", is_flag=True, help="with env: DIR is an environment, fill it"),
     ):
         function = option(function)
     return function

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..core import shell
 from ..core.errors import NotFound, NotVerified, SystemFault, UsageError
 from ..core.model import ImageInfo
-from . import digest_cache, inside
+from . import digest_cache, environment_label, inside
 from .policy import Policy
 
 STORES = {
@@ -40,12 +40,13 @@ def facts(folder: Path) -> dict[str, str]:
     MPI is what the user's PATH has here, as the job's modules should have it. Raises SystemFault
     when the Python does not run.
     """
-    return digest_cache.content(_key(folder), lambda: _look(folder))
+    return digest_cache.content(_key(folder), lambda: look(folder, os.environ))
 
 
-def _look(folder: Path) -> dict[str, str]:
-    path = f"{folder}/bin:{os.environ.get('PATH', os.defpath)}"
-    env = {**os.environ, "PATH": path}
+def look(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the facts without remembering them; `environ` has the MPI. Raises SystemFault."""
+    path = f"{folder}/bin:{environ.get('PATH', os.defpath)}"
+    env = {**environ, "PATH": path}
     for name in ("PYTHONPATH", "PYTHONHOME"):
         env.pop(name, None)
     done = shell.run(inside.script(), env=env, timeout=inside.SECONDS)
@@ -90,7 +91,8 @@ def _folder(name: str) -> ImageInfo:
             f"{path / 'bin' / 'python'} is not there",
             "python3 -m venv FOLDER, on a file system that the nodes see",
         )
-    return ImageInfo(path)
+    labels = environment_label.read(path)
+    return ImageInfo(path, labels, found=environment_label.now(labels))
 
 
 def _stored(name: str, runtime: str) -> ImageInfo:

@@ -16,6 +16,7 @@ from . import (
     cpu,
     execution,
     gpu,
+    host_environment,
     host_mpi,
     network,
     own_folders,
@@ -52,7 +53,7 @@ def _attempt(case: Case) -> Plan:
     log = Log()
     _known(case, log)
     case = _as_the_site_wants_it(case, log)
-    case = _where(case, log)
+    case = host_environment.choose(_where(case, log), log)
     gpu.choose(case, log)
     case = cpu.share(case, log)
     partition.check(case, log)

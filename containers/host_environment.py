@@ -1,0 +1,170 @@
+"""Makes an environment without a container from an image's lock: `runner build env`.
+
+Its Horovod is compiled against the host's own MPI (host_horovod.py). What is there before stays as
+it is when something fails: a new folder is removed again, and an existing environment gets all
+packages in one step of pip, the last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from . import catalogue, digest, host_horovod, host_tools, pip, process, progress, space, wheels
+from .errors import Refused, SystemFault, UsageError
+from .host_horovod import Compilation
+from .lockfile import Pin, normalised, read
+from .places import Places
+from .plan import Options, Plan, make
+from .progress import Progress
+from .space import Needs
+
+NEEDS = Needs(8 * 10**9, 150_000)  # measured: 3.0 GB in the environment, as much to compile
+FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu")
+PACKAGES = """\
+import json
+from importlib.metadata import distributions
+print(json.dumps({d.metadata["Name"]: d.version for d in distributions() if d.metadata["Name"]}))
+"""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A folder, an image's lock, what of the host is used; with `into` the folder has a Python."""
+
+    folder: Path
+    image: str = "cpu"
+    into: bool = False
+    mpi: str = ""
+    modules: tuple[str, ...] = ()
+    source: pip.Source = field(default_factory=pip.Source)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was made: the environment with its modules loaded, and the MPI library, "" for none."""
+
+    environ: Mapping[str, str]
+    library: str
+
+
+def build(asked: Asked, shown: Progress) -> Made:
+    """Make it. Raises RunnerError; what was there before is then as it was."""
+    plan = make(asked.image, Options(source=asked.source))
+    environ = host_tools.with_modules(asked.modules, os.environ)
+    python = _python(asked, plan, environ)
+    host_tools.check_compiler(environ)
+    mpi = host_tools.find_mpi(asked.mpi, environ)
+    shown.say(f"MPI: {mpi.compiler}" if mpi else "no MPI on the PATH: Horovod has Gloo alone")
+    log = process.fresh_log(plan.places.logs / "environment-on-the-host.log")
+    with process.only_build(plan.places.work, shown):
+        _fetch(plan, asked, shown)
+        compilation = Compilation(plan.image, python, plan.wheels, mpi, environ)
+        with shown.phase("Horovod wheel", partial(progress.last_line, log)):
+            wheel = _compiled(compilation, plan.places, log, shown)
+        with shown.phase("environment", partial(progress.last_line, log)):
+            _fill(asked, plan, python, wheel, log)
+    return Made(environ, host_horovod.linked(asked.folder, environ))
+
+
+@contextmanager
+def kept(asked: Asked) -> Iterator[None]:
+    """Remove a new folder again when what follows fails, or is interrupted."""
+    new = not asked.folder.exists()
+    try:
+        yield
+    except BaseException:
+        if new:
+            shutil.rmtree(asked.folder, ignore_errors=True)
+        raise
+
+
+def _python(asked: Asked, plan: Plan, environ: Mapping[str, str]) -> Path:
+    """Return the Python to compile for, which is that of an existing environment."""
+    version = plan.image.python
+    if not asked.into:
+        if asked.folder.exists() and (not asked.folder.is_dir() or any(asked.folder.iterdir())):
+            what = f"{asked.folder} is there already, and not empty"
+            raise UsageError(f"{what}; name a new folder, or --into for an environment")
+        python = host_tools.find_python(version, environ)
+    else:
+        python = asked.folder / "bin" / "python"
+        if not os.access(python, os.X_OK):
+            raise UsageError(f"--into: {asked.folder} is no environment: {python} is not there")
+        _check_packages(asked.folder, packages(python), plan)
+    host_tools.check_python(python, version)
+    return python
+
+
+def packages(python: Path) -> dict[str, str]:
+    """Return the packages that a Python sees, with their versions, by normalised name."""
+    done = subprocess.run([str(python), "-c", PACKAGES], capture_output=True, text=True)
+    if done.returncode:
+        raise Refused(f"{python} does not run\n{done.stderr.strip()}")
+    return {normalised(name): version for name, version in json.loads(done.stdout).items()}
+
+
+def _check_packages(folder: Path, there: Mapping[str, str], plan: Plan) -> None:
+    """Raise Refused for another Horovod, and for frameworks that the lock would replace."""
+    if "horovod" in there:
+        what = f"{folder} already has Horovod {there['horovod']}, which was not compiled here"
+        raise Refused(f"{what}\ntry: {folder}/bin/python -m pip uninstall horovod, or another DIR")
+    locked = {pin.name: pin.version for pin in read(plan.lock)}
+    for name in FRAMEWORKS:
+        if name in there and there[name] != locked.get(name):
+            what = f"{folder} has {name} {there[name]}, and the lock"
+            instead = f"has {locked[name]}" if name in locked else "has another package for it"
+            raise Refused(f"{what} {instead}\ntry: another DIR; nothing of it was changed")
+
+
+def _fetch(plan: Plan, asked: Asked, shown: Progress) -> None:
+    if not plan.wheels.exists():
+        with shown.phase("wheels", partial(progress.fetched, plan.wheels)):
+            wheels.fetch(plan.image, asked.source, plan.wheels)
+
+
+def _compiled(asked: Compilation, places: Places, log: Path, shown: Progress) -> Path:
+    places.temporary.mkdir(parents=True, exist_ok=True)
+    for warning in space.require(places.temporary, NEEDS):
+        shown.say(f"warning: {warning}")
+    return host_horovod.compiled(asked, places.builds, places.temporary, log)
+
+
+def _fill(asked: Asked, plan: Plan, python: Path, horovod: Path, log: Path) -> None:
+    """Install all packages and Horovod in one step."""
+    before = packages(python) if asked.into else {}
+    if not asked.into:
+        process.run([str(python), "-m", "venv", str(asked.folder)], log, os.environ)
+    (wheel,) = horovod.glob("*.whl")
+    own = Pin("horovod", wheel.name.split("-")[1], digest.sha256(wheel))
+    wanted = process.fresh_log(plan.places.temporary / "requirements.txt")
+    wanted.write_text("".join(f"{pin.line()}\n" for pin in [*read(plan.lock), own]))
+    what = ["--require-hashes", f"--requirement={wanted}", f"--find-links={horovod}"]
+    host_horovod.install(asked.folder, plan.wheels, what, log)
+    if "torchvision" not in before:
+        _edit(asked.folder, plan, log)
+
+
+def _edit(folder: Path, plan: Plan, log: Path) -> None:
+    """Change installed packages as in the image."""
+    (site,) = folder.glob("lib/python3.*/site-packages")
+    for name in plan.image.edits:
+        module = f"{catalogue.HERE.name}.{Path(name).stem}"
+        command = [str(folder / "bin" / "python"), "-m", module, str(site)]
+        process.run(command, log, os.environ, catalogue.CHECKOUT)
+
+
+def prove(folder: Path, environ: Mapping[str, str]) -> None:
+    """Let Horovod load with each framework; raise SystemFault with what it says."""
+    program = "import horovod.torch, horovod.tensorflow"
+    command = [str(folder / "bin" / "python"), "-c", program]
+    done = subprocess.run(command, env=dict(environ), capture_output=True, text=True)
+    if done.returncode:
+        raise SystemFault(f"Horovod does not load in {folder}", done.stderr[-2000:])

@@ -1,0 +1,143 @@
+"""Compiles Horovod on a host, against the packages of a lock and the host's own MPI.
+
+The edits, the archive and the packages are those of the image; in a container compile.sh does it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import atomic, catalogue, digest, host_tools, lockfile, process
+from .errors import SystemFault
+from .horovod import edits
+from .host_tools import Mpi
+
+# As in compile.sh: below what TensorFlow's own wheels ask for.
+FLAGS = {"x86_64": "-march=x86-64-v2 -mtune=generic"}
+BYTES_EACH = 1_500_000_000  # of memory, for a compiler with torch's headers
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What is compiled: for which Python, from which wheels, with which MPI, in which environment."""
+
+    image: catalogue.Image
+    python: Path
+    wheels: Path
+    mpi: Mpi | None
+    environ: Mapping[str, str]
+
+    def key(self) -> str:
+        """Name the result by all that decides it."""
+        lock = catalogue.HERE / self.image.lock
+        pins = [pin.line() for pin in [*lockfile.against(lock), *lockfile.build(lock)]]
+        compiler = self.mpi.compiler.resolve() if self.mpi else None
+        mpi = f"{compiler} {digest.sha256(compiler)}" if compiler else "none"
+        modules = self.environ.get("LOADEDMODULES", "")
+        files = [Path(edits.__file__), Path(__file__)]
+        return digest.key(
+            pins="\n".join(pins),
+            mpi=mpi,
+            modules=modules,
+            python=str(self.python.resolve()),
+            files=digest.of_files(files, catalogue.HERE),
+        )
+
+
+def compiled(asked: Compilation, builds: Path, temporary: Path, log: Path) -> Path:
+    """Return the folder with the wheel, which is compiled if it is not there. Raises SystemFault."""
+    result = builds / f"horovod-host-{asked.key()}"
+    if not result.exists():
+        builds.mkdir(parents=True, exist_ok=True)
+        with process.emptied(temporary) as work, atomic.new_folder(result) as part:
+            _compile(asked, work, part, log)
+    return result
+
+
+def _compile(asked: Compilation, work: Path, result: Path, log: Path) -> None:
+    venv, source, tools = work / "venv", work / "source", work / "bin"
+    tools.mkdir()
+    process.run([str(asked.python), "-m", "venv", "--without-pip", str(venv)], log, os.environ)
+    lock = catalogue.HERE / asked.image.lock
+    pins = [*lockfile.against(lock), *(p for p in lockfile.build(lock) if p.name != "horovod")]
+    wanted = work / "requirements.txt"
+    wanted.write_text("".join(f"{pin.line()}\n" for pin in pins))
+    install(
+        venv, asked.wheels, ["--require-hashes", "--no-compile", f"--requirement={wanted}"], log
+    )
+    _unpack(asked.wheels, source)
+    try:
+        edits.apply(source)
+    except edits.EditError as error:
+        raise SystemFault(str(error)) from None
+    env = variables(asked, venv, tools)
+    argv = [*pip(venv), "wheel", "--verbose", "--no-index", "--no-build-isolation", "--no-deps"]
+    process.run([*argv, f"--wheel-dir={result}", str(source)], log, env)
+
+
+def variables(asked: Compilation, venv: Path, tools: Path) -> dict[str, str]:
+    """Return the environment in which Horovod compiles; `tools` is an empty folder for its PATH."""
+    path = f"{venv / 'bin'}{os.pathsep}{asked.environ.get('PATH', os.defpath)}"
+    found = {**asked.environ, "PATH": path}
+    found.update(asked.mpi.variables(tools, path) if asked.mpi else {"HOROVOD_WITHOUT_MPI": "1"})
+    found.update(dict.fromkeys(("HOROVOD_WITH_PYTORCH", "HOROVOD_WITH_TENSORFLOW"), "1"))
+    found.update(dict.fromkeys(("HOROVOD_WITHOUT_MXNET", "HOROVOD_WITH_GLOO"), "1"))
+    found.update({"HOROVOD_WITH_MPI": "1"} if asked.mpi else {})
+    found["HOROVOD_BUILD_ARCH_FLAGS"] = FLAGS.get(platform.machine(), "-mtune=generic")
+    memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    jobs = min(len(os.sched_getaffinity(0)), memory // BYTES_EACH + 1)
+    found["MAKEFLAGS"] = f"-j{jobs}"
+    if asked.image.short == "gpu":
+        found.update(_for_gpus(venv))
+    return found
+
+
+def _for_gpus(venv: Path) -> dict[str, str]:
+    """Return what horovod_wheel_gpu.def sets: NCCL is that of its wheel."""
+    (site,) = venv.glob("lib/python3.*/site-packages")
+    nccl = site / "nvidia" / "nccl"
+    if not (nccl / "lib" / "libnccl.so").exists():
+        (nccl / "lib" / "libnccl.so").symlink_to("libnccl.so.2")
+    folders = (f"$ORIGIN/../../nvidia/{name}/lib" for name in ("nccl", "cuda_runtime"))
+    return {
+        "HOROVOD_GPU_OPERATIONS": "NCCL",
+        "HOROVOD_BUILD_CUDA_CC_LIST": "70,75,80,86,89,90",
+        "HOROVOD_NCCL_HOME": str(nccl),
+        "HOROVOD_NCCL_LINK": "SHARED",
+        "LDFLAGS": f"-Wl,-rpath,'{':'.join(folders)}'",
+    }
+
+
+def _unpack(wheels: Path, source: Path) -> None:
+    """Unpack the archive, whose hash was checked when it was fetched."""
+    (archive,) = wheels.glob("horovod-*.tar.gz")
+    top = source.with_name("unpacked")
+    with tarfile.open(archive) as file:
+        file.extractall(top)
+    (tree,) = top.iterdir()
+    shutil.move(str(tree), source)
+
+
+def pip(environment: Path) -> list[str]:
+    """Return pip of the Python that runs this, for an environment that may have none."""
+    program = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check"]
+    return [*program, f"--python={environment}/bin/python"]
+
+
+def install(environment: Path, wheels: Path, what: Sequence[str], log: Path) -> None:
+    """Install from a folder of wheels, and nothing else. Raises SystemFault."""
+    where = ["--no-index", f"--find-links={wheels}", "--no-deps"]
+    process.run([*pip(environment), "install", "--quiet", *where, *what], log, os.environ)
+
+
+def linked(environment: Path, environ: Mapping[str, str]) -> str:
+    """Return the MPI library that Horovod loads in an environment, "" for none."""
+    found = sorted(environment.glob("lib/python3.*/site-packages/horovod/torch/mpi_lib*.so"))
+    return host_tools.linked_mpi(found[0], environ) if found else ""

@@ -1,0 +1,117 @@
+"""What of a host an environment is compiled with: Python, compilers, MPI, and the modules loaded.
+
+Facts: FindMPI (cmake.org) takes the first `mpicxx` on the PATH, or none where the compiler itself
+is MPI's, as Cray's `CC` is (HPE Cray Programming Environment, cc(1)).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import Refused, UsageError
+
+# $@: modules. Prints what a login shell and they set, as NAME=VALUE with \0 between.
+LOAD = 'for name; do module load "$name" >&2 || exit 1; done; exec env -0'
+NO_PYTHON = """\
+there is no Python {version} on this machine, for which the lock has packages
+try: module load python/{version}, or conda create -p DIR python={version}, then --into DIR"""
+NO_COMPILER = """\
+there is no C++ compiler to compile Horovod with: {program} is not on the PATH
+try: --module gcc, or conda install -p DIR gxx_linux-64"""
+NO_HEADERS = """\
+{python} has no headers to compile against: {folder}/Python.h is not there
+try: the package python{version}-dev, or conda create -p DIR python={version}, then --into DIR"""
+LIBRARY = re.compile(r"=> (/\S*libmpi(?:ch)?(?:_\w+)?\.so\S*)")
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI to compile with: its C++ compiler, which Cray's own also is for everything else."""
+
+    compiler: Path
+    cray: bool = False
+
+    def variables(self, folder: Path, path: str) -> dict[str, str]:
+        """Return what leads CMake to it; `folder` is an empty one, for the PATH."""
+        if self.cray:
+            return {"CC": "cc", "CXX": str(self.compiler)}
+        (folder / "mpicxx").symlink_to(self.compiler)
+        return {"PATH": f"{folder}{os.pathsep}{path}"}
+
+
+def with_modules(modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with modules loaded, as a job does. Raises UsageError."""
+    if not modules:
+        return dict(environ)
+    command = ["bash", "-lc", LOAD, "bash", *modules]
+    done = subprocess.run(command, env=dict(environ), capture_output=True)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
+        raise UsageError(f"--module {' --module '.join(modules)}: cannot be loaded here\n{said}")
+    pairs = done.stdout.decode(errors="surrogateescape").split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+
+def find_mpi(wanted: str, environ: Mapping[str, str]) -> Mpi | None:
+    """Return the MPI of a folder or a compiler, else of the PATH; None without. UsageError."""
+    path = environ.get("PATH", os.defpath)
+    if wanted:
+        return Mpi(_compiler(Path(wanted)))
+    if environ.get("CRAYPE_VERSION") and (found := shutil.which("CC", path=path)):
+        return Mpi(Path(found), cray=True)
+    found = shutil.which("mpicxx", path=path)
+    return Mpi(Path(found)) if found else None
+
+
+def _compiler(wanted: Path) -> Path:
+    """Return the C++ compiler of an MPI. Raises UsageError."""
+    file = wanted.absolute() / "bin" / "mpicxx" if wanted.is_dir() else wanted.absolute()
+    if not os.access(file, os.X_OK) or file.is_dir():
+        raise UsageError(f"--mpi {wanted}: there is no C++ compiler of an MPI, {file}")
+    return file
+
+
+def find_python(version: str, environ: Mapping[str, str]) -> Path:
+    """Return the Python of that version, the system's own rather than another. Raises Refused."""
+    name, path = f"python{version}", environ.get("PATH", os.defpath)
+    for folders in (os.defpath, path):
+        found = shutil.which(name, path=folders)
+        if found:
+            return Path(found)
+    raise Refused(NO_PYTHON.format(version=version))
+
+
+def check_python(python: Path, version: str) -> None:
+    """Raise Refused for a Python of another version, or one without what compiling needs."""
+    ask = "import sys, sysconfig; print('%d.%d' % sys.version_info[:2], sysconfig.get_path('include'))"
+    done = subprocess.run([str(python), "-c", ask], capture_output=True, text=True)
+    if done.returncode:
+        raise Refused(f"{python} does not run\n{done.stderr.strip()}")
+    there, folder = done.stdout.strip().split(" ", 1)
+    if there != version:
+        why = f"{python} is Python {there}, and the lock's packages are for {version}"
+        raise Refused(f"{why}\ntry: conda create -p DIR python={version}, then --into DIR")
+    if not Path(folder, "Python.h").exists():
+        raise Refused(NO_HEADERS.format(python=python, folder=folder, version=version))
+
+
+def check_compiler(environ: Mapping[str, str]) -> None:
+    """Raise Refused without a C++ compiler."""
+    program = environ.get("CXX") or "g++"
+    if not shutil.which(program.split()[0], path=environ.get("PATH", os.defpath)):
+        raise Refused(NO_COMPILER.format(program=program))
+
+
+def linked_mpi(extension: Path, environ: Mapping[str, str]) -> str:
+    """Return the MPI library with which a compiled extension is loaded, "" for none."""
+    done = subprocess.run(
+        ["ldd", str(extension)], env=dict(environ), capture_output=True, text=True
+    )
+    match = LIBRARY.search(done.stdout)
+    return os.path.realpath(match.group(1)) if match else ""

@@ -1,0 +1,52 @@
+"""What an environment that `runner build env` made says of itself, as an image does by its labels.
+
+The file is in the environment's folder: the facts under the names of our images' labels, the
+modules with which Horovod was compiled, and the MPI library with its SHA-256.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from containers import digest
+
+from ..core.files import read_versioned, write_versioned
+
+NAME, FORM = "horovod-runner.json", 1
+MODULES, LIBRARY, SHA256 = "modules", "mpi.library", "mpi.sha256"
+# Facts of now, beside the labels of then.
+LIBRARY_NOW, MODULES_GONE = "mpi.sha256.now", "modules.gone"
+GONE = "gone"
+ASK = 'type module > /dev/null 2>&1 || exit 0; module is-avail "$1" 2> /dev/null'
+
+
+def write(folder: Path, facts: Mapping[str, str], modules: Sequence[str], library: str) -> None:
+    """Write what is known of it, when it is complete."""
+    labels = {**facts, MODULES: " ".join(modules)}
+    if library:
+        labels |= {LIBRARY: library, SHA256: digest.sha256(Path(library))}
+    write_versioned(folder / NAME, FORM, {"labels": labels})
+
+
+def read(folder: Path) -> dict[str, str]:
+    """Return the labels; none where we did not make it. Raises Refused for another form."""
+    record = read_versioned(folder / NAME, FORM)
+    return dict(record["labels"]) if record else {}
+
+
+def now(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return what has become of the MPI library and of the modules since it was made."""
+    found = {}
+    if library := labels.get(LIBRARY):
+        there = os.path.isfile(library)
+        found[LIBRARY_NOW] = digest.sha256(Path(library)) if there else GONE
+    gone = [name for name in labels.get(MODULES, "").split() if not _available(name)]
+    return {**found, **({MODULES_GONE: " ".join(gone)} if gone else {})}
+
+
+def _available(module: str) -> bool:
+    """Whether a login shell's `module` has it; also where there is no such command here."""
+    return subprocess.run(["bash", "-lc", ASK, "bash", module], check=False).returncode == 0
