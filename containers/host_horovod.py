@@ -26,7 +26,7 @@ BYTES_EACH = 1_500_000_000  # of memory, for a compiler with torch's headers
 
 @dataclass(frozen=True)
 class Compilation:
-    """What is compiled: for which Python, from which wheels, with which MPI, in which environment."""
+    """For which Python, from which wheels, with which MPI and variables it is compiled."""
 
     image: catalogue.Image
     python: Path
@@ -41,7 +41,7 @@ class Compilation:
         compiler = self.mpi.compiler.resolve() if self.mpi else None
         mpi = f"{compiler} {digest.sha256(compiler)}" if compiler else "none"
         modules = self.environ.get("LOADEDMODULES", "")
-        files = [Path(edits.__file__), Path(__file__)]
+        files = [catalogue.HERE / "horovod" / "edits.py", catalogue.HERE / "host_horovod.py"]
         return digest.key(
             pins="\n".join(pins),
             mpi=mpi,
@@ -52,7 +52,7 @@ class Compilation:
 
 
 def compiled(asked: Compilation, builds: Path, temporary: Path, log: Path) -> Path:
-    """Return the folder with the wheel, which is compiled if it is not there. Raises SystemFault."""
+    """Return the folder with the wheel, compiled if it is not there. Raises SystemFault."""
     result = builds / f"horovod-host-{asked.key()}"
     if not result.exists():
         builds.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,10 @@ try: --module gcc, or conda install -p DIR gxx_linux-64"""
 NO_HEADERS = """\
 {python} has no headers to compile against: {folder}/Python.h is not there
 try: the package python{version}-dev, or conda create -p DIR python={version}, then --into DIR"""
+ASK_PYTHON = """\
+import sys, sysconfig
+print("%d.%d" % sys.version_info[:2], sysconfig.get_path("include"))
+"""
 LIBRARY = re.compile(r"=> (/\S*libmpi(?:ch)?(?:_\w+)?\.so\S*)")
 
 
@@ -89,8 +93,7 @@ def find_python(version: str, environ: Mapping[str, str]) -> Path:
 
 def check_python(python: Path, version: str) -> None:
     """Raise Refused for a Python of another version, or one without what compiling needs."""
-    ask = "import sys, sysconfig; print('%d.%d' % sys.version_info[:2], sysconfig.get_path('include'))"
-    done = subprocess.run([str(python), "-c", ask], capture_output=True, text=True)
+    done = subprocess.run([str(python), "-c", ASK_PYTHON], capture_output=True, text=True)
     if done.returncode:
         raise Refused(f"{python} does not run\n{done.stderr.strip()}")
     there, folder = done.stdout.strip().split(" ", 1)

@@ -1,4 +1,4 @@
-"""An environment that `runner build env` made: its modules are loaded, its MPI has to be the same."""
+"""What `runner build env` made: its modules are loaded, and its MPI has to be the same."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ cd ..
 
 # NOTE: slurmd 22.05 opens libpmix.so, which Debian 12 has in libpmix-dev only; later ones open
 # libpmix.so.2.
-PMIX_LINK = "ln -s libpmix.so.2 usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so\n"
+PMIX_LINK = "ln -sf libpmix.so.2 usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so\n"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,11 @@ RELEASES = {
         Release(
             "bookworm",
             ("bookworm", "trixie", "unstable"),
-            (*COMMON, "libopenmpi3", "libpmix2", "patchelf", "containernetworking-plugins"),
+            (
+                *(*COMMON, "libopenmpi3", "libpmix2", "patchelf", "containernetworking-plugins"),
+                # for `runner build env`, of which its Python is that of the lock
+                *("g++", "make", "python3-dev", "libopenmpi-dev", "mpich", "libmpich-dev"),
+            ),
             (("slurmctld", "22.05."), ("libpmix2", "4."), ("openmpi-bin", "4.1.")),
             # NOTE: 22.05 knows no disabled plugin; with this one and without a plugin that uses
             # cgroups, nothing of them is touched.
