@@ -34,6 +34,8 @@ def find(case: Case, solve: Solve) -> tuple[Remedy, ...]:
     for changes in CHANGES:
         if all(getattr(spec, name) == value for name, value in changes.items()):
             continue
+        if "runtime" in changes and spec.runtime == "none":
+            continue  # an environment's folder is no image
         solved = solve(case.asking(**changes))
         remedy = change(dict(_options(spec, solved, changes)))
         if not solved.refusals and remedy.options and remedy not in found:

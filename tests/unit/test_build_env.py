@@ -1,0 +1,248 @@
+"""`runner build env`: what of the host it finds and refuses, and what the environment then says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from containers import catalogue, host_environment, host_horovod, host_tools
+from containers.errors import Refused, RunnerError, UsageError
+from containers.host_environment import Asked
+from containers.host_horovod import Compilation
+from containers.host_tools import Mpi
+from runners import plan
+from runners.cli import cli
+from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.site import Site
+from runners.images import environment_label
+from runners.plan.case import Case
+
+OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
+SPEC = JobSpec(
+    "job", Path("/i/env"), Trainer("t", None, Path("/s/t.py")), Resources(nodes=2), Path("/s/runs")
+)
+SITE = Site(("slurm",), ("none", "pmix"), cwd="/s")
+LABELS = {"horovod.version": "0.28.1", "horovod.controllers": "mpi,gloo", "pmi.client": "pmix"}
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+@dataclass(frozen=True)
+class Done:
+    exit_code: int
+    output: str
+
+
+def build(*words: str) -> Done:
+    done = CliRunner().invoke(cli, ["build", *words])
+    if isinstance(done.exception, RunnerError):
+        return Done(done.exception.exit_code, str(done.exception))
+    return Done(done.exit_code, done.output)
+
+
+def conda(folder: Path, version: str, packages: str) -> Path:
+    """Make what looks like an environment: a Python with a version and packages."""
+    answer = f"case \"$2\" in *sysconfig*) echo {version} /nowhere;; *) echo '{packages}';; esac"
+    program(folder / "bin" / "python", answer)
+    return folder
+
+
+def test_a_folder_that_has_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    done = build("env", str(tmp_path))
+    assert done.exit_code == 2
+    assert "is there already, and not empty" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("packages", "code", "said"),
+    [
+        ('{"horovod": "0.27.0"}', 80, "already has Horovod 0.27.0"),
+        ('{"Torch": "2.3.1"}', 80, "has torch 2.3.1, and the lock has 2.13.0+cpu"),
+        ('{"tensorflow": "2.15.0"}', 80, "has tensorflow 2.15.0, and the lock has another"),
+        ("{}", 80, "is Python 3.9, and the lock's packages are for 3.11"),
+    ],
+)
+def test_an_environment_that_does_not_fit_is_not_changed(
+    tmp_path: Path, packages: str, code: int, said: str
+) -> None:
+    folder = conda(tmp_path / "it's; $(touch x) env", "3.9", packages)
+    done = build("env", str(folder), "--into")
+    assert (done.exit_code, said in done.output) == (code, True), done.output
+    assert "try: " in done.output
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["it's; $(touch x) env"]
+
+
+def test_into_what_is_no_environment(tmp_path: Path) -> None:
+    done = build("env", str(tmp_path), "--into")
+    assert done.exit_code == 2
+    assert "is no environment" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "say where: env DIR"),
+        (("a", "b"), "no image named 'b'"),
+        (("a", "cpu", "c"), "say where: env DIR"),
+        (("a", "-o", "b"), "--output is for images"),
+        (("a", "--dry-run"), "--dry-run is for images"),
+        (("a", "--mpi", "/no/such"), "there is no C++ compiler of an MPI, /no/such"),
+    ],
+)
+def test_words_that_say_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(host_tools, "check_python", lambda *_: None)
+    monkeypatch.setattr(host_tools, "check_compiler", lambda *_: None)
+    monkeypatch.setattr(host_tools, "find_python", lambda *_: Path(sys.executable))
+    done = build("env", *words)
+    assert done.exit_code == 2, done.output
+    assert said in done.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_options_of_an_environment_go_with_no_image() -> None:
+    done = build("cpu", "--into")
+    assert done.exit_code == 2
+    assert "--into is for: env DIR" in done.output
+
+
+def test_without_a_compiler(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"g\+\+ is not on the PATH\ntry: --module gcc"):
+        host_tools.check_compiler({"PATH": str(tmp_path)})
+
+
+def test_without_the_python_of_the_lock(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"there is no Python 3.99 .*\ntry: module load python/3.99"):
+        host_tools.find_python("3.99", {"PATH": str(tmp_path)})
+
+
+def test_the_mpi_is_a_folders_a_compilers_crays_or_the_paths(tmp_path: Path) -> None:
+    first = program(tmp_path / "openmpi" / "bin" / "mpicxx", "")
+    other = program(tmp_path / "mpicxx.mpich", "")
+    cray = program(tmp_path / "cray" / "CC", "")
+    path = {"PATH": f"{cray.parent}:{first.parent}"}
+    assert host_tools.find_mpi("", path) == Mpi(first)
+    assert host_tools.find_mpi(str(first.parents[1]), {}) == Mpi(first)
+    assert host_tools.find_mpi(str(other), path) == Mpi(other)
+    assert host_tools.find_mpi("", {**path, "CRAYPE_VERSION": "2.7"}) == Mpi(cray, cray=True)
+    assert host_tools.find_mpi("", {"PATH": str(tmp_path)}) is None
+
+
+def compilation(mpi: Mpi | None, image: str = "cpu") -> Compilation:
+    asked = catalogue.image(image)
+    return Compilation(asked, Path("/p"), Path("/w"), mpi, {"PATH": "/usr/bin", "CC": "gcc"})
+
+
+def test_how_horovod_is_compiled(tmp_path: Path) -> None:
+    wrapper, tools = program(tmp_path / "mpicxx.mpich", ""), tmp_path / "tools"
+    tools.mkdir()
+    found = host_horovod.variables(compilation(Mpi(wrapper)), tmp_path / "venv", tools)
+    assert found["PATH"].split(":") == [str(tools), f"{tmp_path}/venv/bin", "/usr/bin"]
+    assert (tools / "mpicxx").resolve() == wrapper
+    assert found["HOROVOD_WITH_MPI"] == "1"
+    assert "HOROVOD_GPU_OPERATIONS" not in found
+    found = host_horovod.variables(compilation(None), tmp_path / "venv", tools)
+    assert (found["HOROVOD_WITHOUT_MPI"], found.get("HOROVOD_WITH_MPI")) == ("1", None)
+    found = host_horovod.variables(compilation(Mpi(Path("/cray/CC"), cray=True)), tmp_path, tools)
+    assert (found["CC"], found["CXX"]) == ("cc", "/cray/CC")
+
+
+def test_how_horovod_is_compiled_for_gpus(tmp_path: Path) -> None:
+    nccl = tmp_path / "lib" / "python3.13" / "site-packages" / "nvidia" / "nccl" / "lib"
+    nccl.mkdir(parents=True)
+    found = host_horovod.variables(compilation(None, "gpu"), tmp_path, tmp_path)
+    assert found["HOROVOD_GPU_OPERATIONS"] == "NCCL"
+    assert found["HOROVOD_NCCL_HOME"] == str(nccl.parent)
+    assert os.readlink(nccl / "libnccl.so") == "libnccl.so.2"
+
+
+def test_another_mpi_or_module_is_another_result(tmp_path: Path) -> None:
+    one, two = (Mpi(program(tmp_path / name, f"echo {name}")) for name in ("a", "b"))
+    made = compilation(one)
+    loaded = replace(made, environ={"LOADEDMODULES": "openmpi/4.1"})
+    assert len({compilation(one).key(), compilation(two).key(), loaded.key()}) == 3
+
+
+def test_a_failure_removes_a_new_folder_and_no_other(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    for folder in (old, new):
+        with suppress(KeyboardInterrupt), host_environment.kept(Asked(folder)):
+            folder.mkdir(exist_ok=True)
+            raise KeyboardInterrupt
+    assert (old.exists(), new.exists()) == (True, False)
+
+
+MODULE = """\
+module() { case "$1 $2" in 'load openmpi; x') export MPI='a
+b';; 'is-avail openmpi; x') ;; *) echo "no $2" >&2; return 1;; esac; }
+"""
+
+
+@pytest.fixture
+def modules(tmp_path: Path) -> dict[str, str]:
+    """An environment whose login shell has the command `module`."""
+    (tmp_path / ".bash_profile").write_text(MODULE)
+    return {**os.environ, "HOME": str(tmp_path)}
+
+
+def test_modules_are_loaded_as_in_a_job(modules: dict[str, str]) -> None:
+    assert host_tools.with_modules(["openmpi; x"], modules)["MPI"] == "a\nb"
+    with pytest.raises(UsageError, match="--module gone: cannot be loaded here\nno gone"):
+        host_tools.with_modules(["gone"], modules)
+
+
+def labelled(folder: Path, modules: str, library: Path) -> ImageInfo:
+    environment_label.write(folder, LABELS, modules.split(), str(library))
+    labels = environment_label.read(folder)
+    return ImageInfo(folder, labels, found=environment_label.now(labels))
+
+
+def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> None:
+    library = tmp_path / "libmpi.so.40"
+    library.write_text("one")
+
+    def refused(change: str) -> str:
+        info = labelled(tmp_path, "", library)
+        subprocess.run(["sh", "-c", change], cwd=tmp_path, check=True)
+        info = replace(info, found=environment_label.now(info.labels))
+        made = plan.solve(Case(replace(SPEC, runtime="none"), SITE, info))
+        return " ".join(f"{refusal.what}: {refusal.evidence}" for refusal in made.refusals)
+
+    assert refused("true") == ""
+    assert "the MPI changed after the Horovod in" in refused("echo two > libmpi.so.40")
+    assert f"is gone: {library} is not there" in refused("rm libmpi.so.40")
+
+
+def test_its_modules_are_loaded_unless_the_user_names_others(
+    tmp_path: Path, modules: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", modules["HOME"])
+    info = ImageInfo(tmp_path, {**LABELS, "modules": "gcc/12 openmpi/4.1"})
+
+    def loaded(*asked: str) -> tuple[str, ...]:
+        spec = replace(SPEC, runtime="none", modules=asked)
+        return plan.solve(Case(spec, SITE, info)).spec.modules
+
+    assert loaded() == ("gcc/12", "openmpi/4.1")
+    assert loaded("openmpi/5") == ("gcc/12", "openmpi/5")
+    gone = environment_label.now({"modules": "gcc/12"})
+    made = plan.solve(Case(replace(SPEC, runtime="none"), SITE, replace(info, found=gone)))
+    assert made.refusals[0].what.endswith("compiled with modules that are not here any more")
+    assert "runner build env" in str(made.refusals[0].remedies[0])
