@@ -31,7 +31,8 @@ ASK_PYTHON = """\
 import sys, sysconfig
 print("%d.%d" % sys.version_info[:2], sysconfig.get_path("include"))
 """
-LIBRARY = re.compile(r"=> (/\S*libmpi(?:ch)?(?:_\w+)?\.so\S*)")
+# The C library: libmpi.so, MPICH's libmpich.so, Cray's libmpi_gnu_123.so and the like.
+LIBRARY = re.compile(r"=> (/\S*/libmpi(?:ch|_(?!cxx|mpifh|usempi)\w+)?\.so\S*)")
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,16 @@ def test_the_options_of_an_environment_go_with_no_image() -> None:
     assert "--into is for: env DIR" in done.output
 
 
+@pytest.mark.parametrize("name", ["libmpi.so.40", "libmpich.so.12", "libmpi_gnu_123.so.12"])
+def test_the_mpi_library_is_that_of_c(tmp_path: Path, name: str) -> None:
+    (tmp_path / "real.so").write_text("")
+    (tmp_path / name).symlink_to("real.so")
+    said = f"libmpi_cxx.so.40 => /l/libmpi_cxx.so.40 (0x1)\n{name} => {tmp_path}/{name} (0x2)"
+    program(tmp_path / "ldd", f"cat << E\n{said}\nE")
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert host_tools.linked_mpi(Path("x.so"), environ) == str(tmp_path / "real.so")
+
+
 def test_without_a_compiler(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"g\+\+ is not on the PATH\ntry: --module gcc"):
         host_tools.check_compiler({"PATH": str(tmp_path)})
