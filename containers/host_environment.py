@@ -114,7 +114,7 @@ def packages(python: Path) -> dict[str, str]:
 def _check_packages(folder: Path, there: Mapping[str, str], plan: Plan) -> None:
     """Raise Refused for another Horovod, and for frameworks that the lock would replace."""
     if "horovod" in there:
-        what = f"{folder} already has Horovod {there['horovod']}, which was not compiled here"
+        what = f"{folder} already has Horovod {there['horovod']}, which would be replaced"
         raise Refused(f"{what}\ntry: {folder}/bin/python -m pip uninstall horovod, or another DIR")
     locked = {pin.name: pin.version for pin in read(plan.lock)}
     for name in FRAMEWORKS:

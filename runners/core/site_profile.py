@@ -29,7 +29,11 @@ Pattern = Annotated[str, Rule("a regular expression", _compiles)]
 Limit = Annotated[str, Rule("one of Slurm's time limits, such as 1-12:00:00", TIME.fullmatch)]
 GpuRequest = Annotated[str, one_of("gres", "gpus-per-node")]
 Runtime = Annotated[
-    str, one_of("apptainer", "singularity", "shifter", "podman-hpc", "podman", "pyxis", "none")
+    str,
+    one_of(
+        *("apptainer", "singularity", "shifter", "podman-hpc", "podman", "pyxis"),
+        *("enroot", "oci-bundle", "container-engine", "none"),
+    ),
 ]
 
 

@@ -12,7 +12,11 @@ from .case import Case, Log
 
 CONTAINERS = ("apptainer", "singularity")
 # Their images are names in a store of their own.
-BY_NAME = ("shifter", "podman-hpc", "podman", "pyxis")
+BY_NAME = (
+    *("shifter", "podman-hpc", "podman", "pyxis"),
+    *("enroot", "oci-bundle", "container-engine"),
+)
+BY_SRUN = ("pyxis", "oci-bundle", "container-engine")
 WHY_LAUNCHER = {
     "srun": "Slurm starts, counts and ends the ranks itself",
     "mpiexec": "the scheduler's own, which knows the nodes of the job",
@@ -163,8 +167,9 @@ def _launcher(case: Case, log: Log) -> str:
     spec, where = case.spec, log.chosen("scheduler")
     there = log.scheduler.launchers
     by = there[0] if spec.launcher == "auto" else spec.launcher
-    if log.chosen("runtime") == "pyxis" and by not in ("srun", *AGENTS):
-        what = f"--runtime pyxis is options of srun, and {by} starts the ranks"
+    runtime = log.chosen("runtime")
+    if runtime in BY_SRUN and by not in ("srun", *AGENTS):
+        what = f"--runtime {runtime} is options of srun, and {by} starts the ranks"
         log.refuse(what, "", change(runtime="apptainer"))
     if spec.launcher == "auto":
         why = WHY_LAUNCHER[there[0]]

@@ -123,7 +123,8 @@ CONTAINER = (
         "what runs the image; none: a virtual or conda environment",
         choices=(
             *("auto", "apptainer", "singularity", "shifter"),
-            *("podman-hpc", "podman", "pyxis", "none"),
+            *("podman-hpc", "podman", "pyxis", "enroot"),
+            *("oci-bundle", "container-engine", "none"),
         ),
     ),
     Setting(

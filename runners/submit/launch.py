@@ -20,7 +20,7 @@ from ..core.remedy import change
 from ..injob import folders
 from ..jobs import find
 from ..schedulers import SCHEDULERS, capabilities
-from ..script import environment, render
+from ..script import environment, render, runtimes
 from ..settings.trainers import recipes_folder
 from . import private_folder
 
@@ -150,6 +150,8 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     paths.script.write_text(draft.text, encoding="utf-8")
     enter = render.enter(draft.plan, paths, os.getcwd())
     paths.enter.write_text(enter, encoding="utf-8")
+    for name, text in runtimes.files(draft.plan, str(paths.root)).items():
+        (paths.root / name).write_text(text, encoding="utf-8")
     if draft.private:
         private_folder.make(paths)
     if draft.plan.spec.env:

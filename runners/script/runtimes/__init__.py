@@ -13,7 +13,10 @@ from ...core.tokens import Expanded
 from ..stage_lines import source
 from .apptainer import Apptainer
 from .base import NoRuntime, Runtime
+from .container_engine import ContainerEngine
+from .enroot import Enroot
 from .limits import refusals
+from .oci_bundle import OciBundle
 from .podman import Podman, PodmanHpc
 from .pyxis import Pyxis
 from .shifter import Shifter
@@ -24,6 +27,7 @@ __all__ = [
     "argv",
     "data_target",
     "exports",
+    "files",
     "once",
     "own",
     "prepare",
@@ -38,6 +42,9 @@ RUNTIMES: Mapping[str, Runtime] = {
     "podman": Podman(),
     "podman-hpc": PodmanHpc(),
     "pyxis": Pyxis(),
+    "enroot": Enroot(),
+    "oci-bundle": OciBundle(),
+    "container-engine": ContainerEngine(),
     "none": NoRuntime(),
 }
 DATA_TARGET = "/data"
@@ -45,8 +52,20 @@ DATA_TARGET = "/data"
 
 def argv(plan: Plan, run_dir: str) -> list[str]:
     """Return the tokens that put a command into the image; none without a container."""
-    binds = (*plan.binds, *_of_host_mpi(plan), BindMount(run_dir, run_dir))
-    return RUNTIMES[plan.runtime].argv(plan, binds, _fixed(plan, run_dir))
+    return RUNTIMES[plan.runtime].argv(plan, _binds(plan, run_dir), _fixed(plan, run_dir))
+
+
+def files(plan: Plan, run_dir: str) -> dict[str, str]:
+    """Return what the runtime reads in the run's folder, by its path there."""
+    runtime = RUNTIMES[plan.runtime]
+    names = [*_fixed(plan, run_dir), *(name for name, _ in plan.spec.env)]
+    names += [v.name for v in plan.variables if v.where == "image" and v.name not in names]
+    text = runtime.config(plan, _binds(plan, run_dir), names)
+    return {runtime.config_file: text} if text else {}
+
+
+def _binds(plan: Plan, run_dir: str) -> tuple[BindMount, ...]:
+    return (*plan.binds, *_of_host_mpi(plan), BindMount(run_dir, run_dir))
 
 
 def once(plan: Plan, run_dir: str) -> list[str]:

@@ -16,6 +16,7 @@ class Runtime:
 
     by_srun = False  # whether what `argv` returns are options of srun
     takes_ssh = False  # whether variables bring injob/ssh into it
+    config_file = ""  # in the run's folder: what it reads besides its options
 
     def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
         """Return the tokens before the command: none where it runs on the host."""
@@ -26,6 +27,10 @@ class Runtime:
     ) -> list[tuple[str, str]]:
         """Return the variables that the job exports for it, with the text of their values."""
         return [(v.name, tokens.default(v.value, v.name)) for v in defaults]
+
+    def config(self, plan: Plan, binds: tuple[BindMount, ...], names: list[str]) -> str:
+        """Return the text of `config_file`; `names` are the variables for the container."""
+        return ""
 
     def prepare(self, plan: Plan) -> list[str]:
         """Return what each node does once before the ranks."""

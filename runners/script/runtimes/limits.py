@@ -8,8 +8,16 @@ from collections.abc import Iterator
 from ...core.model import Dataset, JobSpec, Refusal
 from ...core.remedy import Remedy, change
 
-STORES = ("shifter", "podman-hpc", "podman", "pyxis")
-ODD = {"shifter": ("--volume", ":;"), "pyxis": ("--container-mounts", ":,")}
+STORES = (
+    *("shifter", "podman-hpc", "podman", "pyxis"),
+    *("enroot", "oci-bundle", "container-engine"),
+)
+ODD = {
+    "shifter": ("--volume", ":;"),
+    "pyxis": ("--container-mounts", ":,"),
+    "container-engine": ("mounts", ":+$"),
+    "enroot": ("a line of fstab", " \t\n\\$"),
+}
 OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
 
 
@@ -18,7 +26,8 @@ def refusals(spec: JobSpec, runtime: str) -> tuple[Refusal, ...]:
     if runtime == "none":
         return (*_of_none(spec), *_of_data(spec, runtime))
     if runtime in STORES:
-        return (*_of_stores(spec, runtime), *_of_data(spec, runtime))
+        mounts = _of_bundles(spec) if runtime == "oci-bundle" else ()
+        return (*mounts, *_of_stores(spec, runtime), *_of_data(spec, runtime))
     return ()
 
 
@@ -32,6 +41,15 @@ def _of_none(spec: JobSpec) -> Iterator[Refusal]:
         if given:
             what = f"{option} needs a container, and --runtime none has none"
             yield Refusal(what, where, (change(leave_out=[option[2:]]),))
+
+
+def _of_bundles(spec: JobSpec) -> Iterator[Refusal]:
+    """What of the host is seen in a bundle, its own config.json says."""
+    for option, given in (("bind", spec.binds), ("data", spec.data)):
+        if given:
+            what = f"--runtime oci-bundle mounts nothing for --{option}"
+            why = "the bundle's config.json says what is mounted"
+            yield Refusal(what, why, (change(leave_out=[option]),))
 
 
 def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:

@@ -22,7 +22,7 @@ class Pyxis(Runtime):
 
     def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
         """Return the options of srun, which stand after its others."""
-        mounts = ",".join(_mount(bind) for bind in binds)
+        mounts = ",".join(mount(bind) for bind in binds)
         names = ",".join([*fixed, *(name for name, _ in plan.spec.env)])
         return [
             f"--container-image={image(str(plan.spec.image))}",
@@ -52,5 +52,6 @@ def image(name: str) -> str:
     return f"{host}#{rest}" if is_host else name
 
 
-def _mount(bind: BindMount) -> str:
+def mount(bind: BindMount) -> str:
+    """Return SOURCE:TARGET, with the flag `ro`."""
     return f"{bind.source}:{bind.target}" + (":ro" if bind.read_only else "")

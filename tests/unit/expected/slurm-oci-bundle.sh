@@ -1,0 +1,59 @@
+#!/bin/bash
+#SBATCH --job-name=torch_mnist
+#SBATCH --output=/scratch/ada/runs/torch_mnist-1/logs/job.log
+#SBATCH --chdir=/scratch/ada
+#SBATCH --nodes=2
+#SBATCH --no-requeue
+
+# Written by runner 0.1.0.
+# Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
+# scheduler: slurm (sbatch is on this machine)
+# runtime: oci-bundle (as asked)
+# controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
+# launcher: srun (Slurm starts, counts and ends the ranks itself)
+# mpi: pmix (what the image's MPI speaks (PMIx))
+# nv: no (the job asks for no GPU)
+# data-plane: mpi (the CPUs' way that goes with the controller)
+# threads: 1 (the CPUs for each rank)
+# mpi-gives-way: yes (on CPUs Horovod's thread shares a rank's cores with training)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 2 ranks, and one of them must be formed)
+# recipe: image (it names it)
+run=/scratch/ada/runs/torch_mnist-1
+
+# Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
+finish() {
+  code=$?
+  # A signal that ends this script itself, while the ranks run, leaves 0.
+  if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
+  # Ranks that saved and stopped early end with 0 and leave word of it.
+  if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
+  printf '{"form": 1, "exit_code": %d, "time": %d, "began": %s}\n' \
+    "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
+    mv "$run/exit.json.part" "$run/exit.json"
+  # A full disk leaves half of it, and so does a rank that was killed while it saved.
+  rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
+  exit "$code"
+}
+rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
+began=$(date +%s.%3N)  # what is lost before the first step is counted from here
+trap finish EXIT
+# Slurm may go on in the same log: what follows is of this start.
+[ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
+trap : TERM  # Slurm sends it to the ranks too; their end is the job's
+
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
+export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
+export PYTHONNOUSERSITE=1
+export OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+
+ranks_run=yes
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
+  --container=/images/hvd \
+  python3 /scratch/ada/runs/torch_mnist-1/code/injob/rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  -m recipes.torch_mnist --epochs 5
+code=$? ranks_run=
+exit "$code"
