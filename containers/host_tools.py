@@ -1,7 +1,8 @@
 """What of a host an environment is compiled with: Python, compilers, MPI, and the modules loaded.
 
-Facts: FindMPI (cmake.org) takes the first `mpicxx` on the PATH, or none where the compiler itself
-is MPI's, as Cray's `CC` is (HPE Cray Programming Environment, cc(1)).
+Facts: FindMPI (cmake.org) looks for `mpiexec` on the PATH, and for `mpicxx` beside it before it
+looks elsewhere (seen with CMake 3.31); it needs neither where the compiler itself is MPI's, as
+Cray's `CC` is (HPE Cray Programming Environment, cc(1)).
 """
 
 from __future__ import annotations
@@ -43,10 +44,13 @@ class Mpi:
     cray: bool = False
 
     def variables(self, folder: Path, path: str) -> dict[str, str]:
-        """Return what leads CMake to it; `folder` is an empty one, for the PATH."""
+        """Return what leads CMake to it; `folder` is an empty one, named bin, for the PATH."""
         if self.cray:
             return {"CC": "cc", "CXX": str(self.compiler)}
         (folder / "mpicxx").symlink_to(self.compiler)
+        starter = self.compiler.with_name(self.compiler.name.replace("mpicxx", "mpiexec"))
+        if starter != self.compiler:
+            (folder / "mpiexec").symlink_to(starter)
         return {"PATH": f"{folder}{os.pathsep}{path}"}
 
 

@@ -165,6 +165,7 @@ def test_how_horovod_is_compiled(tmp_path: Path) -> None:
     found = host_horovod.variables(compilation(Mpi(wrapper)), tmp_path / "venv", tools)
     assert found["PATH"].split(":") == [str(tools), f"{tmp_path}/venv/bin", "/usr/bin"]
     assert (tools / "mpicxx").resolve() == wrapper
+    assert os.readlink(tools / "mpiexec") == f"{tmp_path}/mpiexec.mpich"
     assert found["HOROVOD_WITH_MPI"] == "1"
     assert "HOROVOD_GPU_OPERATIONS" not in found
     found = host_horovod.variables(compilation(None), tmp_path / "venv", tools)
