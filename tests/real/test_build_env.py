@@ -1,4 +1,7 @@
-"""An environment without a container: compiled on Debian 12, whose Python is the lock's."""
+"""Without a container: an environment compiled on Debian 12, whose Python is the lock's.
+
+And the host's MPI in the image, which is of the same kind there.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,20 @@ from tests.bench import plain
 from tests.cluster.state import UID, USER, State
 
 from .beside import cluster
-from .conftest import Login
-from .test_elsewhere import HELLO, TWO, ranks
+from .conftest import Login, on_cluster
+from .studies import extra_packages, scale
+from .test_elsewhere import TWO, hello, ranks
 
+__all__ = ["hello"]
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
 ENVIRONMENT = f"/scratch/{USER}/hvd"
-SECONDS = 1500  # of which compiling takes 280 on two quiet cores, once
+SECONDS = 2400  # of which compiling takes 320 on two quiet cores, once
 LIBRARY = "/usr/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so.40"
 
 
 @pytest.fixture(scope="module")
 def bookworm() -> Iterator[State]:
-    """A cluster with compilers and Open MPI, and what was fetched and compiled before."""
+    """A Debian 12 with an environment that `runner build env` made; what it compiled is kept."""
     kept = State.locate().cache / "host-horovod"
     with cluster("--release", "bookworm"):
         state = State.locate()
@@ -34,6 +39,10 @@ def bookworm() -> Iterator[State]:
         shutil.copytree(wheels, work / "wheels" / wheels.name)
         shutil.copytree(kept, work / "builds") if kept.exists() else (work / "builds").mkdir()
         _give(work)
+        done = on_cluster(["runner", "build", "env", ENVIRONMENT], timeout=SECONDS)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout == f"{ENVIRONMENT}\n"
+        assert "Horovod 0.28.1, mpi,gloo, openmpi 4.1.4 (" in done.stderr
         yield state
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(work / "builds", kept)
@@ -44,34 +53,82 @@ def _give(folder: Path) -> None:
         os.chown(path, UID, UID)
 
 
-def test_it_is_compiled_for_the_hosts_mpi_and_runs_on_two_nodes(
+def test_it_knows_the_hosts_mpi(bookworm: State) -> None:
+    labels = json.loads(_label(bookworm).read_text(encoding="utf-8"))["labels"]
+    assert labels["mpi.library"].startswith(LIBRARY)
+    assert labels["mpi.version"] == "4.1.4"
+    assert labels["horovod.controllers"] == "mpi,gloo"
+
+
+def test_the_hosts_mpi_serves_an_image_of_the_same_kind(
+    bookworm: State, login: Login, hello: str
+) -> None:
+    done = login.launch(*TWO, "--host-mpi", "--follow", "--all", hello)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "runner: host MPI: Open MPI v4.1.4, /host-mpi/libmpi.so.40, 2 ranks" in done.stdout
+    assert ranks(done.stdout) == [
+        ("n1", "0", "2", "3.0", "/opt/horovod"),
+        ("n2", "1", "2", "3.0", "/opt/horovod"),
+    ]
+
+
+@pytest.mark.parametrize("controller", ["mpi", "gloo"])
+def test_an_environment_without_a_container(
+    bookworm: State, login: Login, hello: str, controller: str
+) -> None:
+    words = ("--runtime", "none", "--image", ENVIRONMENT, *TWO)
+    done = login.runner("launch", *words, "--controller", controller, "--follow", "--all", hello)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ranks(done.stdout) == [
+        ("n1", "0", "2", "3.0", ENVIRONMENT),
+        ("n2", "1", "2", "3.0", ENVIRONMENT),
+    ]
+
+
+def test_a_study_measures_the_container_beside_the_environment(
     bookworm: State, login: Login
 ) -> None:
-    done = login.run("runner", "build", "env", ENVIRONMENT, timeout=SECONDS)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout == f"{ENVIRONMENT}\n"
-    assert "Horovod 0.28.1, mpi,gloo, openmpi 4.1.4 (" in done.stderr
-    hello = login.write("hello.py", HELLO)
-    for controller in ("mpi", "gloo"):
-        words = ["launch", "--runtime", "none", "--image", ENVIRONMENT, *TWO, "--all"]
-        done = login.runner(*words, "--controller", controller, "--follow", hello)
-        assert done.returncode == 0, done.stdout + done.stderr
-        expected = [("n1", "0", "2", "3.0", ENVIRONMENT), ("n2", "1", "2", "3.0", ENVIRONMENT)]
-        assert ranks(done.stdout) == expected
+    runtimes = f"runtime=apptainer,none+image=/scratch/{USER}/hvd"
+    words = ("--nodes", "2", "--repeats", "2", "--vary", runtimes, "--study", "rt", "torch_mnist")
+    with extra_packages() as extra:
+        done = scale(login, extra, *words, "--", "--epochs", "3")
+    assert done.returncode == 0, done.stderr + done.stdout
+    value = json.loads(login.sh("cat rt/results.json"))
+    points = [(point["variant"], point["ranks"]) for point in value["points"]]
+    assert points == [("apptainer", 2), ("none", 2)]
+    script = login.sh("cat rt/runs/2n-none-r1/job.sbatch")
+    assert ENVIRONMENT in script
+    assert "apptainer exec" not in script
+    assert {each["variant"] for each in value["comparisons"]} == {"none"}
+
+
+def test_what_an_environment_cannot_have(bookworm: State, login: Login, hello: str) -> None:
+    folder = ENVIRONMENT
+    words = ("launch", "--runtime", "none", "--dry-run", "--nodes", "2")
+    bound = login.runner(*words, "--image", folder, "--bind", "/home", hello)
+    assert bound.returncode == 80
+    assert "--bind needs a container" in bound.stderr
+    empty = login.runner(*words, "--image", login.folder, hello)
+    assert empty.returncode == 2
+    assert "is not the folder of a virtual or conda environment" in empty.stderr
+
+
+def test_another_horovod_and_a_changed_mpi_are_refused(
+    bookworm: State, login: Login, hello: str
+) -> None:
+    """As if the host's MPI had been upgraded since: the label has another checksum."""
     again = login.runner("build", "env", ENVIRONMENT, "--into")
     assert again.returncode == 80
     assert "already has Horovod 0.28.1" in again.stderr
-    _of_another_mpi(bookworm, login, hello)
-
-
-def _of_another_mpi(bookworm: State, login: Login, hello: str) -> None:
-    """As if the host's MPI had been upgraded since: the label has another checksum."""
-    label = bookworm.scratch / USER / "hvd" / "horovod-runner.json"
+    label = _label(bookworm)
     record = json.loads(label.read_text(encoding="utf-8"))
-    assert record["labels"]["mpi.library"].startswith(LIBRARY)
     record["labels"]["mpi.sha256"] = "0" * 64
     label.write_text(json.dumps(record), encoding="utf-8")
     done = login.runner("launch", "--runtime", "none", "--image", ENVIRONMENT, *TWO, hello)
     assert done.returncode == 80
     assert "the MPI changed after the Horovod in" in done.stderr
     assert "runner build env" in done.stderr
+
+
+def _label(bookworm: State) -> Path:
+    return bookworm.scratch / USER / "hvd" / "horovod-runner.json"

@@ -8,18 +8,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.bench import plain
-from tests.cluster.state import USER, State
+from tests.cluster.state import State
 
-from .beside import cluster
 from .conftest import IMAGE, Login
-from .studies import extra_packages, scale
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
 HELLO = """
@@ -142,38 +136,6 @@ def test_a_path_that_does_not_lead_to_the_hosts_mpi_is_told(login: Login, hello:
     assert "the host's are in /empty" in done.stdout
 
 
-@pytest.fixture(scope="module")
-def bookworm() -> Iterator[State]:
-    """A cluster of Debian 12, as the image is, with a plain environment on its shared folder."""
-    with cluster("--release", "bookworm"):
-        state = State.locate()
-        _environment(state.scratch / USER / "plain")
-        yield state
-
-
-def _environment(folder: Path) -> None:
-    """Link the packages of the plain environment there."""
-    made = plain.made(plain.image_plan())
-    shutil.copytree(made, folder, symlinks=True, copy_function=os.link)
-    script = folder / "bin" / "horovodrun"
-    text = script.read_text(encoding="utf-8").partition("\n")[2]
-    script.unlink()  # a link to the one whose first line has another folder
-    script.write_text(f"#!/scratch/{USER}/plain/bin/python\n{text}", encoding="utf-8")
-    script.chmod(0o755)
-
-
-def test_the_hosts_mpi_serves_an_image_of_the_same_kind(
-    bookworm: State, login: Login, hello: str
-) -> None:
-    done = login.launch(*TWO, "--host-mpi", "--follow", "--all", hello)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "runner: host MPI: Open MPI v4.1.4, /host-mpi/libmpi.so.40, 2 ranks" in done.stdout
-    assert ranks(done.stdout) == [
-        ("n1", "0", "2", "3.0", "/opt/horovod"),
-        ("n2", "1", "2", "3.0", "/opt/horovod"),
-    ]
-
-
 # Cobalt's commands, for a job on the nodes of the Slurm job around them.
 COBALT = {
     "qsub": """
@@ -205,44 +167,3 @@ def test_cobalts_script_and_mpirun_with_stand_ins_for_cobalt(
     assert "runner: host MPI: Open MPI v4.1.4, /host-mpi/libmpi.so.40, 2 ranks" in said
     assert ranks(said) == [("n1", "0", "2", "3.0", prefix), ("n2", "1", "2", "3.0", prefix)]
     assert "-hostfile " in login.sh("cat runs/*/job.sbatch")
-
-
-@pytest.mark.parametrize("controller", ["mpi", "gloo"])
-def test_an_environment_without_a_container(
-    bookworm: State, login: Login, hello: str, controller: str
-) -> None:
-    words = ("--runtime", "none", "--image", f"/scratch/{USER}/plain", *TWO)
-    done = login.runner("launch", *words, "--controller", controller, "--follow", "--all", hello)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert ranks(done.stdout) == [
-        ("n1", "0", "2", "3.0", f"/scratch/{USER}/plain"),
-        ("n2", "1", "2", "3.0", f"/scratch/{USER}/plain"),
-    ]
-
-
-def test_a_study_measures_the_container_beside_the_environment(
-    bookworm: State, login: Login
-) -> None:
-    runtimes = f"runtime=apptainer,none+image=/scratch/{USER}/plain"
-    words = ("--nodes", "2", "--repeats", "2", "--vary", runtimes, "--study", "rt", "torch_mnist")
-    with extra_packages() as extra:
-        done = scale(login, extra, *words, "--", "--epochs", "3")
-    assert done.returncode == 0, done.stderr + done.stdout
-    value = json.loads(login.sh("cat rt/results.json"))
-    points = [(point["variant"], point["ranks"]) for point in value["points"]]
-    assert points == [("apptainer", 2), ("none", 2)]
-    script = login.sh("cat rt/runs/2n-none-r1/job.sbatch")
-    assert f"/scratch/{USER}/plain" in script
-    assert "apptainer exec" not in script
-    assert {each["variant"] for each in value["comparisons"]} == {"none"}
-
-
-def test_what_an_environment_cannot_have(bookworm: State, login: Login, hello: str) -> None:
-    folder = f"/scratch/{USER}/plain"
-    words = ("launch", "--runtime", "none", "--dry-run", "--nodes", "2")
-    bound = login.runner(*words, "--image", folder, "--bind", "/home", hello)
-    assert bound.returncode == 80
-    assert "--bind needs a container" in bound.stderr
-    empty = login.runner(*words, "--image", login.folder, hello)
-    assert empty.returncode == 2
-    assert "is not the folder of a virtual or conda environment" in empty.stderr
