@@ -71,7 +71,10 @@ def build(asked: Asked, shown: Progress) -> Made:
             wheel = _compiled(compilation, plan.places, log, shown)
         with shown.phase("environment", partial(progress.last_line, log)):
             _fill(asked, plan, python, wheel, log)
-    return Made(environ, host_horovod.linked(asked.folder, environ))
+    library = host_horovod.linked(asked.folder, environ)
+    if mpi:
+        host_tools.check_linked(mpi, library, environ)
+    return Made(environ, library)
 
 
 @contextmanager

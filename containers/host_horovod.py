@@ -41,7 +41,8 @@ class Compilation:
         compiler = self.mpi.compiler.resolve() if self.mpi else None
         mpi = f"{compiler} {digest.sha256(compiler)}" if compiler else "none"
         modules = self.environ.get("LOADEDMODULES", "")
-        files = [catalogue.HERE / "horovod" / "edits.py", catalogue.HERE / "host_horovod.py"]
+        names = ("horovod/edits.py", "host_horovod.py", "host_tools.py")
+        files = [catalogue.HERE / name for name in names]
         return digest.key(
             pins="\n".join(pins),
             mpi=mpi,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import Refused, UsageError
+from .errors import Refused, SystemFault, UsageError
 
 # $@: modules. Prints what a login shell and they set, as NAME=VALUE with \0 between.
 LOAD = 'for name; do module load "$name" >&2 || exit 1; done; exec env -0'
@@ -114,6 +114,17 @@ def check_compiler(environ: Mapping[str, str]) -> None:
     program = environ.get("CXX") or "g++"
     if not shutil.which(program.split()[0], path=environ.get("PATH", os.defpath)):
         raise Refused(NO_COMPILER.format(program=program))
+
+
+def check_linked(mpi: Mpi, library: str, environ: Mapping[str, str]) -> None:
+    """Raise SystemFault where Horovod was linked with another MPI than that of the compiler."""
+    command, env = [str(mpi.compiler), "-show"], dict(environ)
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    names = set(re.findall(r"-l(mpi\w*)", done.stdout))  # none where Cray's compiler adds it itself
+    name = Path(library).name.partition(".so")[0][len("lib") :]
+    if names and name not in names:
+        what = f"Horovod was linked with {library or 'no MPI'}, which is not that of {mpi.compiler}"
+        raise SystemFault(f"{what}\ntry: --module, or a PATH, with that MPI alone", done.stdout)
 
 
 def linked_mpi(extension: Path, environ: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from containers import catalogue, host_environment, host_horovod, host_tools
-from containers.errors import Refused, RunnerError, UsageError
+from containers.errors import Refused, RunnerError, SystemFault, UsageError
 from containers.host_environment import Asked
 from containers.host_horovod import Compilation
 from containers.host_tools import Mpi
@@ -130,6 +130,14 @@ def test_the_mpi_library_is_that_of_c(tmp_path: Path, name: str) -> None:
     program(tmp_path / "ldd", f"cat << E\n{said}\nE")
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     assert host_tools.linked_mpi(Path("x.so"), environ) == str(tmp_path / "real.so")
+
+
+def test_another_mpi_than_the_compilers_is_told(tmp_path: Path) -> None:
+    mpich = Mpi(program(tmp_path / "mpicxx", "echo g++ -I/i -L/l -lmpichcxx -lmpich"))
+    host_tools.check_linked(mpich, "/l/libmpich.so.12", {})
+    for library in ("/l/libmpi.so.40.30.4", ""):
+        with pytest.raises(SystemFault, match="which is not that of"):
+            host_tools.check_linked(mpich, library, {})
 
 
 def test_without_a_compiler(tmp_path: Path) -> None:
