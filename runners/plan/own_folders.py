@@ -21,13 +21,19 @@ def check(case: Case, log: Log) -> None:
     there = partition.of(case)
     if not log.scheduler.queue or (there is not None and there.nodes == 1):
         return
-    top = next(filter(None, map(case.site.environment.get, SHARED)), "/shared")
+    tops = filter(None, map(case.site.environment.get, SHARED))
+    top = next((top for top in tops if not _own(Path(top))), "/shared")
     for what, path, remedy in _used(case, log, top):
         kind = case.filesystems.get(path, "")
-        own = next((str(folder) for folder in OWN if folder in path.parents), "")
+        own = _own(path)
         if kind in IN_MEMORY or (own and kind not in staging.NODES):
             why = f"its file system is {kind}" if kind in IN_MEMORY else f"each node has its {own}"
             log.refuse(f"the nodes of a job do not see {what}, {path}", why, remedy)
+
+
+def _own(path: Path) -> str:
+    """Return the folder of each node's own that it lies in, "" for none."""
+    return next((str(folder) for folder in OWN if folder in (path, *path.parents)), "")
 
 
 def _used(case: Case, log: Log, top: str) -> Iterator[tuple[str, Path, Remedy]]:

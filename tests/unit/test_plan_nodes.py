@@ -316,7 +316,7 @@ def test_a_task_with_several_gpus_has_the_cpus_of_all() -> None:
 )
 def test_folders_of_this_machine_alone(path: str, kind: str, seen: bool) -> None:
     spec, kinds = replace(SPEC, runs_dir=Path(path)), {Path(path): kind}
-    site = replace(SITE, environment={"SCRATCH": "/scratch/ada"})
+    site = replace(SITE, environment={"RUNNER_SCRATCH": "/tmp/own", "SCRATCH": "/scratch/ada"})
     refusals = plan.solve(Case(spec, site, IMAGE, filesystems=kinds)).refusals
     assert [one.what for one in refusals] == (
         [] if seen else [f"the nodes of a job do not see the run's folder, {path}"]
