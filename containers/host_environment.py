@@ -65,28 +65,44 @@ def build(asked: Asked, shown: Progress) -> Made:
     shown.say(f"MPI: {mpi.compiler}" if mpi else "no MPI on the PATH: Horovod has Gloo alone")
     log = process.fresh_log(plan.places.logs / "environment-on-the-host.log")
     with process.only_build(plan.places.work, shown):
+        with process.emptied(plan.places.temporary) as work:
+            wanted = host_tools.library(mpi, environ, work) if mpi else ""
         _fetch(plan, asked, shown)
-        compilation = Compilation(plan.image, python, plan.wheels, mpi, environ)
+        compilation = Compilation(plan.image, python, plan.wheels, mpi, environ, wanted)
         with shown.phase("Horovod wheel", partial(progress.last_line, log)):
             wheel = _compiled(compilation, plan.places, log, shown)
         with shown.phase("environment", partial(progress.last_line, log)):
             _fill(asked, plan, python, wheel, log)
     library = host_horovod.linked(asked.folder, environ)
     if mpi:
-        host_tools.check_linked(mpi, library, environ)
+        host_tools.check_linked(mpi, wanted, library)
     return Made(environ, library)
 
 
 @contextmanager
 def kept(asked: Asked) -> Iterator[None]:
-    """Remove a new folder again when what follows fails, or is interrupted."""
-    new = not asked.folder.exists()
+    """Take out again what was made when what follows fails, or is interrupted.
+
+    Of an environment that was there that is Horovod, without which the same can be asked again.
+    """
+    folder, there = asked.folder, asked.folder.exists()
+    fresh = not there or (folder.is_dir() and not any(folder.iterdir()))
+    had_horovod = _has_horovod(folder)
     try:
         yield
     except BaseException:
-        if new:
-            shutil.rmtree(asked.folder, ignore_errors=True)
+        if fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        if fresh and there:
+            folder.mkdir()
+        elif not had_horovod and _has_horovod(folder):
+            command = [*host_horovod.pip(folder), "uninstall", "--yes", "horovod"]
+            subprocess.run(command, stdout=subprocess.DEVNULL, check=False)  # says itself why not
         raise
+
+
+def _has_horovod(folder: Path) -> bool:
+    return any(folder.glob("lib/python3*/site-packages/horovod-*"))
 
 
 def _python(asked: Asked, plan: Plan, environ: Mapping[str, str]) -> Path:

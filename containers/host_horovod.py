@@ -33,13 +33,15 @@ class Compilation:
     wheels: Path
     mpi: Mpi | None
     environ: Mapping[str, str]
+    library: str = ""  # of the MPI
 
     def key(self) -> str:
         """Name the result by all that decides it."""
         lock = catalogue.HERE / self.image.lock
         pins = [pin.line() for pin in [*lockfile.against(lock), *lockfile.build(lock)]]
         compiler = self.mpi.compiler.resolve() if self.mpi else None
-        mpi = f"{compiler} {digest.sha256(compiler)}" if compiler else "none"
+        library = digest.sha256(Path(self.library)) if self.library else "none"
+        mpi = f"{compiler} {self.library} {library}"
         modules = self.environ.get("LOADEDMODULES", "")
         names = ("horovod/edits.py", "host_horovod.py", "host_tools.py")
         files = [catalogue.HERE / name for name in names]

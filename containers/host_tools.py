@@ -28,6 +28,11 @@ try: --module gcc, or conda install -p DIR gxx_linux-64"""
 NO_HEADERS = """\
 {python} has no headers to compile against: {folder}/Python.h is not there
 try: the package python{version}-dev, or conda create -p DIR python={version}, then --into DIR"""
+NOT_COMPILED = """\
+{compiler} does not compile a program with MPI
+{said}
+try: --module, or --mpi DIR, of an MPI with its headers and the compiler that it was made with"""
+PROGRAM = "#include <mpi.h>\nint main() { return MPI_Init(nullptr, nullptr); }\n"
 ASK_PYTHON = """\
 import sys, sysconfig
 print("%d.%d" % sys.version_info[:2], sysconfig.get_path("include"))
@@ -116,21 +121,26 @@ def check_compiler(environ: Mapping[str, str]) -> None:
         raise Refused(NO_COMPILER.format(program=program))
 
 
-def check_linked(mpi: Mpi, library: str, environ: Mapping[str, str]) -> None:
-    """Raise SystemFault where Horovod was linked with another MPI than that of the compiler."""
-    command, env = [str(mpi.compiler), "-show"], dict(environ)
+def library(mpi: Mpi, environ: Mapping[str, str], folder: Path) -> str:
+    """Compile a program with it; return the library of the program. Raises Refused."""
+    source, program = folder / "mpi.cpp", folder / "mpi"
+    source.write_text(PROGRAM)
+    command, env = [str(mpi.compiler), str(source), "-o", str(program)], dict(environ)
     done = subprocess.run(command, env=env, capture_output=True, text=True)
-    names = set(re.findall(r"-l(mpi\w*)", done.stdout))  # none where Cray's compiler adds it itself
-    name = Path(library).name.partition(".so")[0][len("lib") :]
-    if names and name not in names:
+    if done.returncode:
+        raise Refused(NOT_COMPILED.format(compiler=mpi.compiler, said=done.stderr.strip()))
+    return linked_mpi(program, environ)
+
+
+def check_linked(mpi: Mpi, wanted: str, library: str) -> None:
+    """Raise SystemFault where Horovod was linked with another MPI than what `mpi` compiles."""
+    if library != wanted:
         what = f"Horovod was linked with {library or 'no MPI'}, which is not that of {mpi.compiler}"
-        raise SystemFault(f"{what}\ntry: --module, or a PATH, with that MPI alone", done.stdout)
+        raise SystemFault(f"{what}\ntry: --module, or a PATH, with that MPI alone", wanted)
 
 
-def linked_mpi(extension: Path, environ: Mapping[str, str]) -> str:
-    """Return the MPI library with which a compiled extension is loaded, "" for none."""
-    done = subprocess.run(
-        ["ldd", str(extension)], env=dict(environ), capture_output=True, text=True
-    )
+def linked_mpi(binary: Path, environ: Mapping[str, str]) -> str:
+    """Return the MPI library with which a compiled file is loaded, "" for none."""
+    done = subprocess.run(["ldd", str(binary)], env=dict(environ), capture_output=True, text=True)
     match = LIBRARY.search(done.stdout)
     return os.path.realpath(match.group(1)) if match else ""

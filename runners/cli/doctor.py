@@ -108,9 +108,10 @@ def _file(made: Plan) -> Path | None:
 def _inspected(made: Plan, here: Site) -> list[Finding]:
     from ..doctor.checks import image as check
     from ..images import inspect
+    from ..plan import execution
 
-    image = _file(made)
-    if image is None:
+    image = made.spec.image
+    if made.runtime not in (*execution.CONTAINERS, "none") or not image.exists():
         return []
     facts = inspect.inspect(image)
     return [*check.facts(facts), *check.fits(facts, here)]

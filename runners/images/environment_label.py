@@ -20,7 +20,11 @@ MODULES, LIBRARY, SHA256 = "modules", "mpi.library", "mpi.sha256"
 # Facts of now, beside the labels of then.
 LIBRARY_NOW, MODULES_GONE = "mpi.sha256.now", "modules.gone"
 GONE = "gone"
-ASK = 'type module > /dev/null 2>&1 || exit 0; module is-avail "$1" 2> /dev/null'
+# $@: modules, in their order, since one may bring the path on which the next is found (Lmod's
+# hierarchies). Prints those that cannot be loaded; none where there is no such command here.
+LOAD = """\
+type module > /dev/null 2>&1 || exit 0
+for name; do module load "$name" > /dev/null 2>&1 || printf '%s\\n' "$name"; done"""
 
 
 def write(folder: Path, facts: Mapping[str, str], modules: Sequence[str], library: str) -> None:
@@ -43,10 +47,13 @@ def now(labels: Mapping[str, str]) -> dict[str, str]:
     if library := labels.get(LIBRARY):
         there = os.path.isfile(library)
         found[LIBRARY_NOW] = digest.sha256(Path(library)) if there else GONE
-    gone = [name for name in labels.get(MODULES, "").split() if not _available(name)]
+    gone = _not_loadable(labels.get(MODULES, "").split())
     return {**found, **({MODULES_GONE: " ".join(gone)} if gone else {})}
 
 
-def _available(module: str) -> bool:
-    """Whether a login shell's `module` has it; also where there is no such command here."""
-    return subprocess.run(["bash", "-lc", ASK, "bash", module], check=False).returncode == 0
+def _not_loadable(modules: Sequence[str]) -> list[str]:
+    """Return the modules that a login shell here cannot load one after the other."""
+    if not modules:
+        return []
+    command = ["bash", "-lc", LOAD, "bash", *modules]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.split()

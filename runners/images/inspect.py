@@ -12,7 +12,7 @@ from containers import sif
 
 from ..core.errors import RunnerError
 from ..core.model import ImageInfo
-from . import digest_cache, environment, inside, local, signature
+from . import digest_cache, environment, environment_label, inside, local, signature
 
 # Names are those of our labels; `containers/horovod_image/labels.py` writes them.
 SOFTWARE = (
@@ -61,11 +61,12 @@ class Inspection:
 
 
 def inspect(path: Path) -> Inspection:
-    """Return the facts of an image or sandbox folder, looking into it when it is not ours.
+    """Return the facts of an image or folder, looking into it when it is not ours.
 
     Raises Refused for a file that is no whole SIF, SystemFault when it cannot be read.
     """
-    labels = local.read(path).labels
+    ours = environment.is_one(path)
+    labels = environment_label.read(path) if ours else local.read(path).labels
     facts = {**_of_file(path), **_created(path, labels)}
     facts.update({name: Fact(labels[name], LABEL) for name in LABELS if name in labels})
     probed, problem = {}, None
@@ -94,10 +95,12 @@ def _known(name: str, labels: dict[str, str], probed: dict[str, str]) -> Fact:
 
 
 def look(path: Path) -> dict[str, str]:
-    """Return what is inside, remembered by the file's digest; a folder is looked into each time.
+    """Return what is inside, remembered by the file's digest; a sandbox is looked into each time.
 
     Raises as `inside.versions` does.
     """
+    if environment.is_one(path):
+        return environment.facts(path)
     if path.is_dir():
         return inside.everything(path)
     name = f"{digest_cache.digest(path)}-{inside.key()}"
@@ -144,8 +147,7 @@ def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
         if environment.is_one(image.path):
             if not environment.known(image.path):
                 say(f"looking into {image.path}")
-            return replace(image, found=environment.facts(image.path))
-        if image.path.is_dir() or digest_cache.recall(image.path, "digest") is None:
+        elif image.path.is_dir() or digest_cache.recall(image.path, "digest") is None:
             say(f"looking into {image.path.name}, which has no labels of ours")
         return replace(image, found=look(image.path))
     except RunnerError as error:

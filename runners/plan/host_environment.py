@@ -27,7 +27,7 @@ def _check(image: ImageInfo, log: Log) -> None:
     again = command("runner", "build", "env", f"{image.path}.new", *modules)
     if gone := image.fact("modules.gone"):
         what = f"the Horovod in {image.path} was compiled with modules that are not here any more"
-        log.refuse(what, f"module is-avail: not {gone}", again)
+        log.refuse(what, f"module load fails: {gone}", again)
     then, now = image.fact("mpi.sha256"), image.fact("mpi.sha256.now")
     library = image.fact("mpi.library")
     if now == "gone":

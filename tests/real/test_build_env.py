@@ -60,6 +60,13 @@ def test_it_knows_the_hosts_mpi(bookworm: State) -> None:
     assert labels["horovod.controllers"] == "mpi,gloo"
 
 
+def test_doctor_knows_it(bookworm: State, login: Login) -> None:
+    done = login.runner("doctor", "--image", ENVIRONMENT, "--runtime", "none", "--json")
+    found = {(one["subject"], one["name"]): one for one in json.loads(done.stdout)["findings"]}
+    assert "horovod.controllers: mpi,gloo (label)" in found["image", "facts"]["evidence"]
+    assert found["image", "plan"]["state"] == "ok"
+
+
 def test_the_hosts_mpi_serves_an_image_of_the_same_kind(
     bookworm: State, login: Login, hello: str
 ) -> None:

@@ -21,7 +21,8 @@ from runners import plan
 from runners.cli import cli
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
-from runners.images import environment_label
+from runners.images import environment_label, inspect
+from runners.images.inspect import Fact
 from runners.plan.case import Case
 
 OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -133,11 +134,27 @@ def test_the_mpi_library_is_that_of_c(tmp_path: Path, name: str) -> None:
 
 
 def test_another_mpi_than_the_compilers_is_told(tmp_path: Path) -> None:
-    mpich = Mpi(program(tmp_path / "mpicxx", "echo g++ -I/i -L/l -lmpichcxx -lmpich"))
-    host_tools.check_linked(mpich, "/l/libmpich.so.12", {})
+    mpich = Mpi(tmp_path / "mpicxx")
+    host_tools.check_linked(mpich, "/l/libmpich.so.12", "/l/libmpich.so.12")
     for library in ("/l/libmpi.so.40.30.4", ""):
         with pytest.raises(SystemFault, match="which is not that of"):
-            host_tools.check_linked(mpich, library, {})
+            host_tools.check_linked(mpich, "/l/libmpich.so.12", library)
+
+
+def test_an_mpi_that_does_not_compile_is_refused_before_anything_else(tmp_path: Path) -> None:
+    broken = Mpi(program(tmp_path / "mpicxx", "echo no mpi.h >&2; exit 1"))
+    with pytest.raises(Refused, match=r"mpicxx does not compile .*\nno mpi.h\ntry: --module"):
+        host_tools.library(broken, os.environ, tmp_path)
+
+
+def test_the_library_of_an_mpi_is_that_of_what_it_compiles(tmp_path: Path) -> None:
+    (tmp_path / "libmpi.so.40").write_text("")
+    program(
+        tmp_path / "ldd", f'test -x "$1" && echo "libmpi.so.40 => {tmp_path}/libmpi.so.40 (0x1)"'
+    )
+    mpi = Mpi(program(tmp_path / "mpicxx", 'grep -q MPI_Init "$1" && cp "$0" "$3"'))
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert host_tools.library(mpi, environ, tmp_path) == f"{tmp_path}/libmpi.so.40"
 
 
 def test_without_a_compiler(tmp_path: Path) -> None:
@@ -196,21 +213,50 @@ def test_another_mpi_or_module_is_another_result(tmp_path: Path) -> None:
     made = compilation(one)
     loaded = replace(made, environ={"LOADEDMODULES": "openmpi/4.1"})
     assert len({compilation(one).key(), compilation(two).key(), loaded.key()}) == 3
+    library = tmp_path / "libmpi.so.40"
+    library.write_text("4.1.4")
+    before = replace(made, library=str(library)).key()
+    library.write_text("4.1.6")  # by an update, in place
+    assert before != replace(made, library=str(library)).key()
 
 
-def test_a_failure_removes_a_new_folder_and_no_other(tmp_path: Path) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    old.mkdir()
-    for folder in (old, new):
+def test_a_failure_removes_what_was_made_and_nothing_else(tmp_path: Path) -> None:
+    full, empty, new = (tmp_path / name for name in ("full", "empty", "new"))
+    full.mkdir()
+    (full / "mine").write_text("")
+    empty.mkdir()
+    for folder in (full, empty, new):
         with suppress(KeyboardInterrupt), host_environment.kept(Asked(folder)):
             folder.mkdir(exist_ok=True)
+            (folder / "bin").mkdir()
             raise KeyboardInterrupt
-    assert (old.exists(), new.exists()) == (True, False)
+    assert (full / "mine").exists()
+    assert (list(empty.iterdir()), new.exists()) == ([], False)
 
 
+def test_a_horovod_that_does_not_load_is_taken_out_of_an_environment_again(tmp_path: Path) -> None:
+    folder = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (site,) = folder.glob("lib/python3*/site-packages")
+
+    def put(name: str) -> None:
+        metadata = site / f"{name}-1.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (metadata / "RECORD").write_text(f"{name}-1.dist-info/METADATA,,\n")
+
+    put("mine")
+    with suppress(SystemFault), host_environment.kept(Asked(folder, into=True)):
+        put("horovod")
+        raise SystemFault("it does not load")
+    assert host_environment.packages(folder / "bin" / "python") == {"mine": "1"}
+
+
+# As Lmod's hierarchies: the compiler's module brings the path on which its MPI is found.
 MODULE = """\
 module() { case "$1 $2" in 'load openmpi; x') export MPI='a
-b';; 'is-avail openmpi; x') ;; *) echo "no $2" >&2; return 1;; esac; }
+b';; 'load gcc/13') GCC=13;; 'load openmpi/4.1') test "$GCC";;
+*) false;; esac || { echo "no $2" >&2; return 1; }; }
 """
 
 
@@ -249,6 +295,15 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
     assert f"is gone: {library} is not there" in refused("rm libmpi.so.40")
 
 
+def test_doctor_and_inspect_see_its_label_without_running_it(tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "python", "exit 1")
+    environment_label.write(tmp_path, LABELS, (), "")
+    found = inspect.inspect(tmp_path)
+    assert found.problem is None
+    assert found.facts["horovod.controllers"] == Fact("mpi,gloo", "label")
+    assert found.facts["format"] == Fact("folder", "file")
+
+
 def test_its_modules_are_loaded_unless_the_user_names_others(
     tmp_path: Path, modules: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +316,9 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
 
     assert loaded() == ("gcc/12", "openmpi/4.1")
     assert loaded("openmpi/5") == ("gcc/12", "openmpi/5")
-    gone = environment_label.now({"modules": "gcc/12"})
+    assert environment_label.now({"modules": "gcc/13 openmpi/4.1"}) == {}
+    gone = environment_label.now({"modules": "gcc/12 openmpi/4.1"})
+    assert gone == {"modules.gone": "gcc/12 openmpi/4.1"}
     made = plan.solve(Case(replace(SPEC, runtime="none"), SITE, replace(info, found=gone)))
     assert made.refusals[0].what.endswith("compiled with modules that are not here any more")
     assert "runner build env" in str(made.refusals[0].remedies[0])

@@ -1,0 +1,53 @@
+"""`runner build wheel`: an image's Horovod alone, from what the image's own build compiled."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from containers import plan, toolbox
+from containers.plan import Options
+from runners.cli.build import build_command
+from runners.core.errors import UsageError
+
+NAME = "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.delenv("RUNNER_CACHE", raising=False)
+    monkeypatch.setattr(toolbox, "needed", lambda: False)
+
+
+def test_what_the_images_build_compiled_is_taken_with_its_sum(tmp_path: Path) -> None:
+    compiled = plan.make("cpu", Options()).horovod
+    compiled.mkdir(parents=True)
+    (compiled / NAME).write_text("compiled")
+    folder = tmp_path / "it's; $(touch x) out"
+    for _ in range(2):  # another time it is replaced
+        done = CliRunner().invoke(build_command, ["wheel", "cpu", "-o", str(folder)])
+        assert done.exit_code == 0, done.output
+        assert done.stdout == f"{folder}/{NAME}\n"
+    subprocess.run(["sha256sum", "--check", f"{NAME}.sha256"], cwd=folder, check=True)
+    assert (folder / f"{NAME}.sha256").read_text().strip() in done.stderr
+    assert sorted(path.name for path in folder.iterdir()) == [NAME, f"{NAME}.sha256"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["wheel"], "name the image whose Horovod it is: wheel cpu or wheel gpu"),
+        (["wheel", "cpu", "gpu"], "name the image whose Horovod it is"),
+        (["wheel", "cpu", "--from", "x.sif"], "name the image whose Horovod it is"),
+        (["wheel", "tpu"], "no image named 'tpu'"),
+        (["wheel", "cpu", "--into"], "--into is for: env DIR"),
+    ],
+)
+def test_words_that_name_no_wheel(words: list[str], said: str) -> None:
+    done = CliRunner().invoke(build_command, words)
+    assert isinstance(done.exception, UsageError) or done.exit_code == 2, done.output
+    assert said in f"{done.exception}{done.output}"
