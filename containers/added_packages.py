@@ -18,6 +18,7 @@ from . import apptainer, atomic, digest, import_added, lockfile, pip
 from .apptainer import Apptainer
 from .definition import STAGE, Base
 from .errors import Refused, RunnerError, SystemFault, UsageError
+from .foreign_horovod import Horovod
 
 # PEP 440; distributions patch some packages and number them in their own way.
 VERSION = re.compile(
@@ -61,7 +62,7 @@ FOLDER, CURRENT = "/srv", "/media"
 OLDEST_PIP = (22, 2)  # the first with --dry-run and --report
 BY_DEFINITION = "Use --def my.def with a %post that installs what is needed."
 CONFLICT = """\
-{requirements} cannot be added to {base} without replacing what the image has:
+{wanted} cannot be added to {base} without replacing what the image has:
 {held}
 They were built and tested with each other, so they stay as they are. Loosen the requirements, or
 use --def my.def with a virtual environment of your own in its %post.
@@ -100,13 +101,18 @@ def find_python(base: Base) -> Inside:
 
 @dataclass(frozen=True)
 class Request:
-    """A requirements file for a base, and where its packages come from."""
+    """A requirements file for a base, or Horovod, and where the packages come from."""
 
     base: Base
     inside: Inside
-    requirements: Path
+    wanted: Path | Horovod
     source: pip.Source
     ca: Path | None
+
+    @property
+    def name(self) -> str:
+        """What is to be added, for messages."""
+        return "Horovod" if isinstance(self.wanted, Horovod) else str(self.wanted)
 
     def fetch(self, runtime: Apptainer, folder: Path, stage: Path, log: Path) -> None:
         """Fill `stage` for the build; `folder` is for what must not be seen by it."""
@@ -120,28 +126,38 @@ class Request:
         # Indexes may be named with a password.
         atomic.write_text(folder / "pip.conf", pip.render_settings(settings), private=True)
         container = self._container(folder, settings)
+        command = [*container, *self._pip()]
         try:
-            found = self._resolve(runtime, container, folder, log)
+            if isinstance(self.wanted, Horovod):
+                wanted = self.wanted.compile(runtime, container, self._pip(), folder, log)
+            else:
+                wanted = f"--requirement={FOLDER}/{self.wanted.name}"
+            found = self._resolve(runtime, [*command, "install", wanted], folder, log)
             (folder / "pins.txt").write_text(pins(found))
             fetch = ["wheel", "--no-deps", "--wheel-dir", f"{STAGE}/wheels", "--requirement"]
-            runtime.run([*container, *fetch, f"{STAGE}/pins.txt"], log)
+            runtime.run([*command, *fetch, f"{STAGE}/pins.txt"], log)
         except RunnerError as error:
             raise self._explained(error, log) from error
         self._fill(stage, folder / "wheels", found)
 
     def _container(self, folder: Path, settings: Mapping[str, str]) -> list[str]:
-        """The words before pip's own command."""
+        """The words before a command in the base."""
         mounts = [mount(folder, STAGE), mount(Path.cwd(), CURRENT)]
-        mounts.append(mount(self.requirements.parent, FOLDER, "ro"))
+        if isinstance(self.wanted, Path):
+            mounts.append(mount(self.wanted.parent, FOLDER, "ro"))
         mounts += [mount(path, str(path), "ro") for path in self._local(settings)]
         return [
             *("apptainer", "exec", "--cleanenv", "--no-mount", "cwd", "--pwd", CURRENT),
             *("--env", f"PIP_CONFIG_FILE={STAGE}/pip.conf", "--env", "PIP_BREAK_SYSTEM_PACKAGES=1"),
             *("--env", "PIP_PROGRESS_BAR=off"),
             *(word for value in mounts for word in ("--mount", value)),
-            *(str(self.base.path), self.inside.python, "-s", "-m", "pip"),
-            *("--disable-pip-version-check", "--no-input"),
+            str(self.base.path),
         ]
+
+    def _pip(self) -> list[str]:
+        """The words before a command of the base's pip."""
+        program = [self.inside.python, "-s", "-m", "pip"]
+        return [*program, "--disable-pip-version-check", "--no-input"]
 
     def _local(self, settings: Mapping[str, str]) -> list[Path]:
         """What pip's settings name of this machine. UsageError for what would hide the image's."""
@@ -155,16 +171,14 @@ class Request:
         return sorted(path for path in found if not str(path).startswith(f"{STAGE}/"))
 
     def _resolve(
-        self, runtime: Apptainer, container: Sequence[str], folder: Path, log: Path
+        self, runtime: Apptainer, install: Sequence[str], folder: Path, log: Path
     ) -> list[pip.Addition]:
-        ask = ["install", "--dry-run", "--report", f"{STAGE}/report.json"]
-        keep = ["--constraint", f"{STAGE}/constraints.txt"]
-        wanted = ["--requirement", f"{FOLDER}/{self.requirements.name}"]
-        runtime.run([*container, *ask, *keep, *wanted], log)
+        ask = ["--dry-run", "--report", f"{STAGE}/report.json"]
+        runtime.run([*install, *ask, "--constraint", f"{STAGE}/constraints.txt"], log)
         found = pip.additions((folder / "report.json").read_text(encoding="utf-8"))
         if not found:
             name = self.base.path.name
-            raise Refused(f"{name} has everything in {self.requirements} already; nothing to add")
+            raise Refused(f"{name} has everything in {self.name} already; nothing to add")
         return found
 
     def _explained(self, error: RunnerError, log: Path) -> RunnerError:
@@ -172,18 +186,18 @@ class Request:
         if isinstance(error, (Refused, UsageError)):
             return error
         text = log.read_text(encoding="utf-8", errors="replace")
-        shown = text.replace(f"{FOLDER}/", f"{self.requirements.parent}/").splitlines()
+        if isinstance(self.wanted, Path):
+            text = text.replace(f"{FOLDER}/", f"{self.wanted.parent}/")
+        shown = text.splitlines()
         evidence = "\n".join(f"  | {line}" for line in shown[-EVIDENCE:])
         if found := held(text):
             listed = "\n".join(f"  {pin}" for pin in found)
             name = self.base.path.name
             return Refused(
-                CONFLICT.format(
-                    requirements=self.requirements, base=name, held=listed, evidence=evidence
-                )
+                CONFLICT.format(wanted=self.name, base=name, held=listed, evidence=evidence)
             )
         if any(words in text for words in BAD_FILE):
-            return UsageError(f"pip cannot read {self.requirements}:\n{evidence}")
+            return UsageError(f"pip cannot read {self.name}:\n{evidence}")
         if pin := missing(text):
             return pip.no_file(pin, self.source, evidence)
         return error

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from . import added_packages, apptainer, atomic, definition, pip, process, progress, sif, space
+from . import apptainer, atomic, definition, process, progress, sif, space
 from .added_packages import Request
 from .apptainer import Apptainer, Build
 from .definition import Base
 from .errors import SystemFault, UsageError
+from .foreign_horovod import Horovod
 from .places import Places
 from .plan import COMPRESSION
 from .progress import Progress, Step
@@ -47,24 +48,23 @@ class OneDefinition:
     ca: Path | None = None
     base: Base | None = None
     packages: Request | None = None  # to add to the base
+    labels: Mapping[str, str] = field(default_factory=dict)  # besides the base's own
 
 
-def with_packages(
-    base: Base, requirements: Path, source: pip.Source, output: Path, ca: Path | None
-) -> OneDefinition:
-    """The base with what a requirements file asks for. Raises RunnerError."""
-    apptainer.require()
+def with_packages(asked: Request, output: Path) -> OneDefinition:
+    """The base with what a requirements file asks for, or with Horovod. Raises RunnerError."""
+    base, wanted = asked.base, asked.wanted
     link = base.path.name if SAFE_NAME.fullmatch(base.path.name) else "base.sif"
-    inside = added_packages.find_python(base)
+    proof = wanted.imports() if isinstance(wanted, Horovod) else ""
     return OneDefinition(
-        text=definition.with_packages(link, inside.python),
-        name=requirements.name,
+        text=definition.with_packages(link, asked.inside.python, proof),
+        name=Path(asked.name).name,
         folder=None,
         output=output,
         files={link: base.path},
-        ca=ca,
+        ca=asked.ca,
         base=base,
-        packages=Request(base, inside, requirements.absolute(), source, ca),
+        packages=asked,
     )
 
 
@@ -141,7 +141,7 @@ def _fill_stage(asked: OneDefinition, runtime: Apptainer, log: Path) -> None:
     stage, asking = runtime.temporary / STAGE, runtime.temporary / "asking"
     stage.mkdir()
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    labels = definition.labels(asked.base, now)
+    labels = {**definition.labels(asked.base, now), **asked.labels}
     (stage / "labels").write_text(definition.render_labels(labels), encoding="utf-8")
     if asked.packages:
         asking.mkdir()
@@ -157,7 +157,7 @@ def _test(asked: OneDefinition, runtime: Apptainer, image: Path, log: Path) -> N
     if named != f"sha256:{asked.base.digest}":
         raise SystemFault(UNFINISHED.format(name=asked.name))
     # A %test of the definition takes the place of the base's.
-    own = not asked.packages and definition.has_section(asked.text, "test")
+    own = definition.has_section(asked.text, "test")
     if script := _test_of(asked.base.path) if own else b"":
         path = runtime.temporary / "base-test"
         path.write_bytes(script)

@@ -171,10 +171,15 @@ class Base:
         return cls(path, sha256(path), labels, path.stat().st_size)
 
 
-def with_packages(base: str, python: str) -> str:
-    """The definition of the image file `base` with more packages for its program `python`."""
-    body = INSTALL.format(python=python, stage=STAGE) + RENEW.format(stage=STAGE)
-    return f"Bootstrap: localimage\nFrom: {base}\n\n%post\n{body}"
+def with_packages(base: str, python: str, proof: str = "") -> str:
+    """The definition of the image file `base` with more packages for its program `python`.
+
+    `proof` is a Python program that the new image has to be able to run, now and as its test.
+    """
+    test = f"    {python} -s -c '{proof}'\n" if proof else ""
+    body = INSTALL.format(python=python, stage=STAGE) + test + RENEW.format(stage=STAGE)
+    post = f"Bootstrap: localimage\nFrom: {base}\n\n%post\n{body}"
+    return f"{post}\n%test\n{test}" if test else post
 
 
 def with_definition(base: Base, text: str, name: str, given: Mapping[str, str]) -> str:

@@ -6,22 +6,15 @@ The edits, the archive and the packages are those of the image; in a container c
 from __future__ import annotations
 
 import os
-import platform
-import shutil
 import sys
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import atomic, catalogue, digest, host_tools, lockfile, process
-from .errors import SystemFault
-from .horovod import edits
+from . import atomic, catalogue, digest, horovod_source, host_tools, lockfile, process
 from .host_tools import Mpi
 
-# As in compile.sh: below what TensorFlow's own wheels ask for.
-FLAGS = {"x86_64": "-march=x86-64-v2 -mtune=generic"}
-BYTES_EACH = 1_500_000_000  # of memory, for a compiler with torch's headers
+OURS = ("horovod/edits.py", "horovod_source.py", "host_horovod.py", "host_tools.py")
 
 
 @dataclass(frozen=True)
@@ -43,8 +36,7 @@ class Compilation:
         library = digest.sha256(Path(self.library)) if self.library else "none"
         mpi = f"{compiler} {self.library} {library}"
         modules = self.environ.get("LOADEDMODULES", "")
-        names = ("horovod/edits.py", "host_horovod.py", "host_tools.py")
-        files = [catalogue.HERE / name for name in names]
+        files = [catalogue.HERE / name for name in OURS]
         return digest.key(
             pins="\n".join(pins),
             mpi=mpi,
@@ -75,11 +67,7 @@ def _compile(asked: Compilation, work: Path, result: Path, log: Path) -> None:
     install(
         venv, asked.wheels, ["--require-hashes", "--no-compile", f"--requirement={wanted}"], log
     )
-    _unpack(asked.wheels, source)
-    try:
-        edits.apply(source)
-    except edits.EditError as error:
-        raise SystemFault(str(error)) from None
+    horovod_source.unpack(asked.wheels, source)
     env = variables(asked, venv, tools)
     argv = [*pip(venv), "wheel", "--verbose", "--no-index", "--no-build-isolation", "--no-deps"]
     process.run([*argv, f"--wheel-dir={result}", str(source)], log, env)
@@ -89,14 +77,8 @@ def variables(asked: Compilation, venv: Path, tools: Path) -> dict[str, str]:
     """Return the environment in which Horovod compiles; `tools` is an empty folder for its PATH."""
     path = f"{venv / 'bin'}{os.pathsep}{asked.environ.get('PATH', os.defpath)}"
     found = {**asked.environ, "PATH": path}
-    found.update(asked.mpi.variables(tools, path) if asked.mpi else {"HOROVOD_WITHOUT_MPI": "1"})
-    found.update(dict.fromkeys(("HOROVOD_WITH_PYTORCH", "HOROVOD_WITH_TENSORFLOW"), "1"))
-    found.update(dict.fromkeys(("HOROVOD_WITHOUT_MXNET", "HOROVOD_WITH_GLOO"), "1"))
-    found.update({"HOROVOD_WITH_MPI": "1"} if asked.mpi else {})
-    found["HOROVOD_BUILD_ARCH_FLAGS"] = FLAGS.get(platform.machine(), "-mtune=generic")
-    memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    jobs = min(len(os.sched_getaffinity(0)), memory // BYTES_EACH + 1)
-    found["MAKEFLAGS"] = f"-j{jobs}"
+    found.update(asked.mpi.variables(tools, path) if asked.mpi else {})
+    found.update(horovod_source.variables(("PYTORCH", "TENSORFLOW"), mpi=asked.mpi is not None))
     if asked.image.short == "gpu":
         found.update(_for_gpus(venv))
     return found
@@ -116,16 +98,6 @@ def _for_gpus(venv: Path) -> dict[str, str]:
         "HOROVOD_NCCL_LINK": "SHARED",
         "LDFLAGS": f"-Wl,-rpath,'{':'.join(folders)}'",
     }
-
-
-def _unpack(wheels: Path, source: Path) -> None:
-    """Unpack the archive, whose hash was checked when it was fetched."""
-    (archive,) = wheels.glob("horovod-*.tar.gz")
-    top = source.with_name("unpacked")
-    with tarfile.open(archive) as file:
-        file.extractall(top)
-    (tree,) = top.iterdir()
-    shutil.move(str(tree), source)
 
 
 def pip(environment: Path) -> list[str]:

@@ -33,13 +33,14 @@ Examples:
   runner build env /scratch/ada/hvd --module openmpi/4.1
   runner build my.def -o my.sif --build-arg version=3
   runner build --from horovod_cpu.sif --requirements extra.txt -o mine.sif
+  runner build --from nvidia.sif --horovod -o mine.sif
 """
 INTERRUPTED = 130
 WHEEL = "wheel"
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 NO_TARGET = f"""\
 name what to build: one of {", ".join(IMAGES)}, or a definition file.
-An image from another: runner build --from IMAGE --requirements FILE"""
+An image from another: runner build --from IMAGE --requirements FILE, or --horovod"""
 NOT_FOR_DEF = "is for our own images; a definition says itself what it starts from and takes"
 
 
@@ -99,7 +100,7 @@ def build_command(
 
 
 def _wheel(names: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> None:
-    if len(names) != 1 or values["origin"] or values["given"]:
+    if len(names) != 1 or values["origin"] or values["given"] or values["horovod"]:
         raise UsageError(
             f"name the image whose Horovod it is: {WHEEL} {f' or {WHEEL} '.join(IMAGES)}"
         )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from containers import build_definition, pip, toolbox
+from containers import added_packages, apptainer, build_definition, foreign_horovod, pip, toolbox
+from containers.added_packages import Request
 from containers.build_definition import OneDefinition
 from containers.definition import Base
+from containers.foreign_horovod import Horovod
 
 from ..core import architecture
 from ..core.errors import Refused, UsageError
@@ -20,25 +23,27 @@ from ..images import inside, local
 from . import build_options
 from .progress import phases
 
-WHAT = "say what to add to it: --requirements FILE, or --def FILE"
-OURS = "horovod.version"  # the label of our images and of those made from them
+WHAT = "say what to add to it: --requirements FILE, --horovod, or --def FILE"
+WAYS = ("requirements", "horovod", "def_file")
+OURS = "recipes"  # the label of our images and of those made from them, which have a bill
 
 
 def check(target: str | None, values: Mapping[str, Any]) -> None:
     """Raise UsageError for options that contradict each other."""
-    origin, wanted, path = values["origin"], values["requirements"], values["def_file"]
+    origin, ways = values["origin"], [name for name in WAYS if values[name]]
     if origin and target:
         raise UsageError(f"{target}: --from says what to start from; {WHAT}")
-    if (wanted or path) and not origin:
-        raise UsageError("--requirements and --def go with --from IMAGE, the image to start from")
-    if origin and bool(wanted) == bool(path):
-        raise UsageError(f"--from {origin}: {WHAT}{'; not both' if wanted else ''}")
+    if ways and not origin:
+        what = "--requirements, --horovod and --def go with --from IMAGE"
+        raise UsageError(f"{what}, the image to start from")
+    if origin and len(ways) != 1:
+        raise UsageError(f"--from {origin}: {WHAT}{'; one of them' if ways else ''}")
     if origin:
         build_options.refuse(values, build_options.OF_OURS, "is for our own images, not for --from")
-    if origin and path:
-        why = "is for --requirements; a %post says it itself"
+    if ways == ["def_file"]:
+        why = "is for --requirements and --horovod; a %post says it itself"
         build_options.refuse(values, build_options.PACKAGES, why)
-    if wanted and values["given"]:
+    elif ways and values["given"]:
         raise UsageError("--build-arg is for --def")
 
 
@@ -54,6 +59,8 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
         click.echo(build_definition.describe(asked))
         return
     progress = phases()
+    if asked.packages and isinstance(asked.packages.wanted, Horovod):
+        progress.say(told(asked.packages.wanted))
     build_definition.build(asked, progress)
     if base and OURS in base.labels:
         progress.say(f"bill of materials: {inside.extract_bill(asked.output)}")
@@ -81,21 +88,39 @@ def plain(path: Path, values: Mapping[str, Any]) -> OneDefinition:
 
 def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
     """The build on top of another image. Raises RunnerError."""
-    wanted, path = values["requirements"], values["def_file"]
+    path = values["def_file"]
     output = (values["output"] or default_output(base.path, values)).absolute()
     if output.exists() and output.samefile(base.path):
         raise UsageError(f"--output {output} is the image to start from; name another file")
     if path:
         return build_definition.with_definition(base, path, values["given"], output, values["ca"])
+    apptainer.require()
+    python = added_packages.find_python(base)
     source = pip.Source.given(values["wheelhouse"], values["index_url"], values["extra_index_url"])
-    return build_definition.with_packages(base, wanted, source, output, values["ca"])
+    if wanted := values["requirements"]:
+        asked = Request(base, python, wanted.absolute(), source, values["ca"])
+        return build_definition.with_packages(asked, output)
+    horovod = foreign_horovod.find(base, python.python, python.packages)
+    asked = Request(base, python, horovod, source, values["ca"])
+    facts = {**inside.versions(base.path), **horovod.labels()}
+    return replace(build_definition.with_packages(asked, output), labels=facts)
+
+
+def told(horovod: Horovod) -> str:
+    """What of the base Horovod is compiled for."""
+    found = horovod.labels()
+    said = f"Horovod {found['horovod.version']} for {' and '.join(sorted(horovod.modules))}"
+    mpi = "MPI and Gloo" if horovod.mpi else "Gloo alone, as the image has no mpicxx"
+    gpu = "GPUs by NCCL" if horovod.gpu else "CPUs, as the image has no nvcc with NCCL's headers"
+    return f"{said}; controllers: {mpi}; for {gpu}"
 
 
 def default_output(base: Path, values: Mapping[str, Any]) -> Path:
     """A name in the current folder."""
-    path = values["def_file"]
-    name = path.stem if path else f"{base.stem}-{values['requirements'].stem}"
-    return Path(f"{name}.sif")
+    if path := values["def_file"]:
+        return Path(f"{path.stem}.sif")
+    added = "horovod" if values["horovod"] else values["requirements"].stem
+    return Path(f"{base.stem}-{added}.sif")
 
 
 def _in_toolbox(

@@ -40,6 +40,9 @@ def base_image(function: Command) -> Command:
     """Add the options of an image made from another."""
     for option in (
         click.option("--def", "def_file", type=FILE, help="with --from: your definition on it"),
+        click.option(
+            "--horovod", is_flag=True, help="with --from: Horovod, compiled for what it has"
+        ),
         click.option("--requirements", "-r", type=FILE, help="with --from: Python packages to add"),
         click.option("--from", "origin", metavar="IMAGE", help="make a new image from this one"),
     ):
@@ -69,4 +72,5 @@ def passed_on(values: Mapping[str, Any], renamed: Callable[[str], str]) -> list[
     """The options that were given, for the same command where files have other names."""
     words = [f"{name}={renamed(values[key])}" for key, name in PATHS.items() if values[key]]
     words += [f"{name}={values[key]}" for key, name in TEXTS.items() if values[key]]
+    words += ["--horovod"] if values["horovod"] else []
     return words + [f"--build-arg={name}={text}" for name, text in values["given"].items()]

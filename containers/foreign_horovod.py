@@ -1,0 +1,158 @@
+"""Compiles our Horovod in a container of an image that is not ours, for what is in there.
+
+Its Python, frameworks, compiler and MPI are found by asking the image. What compiling needs besides
+comes from the lock of our own image and stays outside: only the wheel gets into the new image.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import catalogue, horovod_source, lockfile
+from .apptainer import Apptainer
+from .definition import STAGE, Base
+from .errors import Refused, SystemFault
+from .lockfile import Pin, normalised
+
+LOCK = catalogue.HERE / catalogue.image("cpu").lock
+TOOLS = ("cmake", "setuptools", "wheel", "packaging")
+# Names of packages: the module to import, and Horovod's name for the framework.
+FRAMEWORKS = {
+    "torch": ("torch", "PYTORCH"),
+    "tensorflow": ("tensorflow", "TENSORFLOW"),
+    "tensorflow-cpu": ("tensorflow", "TENSORFLOW"),
+    "tensorflow-gpu": ("tensorflow", "TENSORFLOW"),
+}
+EVIDENCE = 8  # lines of what a compiler says
+# What has to compile, what to say when it does not, and what has it on Debian and Ubuntu.
+NEEDED = (
+    ("compiler", "no C++ compiler that works", "g++"),
+    ("make", "no program make", "make"),
+    ("python", "no headers for its Python that compile", "python3-dev"),
+    ("mpi", "an MPI that does not compile", "libopenmpi-dev"),
+)
+CUDA = {"HOROVOD_GPU_OPERATIONS": "NCCL", "HOROVOD_NCCL_LINK": "SHARED"}
+
+
+@dataclass(frozen=True)
+class Horovod:
+    """What it is compiled for: modules of frameworks, and what of the image is used."""
+
+    modules: Mapping[str, str]  # name of the module: Horovod's name of the framework
+    mpi: bool
+    gpu: bool
+    variables: Mapping[str, str]  # of the image: PATH and PYTHONPATH
+
+    @property
+    def version(self) -> str:
+        """Of Horovod."""
+        return _pin("horovod").version
+
+    def imports(self) -> str:
+        """Return the program that loads it with each framework."""
+        return f"import {', '.join(f'horovod.{name}' for name in sorted(self.modules))}"
+
+    def labels(self) -> dict[str, str]:
+        """Return what `horovodrun --check-build` would say, as labels."""
+        controllers = [*(["mpi"] if self.mpi else []), "gloo"]
+        return {
+            "horovod.version": self.version,
+            "horovod.frameworks": ",".join(sorted(self.modules.values())).lower(),
+            "horovod.controllers": ",".join(controllers),
+            "horovod.operations": ",".join([*(["nccl"] if self.gpu else []), *controllers]),
+        }
+
+    def environ(self) -> dict[str, str]:
+        """Return the variables with which it compiles in the container."""
+        theirs = self.variables["PYTHONPATH"]
+        return {
+            "PATH": f"{STAGE}/tools/bin:{self.variables['PATH']}",
+            "PYTHONPATH": f"{STAGE}/tools{':' if theirs else ''}{theirs}",
+            "PYTHONNOUSERSITE": "1",
+            # An image may hold its packages in place with constraints, which tools need not keep.
+            "PIP_CONSTRAINT": "/dev/null",
+            **horovod_source.variables(self.modules.values(), self.mpi),
+            **(CUDA if self.gpu else {}),
+        }
+
+    def compile(
+        self, runtime: Apptainer, inside: Sequence[str], pip: Sequence[str], folder: Path, log: Path
+    ) -> str:
+        """Return the path that the wheel has in the container. Raises RunnerError.
+
+        `inside` is the words before a command in the container, which sees `folder` as STAGE.
+        """
+        variables = [f"{name}={value}" for name, value in self.environ().items()]
+        run = [*inside, "env", *variables, *pip]
+        for name, pins in (("tools", map(_pin, TOOLS)), ("archive", [_pin("horovod")])):
+            (folder / name).mkdir()
+            (folder / f"{name}.txt").write_text("".join(f"{pin.line()}\n" for pin in pins))
+        one = ["--no-deps", "--no-build-isolation"]
+        fetch = ["--require-hashes", "--requirement"]
+        tools = ["install", "--target", f"{STAGE}/tools", "--only-binary=:all:", *one, *fetch]
+        runtime.run([*run, *tools, f"{STAGE}/tools.txt"], log)
+        archive = ["download", "--dest", f"{STAGE}/archive", "--no-binary=horovod", *one, *fetch]
+        runtime.run([*run, *archive, f"{STAGE}/archive.txt"], log)
+        horovod_source.unpack(folder / "archive", folder / "source")
+        wheel = ["wheel", "--verbose", "--no-index", *one, "--wheel-dir", f"{STAGE}/compiled"]
+        runtime.run([*run, *wheel, f"{STAGE}/source"], log)
+        (made,) = (folder / "compiled").glob("*.whl")
+        return f"{STAGE}/compiled/{made.name}"
+
+
+def _pin(name: str) -> Pin:
+    (found,) = (p for p in [*lockfile.read(LOCK), *lockfile.build(LOCK)] if p.name == name)
+    return found
+
+
+def find(base: Base, python: str, packages: Mapping[str, str]) -> Horovod:
+    """What it is to be compiled for in the base, by asking there. Raises RunnerError."""
+    there = {normalised(name): version for name, version in packages.items()}
+    name = base.path.name
+    if "horovod" in there:
+        raise Refused(
+            f"{name} already has Horovod {there['horovod']}",
+            remedy=f"runner verify {shlex.quote(str(base.path))}",
+        )
+    modules = dict(FRAMEWORKS[one] for one in FRAMEWORKS if one in there)
+    if not modules:
+        raise Refused(
+            f"{name} has neither torch nor TensorFlow to compile Horovod for",
+            f"they are not among the {len(there)} packages of its {python}",
+            "--requirements FILE, with torch in it, before",
+        )
+    return _checked(base, modules, _ask(base, python))
+
+
+def _ask(base: Base, python: str) -> dict[str, Any]:
+    """What can be compiled in it, as probe_compilers.py says."""
+    program = (catalogue.HERE / "probe_compilers.py").read_text(encoding="utf-8")
+    command = ["apptainer", "exec", "--cleanenv", str(base.path), python, "-s", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemFault(f"nothing can be tried in {base.path.name}", done.stderr)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _checked(base: Base, modules: Mapping[str, str], can: Mapping[str, Any]) -> Horovod:
+    """Raise Refused for what does not compile; an MPI or CUDA that is not there is no fault."""
+    for name, what, package in NEEDED:
+        said = can[name]
+        if said == "" or (name == "mpi" and said is None):
+            continue
+        evidence = "its program is not on the image's PATH" if said is None else said
+        raise Refused(
+            f"{base.path.name} has {what}, so Horovod cannot be compiled in it",
+            "\n".join(evidence.splitlines()[:EVIDENCE]),
+            f"runner build --from {shlex.quote(str(base.path))} --def my.def, which installs it in"
+            f" its %post (Debian: {package})",
+        )
+    gpu = (can["nvcc"], can["nccl"]) == ("", "")
+    return Horovod(modules, can["mpi"] == "", gpu, can["variables"])

@@ -1,0 +1,44 @@
+"""Horovod's released archive as an edited source tree, and the variables that it compiles with."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tarfile
+from collections.abc import Collection
+from pathlib import Path
+
+from .errors import SystemFault
+from .horovod import edits
+
+# As in compile.sh: below what TensorFlow's own wheels ask for.
+FLAGS = {"x86_64": "-march=x86-64-v2 -mtune=generic"}
+BYTES_EACH = 1_500_000_000  # of memory, for a compiler with torch's headers
+FRAMEWORKS = ("PYTORCH", "TENSORFLOW", "MXNET")
+
+
+def unpack(archives: Path, tree: Path) -> None:
+    """Unpack the archive, whose hash was checked when it was fetched, and edit it. SystemFault."""
+    (archive,) = archives.glob("horovod-*.tar.gz")
+    top = tree.with_name("unpacked")
+    with tarfile.open(archive) as file:
+        file.extractall(top)
+    (unpacked,) = top.iterdir()
+    shutil.move(str(unpacked), tree)
+    try:
+        edits.apply(tree)
+    except edits.EditError as error:
+        raise SystemFault(str(error)) from None
+
+
+def variables(frameworks: Collection[str], mpi: bool) -> dict[str, str]:
+    """Return what Horovod's build is told: frameworks, controllers, compilers at a time."""
+    parts = {**{name: name in frameworks for name in FRAMEWORKS}, "GLOO": True, "MPI": mpi}
+    memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    jobs = min(len(os.sched_getaffinity(0)), memory // BYTES_EACH + 1)
+    return {
+        **{f"HOROVOD_{'WITH' if part else 'WITHOUT'}_{name}": "1" for name, part in parts.items()},
+        "HOROVOD_BUILD_ARCH_FLAGS": FLAGS.get(platform.machine(), "-mtune=generic"),
+        "MAKEFLAGS": f"-j{jobs}",
+    }
