@@ -62,26 +62,27 @@ class Steps:
             _thread(self._attend, door.accept()[0])
 
     def _attend(self, there: "socket.socket") -> None:
-        with there:
+        streams: list[int] = []
+        # Who asked may go at any time.
+        with there, contextlib.suppress(EOFError, OSError):
             try:
                 streams = wire.receive_streams(there)
-                asked = wire.receive(there)
-            except (EOFError, OSError, ValueError):
-                return  # who asked has gone
-            node = self._node(str(asked["host"]))
-            if not node:
-                names = ", ".join(self.nodes)
-                why = "{} is not among the nodes of this job: {}".format(asked["host"], names)
-                answer: dict[str, object] = {"refused": why}
-            else:
-                argv = self.argv(node, str(asked["command"]), bool(asked["pty"]))
-                answer = {"code": self._run(argv, streams, there)}
-            for stream in streams:
-                os.close(stream)
-            try:
-                wire.send(there, answer)
-            except OSError:
-                return  # who asked has gone
+                answer = self._answer(wire.receive(there), streams, there)
+            finally:
+                for stream in streams:
+                    os.close(stream)
+            wire.send(there, answer)
+
+    def _answer(
+        self, asked: "dict[str, object]", streams: "list[int]", there: "socket.socket"
+    ) -> "dict[str, object]":
+        node = self._node(str(asked["host"]))
+        if not node:
+            names = ", ".join(self.nodes)
+            why = "{} is not among the nodes of this job: {}".format(asked["host"], names)
+            return {"refused": why}
+        argv = self.argv(node, str(asked["command"]), bool(asked["pty"]))
+        return {"code": self._run(argv, streams, there)}
 
     def argv(self, node: "str", command: "str", pty: "bool") -> "list[str]":
         """Return the step that runs a command, or a shell, in the container on a node."""
