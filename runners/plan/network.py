@@ -37,6 +37,8 @@ def variables(case: Case, log: Log) -> None:
         _mpi_in_containers(case, log)
     if by_mpi:
         _give_way(case, log)
+    if by_mpi and case.image.fact("mpi.flavour") == "mpich" and not case.spec.host_mpi:
+        _may_hang(case.image, log)
     if site.profile:
         log.variables += site_form.variables(case.spec, site.profile)
     for name in [v.name for v in log.variables if v.name in site.environment]:
@@ -72,14 +74,19 @@ def _mpi_in_containers(case: Case, log: Log) -> None:
 
 def _mpich(image: ImageInfo, log: Log) -> None:
     """MPICH without the shared memory of UCX; its device is such as ch4:ucx or ch4:ofi."""
-    device, version = image.fact("mpi.device"), image.fact("mpi.version")
+    device = image.fact("mpi.device")
     why = "UCX's shared memory does not work across the ranks' user namespaces"
     if "ofi" in device or not device:
         log.set("MPIR_CVAR_CH4_NETMOD", "ofi", why)
     if "ofi" not in device:
         log.set("UCX_TLS", "^sm", why)
+
+
+def _may_hang(image: ImageInfo, log: Log) -> None:
+    """Warn of an MPICH that may not end, in a container and without one."""
+    device, version = image.fact("mpi.device"), image.fact("mpi.version")
     if "ofi" not in device and older(version or "0", "4.2"):
-        # MPICH issue 6596; seen with 4.0.2 in one of six short jobs.
+        # MPICH issue 6596; seen with 4.0.2 in one of six short jobs, and without a container.
         log.warn(
             f"MPICH {version or 'of unknown version'} over UCX may hang in MPI_Finalize, as all "
             "before 4.2; a newer one, or --controller gloo, does not"

@@ -209,12 +209,17 @@ def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
 
 
-def test_an_mpich_that_may_hang_is_told() -> None:
-    old = foreign("mpi,gloo", mpi_flavour="mpich", mpi_version="4.0.2", mpi_device="ch4:ucx")
-    made = plan.solve(Case(replace(SPEC, controller="mpi"), SITE, old))
-    assert any("may hang in MPI_Finalize" in one.what for one in made.warnings)
-    new = foreign("mpi,gloo", mpi_flavour="mpich", mpi_version="5.0.2", mpi_device="ch4:ucx ofi")
-    assert plan.solve(Case(replace(SPEC, controller="mpi"), SITE, new)).warnings == ()
+@pytest.mark.parametrize("runtime", ["apptainer", "none"])
+def test_an_mpich_that_may_hang_is_told(runtime: str) -> None:
+    def warned(version: str, device: str) -> bool:
+        image = foreign("mpi", mpi_flavour="mpich", mpi_version=version, mpi_device=device)
+        spec = replace(SPEC, controller="mpi", runtime=runtime)
+        warnings = plan.solve(Case(spec, SITE, image)).warnings
+        return any("may hang in MPI_Finalize" in one.what for one in warnings)
+
+    assert warned("4.0.2", "ch4:ucx")
+    assert not warned("5.0.2", "ch4:ucx ofi")
+    assert not warned("4.0.2", "ch4:ofi")
 
 
 def test_an_image_without_horovod_has_no_controller() -> None:
