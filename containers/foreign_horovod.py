@@ -75,6 +75,7 @@ class Horovod:
             "PATH": f"{STAGE}/tools/bin:{self.variables['PATH']}",
             "PYTHONPATH": f"{STAGE}/tools{':' if theirs else ''}{theirs}",
             "PYTHONNOUSERSITE": "1",
+            "PIP_USE_PEP517": "1",  # else an older pip lets setup.py fetch Horovod's requirements
             # An image may hold its packages in place with constraints, which tools need not keep.
             "PIP_CONSTRAINT": "/dev/null",
             **horovod_source.variables(self.modules.values(), self.mpi),

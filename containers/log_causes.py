@@ -84,8 +84,15 @@ CAUSES = (
         "Build on a machine, or in a job, with more memory.",
     ),
 )
-ERROR = re.compile(r"^(?:FATAL|ERROR|E:|error:|ERROR:|fatal:)|: error:|Error:|command not found")
-CLOSING = "While performing build"
+ERROR = re.compile(
+    r"^(?:FATAL|ERROR|E:|error:|ERROR:|fatal:|CMake Error)|: (?:fatal )?error:|Error:"
+    r"|command not found"
+)
+# Apptainer, and pip after a compiler, close with lines that often only say that a build failed.
+CLOSING = re.compile(
+    "While performing build|Failed building wheel|Failed to build|subprocess-exited-with-error"
+    r"|CalledProcessError"
+)
 FRAME = re.compile(r"INFO|FATAL|WARNING")
 
 
@@ -100,8 +107,7 @@ def explain(log: str) -> str:
 
 
 def _likely(errors: list[str], lines: list[str]) -> str:
-    # Apptainer closes with a line that often only says that a build failed.
-    reasons = [line for line in errors if CLOSING not in line]
+    reasons = [line for line in errors if not CLOSING.search(line)]
     if errors and not reasons:
         own = [line for line in errors if "exit status" not in line]
         reasons = own or [line for line in lines if not FRAME.match(line)] or errors

@@ -103,6 +103,44 @@ def test_a_base_without_python(yard: Yard) -> None:
     assert "shell.sif has no Python to install packages into" in done.stderr
 
 
+# Programs for which a base is only asked what they say.
+COMPILERS = """Bootstrap: docker
+From: x
+%post
+  cd /usr/bin
+  printf '#!/bin/sh\\n' > g++
+  printf '#!/bin/sh\\n' > make
+  printf '#!/bin/sh\\necho "fatal error: mpi.h" >&2; exit 1\\n' > mpicxx
+  chmod 755 g++ make mpicxx
+"""
+
+
+def test_bases_that_horovod_is_not_compiled_for(yard: Yard) -> None:
+    def refused(image: str) -> str:
+        done = yard.build("--from", image, "--horovod", "-o", "horovod.sif")
+        assert (done.returncode, done.stdout) == (80, ""), done.stderr
+        assert yard.left() == yard.sh("ls horovod.sif 2> /dev/null || true") == ""
+        return done.stderr
+
+    assert "shell.sif has no Python" in refused("shell.sif")
+    assert "python.sif has neither torch nor TensorFlow" in refused("python.sif")
+    yard.sh("mkdir torch; python3 /opt/kit/tests/real/make_wheel.py torch torch==1.0 horovod==0.2")
+    yard.write("compilers.txt", COMPILERS)
+    for base, made, *words in (
+        ("python.sif", "torch.sif", "--requirements", yard.write("t.txt", "torch")),
+        ("torch.sif", "mpi.sif", "--def", "compilers.txt"),
+        ("torch.sif", "both.sif", "--requirements", yard.write("h.txt", "horovod")),
+    ):
+        wheels = ["--wheelhouse", "torch"] if "--def" not in words else []
+        done = yard.build("--from", base, *words, *wheels, "-o", made)
+        assert done.returncode == 0, done.stderr
+    assert "torch.sif has no C++ compiler that works" in refused("torch.sif")
+    said = refused("mpi.sif")
+    assert "mpi.sif has an MPI that does not compile" in said
+    assert "\n  fatal error: mpi.h\n  try: runner build --from" in said
+    assert "both.sif already has Horovod 0.2\n" in refused("both.sif")
+
+
 DEFINITION = """
 %files
   data/file /srv/file

@@ -187,6 +187,8 @@ def test_an_unknown_failure_shows_the_line_before_apptainers_closing_one() -> No
     log = "x\nE: Unable to locate package nonsense\nFATAL:   While performing build: exit 100\n"
     assert log_causes.explain(log) == "  | E: Unable to locate package nonsense"
     assert log_causes.explain("all well\n") == ""
+    pip = "x.cc:1:2: fatal error: no x.h\nERROR: Failed building wheel for horovod\n"
+    assert log_causes.explain(pip) == "  | x.cc:1:2: fatal error: no x.h"
     closing = "FATAL:   While performing build: while running %post section: exit status 1\n"
     assert log_causes.explain(f"INFO: a\n+ make\nodd words\n{closing}") == "  | odd words"
     closing = "FATAL:   While performing build: while creating SIF: open x: permission denied"
