@@ -45,7 +45,8 @@ def tree(folder: Path, names: list[str]) -> Path:
     (closed / "file").write_text("x")
     (closed / "file").chmod(0)
     closed.chmod(0o111)
-    for path in (*folder.glob("opt/*"), folder / "opt"):
+    # All of them, or two trees differ that were made in different seconds.
+    for path in (folder / "opt/b/c", closed / "file", *folder.glob("opt/*"), folder / "opt"):
         os.utime(path, (1_686_528_000.5, 1_686_528_000.5), follow_symlinks=False)
     return folder
 
