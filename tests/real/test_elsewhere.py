@@ -11,8 +11,6 @@ import re
 
 import pytest
 
-from tests.cluster.state import State
-
 from .conftest import IMAGE, Login
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
@@ -134,36 +132,3 @@ def test_a_path_that_does_not_lead_to_the_hosts_mpi_is_told(login: Login, hello:
     assert done.returncode == HOST_MPI, done.stdout + done.stderr
     assert "Horovod finds the image's own MPI" in done.stdout
     assert "the host's are in /empty" in done.stdout
-
-
-# Cobalt's commands, for a job on the nodes of the Slurm job around them.
-COBALT = {
-    "qsub": """
-export COBALT_NODEFILE=$PWD/nodes
-scontrol show hostnames "$SLURM_JOB_NODELIST" > nodes
-setsid bash "$1" < /dev/null > /dev/null 2>&1 & echo $! > pid
-echo 4711""",
-    "cqsub": "exit 1",
-    "qstat": """
-echo "JobID  State"
-kill -0 $(cat pid) 2>/dev/null && echo "4711  running" """,
-}
-
-
-def test_cobalts_script_and_mpirun_with_stand_ins_for_cobalt(
-    bookworm: State, login: Login, hello: str
-) -> None:
-    """The script as rendered, Singularity's name, host MPI, and an mpirun that reads a file."""
-    login.sh("mkdir bin")
-    for name, text in COBALT.items():
-        login.sh(f"chmod +x {login.write(f'bin/{name}', '#!/bin/bash' + chr(10) + text)}")
-    job = f"--runtime singularity --image {IMAGE} {' '.join(TWO)} --time 10 --host-mpi"
-    said = in_allocation(
-        login,
-        f"PATH={login.folder}/bin:$PATH",
-        f"runner launch --scheduler cobalt {job} --follow --all {hello}",
-    )
-    prefix = "/opt/horovod"
-    assert "runner: host MPI: Open MPI v4.1.4, /host-mpi/libmpi.so.40, 2 ranks" in said
-    assert ranks(said) == [("n1", "0", "2", "3.0", prefix), ("n2", "1", "2", "3.0", prefix)]
-    assert "-hostfile " in login.sh("cat runs/*/job.sbatch")

@@ -1,6 +1,6 @@
-"""Without a container: an environment compiled on Debian 12, whose Python is the lock's.
+"""What needs a host of the image's own kind, Debian 12, whose Python is also that of the lock.
 
-And the host's MPI in the image, which is of the same kind there.
+An environment without a container, and the host's MPI in the image.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tests.bench import plain
 from tests.cluster.state import UID, USER, State
 
 from .beside import cluster
-from .conftest import Login, on_cluster
+from .conftest import IMAGE, Login, on_cluster
 from .studies import extra_packages, scale
-from .test_elsewhere import TWO, hello, ranks
+from .test_elsewhere import TWO, hello, in_allocation, ranks
 
 __all__ = ["hello"]
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
@@ -118,6 +118,39 @@ def test_what_an_environment_cannot_have(bookworm: State, login: Login, hello: s
     empty = login.runner(*words, "--image", login.folder, hello)
     assert empty.returncode == 2
     assert "is not the folder of a virtual or conda environment" in empty.stderr
+
+
+# Cobalt's commands, for a job on the nodes of the Slurm job around them.
+COBALT = {
+    "qsub": """
+export COBALT_NODEFILE=$PWD/nodes
+scontrol show hostnames "$SLURM_JOB_NODELIST" > nodes
+setsid bash "$1" < /dev/null > /dev/null 2>&1 & echo $! > pid
+echo 4711""",
+    "cqsub": "exit 1",
+    "qstat": """
+echo "JobID  State"
+kill -0 $(cat pid) 2>/dev/null && echo "4711  running" """,
+}
+
+
+def test_cobalts_script_and_mpirun_with_stand_ins_for_cobalt(
+    bookworm: State, login: Login, hello: str
+) -> None:
+    """The script as rendered, Singularity's name, host MPI, and an mpirun that reads a file."""
+    login.sh("mkdir bin")
+    for name, text in COBALT.items():
+        login.sh(f"chmod +x {login.write(f'bin/{name}', '#!/bin/bash' + chr(10) + text)}")
+    job = f"--runtime singularity --image {IMAGE} {' '.join(TWO)} --time 10 --host-mpi"
+    said = in_allocation(
+        login,
+        f"PATH={login.folder}/bin:$PATH",
+        f"runner launch --scheduler cobalt {job} --follow --all {hello}",
+    )
+    prefix = "/opt/horovod"
+    assert "runner: host MPI: Open MPI v4.1.4, /host-mpi/libmpi.so.40, 2 ranks" in said
+    assert ranks(said) == [("n1", "0", "2", "3.0", prefix), ("n2", "1", "2", "3.0", prefix)]
+    assert "-hostfile " in login.sh("cat runs/*/job.sbatch")
 
 
 def test_another_horovod_and_a_changed_mpi_are_refused(
