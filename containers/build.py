@@ -41,6 +41,7 @@ from .catalogue import CHECKOUT, HERE
 from .errors import Refused, SystemFault
 from .plan import COMPRESSION, EPOCH, Options, Plan
 from .progress import Progress, Step
+from .space import Needs
 
 # Names of a build's inputs in its folder; the definitions name their files relative to it.
 BASE, NO_RECIPES = "base.tar", "no-recipes"
@@ -106,8 +107,11 @@ class Builder:
         """Do the steps that are needed. Raises RunnerError."""
         steps, image = self.steps(), self.plan.image
         long = any(one.needed for one in steps[:-1])
+        self.do(steps, image.needs if long else image.needs_for_trainers, shown)
+
+    def do(self, steps: list[Step], needs: Needs, shown: Progress) -> None:
+        """Do these steps, if there is room for them. Raises RunnerError."""
         with process.emptied(self.plan.places.temporary) as folder:
-            needs = image.needs if long else image.needs_for_trainers
             for warning in space.require(folder, needs):
                 shown.say(f"warning: {warning}")
             progress.run(steps, shown)

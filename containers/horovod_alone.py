@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from . import apptainer, atomic, digest, process, progress, space
+from . import apptainer, atomic, digest, process, progress
 from .build import Builder
 from .plan import Options, Plan
 from .progress import Progress
@@ -18,10 +18,7 @@ def make(plan: Plan, options: Options, shown: Progress) -> None:
         if plan.horovod.exists():
             return
         builder = Builder.here(plan, options, shown)
-        with process.emptied(plan.places.temporary) as temporary:
-            for warning in space.require(temporary, plan.image.needs):
-                shown.say(f"warning: {warning}")
-            progress.run(builder.wheel_steps(), shown)
+        builder.do(builder.wheel_steps(), plan.image.needs, shown)
 
 
 def describe(plan: Plan, options: Options, shown: Progress) -> str:

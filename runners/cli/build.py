@@ -100,7 +100,7 @@ def build_command(
 
 
 def _wheel(names: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> None:
-    if len(names) != 1 or values["origin"] or values["given"] or values["horovod"]:
+    if len(names) != 1 or any(values[name] for name in build_options.OF_BASES):
         raise UsageError(
             f"name the image whose Horovod it is: {WHEEL} {f' or {WHEEL} '.join(IMAGES)}"
         )

@@ -20,17 +20,7 @@ from .progress import phases
 ENV = "env"
 FORM = f"{ENV} DIR, or {ENV} DIR {'|'.join(IMAGES)}: whose packages it has (default: cpu)"
 NOT_HERE = "is for images, not for an environment"
-OF_IMAGES = (
-    "output",
-    "base",
-    "frozen",
-    "ca",
-    "origin",
-    "requirements",
-    "def_file",
-    "given",
-    "horovod",
-)
+OF_IMAGES = ("output", "base", "frozen", "ca", *build_options.OF_BASES)
 
 
 def build(words: Sequence[str], dry_run: bool, values: Mapping[str, Any]) -> None:

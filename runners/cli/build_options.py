@@ -14,6 +14,7 @@ Command = Callable[..., Any]
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
 OF_OURS = ("base", "frozen")
+OF_BASES = ("origin", "requirements", "def_file", "given", "horovod")  # of an image of others
 OF_ENVIRONMENTS = ("into", "mpi", "module")
 DEFAULTS = {"base": "auto"}
 PATHS = {

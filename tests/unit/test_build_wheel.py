@@ -43,6 +43,7 @@ def test_what_the_images_build_compiled_is_taken_with_its_sum(tmp_path: Path) ->
         (["wheel"], "name the image whose Horovod it is: wheel cpu or wheel gpu"),
         (["wheel", "cpu", "gpu"], "name the image whose Horovod it is"),
         (["wheel", "cpu", "--from", "x.sif"], "name the image whose Horovod it is"),
+        (["wheel", "cpu", "-r", __file__], "name the image whose Horovod it is"),
         (["wheel", "tpu"], "no image named 'tpu'"),
         (["wheel", "cpu", "--into"], "--into is for: env DIR"),
     ],
