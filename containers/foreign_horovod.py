@@ -93,7 +93,7 @@ class Horovod:
         run = [*inside, "env", *variables, *pip]
         for name, pins in (("tools", map(_pin, TOOLS)), ("archive", [_pin("horovod")])):
             (folder / name).mkdir()
-            (folder / f"{name}.txt").write_text("".join(f"{pin.line()}\n" for pin in pins))
+            (folder / f"{name}.txt").write_text(lockfile.lines(pins))
         one = ["--no-deps", "--no-build-isolation"]
         fetch = ["--require-hashes", "--requirement"]
         tools = ["install", "--target", f"{STAGE}/tools", "--only-binary=:all:", *one, *fetch]

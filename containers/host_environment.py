@@ -17,10 +17,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from . import catalogue, digest, host_horovod, host_tools, pip, process, progress, space, wheels
+from . import (
+    added_packages,
+    catalogue,
+    digest,
+    host_horovod,
+    host_tools,
+    lockfile,
+    pip,
+    process,
+    progress,
+    space,
+    wheels,
+)
 from .errors import Refused, SystemFault, UsageError
 from .host_horovod import Compilation
-from .lockfile import Pin, normalised, read
+from .lockfile import Pin, normalised
 from .places import Places
 from .plan import Options, Plan, make
 from .progress import Progress
@@ -28,11 +40,6 @@ from .space import Needs
 
 NEEDS = Needs(8 * 10**9, 150_000)  # measured: 3.0 GB in the environment, as much to compile
 FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu")
-PACKAGES = """\
-import json
-from importlib.metadata import distributions
-print(json.dumps({d.metadata["Name"]: d.version for d in distributions() if d.metadata["Name"]}))
-"""
 
 
 @dataclass(frozen=True)
@@ -124,10 +131,11 @@ def _python(asked: Asked, plan: Plan, environ: Mapping[str, str]) -> Path:
 
 def packages(python: Path) -> dict[str, str]:
     """Return the packages that a Python sees, with their versions, by normalised name."""
-    done = subprocess.run([str(python), "-c", PACKAGES], capture_output=True, text=True)
+    done = subprocess.run([str(python), "-c", added_packages.PROBE], capture_output=True, text=True)
     if done.returncode:
         raise Refused(f"{python} does not run\n{done.stderr.strip()}")
-    return {normalised(name): version for name, version in json.loads(done.stdout).items()}
+    found = json.loads(done.stdout)["packages"]
+    return {normalised(name): version for name, version in found.items()}
 
 
 def _check_packages(folder: Path, there: Mapping[str, str], plan: Plan) -> None:
@@ -135,7 +143,7 @@ def _check_packages(folder: Path, there: Mapping[str, str], plan: Plan) -> None:
     if "horovod" in there:
         what = f"{folder} already has Horovod {there['horovod']}, which would be replaced"
         raise Refused(f"{what}\ntry: {folder}/bin/python -m pip uninstall horovod, or another DIR")
-    locked = {pin.name: pin.version for pin in read(plan.lock)}
+    locked = {pin.name: pin.version for pin in lockfile.read(plan.lock)}
     for name in FRAMEWORKS:
         if name in there and there[name] != locked.get(name):
             what = f"{folder} has {name} {there[name]}, and the lock"
@@ -164,7 +172,7 @@ def _fill(asked: Asked, plan: Plan, python: Path, horovod: Path, log: Path) -> N
     (wheel,) = horovod.glob("*.whl")
     own = Pin("horovod", wheel.name.split("-")[1], digest.sha256(wheel))
     wanted = process.fresh_log(plan.places.temporary / "requirements.txt")
-    wanted.write_text("".join(f"{pin.line()}\n" for pin in [*read(plan.lock), own]))
+    wanted.write_text(lockfile.lines([*lockfile.read(plan.lock), own]))
     what = ["--require-hashes", f"--requirement={wanted}", f"--find-links={horovod}"]
     host_horovod.install(asked.folder, plan.wheels, what, log)
     if "torchvision" not in before:

@@ -63,7 +63,7 @@ def _compile(asked: Compilation, work: Path, result: Path, log: Path) -> None:
     lock = catalogue.HERE / asked.image.lock
     pins = [*lockfile.against(lock), *(p for p in lockfile.build(lock) if p.name != "horovod")]
     wanted = work / "requirements.txt"
-    wanted.write_text("".join(f"{pin.line()}\n" for pin in pins))
+    wanted.write_text(lockfile.lines(pins))
     install(
         venv, asked.wheels, ["--require-hashes", "--no-compile", f"--requirement={wanted}"], log
     )

@@ -96,14 +96,14 @@ def build(path: Path) -> list[Pin]:
 
 def render_build(pins: Iterable[Pin]) -> str:
     """The lines that `build` reads."""
-    return _lines(pins, "# build ")
+    return lines(pins, "# build ")
 
 
 def render(against: Iterable[Pin], others: Iterable[Pin], header: str) -> str:
     """The text of a lock file: `header` as comment lines, then the pins by name, in two parts."""
     comment = "".join(f"# {line}\n" for line in header.splitlines())
-    return f"{comment}{_lines(against)}{JOIN}\n{_lines(others)}"
+    return f"{comment}{lines(against)}{JOIN}\n{lines(others)}"
 
 
-def _lines(pins: Iterable[Pin], before: str = "") -> str:
+def lines(pins: Iterable[Pin], before: str = "") -> str:
     return "".join(f"{before}{pin.line()}\n" for pin in sorted(pins, key=lambda pin: pin.name))

@@ -93,7 +93,7 @@ def _download(
     # Not in /tmp, which is small on many machines; beside `into`, where progress.fetched looks.
     with tempfile.TemporaryDirectory(prefix=into.name, dir=into.parent) as temporary:
         lock = Path(temporary, "requirements.txt")
-        lock.write_text("".join(f"{pin.line()}\n" for pin in pins))
+        lock.write_text(lockfile.lines(pins))
         fixed = ["download", "--no-deps", "--require-hashes", "--progress-bar=off"]
         where = [f"--requirement={lock}", f"--dest={into}"]
         # The machine's constraints could only hide what is missing: every file is pinned.

@@ -28,13 +28,11 @@ Count = Annotated[int, Rule("a whole number, 0 or more", lambda count: count >= 
 Pattern = Annotated[str, Rule("a regular expression", _compiles)]
 Limit = Annotated[str, Rule("one of Slurm's time limits, such as 1-12:00:00", TIME.fullmatch)]
 GpuRequest = Annotated[str, one_of("gres", "gpus-per-node")]
-Runtime = Annotated[
-    str,
-    one_of(
-        *("apptainer", "singularity", "shifter", "podman-hpc", "podman", "pyxis"),
-        *("enroot", "oci-bundle", "container-engine", "none"),
-    ),
-]
+RUNTIMES = (
+    *("apptainer", "singularity", "shifter", "podman-hpc", "podman", "pyxis"),
+    *("enroot", "oci-bundle", "container-engine", "none"),
+)
+Runtime = Annotated[str, one_of(*RUNTIMES)]
 
 
 @dataclass(frozen=True)

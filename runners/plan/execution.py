@@ -8,15 +8,10 @@ from ..core.remedy import advice, change, command
 from ..core.site import Site
 from ..injob.rank.agents import AGENTS
 from ..schedulers import SCHEDULERS, capabilities
+from ..script.runtimes import RUNTIMES
 from .case import Case, Log
 
 CONTAINERS = ("apptainer", "singularity")
-# Their images are names in a store of their own.
-BY_NAME = (
-    *("shifter", "podman-hpc", "podman", "pyxis"),
-    *("enroot", "oci-bundle", "container-engine"),
-)
-BY_SRUN = ("pyxis", "oci-bundle", "container-engine")
 WHY_LAUNCHER = {
     "srun": "Slurm starts, counts and ends the ranks itself",
     "mpiexec": "the scheduler's own, which knows the nodes of the job",
@@ -168,7 +163,7 @@ def _launcher(case: Case, log: Log) -> str:
     there = log.scheduler.launchers
     by = there[0] if spec.launcher == "auto" else spec.launcher
     runtime = log.chosen("runtime")
-    if runtime in BY_SRUN and by not in ("srun", *AGENTS):
+    if RUNTIMES[runtime].by_srun and by not in ("srun", *AGENTS):
         what = f"--runtime {runtime} is options of srun, and {by} starts the ranks"
         log.refuse(what, "", change(runtime="apptainer"))
     if spec.launcher == "auto":

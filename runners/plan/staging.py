@@ -12,9 +12,10 @@ from ..core.model import ImageInfo
 from ..core.remedy import change
 from ..core.site import Site
 from ..schedulers import SCHEDULERS
+from ..script.runtimes import STORES
 from . import partition
 from .case import Case, Log
-from .execution import BY_NAME, CONTAINERS
+from .execution import CONTAINERS
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
 OF_SITE = "node_local"  # the key of a profile's `paths`
@@ -55,7 +56,7 @@ def cannot(log: Log) -> str:
     scheduler, runtime = log.chosen("scheduler"), log.chosen("runtime")
     if SCHEDULERS[scheduler].STEPS is None:
         return f"{scheduler} has no way to run something once on each node that is known here"
-    if runtime in BY_NAME:
+    if runtime in STORES:
         return f"{runtime} is not known to see a node's own disk"
     return ""
 

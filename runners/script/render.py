@@ -39,7 +39,7 @@ def session(plan: Plan, paths: JobPaths, cwd: str, line: str, by_hand: str = "")
     """
     return _text(
         _directives(plan, paths, cwd),
-        _header(plan, paths, cwd, by_hand, at_terminal=bool(by_hand)),
+        _header(plan, paths, cwd, at_terminal=by_hand),
         exit_trap.opening(plan),
         stage_lines.of(plan, paths),
         ssh_lines.nodes(plan),
@@ -73,12 +73,10 @@ def _directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
     return [scheduler.SHEBANG, *scheduler.directives(plan, paths, cwd)]
 
 
-def _header(
-    plan: Plan, paths: JobPaths, cwd: str, by_hand: str = "", at_terminal: bool = False
-) -> list[str]:
+def _header(plan: Plan, paths: JobPaths, cwd: str, at_terminal: str = "") -> list[str]:
     """Return how it is started again, all choices with their reasons, and the run's folder."""
     scheduler = SCHEDULERS[plan.scheduler]
-    by_hand = by_hand or scheduler.by_hand(paths)
+    by_hand = at_terminal or scheduler.by_hand(paths)
     again = [f"# Submit it again by hand: {by_hand}"] if by_hand else []
     choices = [f"{c.id}: {c.text} ({c.reason})" for c in plan.choices]
     return [
@@ -87,7 +85,7 @@ def _header(
         # A line break in a value must not end the comment.
         *("# " + " ".join(text.splitlines()) for text in choices),
         f"run={shlex.quote(str(paths.root))}",
-        *scheduler.opening(plan, paths, cwd, at_terminal),
+        *scheduler.opening(plan, paths, cwd, bool(at_terminal)),
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..core.site_profile import RUNTIMES
 from ..injob.rank.agents import AGENTS
 from ..schedulers import SCHEDULERS
 
@@ -121,11 +122,7 @@ CONTAINER = (
     Setting(
         "runtime",
         "what runs the image; none: a virtual or conda environment",
-        choices=(
-            *("auto", "apptainer", "singularity", "shifter"),
-            *("podman-hpc", "podman", "pyxis", "enroot"),
-            *("oci-bundle", "container-engine", "none"),
-        ),
+        choices=("auto", *RUNTIMES),
     ),
     Setting(
         "data",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -55,6 +56,7 @@ def build(*words: str) -> Done:
 
 def conda(folder: Path, version: str, packages: str) -> Path:
     """Make what looks like an environment: a Python with a version and packages."""
+    packages = json.dumps({"packages": json.loads(packages)})
     answer = f"case \"$2\" in *sysconfig*) echo {version} /nowhere;; *) echo '{packages}';; esac"
     program(folder / "bin" / "python", answer)
     return folder

@@ -15,7 +15,7 @@ from .apptainer import Apptainer
 from .base import NoRuntime, Runtime
 from .container_engine import ContainerEngine
 from .enroot import Enroot
-from .limits import refusals
+from .limits import STORES, refusals
 from .oci_bundle import OciBundle
 from .podman import Podman, PodmanHpc
 from .pyxis import Pyxis
@@ -24,6 +24,7 @@ from .shifter import Shifter
 __all__ = [
     "DATA_TARGET",
     "RUNTIMES",
+    "STORES",
     "argv",
     "data_target",
     "exports",

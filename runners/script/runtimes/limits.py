@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ...core.model import Dataset, JobSpec, Refusal
 from ...core.remedy import Remedy, change
 
+# Their images are names, or files, that only the runtime on a node looks into.
 STORES = (
     *("shifter", "podman-hpc", "podman", "pyxis"),
     *("enroot", "oci-bundle", "container-engine"),
