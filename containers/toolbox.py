@@ -110,7 +110,8 @@ def become(arguments: Sequence[str], binds: Sequence[str] = ()) -> None:
 def prepare(host: Places) -> None:
     """Make the folders that the toolbox's user fills, and tell its pip where packages are."""
     host.wheels.mkdir(parents=True, exist_ok=True)
-    for folder in (host.builds, host.work):
+    # The parent too: it is the user's folder on scratch, where the image is put in the end.
+    for folder in (host.builds, host.work.parent, host.work):
         folder.mkdir(parents=True, exist_ok=True)
         os.chown(folder, UID, UID)
     settings = pip.machine_settings()

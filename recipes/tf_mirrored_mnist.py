@@ -74,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     data = common.on_all_ranks(world, lambda: mnist.load(args.data))
     run = Run(args, world, "tf_mirrored_mnist", device, about=data.describe())
     run.finish(train(run, data), exchange="mirrored")
-    common.leave(0)  # Mirrored: at once, for those that wait for others on their way out.
+    world.shutdown()  # Mirrored: leave together,
+    common.leave(0)  # and at once: TensorFlow's way out waits for other ranks.
 
 
 class Run(tf_run.Run):

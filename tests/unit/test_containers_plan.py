@@ -231,6 +231,18 @@ def test_root_goes_on_in_the_toolbox() -> None:
     assert command[-4:] == ["runners", "build", "cpu", "--base=debian"]
 
 
+def test_what_the_toolboxs_user_fills_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned: list[object] = []
+    monkeypatch.setattr("containers.toolbox.os.chown", lambda path, uid, gid: owned.append(path))
+    monkeypatch.setattr("containers.toolbox.pip.machine_settings", dict)
+    host = toolbox.places({"RUNNER_CACHE": str(tmp_path)})
+    toolbox.prepare(host)
+    assert host.images.parent in owned, "the image is put there in the end"
+    assert {host.builds, host.work} <= set(owned)
+
+
 def test_what_root_builds_from_is_shown_in_the_toolbox(tmp_path: Path) -> None:
     inputs = toolbox.Inputs({"RUNNER_CACHE": str(tmp_path)})
     (tmp_path / "project").mkdir()
