@@ -40,6 +40,7 @@ WORDS = {
     ("stage-data", "node-local"): "each node's own disk",
     ("stage-image", "node-local"): "each node's own disk",
     ("stage-image", "unpack"): "each node's own disk, unpacked",
+    ("stage-image", "mount"): "where it lies, by one mount a node",
 }
 
 

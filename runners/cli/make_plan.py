@@ -121,14 +121,15 @@ def only_here(site: Site, *remedies: Remedy) -> None:
 
 
 def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:
-    """Ask the runtime whether it mounts images, where the plan depends on it."""
+    """Ask the runtime how it mounts images, where the plan depends on it."""
     if (
         here.elsewhere
         or settings.get("stage-image") != "auto"
         or runtime not in (*here.runtimes, here.runtime)
     ):
         return here
-    return replace(here, unpacks=image_storage.why_not(runtime))
+    unpacks, fuse = image_storage.mounting(runtime)
+    return replace(here, unpacks=unpacks, fuse=fuse)
 
 
 def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ...]:

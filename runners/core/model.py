@@ -262,7 +262,8 @@ class Plan:
     `runtime_args` are the site's options for the runtime, `module_use` its folders of modules.
     `host_mpi` is set where the host's MPI libraries go into the image. With `staged` the data is
     copied to `stage_root` of each node first, to the job's own scratch where that is empty; with
-    `image_form` the image is too, as a "file", or as a "folder" unpacked from `image_offset` on.
+    `image_form` the image is too, as a "file", or as a "folder" unpacked from `image_offset` on;
+    or it is a "mount", one for all ranks of a node.
     The ranks are warned `warning` seconds before the time limit, None is not at all; `restarts`
     are those that the job may have, beside which Slurm may restart preempted ones itself. With
     `ssh` what runs in the container reaches the job's other nodes. One for a site that is

@@ -40,7 +40,7 @@ class Site:
     words for the user. `profile` is the site's own, None where none is known; `elsewhere` it is of
     another machine's site, of which nothing else is known. `host_libraries` are those of its
     mpirun, looked for when the job wants them in the image, and `unpacks` why the runtime cannot
-    mount an image but unpacks it at each start, when that matters.
+    mount an image but unpacks it at each start, when that matters; `fuse` it mounts by squashfuse.
     """
 
     schedulers: tuple[str, ...] = ()
@@ -69,3 +69,4 @@ class Site:
     elsewhere: bool = False
     host_libraries: HostMpi | None = None
     unpacks: str = ""
+    fuse: bool = False

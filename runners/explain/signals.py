@@ -55,15 +55,17 @@ def image_unmounted(facts: Facts) -> Finding | None:
         return None
     if typed.text("stage-image") == "unpack":
         return None
+    # One that was asked for and did not help fell back to the file on that node.
+    way = "unpack" if typed.text("stage-image") == "mount" else "mount"
     saved = "" if facts.saved is None else f"; the checkpoint of step {facts.saved} is whole"
     resume = {} if facts.saved is None else {"--resume": facts.paths.root}
     return likely(
         facts,
         f"{who(facts)} lost its image (SIGBUS): Slurm's signal also ended squashfuse, which shows "
         f"the container its files{saved}",
-        change({"stage-image": "unpack"}, arguments=resume),
-        because="without control groups Slurm signals every process of a rank; an image that is "
-        "unpacked on the node needs none to show it",
+        change({"stage-image": way}, arguments=resume),
+        because="without control groups Slurm signals every process of a rank; one mount for all "
+        "ranks of a node blocks the signals, and an unpacked image needs none",
     )
 
 

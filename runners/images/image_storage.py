@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from containers import sif
 
@@ -88,11 +89,22 @@ def tools_path(config: dict[str, str]) -> str:
     return os.pathsep.join([libexec, os.environ.get("PATH", os.defpath)])
 
 
-def why_not(command: str) -> str:
-    """Return why an image is unpacked at each start, "" when it is mounted or nobody knows."""
+class Mounting(NamedTuple):
+    """Why an image is unpacked at each start, "" when it is not; and whether squashfuse shows it.
+
+    Neither where root mounts it, or nobody knows.
+    """
+
+    unpacks: str = ""
+    fuse: bool = False
+
+
+def mounting(command: str) -> Mounting:
+    """Ask the runtime how it has been built, and look for its tools."""
     done = shell.run([command, "buildcfg"], timeout=SECONDS)
     config = parse_config(done.out)
     if done.code or not any(name in config for name in SETUID) or setuid(config):
-        return ""
-    there = any(shutil.which(name, path=tools_path(config)) for name in SQUASHFUSE)
-    return "" if there else f"this {command} has neither a setuid part nor squashfuse"
+        return Mounting()
+    if any(shutil.which(name, path=tools_path(config)) for name in SQUASHFUSE):
+        return Mounting(fuse=True)
+    return Mounting(f"this {command} has neither a setuid part nor squashfuse")

@@ -10,7 +10,7 @@ from ..injob.rank.agents import AGENTS
 from ..schedulers import time_limits
 from .case import Case, Log
 from .execution import CONTAINERS
-from .staging import UNPACK
+from .staging import MOUNT, UNPACK
 
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
@@ -119,12 +119,14 @@ def _signals_reach_only_ranks(case: Case, log: Log) -> None:
     """Warn where Slurm signals every process of a rank: among them what shows it the image.
 
     Ran with proctrack/linuxproc: squashfuse ends by SIGUSR1 and by SIGTERM, and the ranks by a bus
-    error before they have saved. proctrack/cgroup signals a task's first process only.
+    error before they have saved. proctrack/cgroup signals a task's first process only. What holds a
+    `mount` blocks these signals.
     """
-    kind, mounted = case.site.proctrack, case.image.size and log.chosen("stage-image") != UNPACK
+    kind, held = case.site.proctrack, log.chosen("stage-image") in (MOUNT, UNPACK)
+    mounted = case.image.size and not held
     if kind not in ("", TRACKS_TASKS) and mounted and log.chosen("runtime") in CONTAINERS:
         log.warn(
             f"this Slurm has ProctrackType={kind}: its signals also end the process that "
             "shows the ranks their image, before they can save",
-            change(stage_image=UNPACK),
+            change(stage_image=MOUNT),
         )

@@ -49,9 +49,9 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
 def image_check(plan: Plan) -> list[str]:
     """Return the check that the image is still the file that the policy allowed.
 
-    Of a staged one each node checks its own copy (injob/stage).
+    Of a copied one each node checks its own copy (injob/stage).
     """
-    if not plan.verified_digest or plan.image_form:
+    if not plan.verified_digest or plan.image_form not in ("", "mount"):
         return []
     file, digest = shlex.quote(str(plan.spec.image)), plan.verified_digest.partition(":")[2]
     return [

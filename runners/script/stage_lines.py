@@ -43,12 +43,14 @@ def image(plan: Plan) -> str:
 class Image:
     """An image to stage: unpacked from `offset` on unless that is 0, after a check of its digest.
 
-    `digest` is the SHA-256 that a policy allowed, in hex; "" without one.
+    `digest` is the SHA-256 that a policy allowed, in hex; "" without one. With `mounted_for`, a
+    runtime, it is not copied but mounted from `offset` on.
     """
 
     path: Path
     offset: int = 0
     digest: str = ""
+    mounted_for: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ def found_again(plan: Plan) -> list[str]:
 def _image(plan: Plan) -> Image | None:
     if not plan.image_form:
         return None
+    if plan.image_form == "mount":
+        return Image(plan.spec.image, plan.image_offset, mounted_for=plan.runtime)
     offset = plan.image_offset if plan.image_form == "folder" else 0
     return Image(plan.spec.image, offset, plan.verified_digest.partition(":")[2])
 
@@ -98,11 +102,11 @@ def lines(staging: Staging, helper: str) -> list[str]:
     """Return the lines that bring all of it to each node; `helper` is the folder of `stage`."""
     root = quote(Expanded(staging.root)) if staging.root else SCRATCH
     text = [
-        f"# {_what(staging)} on each node's own disk; `hold` removes it once its input ends.",
+        f"# {_what(staging)}; `hold` removes it once its input ends.",
         f"stage={root}",
         'stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$$"',
         f'on_each_node() {{ {_once_per_node(staging)}python3 {quote(helper)} "$@"; }}',
-        'exec {release}> >(on_each_node hold "$stage")',
+        f'exec {{release}}> >(on_each_node hold "$stage"{_mounted(staging.image)})',
         "holder=$!",
         AT_THE_END,
     ]
@@ -114,9 +118,21 @@ def lines(staging: Staging, helper: str) -> list[str]:
 
 
 def _what(staging: Staging) -> str:
+    on_disk = "on each node's own disk"
+    if staging.image and staging.image.mounted_for:
+        once = "The image mounted once on each node for all its ranks"
+        return f"{once}, the data {on_disk}" if staging.data else once
     if not staging.image:
-        return "The data"
-    return "The image and the data" if staging.data else "The image"
+        return f"The data {on_disk}"
+    return f"The image and the data {on_disk}" if staging.data else f"The image {on_disk}"
+
+
+def _mounted(image: Image | None) -> str:
+    """Return what `hold` is told of an image that it mounts."""
+    if not (image and image.mounted_for):
+        return ""
+    words = (UNPACKED, quote(str(image.path)), str(image.offset), image.mounted_for)
+    return "".join(f" {word}" for word in words)
 
 
 def _once_per_node(staging: Staging) -> str:
@@ -137,7 +153,12 @@ def _bring(entry: str, source: Path, one_file: bool, staging: Staging) -> list[s
 
 
 def _bring_image(image: Image, staging: Staging) -> list[str]:
-    """Each node checks its own copy, which nobody else can change, and unpacks it."""
+    """Each node checks its own copy, which nobody else can change, and unpacks it.
+
+    For one that is mounted `hold` has all it needs, and is waited for.
+    """
+    if image.mounted_for:
+        return [f'on_each_node mounted "$stage" {UNPACKED} < /dev/null || exit']
     text = _bring(IMAGE, image.path, True, staging)
     if image.digest:
         text.append(f'on_each_node verify "$stage" {IMAGE} {image.digest} < /dev/null || exit')

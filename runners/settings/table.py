@@ -137,8 +137,8 @@ CONTAINER = (
     ),
     Setting(
         "stage-image",
-        "send the image to each node's own scratch first, and unpack it there (default: none)",
-        choices=("none", "node-local", "unpack", "auto"),
+        "send the image to each node's own scratch, unpack it there, or mount it once a node",
+        choices=("none", "node-local", "unpack", "mount", "auto"),
     ),
     Setting("module", "environment module to load in the job", "list", metavar="NAME[|OTHER]"),
     Setting("module-purge", "unload all environment modules before", "switch"),

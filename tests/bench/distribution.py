@@ -30,7 +30,7 @@ PLACE, QUEUE = FOLDER / "bench-slow", FOLDER / "bench-slow.queue"
 IMAGES, IMAGE = PurePosixPath(cluster.IMAGE).parent, PurePosixPath(cluster.IMAGE).name
 WAIT, RATE = 0.001, 200e6  # seconds for each question, bytes per second for all nodes together
 ROUNDS = 2
-WAYS = {"in place": "none", "sent": "node-local", "sent, unpacked": "unpack"}
+WAYS = {"in place": "none", "one mount": "mount", "sent": "node-local", "sent, unpacked": "unpack"}
 TITLE = (
     f"From the job's start to the end of its first step: torch_mnist, the CPU image on a server "
     f"with {RATE / 1e6:.0f} MB/s for all nodes and {1000 * WAIT:.0f} ms for each question"

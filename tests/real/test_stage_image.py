@@ -5,22 +5,33 @@ from __future__ import annotations
 import json
 import re
 import time
+from pathlib import Path
 
 from .conftest import Login, on_cluster
 from .test_data import left_on_nodes
 
 # Says which image it is in; when all four are there it fails, or waits for its end.
 LOOKER = """
-import os, sys, time
+import os, signal, sys, time
+
+def save(*_):
+    import wave  # from the image, for the first time
+    print("SAVES", wave.__name__, flush=True)
+
+signal.signal(signal.SIGUSR1, save)
 print("SEES", os.environ["APPTAINER_CONTAINER"], flush=True)
 here = os.path.join(os.environ["OUTPUT_DIR"], "seen-" + os.environ["SLURM_PROCID"])
 open(here, "w").close()
 while sum(name.startswith("seen-") for name in os.listdir(os.path.dirname(here))) < 4:
     time.sleep(0.1)
 time.sleep(0.5)
-sys.exit(7) if "fail" in sys.argv else time.sleep(300)
+if "fail" in sys.argv:
+    sys.exit(7)
+while True:
+    time.sleep(1)
 """
 SEES = re.compile(r"(\d)@(n\d) \| SEES (.*)")
+NODES = ("n1", "n2")
 FOUR = ("-N", "2", "--ntasks-per-node", "2", "--controller", "gloo")
 
 
@@ -29,10 +40,15 @@ def seen(text: str) -> dict[str, tuple[str, str]]:
     return {rank: (host, image) for rank, host, image in SEES.findall(text)}
 
 
+def serving(node: str) -> list[str]:
+    """Return what shows files of images to ranks of a node, one process each."""
+    return on_cluster(["pgrep", "-a", "squashfuse"], "--node", node).stdout.splitlines()
+
+
 def leftovers() -> str:
     """Return what a job has left on the nodes: files, and processes that serve an image."""
-    serving = [on_cluster(["pgrep", "-a", "squashfuse"], "--node", n).stdout for n in ("n1", "n2")]
-    return left_on_nodes() + "".join(serving)
+    mounts = [on_cluster(["grep", "squashfuse", "/proc/mounts"], "--node", n).stdout for n in NODES]
+    return "".join([left_on_nodes(), *mounts, *serving("n1"), *serving("n2")])
 
 
 def test_unpacked_once_for_the_ranks_of_a_node_and_gone_after_a_failure(login: Login) -> None:
@@ -58,20 +74,71 @@ def test_unpacked_once_for_the_ranks_of_a_node_and_gone_after_a_failure(login: L
 def test_sent_entered_by_a_command_and_gone_after_a_cancel(login: Login) -> None:
     login.write("looker.py", LOOKER)
     words = (*FOUR, "--stage-image", "node-local", "--parsable", "looker.py")
-    job = login.launch(*words).stdout.strip()
-    deadline = time.monotonic() + 240
-    while len(seen(login.sh("cat runs/looker-1/logs/job.log 2>/dev/null || true"))) < 4:
-        assert time.monotonic() < deadline, login.sh("cat runs/looker-1/logs/job.log")
-        time.sleep(0.2)
+    job = running(login, words)
     step = f"srun --overlap --jobid {job} -N 1 -n 1 --mpi=none bash runs/looker-1/code/enter"
     inside = login.sh(f"{step} sh -c 'echo $APPTAINER_CONTAINER'").strip()
     assert inside.startswith(f"/tmp/runner-1000-{job}."), inside
     assert inside.endswith("/.image.sif")
     assert f"runner-1000-{job}." in left_on_nodes()
+    cancelled(login, job)
+
+
+def running(login: Login, words: tuple[str, ...]) -> str:
+    """Start looker.py; return the job once its four ranks are in the image."""
+    started = login.launch(*words)
+    assert started.returncode == 0, started.stderr
+    job = started.stdout.strip()
+    deadline = time.monotonic() + 240
+    while len(seen(login.sh("cat runs/looker-1/logs/job.log 2>/dev/null || true"))) < 4:
+        assert time.monotonic() < deadline, login.sh("cat runs/looker-1/logs/job.log")
+        time.sleep(0.2)
+    return job
+
+
+def cancelled(login: Login, job: str) -> None:
+    """Cancel it; nothing of it stays on the nodes."""
     assert login.runner("cancel", job).returncode == 0
     assert login.runner("wait", job).returncode == 86
+    deadline = time.monotonic() + 60
     while leftovers() and time.monotonic() < deadline:
         time.sleep(0.2)
+    assert leftovers() == ""
+
+
+def test_one_mount_for_the_ranks_of_a_node_outlives_a_warning(login: Login) -> None:
+    """The warning goes to all processes of each step, as this cluster has no control groups."""
+    login.write("looker.py", LOOKER)
+    words = (*FOUR, "--stage-image", "mount", "--signal", "USR1@60", "--parsable", "looker.py")
+    job = running(login, words)
+    for node in NODES:
+        (one,) = serving(node)
+        assert f"/tmp/runner-1000-{job}." in one
+    said = login.sh("cat runs/looker-1/logs/job.log")
+    assert len(re.findall(r"image on n\d: mounted once for its ranks, [\d.]+ s", said)) == 2, said
+    assert {Path(image).name for _, image in seen(said).values()} == {".image"}
+    login.sh(f"scancel --signal=USR1 {job}")
+    deadline = time.monotonic() + 60
+    while login.sh("cat runs/looker-1/logs/job.log").count("SAVES") < 4:
+        assert time.monotonic() < deadline, login.sh("cat runs/looker-1/logs/job.log")
+        time.sleep(0.2)
+    cancelled(login, job)
+
+
+def test_a_node_that_cannot_mount_says_so_and_runs_the_file(login: Login) -> None:
+    login.write("looker.py", LOOKER)
+    hide = ["mount", "--bind", "/dev/null", "/usr/bin/squashfuse_ll"]
+    try:
+        assert on_cluster(hide, "--node", "n2", "--as", "root").returncode == 0
+        words = (*FOUR, "--stage-image", "mount", "--follow", "looker.py", "--", "fail")
+        done = login.launch(*words)
+        said = login.runner("logs", "--all").stdout
+        assert done.returncode == 7, said
+        assert len(seen(said)) == 4, said
+        assert "image on n1: mounted once" in said
+        why = "not mounted, each rank does so itself: there is no squashfuse_ll here"
+        assert f"image on n2: {why}" in said
+    finally:
+        on_cluster(["umount", "/usr/bin/squashfuse_ll"], "--node", "n2", "--as", "root")
     assert leftovers() == ""
 
 

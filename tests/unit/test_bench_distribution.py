@@ -16,12 +16,12 @@ def test_each_way_is_compared_within_its_shape() -> None:
     found = {
         f"{way}, {shape}": [{"ready": seconds * shape.nodes, "trainer": 1.0, "bytes": 2e6}] * 2
         for shape in shapes
-        for way, seconds in zip(WAYS, (4.0, 6.0, 10.0))
+        for way, seconds in zip(WAYS, (4.0, 3.0, 6.0, 10.0))
     }
     table = distribution.rows(found, shapes)
     assert [row.what for row in table] == list(found)
-    assert [row.ratio for row in table] == [None, 1.5, 2.5] * 2
-    assert table[4].to == "in place, 2 nodes, 4 ranks"
+    assert [row.ratio for row in table] == [None, 0.75, 1.5, 2.5] * 2
+    assert table[5].to == "in place, 2 nodes, 4 ranks"
     assert distribution.notes(found)[0].startswith("MB that the server sent: in place, 1 node 2, ")
     assert distribution.names(Shape(2)) == ("n1", "n2")
 

@@ -10,7 +10,7 @@ import pytest
 from containers.plan import COMPRESSION
 from tests.bench.errors import BenchError
 from tests.bench.images import __main__ as images
-from tests.bench.images import builds, forms, packing, ranks, start
+from tests.bench.images import builds, forms, packing, start
 from tests.bench.login.together import together
 from tests.bench.report import Part
 
@@ -89,12 +89,6 @@ def test_ranks_start_at_once_and_their_failures_are_told() -> None:
     assert failed == ["exit code 3: why"] * 2
     with pytest.raises(BenchError, match="2 of 2 failed: exit code 3: why"):
         start.seconds_of({"failed": failed, "seconds": 1.0}, 2)
-
-
-def test_failures_are_counted() -> None:
-    text = "exit code 255: no instance {}".format
-    assert ranks.counted([text(119332), text(119467), "b"]) == [f"2 x {text('N')}", "1 x b"]
-    assert ranks.counted([]) == ["none failed"]
 
 
 def test_the_plain_environment_runs_its_own_python(tmp_path: Path) -> None:

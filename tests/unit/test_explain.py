@@ -361,7 +361,9 @@ def test_a_container_that_lost_its_image_is_told_as_that(tmp_path: Path) -> None
     said = explain(paths, job, FAILED)
     assert said.name == "image-unmounted"
     assert "step 7" in said.cause
-    assert str(said.fix) == f"--stage-image unpack -- --resume {paths.root}"
+    assert str(said.fix) == f"--stage-image mount -- --resume {paths.root}"
+    fell_back = explain(paths, launched(job, **{"stage-image": "mount"}), FAILED)
+    assert str(fell_back.fix) == f"--stage-image unpack -- --resume {paths.root}"
     leave(paths, 0, 1.0, failure.of_process(135, []), 135)
     assert explain(paths, job, FAILED).name == "rank-crashed"
 

@@ -89,9 +89,10 @@ def test_a_slurm_whose_signals_end_the_image_is_told_of() -> None:
     site, file = replace(NEW, proctrack="proctrack/linuxproc"), replace(IMAGE, size=9, offset=1)
     (warned,) = plan.solve(Case(replace(SPEC, requeue=True), site, file)).warnings
     assert "ProctrackType=proctrack/linuxproc" in warned.what
-    assert warned.remedies == (change(stage_image="unpack"),)
-    unpacked = replace(SPEC, requeue=True, stage_image="unpack")
-    assert plan.solve(Case(unpacked, site, file)).warnings == ()
+    assert warned.remedies == (change(stage_image="mount"),)
+    for held in ("mount", "unpack"):
+        spec = replace(SPEC, requeue=True, stage_image=held)
+        assert plan.solve(Case(spec, site, file)).warnings == ()
     assert plan.solve(Case(replace(SPEC, requeue=True), site, IMAGE)).warnings == ()  # a folder
     site = replace(NEW, proctrack="proctrack/cgroup")
     assert plan.solve(Case(replace(SPEC, requeue=True), site, IMAGE)).warnings == ()

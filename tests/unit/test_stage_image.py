@@ -23,7 +23,7 @@ from runners.core.model import (
 from runners.core.site import Partition, Site
 from runners.images import image_storage
 from runners.injob.folders import STAGE
-from runners.injob.stage import copying, image, place
+from runners.injob.stage import copying, image, mount, place
 from runners.injob.stage.failure import NotStaged
 from runners.plan.case import Case
 from runners.script import render
@@ -33,6 +33,7 @@ FILE = ImageInfo(Path("/i/a.sif"), FACTS, size=10**9, offset=49152, filesystem="
 FOLDER = ImageInfo(Path("/i/tree"), FACTS)
 SITE = Site(("slurm",), ("none", "pmix"), "apptainer")
 UNPACKS = replace(SITE, unpacks="this apptainer has neither a setuid part nor squashfuse")
+FUSE = replace(SITE, fuse=True)
 SMALL = replace(SITE, partitions=(Partition("p", nodes=500, default=True, disk_mb=100),))
 NOBODY = 65534
 SPEC = JobSpec(
@@ -67,6 +68,7 @@ def said(made: Plan) -> str:
         (2, FILE, UNPACKS, "folder", "neither a setuid part nor squashfuse: each rank would"),
         (2, replace(FILE, size=10**10), UNPACKS, "", "50.0 GB is more than every node has room"),
         (2, replace(FILE, offset=0), UNPACKS, "", "2 nodes on nfs4"),
+        (2, FILE, FUSE, "", "2 nodes on nfs4"),
     ],
 )
 def test_auto(nodes: int, image: ImageInfo, site: Site, form: str, why: str) -> None:
@@ -75,17 +77,42 @@ def test_auto(nodes: int, image: ImageInfo, site: Site, form: str, why: str) -> 
     assert why in said(made)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "ranks", "image", "site", "form"),
+    [
+        (2, 7, FILE, FUSE, "mount"),
+        (1, 4, replace(FILE, filesystem="ext4"), FUSE, "mount"),
+        (2, 6, FILE, FUSE, ""),
+        (2, 8, FILE, SITE, ""),  # root mounts it, or nobody knows
+        (2, 8, replace(FILE, offset=0), FUSE, ""),
+        (2, 8, FOLDER, FUSE, ""),
+        (16, 64, FILE, FUSE, "file"),
+    ],
+)
+def test_auto_shares_a_mount(
+    nodes: int, ranks: int, image: ImageInfo, site: Site, form: str
+) -> None:
+    asked = Resources(nodes=nodes, ntasks=ranks)
+    spec = replace(SPEC, image=image.path, stage_image="auto", resources=asked)
+    made = plan.solve(Case(spec, site, image))
+    assert made.image_form == form
+    assert ("share what one squashfuse has read" in said(made)) == (form == "mount")
+
+
 def test_what_is_asked_is_done_or_refused() -> None:
     assert solved("node-local", 1).image_form == "file"
     assert solved("unpack", 1).image_form == "folder"
+    assert solved("mount", 1).image_form == "mount"
     for asked, what, more, evidence in (
         ("node-local", FOLDER, {}, "tree is a folder, and only a file is sent"),
-        ("unpack", replace(FILE, offset=0), {}, "a.sif holds no squashfs that could be unpacked"),
+        ("unpack", replace(FILE, offset=0), {}, "a.sif holds no squashfs"),
+        ("mount", replace(FILE, offset=0), {}, "a.sif holds no squashfs"),
+        ("mount", FILE, {"runtime": "podman"}, "podman is not known to see"),
         ("unpack", FILE, {"runtime": "none"}, "--runtime none reads no image file"),
         ("unpack", FILE, {"runtime": "shifter"}, "shifter is not known to see a node's own disk"),
     ):
         refusal = solved(asked, 2, what, SITE, **more).refusals[0]
-        assert refusal.what == f"--stage-image {asked}: {evidence}"
+        assert refusal.what.startswith(f"--stage-image {asked}: {evidence}")
         assert str(refusal.remedies[0]) == "--stage-image none"
 
 
@@ -118,6 +145,75 @@ def test_sent_checked_unpacked_in_this_order_and_run_from_there() -> None:
     assert "sha256sum" not in text(made), "each node checks its own copy instead"
     assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --overlap" in text(made)
     assert "# The image on each node's own disk" in text(made)
+
+
+def test_mounted_by_what_holds_it_after_a_check_of_the_file() -> None:
+    made = replace(solved("mount"), verified_digest="sha256:" + "ab" * 32)
+    checked, held, waits, ranks = (
+        next(line for line in text(made).splitlines() if words in line)
+        for words in ("sha256sum", "> >(", "node mounted", "apptainer exec")
+    )
+    assert checked.startswith('if [ "$(sha256sum < /i/a.sif)" != "' + "ab" * 32)
+    assert held.endswith('>(on_each_node hold "$stage" .image /i/a.sif 49152 apptainer)')
+    assert waits == 'on_each_node mounted "$stage" .image < /dev/null || exit'
+    assert '"$stage/.image"' in ranks
+    assert "sbcast" not in text(made)
+    assert "# The image mounted once on each node for all its ranks; `hold`" in text(made)
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with a squashfuse_ll, which mounts nothing, and an apptainer, by a test's words."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return folder
+
+
+def program(path: Path, *lines: str) -> None:
+    path.write_text("\n".join(("#!/bin/sh", *lines, "")))
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (["echo fuse: device not found >&2; exit 1"], "fuse: device not found"),
+        (["exit 1"], "squashfuse_ll ended"),
+    ],
+)
+def test_a_node_that_cannot_mount_takes_the_file(
+    tools: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], lines: list[str], why: str
+) -> None:
+    program(tools / "squashfuse_ll", *lines)
+    mount.serve(str(tmp_path), ".image", "/i/a.sif", "49152", "apptainer")
+    assert os.readlink(tmp_path / ".image") == "/i/a.sif"
+    said = capfd.readouterr().err.strip()
+    assert said.endswith(f"not mounted, each rank does so itself: {why}")
+    mount.wait_for(str(tmp_path), ".image")
+
+
+@pytest.mark.parametrize("enters", [True, False])
+def test_a_mount_is_taken_where_the_runtime_enters_it(
+    tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enters: bool
+) -> None:
+    """As a setuid Apptainer may not, whose root sees no other user's mounts."""
+    program(tools / "squashfuse_ll", f'echo "$@" > {tmp_path}/asked', "exec sleep 20")
+    program(tools / "apptainer", f"echo FATAL: permission denied; exit {int(not enters)}")
+    program(tools / "fusermount3", f'echo "$@" > {tmp_path}/unmounted')
+    asked, target = tmp_path / "asked", tmp_path / mount.MOUNT
+    monkeypatch.setattr(os.path, "ismount", lambda path: asked.exists())
+    mount.serve(str(tmp_path), ".image", "/i/a.sif", "49152", "apptainer")
+    assert asked.read_text() == f"-f -o ro,auto_unmount,offset=49152 /i/a.sif {target}\n"
+    assert os.readlink(tmp_path / ".image") == (str(target) if enters else "/i/a.sif")
+    assert (tmp_path / "unmounted").exists() != enters
+    mount.release(str(tmp_path))
+    assert (tmp_path / "unmounted").read_text() == f"-u -z {target}\n"
+
+
+def test_what_was_never_mounted_is_not_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(NotStaged, match="try: --stage-image none"):
+        mount.wait_for(str(tmp_path / "gone"), ".image")
 
 
 def test_with_data_and_without_unpacking() -> None:
@@ -154,7 +250,7 @@ half a line"""
     ("answer", "squashfuse", "why"),
     [
         ("APPTAINER_SUID_INSTALL=0", False, "this {} has neither a setuid part nor squashfuse"),
-        ("APPTAINER_SUID_INSTALL=0", True, ""),
+        ("APPTAINER_SUID_INSTALL=0", True, "fuse"),
         ("APPTAINER_SUID_INSTALL=1", False, ""),
         ("SINGULARITY_SUID_INSTALL=0", False, "this {} has neither a setuid part nor squashfuse"),
         ("PACKAGE_NAME=other", False, ""),
@@ -171,7 +267,8 @@ def test_whether_the_runtime_mounts(
     if squashfuse:
         (tools / "squashfuse_ll").symlink_to(sys.executable)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert image_storage.why_not(str(runtime)) == why.format(runtime)
+    fuse = why == "fuse"
+    assert image_storage.mounting(str(runtime)) == ("" if fuse else why.format(runtime), fuse)
 
 
 def helper(*words: str) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...core.remedy import advice, command, line
 from ...core.site import Partition, Site
 from ...plan.requeue import TRACKS_TASKS
-from ...plan.staging import UNPACK
+from ...plan.staging import MOUNT
 from ..facts.slurm import Slurm
 from ..finding import FAILURE, OK, WARNING, Finding
 from ..question import Answer
@@ -110,7 +110,7 @@ def _signals(site: Site) -> list[Finding]:
     if kind in ("", TRACKS_TASKS):
         return []
     says = "--requeue and --signal: the process that shows the ranks their image is signalled too"
-    fix = f"--stage-image {UNPACK}, with --requeue or --signal"
+    fix = f"--stage-image {MOUNT}, with --requeue or --signal"
     return [Finding(SUBJECT, "signals", WARNING, says, f"ProctrackType = {kind}", advice(fix))]
 
 

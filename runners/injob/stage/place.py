@@ -13,6 +13,7 @@ import shutil
 import signal
 import time
 
+from . import mount
 from .failure import DATA, NotStaged, say
 
 PREFIX = f"runner-{os.getuid()}-"
@@ -27,8 +28,10 @@ SIGNALS = (
 )
 
 
-def hold(folder: "str") -> None:
+def hold(folder: "str", *image: "str") -> None:
     """Make the folder, wait for the end of input, remove the folder. Raises NotStaged.
+
+    With `image`, the words of mount.serve, that is mounted meanwhile.
 
     Signals are for the ranks, which may need the data to save and stop: the input ends after them,
     with the script, also of a job that is cancelled or preempted.
@@ -43,6 +46,8 @@ def hold(folder: "str") -> None:
     except OSError as error:
         _drop(folder + ".lock", lock)
         raise NotStaged(f"cannot make {folder}: {error.strerror}") from None
+    if image:
+        mount.serve(folder, *image)
     while os.read(0, 4096):
         pass
     _remove(folder)
@@ -114,6 +119,7 @@ def _opened(action: "object", path: "str", error: "object") -> None:
 
 def _remove(folder: "str") -> None:
     """Remove the tree; say so when something stays, such as what another process writes there."""
+    mount.release(folder)
     for _ in range(ATTEMPTS):
         shutil.rmtree(folder, onerror=_opened)
         if not os.path.lexists(folder):

@@ -1,6 +1,7 @@
 """The commands of a node, each with the job's folder there and what is in it.
 
-hold FOLDER
+hold FOLDER [ENTRY FILE OFFSET RUNTIME]
+mounted FOLDER ENTRY
 room FOLDER ENTRY SOURCE
 copy FOLDER ENTRY SOURCE
 verify FOLDER ENTRY SHA256
@@ -11,7 +12,7 @@ import os
 import time
 from typing import Callable
 
-from . import copying, image, place
+from . import copying, image, mount, place
 from .failure import DATA, EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
 
 
@@ -33,6 +34,11 @@ def main(argv: "list[str]") -> "int":
 def _room(folder: "str", entry: "str", source: "str") -> None:
     place.wait_for(folder)
     copying.room(os.path.join(folder, entry), [os.stat(source).st_size])
+
+
+def _mounted(folder: "str", entry: "str") -> None:
+    place.wait_for(folder)
+    mount.wait_for(folder, entry)
 
 
 def _copy(folder: "str", entry: "str", source: "str") -> None:
@@ -61,6 +67,7 @@ def _told(files: "int", size: "int", began: "float") -> "str":
 
 COMMANDS: "dict[str, Callable[..., None]]" = {
     "hold": place.hold,
+    "mounted": _mounted,
     "room": _room,
     "copy": _copy,
     "verify": _verify,

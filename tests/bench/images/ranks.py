@@ -1,27 +1,22 @@
-"""Several ranks on one node, each in a container of its own, or in a shared one."""
+"""Several ranks on one node, each with a mount of its own, or with one for all of them."""
 
 from __future__ import annotations
 
 import functools
-import re
-from collections import Counter
 from pathlib import Path
 from typing import Callable
 
-from .. import cluster, plain
+from .. import plain
 from ..report import Part, Row, compared, row
 from ..rounds import interleaved
 from . import packing, start
-from .forms import FOLDER, PLAIN, chosen, zstd
+from .forms import FOLDER, PLAIN, zstd
 from .packing import Shelf
 from .start import Way
 
 COUNT, ROUNDS = 4, 2
 BOUND = Way(options=("--cpu=0",))
 MODULES = ("torch", "tensorflow")
-RACES = 10  # starts of COUNT ranks each, to see how often --sharens fails
-SHARED = ("--sharens",)
-NUMBER = re.compile(r"\d{4,}")  # of a process
 
 FORMS = (zstd(9, "128K"), zstd(9, "1M"))
 
@@ -39,7 +34,7 @@ def measure() -> list[Part]:
         interleaved(one, 1)  # into memory, for both
         parts.append(part(f"import {what}, 1 rank bound to one CPU, warm", one))
         parts.append(part(f"import {what}, {COUNT} ranks on one node, warm", many))
-    return [*parts, races(found)]
+    return parts
 
 
 def images(found: Shelf) -> dict[str, str]:
@@ -63,11 +58,11 @@ def bound(found: Shelf, what: str) -> dict[str, Case]:
 
 
 def together(found: Shelf, what: str) -> dict[str, Case]:
-    """All ranks at once: each in a container of its own, and sharing one."""
+    """All ranks at once: each with a mount of its own, and with a fresh one for all."""
     every = {name: inside(image, what, Way(COUNT)) for name, image in images(found).items()}
     for form in FORMS:
         image = found.packed(form)
-        every[f"{form.name}, --sharens"] = inside(image, what, Way(COUNT, exec=SHARED))
+        every[f"{form.name}, one mount"] = inside(image, what, Way(COUNT, (f"--mount={image}",)))
     return every
 
 
@@ -86,23 +81,3 @@ def table(measured: dict[str, list[float]]) -> tuple[Row, ...]:
         else compared(name, took, "s", PLAIN, reference, start.AIM)
         for name, took in measured.items()
     )
-
-
-def races(found: Shelf) -> Part:
-    """How often ranks that share fail to start; the first may end before the last has joined."""
-    image = found.packed(chosen())
-    argv = ["apptainer", "exec", *SHARED, image, "true"]
-    runs = [cluster.login_program("together", f"--count={COUNT}", *argv) for _ in range(RACES)]
-    failed = [text for run in runs for text in run["failed"]]
-    return Part(
-        f"Ranks that fail to start with --sharens, of {COUNT * RACES}",
-        samples={"failed": failed},
-        notes=tuple(counted(failed)),
-    )
-
-
-def counted(failed: list[str]) -> list[str]:
-    """The kinds of failure with how often; one line that says so when there are none."""
-    alike = Counter(NUMBER.sub("N", text) for text in failed)
-    lines = [f"{number} x {text}" for text, number in alike.most_common()]
-    return lines or ["none failed"]

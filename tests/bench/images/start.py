@@ -40,11 +40,10 @@ def command(what: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Way:
-    """How ranks are started: their number, and options of `login/together.py` and `apptainer`."""
+    """How ranks are started: their number, and options of `login/together.py`."""
 
     count: int = 1
     options: tuple[str, ...] = ()
-    exec: tuple[str, ...] = ()
 
 
 ALONE = Way()
@@ -52,7 +51,7 @@ ALONE = Way()
 
 def in_container(image: str, what: str, way: Way = ALONE) -> float:
     """Start in containers on a node; seconds until all have ended. Raises BenchError."""
-    argv = ["apptainer", "exec", *way.exec, image, *command(what)]
+    argv = ["apptainer", "exec", image, *command(what)]
     options = (f"--count={way.count}", *way.options)
     return seconds_of(cluster.login_program("together", *options, *argv), way.count)
 
