@@ -32,7 +32,6 @@ class Image:
     # Sections of Debian's archive; CUDA's compiler is in non-free, what it needs in contrib.
     components: tuple[str, ...] = ("main",)
     provided: frozenset[str] = frozenset()  # packages that others ask for and the image leaves out
-    edits: tuple[str, ...] = ()  # programs that change installed packages
 
 
 IMAGES = {
@@ -52,7 +51,6 @@ IMAGES = {
         python="3.11",
         # tf-keras asks for `tensorflow`; tensorflow-cpu is the same without the CUDA parts.
         provided=frozenset({"tensorflow"}),
-        edits=("torchvision_edits.py",),
     ),
     "gpu": Image(
         short="gpu",

@@ -39,6 +39,9 @@ NAMESPACE = (
     *("unshare", "--user", "--map-root-user", "--map-auto"),
     *("--mount", "--pid", "--fork", "--kill-child"),
 )
+# Debian 12 asks for usrmerge or usr-is-merged, and apt takes the first, with all of Perl: 11 MB
+# packed. This hook, part of Debian 12's mmdebstrap and newer, merges before.
+MERGED = {"bookworm": ("--hook-dir=/usr/share/mmdebstrap/hooks/maybe-merged-usr",)}
 # No trace of the archive: the image's own sources list stays empty.
 CLEAN = 'rm -f "$1"/etc/apt/sources.list "$1"/etc/resolv.conf "$1"/etc/hostname'
 SECTIONS = ("debian", "debian-build")  # of a lock: for the image, and to compile in
@@ -97,6 +100,7 @@ def argv(
         "--dpkgopt=path-exclude=/usr/share/locale/*",
         # CUDA's libraries of mathematics, 2.3 GB that nothing of ours is linked against.
         *(f"--dpkgopt=path-exclude=/usr/lib/*/lib{name}*_static*.a" for name in STATIC_UNUSED),
+        *MERGED.get(codename, ()),
         f"--customize-hook={CLEAN}",
         *(codename, str(output)),
         *(f"deb {signed} {archive} {suite} {parts}" for suite in (codename, f"{codename}-updates")),

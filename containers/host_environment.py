@@ -23,6 +23,7 @@ from . import (
     digest,
     host_horovod,
     host_tools,
+    installed_edits,
     lockfile,
     pip,
     process,
@@ -175,17 +176,15 @@ def _fill(asked: Asked, plan: Plan, python: Path, horovod: Path, log: Path) -> N
     wanted.write_text(lockfile.lines([*lockfile.read(plan.lock), own]))
     what = ["--require-hashes", f"--requirement={wanted}", f"--find-links={horovod}"]
     host_horovod.install(asked.folder, plan.wheels, what, log)
-    if "torchvision" not in before:
-        _edit(asked.folder, plan, log)
+    if ours := [name for name in installed_edits.EDITS if name not in before]:
+        _edit(asked.folder, ours, log)
 
 
-def _edit(folder: Path, plan: Plan, log: Path) -> None:
+def _edit(folder: Path, names: list[str], log: Path) -> None:
     """Change installed packages as in the image."""
     (site,) = folder.glob("lib/python3.*/site-packages")
-    for name in plan.image.edits:
-        module = f"{catalogue.HERE.name}.{Path(name).stem}"
-        command = [str(folder / "bin" / "python"), "-m", module, str(site)]
-        process.run(command, log, os.environ, catalogue.CHECKOUT)
+    command = [str(folder / "bin" / "python"), "-m", installed_edits.__name__, str(site), *names]
+    process.run(command, log, os.environ, catalogue.CHECKOUT)
 
 
 def prove(folder: Path, environ: Mapping[str, str]) -> None:

@@ -18,9 +18,10 @@ from .errors import Refused
 from .places import Places
 
 # The table behind this choice: docs/concepts/images.md; `make bench-images`.
-COMPRESSION = "-comp zstd -Xcompression-level 9 -b 1M"
+COMPRESSION = "-comp zstd -Xcompression-level 19 -b 1M"
 # The time of everything in an image that has none of its own: the release of Horovod 0.28.1.
 EPOCH = 1686528000  # 2023-06-12, seconds since 1970
+CHANGES = ("slim.py", "installed_edits.py")  # what changes installed packages
 ASSEMBLY = ("trainers.py", "sif_write.py")  # what puts environment and trainers together
 
 
@@ -124,8 +125,7 @@ class Plan:
     @cached_property
     def environment(self) -> Path:
         """The image without trainers: all that takes long."""
-        names = ("slim.py", self.image.slim, *self.image.edits)
-        inputs = [self.definition, *(HERE / name for name in names)]
+        inputs = [self.definition, *(HERE / name for name in (*CHANGES, self.image.slim))]
         inputs += sorted((HERE / INSIDE).glob("*.py"))
         key = digest.key(
             files=digest.of_files(inputs, HERE),
@@ -164,8 +164,8 @@ def make(name: str, options: Options) -> Plan:
         asked = options.output
         output = toolbox.on_host(asked, os.environ) if root else asked.absolute()
     # What decides the image's content, as paths in the repository, for its revision label.
-    names = (image.definition, image.wheel_definition, image.lock, image.slim, *image.edits)
-    paths = [f"containers/{name}" for name in ("horovod", INSIDE, "slim.py", *names)]
+    names = (image.definition, image.wheel_definition, image.lock, image.slim)
+    paths = [f"containers/{name}" for name in ("horovod", INSIDE, *CHANGES, *names)]
     revision = find_revision(CHECKOUT, ["recipes", *paths], options.revision)
     return Plan(image, choose_base(options.base, image), places, output, revision)
 

@@ -1,12 +1,14 @@
-"""The edits of Horovod's source and of torchvision, on small trees."""
+"""The edits of Horovod's source and of installed packages, on small trees."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
 
-from containers import torchvision_edits
+from containers import catalogue, installed_edits, lockfile
 from containers.horovod import edits
 from containers.horovod.edits import Edit, EditError
 
@@ -75,17 +77,63 @@ def test_the_program_reports_and_exits(tmp_path: Path, capsys: pytest.CaptureFix
     assert edits.main([]) == 2
 
 
+def installed(site: Path, name: str, release: str) -> None:
+    """A package with no more in it than the texts that its edits look for."""
+    (site / f"{name}-{release}.dist-info").mkdir(parents=True)
+    for edit in installed_edits.EDITS[name]:
+        file = site / edit.file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        before = file.read_text() if file.exists() else "import torch\n\n"
+        body = "    pass\n" if name == "torchvision" else ""
+        file.write_text(f"{before}{edit.old}{body}")
+
+
 def test_torchvision_is_edited_once_and_no_other_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (edit,) = torchvision_edits.EDITS
-    file = tmp_path / edit.file
-    file.parent.mkdir()
-    file.write_text(f"import torch\n\n{edit.old}    pass\n")
-    assert torchvision_edits.main([str(tmp_path)]) == 0
+    installed(tmp_path, "torchvision", "0.28.0")
+    assert installed_edits.main([str(tmp_path)]) == 0
+    file = tmp_path / "torchvision/extension.py"
     edited = file.read_text()
     assert 'define("nms(' in edited
-    compile(edited, edit.file, "exec")
-    assert torchvision_edits.main([str(tmp_path)]) == 1
-    assert "no torchvision 0.28.0 as it was released" in capsys.readouterr().err
+    compile(edited, file.name, "exec")
+    assert installed_edits.main([str(tmp_path)]) == 1
+    assert "no torchvision-0.28.0 as it was released" in capsys.readouterr().err
     assert file.read_text() == edited
+
+
+def test_other_releases_and_packages_that_are_not_named_stay(tmp_path: Path) -> None:
+    installed(tmp_path, "torchvision", "0.25.0")
+    assert installed_edits.main([str(tmp_path)]) == 0
+    assert "_declared" not in (tmp_path / "torchvision/extension.py").read_text()
+    installed(tmp_path, "keras", "3.15.1")
+    assert installed_edits.main([str(tmp_path), "torchvision"]) == 0
+    assert "__getattr__" not in (tmp_path / "keras/wrappers/__init__.py").read_text()
+
+
+def test_keras_imports_scikit_learn_only_with_its_wrappers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path, "keras", "3.15.1")
+    assert installed_edits.main([str(tmp_path)]) == 0
+    later = tmp_path / "keras/src/wrappers/sklearn_wrapper.py"
+    names = ("SKLearnClassifier", "SKLearnRegressor", "SKLearnTransformer")
+    later.write_text("".join(f"class {name}: pass\n" for name in names))
+    monkeypatch.syspath_prepend(tmp_path)
+    wrappers = importlib.import_module("keras.wrappers")
+    assert "keras.src.wrappers.sklearn_wrapper" not in sys.modules
+    assert set(names) <= set(dir(wrappers))
+    scope: dict[str, object] = {}
+    exec("from keras.wrappers import *", scope)
+    assert set(names) <= set(scope)
+    assert (
+        wrappers.SKLearnRegressor is importlib.import_module("keras.src.wrappers").SKLearnRegressor
+    )
+    with pytest.raises(AttributeError, match="keras.wrappers.*SKLearn'"):
+        _ = wrappers.SKLearn
+
+
+def test_the_edited_releases_are_those_of_the_lock() -> None:
+    lock = catalogue.HERE / catalogue.image("cpu").lock
+    locked = {pin.name: pin.version for pin in lockfile.read(lock)}
+    assert {name: locked[name] for name in installed_edits.EDITS} == installed_edits.RELEASES

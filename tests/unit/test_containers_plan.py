@@ -77,7 +77,7 @@ CHANGES = {
     "recipes/torch_mnist.toml": {"image"},
     "containers/horovod_image/selftest.py": {"environment", "image"},
     "containers/horovod_cpu.slim": {"environment", "image"},
-    "containers/torchvision_edits.py": {"environment", "image"},
+    "containers/installed_edits.py": {"environment", "image"},
     "containers/trainers.py": {"image"},
     "containers/sif_write.py": {"image"},
     "containers/horovod_cpu.def": {"environment", "image"},
