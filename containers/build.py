@@ -39,7 +39,7 @@ from . import (
 from .apptainer import Apptainer, Build
 from .catalogue import CHECKOUT, HERE
 from .errors import Refused, SystemFault
-from .plan import COMPRESSION, EPOCH, Options, Plan
+from .plan import EPOCH, Options, Plan
 from .progress import Progress, Step
 from .space import Needs
 
@@ -255,7 +255,7 @@ class Builder:
             },
             given={**self.base_arguments(), "horovod": "horovod/*.whl", "recipes": NO_RECIPES},
             binds=(f"{plan.wheels}:/mnt:ro",),
-            compression=COMPRESSION,
+            compression=plan.compression,
         )
 
     # 5. image, and 6. proof

@@ -23,6 +23,7 @@ class Image:
     wheel_definition: str
     lock: str  # of wheels and Debian packages; containers/lock.py writes it
     slim: str  # what is taken out of the packages
+    level: int  # of zstd: the strongest that packs within ten minutes on two cores
     needs: Needs  # of a build from nothing, at its peak
     needs_for_trainers: Needs  # of one that only renews the trainers
     codename: str  # Debian release of the base
@@ -42,6 +43,7 @@ IMAGES = {
         wheel_definition="horovod_wheel.def",
         lock="horovod_cpu.lock",
         slim="horovod_cpu.slim",
+        level=19,
         # Measured: with the compilers 3.3 GB unpacked, then 0.8 packed; 66,000 files.
         needs=Needs(6 * 10**9, 100_000),
         needs_for_trainers=Needs(2 * 10**9, 1_000),
@@ -59,6 +61,7 @@ IMAGES = {
         wheel_definition="horovod_wheel_gpu.def",
         lock="horovod_gpu.lock",
         slim="horovod_gpu.slim",
+        level=9,
         # Measured: with the compilers 13 GB unpacked, then 9.5 and 3.9 packed; 60,000 files.
         needs=Needs(20 * 10**9, 100_000),
         needs_for_trainers=Needs(10 * 10**9, 1_000),

@@ -18,7 +18,8 @@ from .errors import Refused
 from .places import Places
 
 # The table behind this choice: docs/concepts/images.md; `make bench-images`.
-COMPRESSION = "-comp zstd -Xcompression-level 19 -b 1M"
+ZSTD = "-comp zstd -Xcompression-level {} -b 1M"
+COMPRESSION = ZSTD.format(9)  # of what is packed at each change
 # The time of everything in an image that has none of its own: the release of Horovod 0.28.1.
 EPOCH = 1686528000  # 2023-06-12, seconds since 1970
 CHANGES = ("slim.py", "installed_edits.py")  # what changes installed packages
@@ -122,6 +123,11 @@ class Plan:
         key = digest.key(files=files, pins=pins, base=self.base_key(self.wheel_definition))
         return self.places.builds / f"horovod-{key}"
 
+    @property
+    def compression(self) -> str:
+        """How the environment is packed, once for each lock."""
+        return ZSTD.format(self.image.level)
+
     @cached_property
     def environment(self) -> Path:
         """The image without trainers: all that takes long."""
@@ -132,7 +138,7 @@ class Plan:
             pins=self.pins,
             horovod=self.horovod.name,
             base=self.base_key(self.definition),
-            compression=COMPRESSION,
+            compression=self.compression,
             epoch=str(EPOCH),
         )
         return self.places.builds / f"environment-{key}.sif"
