@@ -24,6 +24,7 @@ SMALL = Image(
     wheel_definition=f"{HERE}/small.def",
     lock=f"{HERE}/small.lock",
     slim=f"{HERE}/small.slim",
+    level=3,
     needs=Needs(10**9, 10_000),
     needs_for_trainers=Needs(10**8, 100),
     codename="bookworm",
