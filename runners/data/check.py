@@ -1,6 +1,6 @@
 """Is a dataset whole: counts, sizes against headers, labels, images. Pure reading.
 
-Each kind has a function that looks whether a folder is one, and one that looks at all of it.
+Each kind has a function that returns whether a folder is one, and then looks at all of it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from recipes.formats import FormatError, cifar, mnist, tokens
 
@@ -41,11 +42,17 @@ class Report:
         """Note a file that is wrong."""
         self.faults.append((file, what))
 
-    def unreadable(self, file: str, error: Exception) -> None:
-        """Note a file that could not be read, or is not there."""
-        missing = isinstance(error, FileNotFoundError)
-        words = getattr(error, "strerror", None) or error
-        self.fault(file, "missing" if missing else f"cannot be read: {words}")
+    @contextmanager
+    def reading(self, file: str) -> Iterator[None]:
+        """Note a file that is not there, is not of its form, or cannot be read; then go on."""
+        try:
+            yield
+        except FileNotFoundError:
+            self.fault(file, "missing")
+        except FormatError as error:
+            self.fault(file, str(error))
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            self.fault(file, f"cannot be read: {getattr(error, 'strerror', None) or error}")
 
     def labels(self, file: str, labels: bytes, classes: int) -> None:
         """Note the first label, a byte each, that no class has."""
@@ -56,63 +63,46 @@ class Report:
 
 def folder(path: Path, report: Report) -> None:
     """Find out of what kind a dataset is, and look at all of it."""
-    for name, (fits, check) in KINDS.items():
-        if fits(path):
+    for name, check in KINDS.items():
+        if check(path, report):
             report.kind = name
-            check(path, report)
             return
     report.facts["entries"] = len(list(path.iterdir()))
 
 
-def _cifar_folder(path: Path) -> Path:
-    return path / cifar.BINARY if (path / cifar.BINARY).is_dir() else path
-
-
-def _is_cifar(folder: Path) -> bool:
-    names = [name for part in CIFAR_FILES.values() for name in part]
-    return any((_cifar_folder(folder) / name).exists() for name in names)
-
-
-def _cifar(folder: Path, report: Report) -> None:
+def _cifar(folder: Path, report: Report) -> bool:
     """Look at the size of each file and at each label."""
+    inner = folder / cifar.BINARY if (folder / cifar.BINARY).is_dir() else folder
+    if not any((inner / name).exists() for names in CIFAR_FILES.values() for name in names):
+        return False
     for part, names in CIFAR_FILES.items():
-        found = [_cifar_images(_cifar_folder(folder) / name, report) for name in names]
-        report.facts[f"{part} images"] = f"{sum(found)} x 3 x 32 x 32"
+        found = sum(_cifar_images(inner / name, report) for name in names)
+        report.facts[f"{part} images"] = f"{found} x 3 x 32 x 32"
+    return True
 
 
 def _cifar_images(path: Path, report: Report) -> int:
-    name = f"{path.parent.name}/{path.name}"
-    try:
+    name, data = f"{path.parent.name}/{path.name}", b""
+    with report.reading(name):
         data = path.read_bytes()
         report.labels(name, data[:: cifar.RECORD], cifar.CLASSES)
-        return cifar.count_records(data)
-    except OSError as error:
-        report.unreadable(name, error)
-        return 0
-    except FormatError as error:
-        report.fault(name, str(error))
-        return len(data) // cifar.RECORD
+        cifar.count_records(data)
+    return len(data) // cifar.RECORD
 
 
-def _mnist_folder(folder: Path) -> Path | None:
+def _mnist(folder: Path, report: Report) -> bool:
+    """Look at all files, and at images and labels together."""
     for place in mnist.places(folder):
         if (place / mnist.NPZ).exists():
-            return place
+            _npz(place / mnist.NPZ, report)
+            return True
         if any(mnist.find(place, name) for name in mnist.IDX_NAMES.values()):
-            return place
-    return None
+            _idx_files(place, report)
+            return True
+    return False
 
 
-def _is_mnist(folder: Path) -> bool:
-    return _mnist_folder(folder) is not None
-
-
-def _mnist(folder: Path, report: Report) -> None:
-    """Look at all files, and at images and labels together."""
-    place = _mnist_folder(folder) or folder
-    if (place / mnist.NPZ).exists():
-        _npz(place / mnist.NPZ, report)
-        return
+def _idx_files(place: Path, report: Report) -> None:
     for part, (images, labels) in MNIST_FILES.items():
         pixels, numbers = _idx(place, images, 3, report), _idx(place, labels, 1, report)
         if pixels and numbers:
@@ -127,53 +117,34 @@ def _idx(
     folder: Path, part: str, dimensions: int, report: Report
 ) -> tuple[tuple[int, ...], bytes] | None:
     """Return sizes and content of an IDX file; None when it is noted as wrong."""
-    path = mnist.find(folder, mnist.IDX_NAMES[part])
-    if path is None:
-        report.fault(mnist.IDX_NAMES[part], "missing")
-        return None
-    try:
+    name = mnist.IDX_NAMES[part]
+    path = mnist.find(folder, name) or folder / name
+    with report.reading(path.name):
         return mnist.read_idx(path, dimensions)
-    except FormatError as error:
-        report.fault(path.name, str(error))
-    except (OSError, EOFError, zlib.error) as error:
-        report.unreadable(path.name, error)
     return None
 
 
 def _npz(path: Path, report: Report) -> None:
     """An npz file is a zip file, whose members have checksums."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            bad, names = archive.testzip(), archive.namelist()
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        report.unreadable(path.name, error)
-        return
-    missing = {f"{part}.npy" for part in mnist.IDX_NAMES} - set(names)
-    if bad or missing:
-        report.fault(path.name, f"{bad} is damaged" if bad else f"lacks {', '.join(missing)}")
-    report.facts["arrays"] = ", ".join(sorted(names))
+    with report.reading(path.name), zipfile.ZipFile(path) as archive:
+        bad, names = archive.testzip(), archive.namelist()
+        missing = {f"{part}.npy" for part in mnist.IDX_NAMES} - set(names)
+        if bad or missing:
+            report.fault(path.name, f"{bad} is damaged" if bad else f"lacks {', '.join(missing)}")
+        report.facts["arrays"] = ", ".join(sorted(names))
 
 
-def _are_tokens(folder: Path) -> bool:
-    return (folder / tokens.FILES[0]).exists()
-
-
-def _tokens(folder: Path, report: Report) -> None:
+def _tokens(folder: Path, report: Report) -> bool:
     """Look at the description, and at each token against the vocabulary."""
-    try:
+    if not (folder / tokens.FILES[0]).exists():
+        return False
+    with report.reading(tokens.META):
         vocabulary, kind = tokens.read_meta(folder / tokens.META)
-    except FileNotFoundError as error:
-        report.unreadable(tokens.META, error)
-        return
-    except FormatError as error:
-        report.fault(tokens.META, str(error))
-        return
-    report.facts.update({"vocabulary": vocabulary, "dtype": kind})
-    for name in tokens.FILES:
-        try:
-            _tokens_below(folder / name, vocabulary, tokens.CODES[kind], report)
-        except OSError as error:
-            report.unreadable(name, error)
+        report.facts.update({"vocabulary": vocabulary, "dtype": kind})
+        for name in tokens.FILES:
+            with report.reading(name):
+                _tokens_below(folder / name, vocabulary, tokens.CODES[kind], report)
+    return True
 
 
 def _tokens_below(path: Path, vocabulary: int, code: str, report: Report) -> None:
@@ -201,15 +172,5 @@ def _chunks(path: Path, code: str) -> Iterator[array.array[int]]:
             yield some
 
 
-def _images(folder: Path, report: Report) -> None:
-    facts, faults = check_images.look(folder)
-    report.facts.update(facts)
-    report.faults += faults
-
-
-KINDS: dict[str, tuple[Callable[[Path], bool], Callable[[Path, Report], None]]] = {
-    "mnist": (_is_mnist, _mnist),
-    "cifar10": (_is_cifar, _cifar),
-    "tokens": (_are_tokens, _tokens),
-    "imagefolder": (check_images.fits, _images),
-}
+# The first one that fits is it.
+KINDS = {"mnist": _mnist, "cifar10": _cifar, "tokens": _tokens, "imagefolder": check_images.look}

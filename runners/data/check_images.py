@@ -9,42 +9,40 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recipes.formats.imagefolder import PARTS, SUFFIXES
+
+if TYPE_CHECKING:
+    from .check import Report
 
 PNG, JPEG, JPEG_END = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\xff\xd9"
 
 
-def fits(folder: Path) -> bool:
-    """Whether there are folders of classes with an image in one of them."""
-    return any(next(_images(folder / part), None) for part in PARTS)
-
-
-def look(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Look at each image; return the facts, and the files that are wrong, each with what is wrong.
+def look(folder: Path, report: Report) -> bool:
+    """Look at each image of folders of classes; return False where there are none.
 
     The classes of both parts should be the same.
     """
-    facts: dict[str, int] = {}
-    faults: list[tuple[str, str]] = []
-    classes: dict[str, set[str]] = {}
-    for part in PARTS:
+    if not any(next(_images(folder / part), None) for part in PARTS):
+        return False
+    classes: dict[str, set[str]] = {part: set() for part in PARTS}
+    for part, names in classes.items():
         number = size = 0
-        classes[part] = set()
         for path in _images(folder / part):
-            classes[part].add(path.parent.name)
+            names.add(path.parent.name)
             length, wrong = _read(path)
             number, size = number + 1, size + length
             if wrong:
-                faults.append((str(path.relative_to(folder)), wrong))
-        facts[f"{part} images"] = number
-        facts[f"{part} classes"] = len(classes[part])
-        facts[f"{part} bytes"] = size
+                report.fault(str(path.relative_to(folder)), wrong)
+        report.facts[f"{part} images"] = number
+        report.facts[f"{part} classes"] = len(names)
+        report.facts[f"{part} bytes"] = size
     if classes["val"]:
         for name in sorted(classes["train"] ^ classes["val"])[:5]:
             where = "train" if name in classes["train"] else "val"
-            faults.append((f"{where}/{name}", f"this class is in {where} alone"))
-    return facts, faults
+            report.fault(f"{where}/{name}", f"this class is in {where} alone")
+    return True
 
 
 def _images(folder: Path) -> Iterator[Path]:
