@@ -148,11 +148,9 @@ def _finish(entry: Entry, work: Path, target: Path, say: Progress) -> None:
         manifest.write(manifest.of_folder(made, entry.name, say), made)
         made.rename(target)
     except OSError as error:
-        shutil.rmtree(made, ignore_errors=True)
         raise disk_space.fault(target, error) from None
-    except RunnerError:
+    finally:
         shutil.rmtree(made, ignore_errors=True)
-        raise
     shutil.rmtree(work)
 
 

@@ -51,14 +51,15 @@ def names(folder: Path) -> Iterator[str]:
                 yield relative
 
 
+def of_file(path: Path, name: str, say: Progress) -> File:
+    """Return the entry of a file, which people know by `name`; every byte is read."""
+    digest = download.digest_of(path, name, say).partition(":")[2]
+    return File(path.stat().st_size, digest)
+
+
 def of_folder(folder: Path, dataset: str, say: Progress) -> Manifest:
     """Return the manifest of what is in a folder; every byte is read."""
-    files = {}
-    for name in names(folder):
-        path = folder / name
-        digest = download.digest_of(path, name, say).partition(":")[2]
-        files[name] = File(path.stat().st_size, digest)
-    return Manifest(dataset, files)
+    return Manifest(dataset, {name: of_file(folder / name, name, say) for name in names(folder)})
 
 
 def write(found: Manifest, dataset: Path) -> None:

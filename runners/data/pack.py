@@ -13,7 +13,7 @@ from pathlib import Path
 
 from containers import atomic
 
-from ..core import disk_space, download, runtime_pull, shell
+from ..core import disk_space, runtime_pull, shell
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.model import BindMount
 from ..core.progress import Progress
@@ -65,11 +65,9 @@ def pack(folder: Path, output: Path, compression: str, image: Path | None, say: 
     command = _command(image, [folder, output.parent])
     with atomic.new_file(output) as part:
         _run(command, folder, part, compression, content, say)
-        digest = download.digest_of(part, output.name, say).partition(":")[2]
-        size = part.stat().st_size
-    found = manifest.Manifest(output.name, {output.name: manifest.File(size, digest)})
-    manifest.write(found, output)
-    return Packed(output, content, size, digest)
+        made = manifest.of_file(part, output.name, say)
+    manifest.write(manifest.Manifest(output.name, {output.name: made}), output)
+    return Packed(output, content, made.size, made.sha256)
 
 
 def look(folder: Path) -> Counted:
@@ -125,8 +123,8 @@ def _command(image: Path | None, folders: list[Path]) -> list[str]:
         paths = [str(folder.resolve()) for folder in folders]
         options = [word for path in paths for word in bind_argv(BindMount(path, path))]
         return [runtime_pull.command(), "exec", *options, str(image), "mksquashfs"]
-    libexec = os.pathsep.join(LIBEXEC)  # where Apptainer brings one along
-    found = shutil.which("mksquashfs") or shutil.which("mksquashfs", path=libexec)
+    # Apptainer brings one along.
+    found = shutil.which("mksquashfs") or shutil.which("mksquashfs", path=os.pathsep.join(LIBEXEC))
     if found is None:
         raise Refused(
             "mksquashfs is not on this machine",

@@ -43,8 +43,7 @@ def _squashfs(path: Path, report: Report, say: Progress) -> None:
     except Refused as error:
         report.fault(path.name, error.message + (f": {error.evidence}" if error.evidence else ""))
         return
-    words = f"{facts.inodes} inodes, {facts.size} bytes, {facts.compression}"
-    report.facts["squashfs"] = words
+    report.facts["squashfs"] = f"{facts.inodes} inodes, {facts.size} bytes, {facts.compression}"
     known = manifest.read(path)
     if known:
         _compare(path.parent, known.files, report, say)

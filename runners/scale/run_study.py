@@ -76,8 +76,7 @@ class Work:
         self.retried = {s.point.key for s in self.look() if s.state is PointState.FAILED}
         while True:
             statuses = self.look()
-            left = [s for s in statuses if s.state not in ENDED]
-            if not left and not self.retried:
+            if not self.retried and all(s.state in ENDED for s in statuses):
                 yield statuses
                 return
             self._submit(statuses)
@@ -88,60 +87,51 @@ class Work:
 
     def submit(self) -> list[PointStatus]:
         """Submit all that is to do and do not wait; return how the points stand."""
-        self.retried = {s.point.key for s in self.look() if s.state is PointState.FAILED}
-        self._submit(self.look())
-        return self.look()
+        return next(self.to_the_end())
 
     def look(self) -> list[PointStatus]:
         """Return how all points stand, from their folders and now and then from the scheduler."""
         if time.monotonic() - self.asked > SECONDS_BETWEEN_QUESTIONS or not self.asked:
             self._ask(study.look(self.paths, self.question, self.known))
         # Before its runs are: the last of them may end, and it with them, while they are read.
-        newest = self._allocations()[-1:]
-        goes_on = any(self._goes_on(*each) for each in newest)
+        newest = _allocations(self.paths)[-1:]
+        goes_on = any(
+            not (job.state or paths.exit.exists() or paths.root in self.lost)
+            for paths, job in newest
+        )
         statuses = study.look(self.paths, self.question, self.known)
         for each in statuses:
             for _, job in newest:
                 _record(each, job)
-        if goes_on:
-            statuses = [_waits(each) for each in statuses]
-        statuses = [self._still(each) for each in statuses]
+        statuses = [self._with_its_job(each, goes_on) for each in statuses]
         self.known = {each.point.key: each for each in statuses}
         return statuses
+
+    def _with_its_job(self, each: PointStatus, allocation_goes_on: bool) -> PointStatus:
+        """Return how a point stands, with what is known of its allocation and its job."""
+        if allocation_goes_on and each.state is PointState.TO_DO and each.paths:
+            each = replace(each, state=PointState.OPEN)  # its turn is to come
+        if each.state is PointState.OPEN and each.paths and each.paths.root in self.lost:
+            each = replace(each, state=PointState.FAILED, reason=job_status.FORGOTTEN)
+        return each
 
     def _ask(self, statuses: Sequence[PointStatus]) -> None:
         """Ask the scheduler for the open ones, all at once; it writes down those that have ended.
 
         Later on its silence is borne: jobs go on without it.
         """
-        runs = [
-            (s.paths, job_record.load(s.paths))
-            for s in statuses
-            if s.paths and s.state is PointState.OPEN
-        ]
-        runs += [(paths, job) for paths, job in self._allocations() if not job.state]
+        open_ones = [s.paths for s in statuses if s.paths and s.state is PointState.OPEN]
+        runs = [(paths, job_record.load(paths)) for paths in open_ones]
+        runs += [run for run in _allocations(self.paths) if not run[1].state]
         first = not self.asked
         self.asked = time.monotonic()
         try:
             told = job_status.statuses(runs)
-            ended = [run[0].root for run, status in zip(runs, told) if status.state.ended]
-            self.lost |= set(ended)
         except SystemFault:
             if first:
                 raise
-
-    def _still(self, each: PointStatus) -> PointStatus:
-        """A run that the scheduler has forgotten, and that left no record, will not come back."""
-        if each.state is PointState.OPEN and each.paths and each.paths.root in self.lost:
-            return replace(each, state=PointState.FAILED, reason=job_status.FORGOTTEN)
-        return each
-
-    def _allocations(self) -> list[tuple[JobPaths, Job]]:
-        return [(paths, job_record.load(paths)) for paths in _allocations(self.paths)]
-
-    def _goes_on(self, paths: JobPaths, job: Job) -> bool:
-        """Whether an allocation has not ended yet."""
-        return not (job.state or paths.exit.exists() or paths.root in self.lost)
+            return
+        self.lost |= {paths.root for (paths, _), now in zip(runs, told) if now.state.ended}
 
     def _submit(self, statuses: Sequence[PointStatus]) -> None:
         """Submit what is to do, as much of it as there is room for."""
@@ -167,40 +157,30 @@ class Work:
     def _hand_over(self, points: Sequence[Point]) -> None:
         drafts = self.drafts(points)
         with signals.held():
-            told = self._in_one(drafts) if self.question.together else self._apart(drafts)
+            if self.question.together:
+                told = _allocate(self.paths, drafts, self.largest())
+            else:
+                told = _submit_apart(drafts)
             for draft in drafts:
                 if draft.plan.image_digest:
                     gc_roots.hold_run(draft.paths.root, draft.plan.image_digest)
         self.tell(told)
         self.retried -= {point.key for point in points}
 
-    def _in_one(self, drafts: Sequence[Draft]) -> str:
-        largest = self.largest()
-        job = _allocate(self.paths, drafts, largest)
-        limit = largest.spec.resources.time
-        return f"job {job.id}: {len(drafts)} runs" + (f" within --time {limit}" if limit else "")
 
-    def _apart(self, drafts: Sequence[Draft]) -> str:
-        ids = {find.number(job.id): None for job in job_array.submit_all(drafts)}
-        runs = f"{len(drafts)} runs" if len(drafts) > 1 else drafts[0].paths.root.name
-        return f"{runs} submitted: {_jobs(list(ids))}"
+def _submit_apart(drafts: Sequence[Draft]) -> str:
+    """Submit each run by itself; return what was submitted, in words."""
+    ids = list(dict.fromkeys(find.number(job.id) for job in job_array.submit_all(drafts)))
+    runs = f"{len(drafts)} runs" if len(drafts) > 1 else drafts[0].paths.root.name
+    jobs = ", ".join(ids[:4]) + (f" and {len(ids) - 4} more" if len(ids) > 4 else "")
+    return f"{runs} submitted: {'job' if len(ids) == 1 else 'jobs'} {jobs}"
 
 
-def _waits(each: PointStatus) -> PointStatus:
-    """A run with a folder and without a job is open as long as its allocation goes on."""
-    known = each.state is PointState.TO_DO and each.paths is not None
-    return replace(each, state=PointState.OPEN) if known else each
-
-
-def _jobs(ids: Sequence[str]) -> str:
-    shown = ", ".join(ids[:4]) + (f" and {len(ids) - 4} more" if len(ids) > 4 else "")
-    return f"job {shown}" if len(ids) == 1 else f"jobs {shown}"
-
-
-def _allocations(paths: StudyPaths) -> list[JobPaths]:
-    """Return the study's allocations, the first one first."""
+def _allocations(paths: StudyPaths) -> list[tuple[JobPaths, Job]]:
+    """Return the study's allocations and their jobs, the first one first."""
     found = [(NAME.fullmatch(each.name), each) for each in paths.root.iterdir()]
-    return [JobPaths(each) for _, each in sorted((int(m[1]), each) for m, each in found if m)]
+    folders = [JobPaths(each) for _, each in sorted((int(m[1]), each) for m, each in found if m)]
+    return [(folder, job_record.load(folder)) for folder in folders]
 
 
 def _script(plan: Plan, paths: JobPaths, runs: Sequence[JobPaths], cwd: str) -> str:
@@ -213,10 +193,11 @@ def _script(plan: Plan, paths: JobPaths, runs: Sequence[JobPaths], cwd: str) -> 
     return "\n".join([*parts, ")", ONE_BY_ONE])
 
 
-def _allocate(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> Job:
+def _allocate(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> str:
     """Write the folders of all runs, and submit the one job for them; all or nothing.
 
-    Raises Refused where there are no allocations to share, or with the scheduler's words.
+    Returns what was submitted, in words. Raises Refused where there are no allocations to share,
+    or with the scheduler's words.
     """
     scheduler = SCHEDULERS[largest.scheduler]
     if not (capabilities(largest.scheduler).queue and scheduler.STEPS):
@@ -233,9 +214,9 @@ def _allocate(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> Job:
         text = _script(largest, own, [draft.paths for draft in drafts], os.getcwd())
         own.script.write_text(text, encoding="utf-8")
         id = scheduler.submit(own, own.log)
-        job = Job(id, largest.spec.name, largest.scheduler, str(own.log), time.time())
-        job.save(own)
-    return job
+        Job(id, largest.spec.name, largest.scheduler, str(own.log), time.time()).save(own)
+    limit = largest.spec.resources.time
+    return f"job {id}: {len(drafts)} runs" + (f" within --time {limit}" if limit else "")
 
 
 def _record(status: PointStatus, job: Job) -> None:

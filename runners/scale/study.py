@@ -124,10 +124,8 @@ def _grown(old: StudyRecord, new: StudyRecord, folder: Path) -> StudyRequest:
     before, now = (json.loads(json.dumps(as_json(each.question))) for each in (old, new))
     changed = [name for name in now if before[name] != now[name] and name not in MAY_CHANGE]
     if changed:
-        evidence = [f"{n}: {_told(before[n])} there, {_told(now[n])} now" for n in changed]
-        raise UsageError(
-            f"{folder} holds another study", "\n".join(evidence), f"--study {folder}-2"
-        )
+        evidence = "\n".join(f"{n}: {_told(before[n])} there, {_told(now[n])} now" for n in changed)
+        raise UsageError(f"{folder} holds another study", evidence, f"--study {folder}-2")
     one, other = old.question, new.question
     return replace(
         other,
@@ -184,30 +182,20 @@ def _status(point: Point, attempts: Sequence[JobPaths], question: StudyRequest) 
 
 def _attempt(point: Point, paths: JobPaths, question: StudyRequest) -> PointStatus:
     code = job_record.exit_code(paths)
-    if code is None:
-        return _without_record(point, paths)
-    if code != 0:
-        return PointStatus(point, PointState.FAILED, paths, reason=_why(paths, f"exit code {code}"))
-    try:
+    if code == 0:
         of, trace = (point.size.nodes, point.variant.label, point.repeat), question.trace
-        found = measure.read(paths, *of, question.drop, trace)
-    except NotMeasured as why:
-        return PointStatus(point, PointState.FAILED, paths, reason=str(why), kind=why.kind)
-    return PointStatus(point, PointState.MEASURED, paths, found)
-
-
-def _without_record(point: Point, paths: JobPaths) -> PointStatus:
-    """A run without a job is one that waits in its study's allocation, or was never submitted."""
-    if not paths.job.exists():
-        return PointStatus(point, PointState.TO_DO, paths)
-    state = job_record.load(paths).state
-    if not state:
-        return PointStatus(point, PointState.OPEN, paths)
-    return PointStatus(
-        point, PointState.FAILED, paths, reason=_why(paths, job_record.JobState[state].value)
-    )
-
-
-def _why(paths: JobPaths, else_: str) -> str:
-    first = read_facts.first_recorded(paths)
-    return str(first) if first else else_
+        try:
+            found = measure.read(paths, *of, question.drop, trace)
+        except NotMeasured as why:
+            return PointStatus(point, PointState.FAILED, paths, reason=str(why), kind=why.kind)
+        return PointStatus(point, PointState.MEASURED, paths, found)
+    ended = f"exit code {code}"
+    if code is None:
+        if not paths.job.exists():  # it waits in its study's allocation, or was never submitted
+            return PointStatus(point, PointState.TO_DO, paths)
+        state = job_record.load(paths).state
+        if not state:
+            return PointStatus(point, PointState.OPEN, paths)
+        ended = job_record.JobState[state].value
+    reason = str(read_facts.first_recorded(paths) or ended)
+    return PointStatus(point, PointState.FAILED, paths, reason=reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from . import confidence
 from .confidence import Estimate
@@ -30,7 +30,7 @@ class Budget:
     @property
     def job(self) -> float:
         """The whole job."""
-        return self.launch + self.warm_up + self.training + self.exchange + self.rest
+        return float(sum(astuple(self)))
 
 
 @dataclass(frozen=True)
@@ -89,53 +89,48 @@ def summaries(runs: Iterable[Measured]) -> list[Summary]:
     groups: dict[tuple[str, int, int], list[Measured]] = {}
     for run in runs:
         groups.setdefault((run.variant, run.ranks, run.nodes), []).append(run)
-    order = list(dict.fromkeys(variant for variant, _, _ in groups))
     found = []
-    for name in order:
+    for name in dict.fromkeys(variant for variant, _, _ in groups):
         keys = sorted(key for key in groups if key[0] == name)
         found += [_summary(groups[key], groups[keys[0]]) for key in keys]
     return found
 
 
 def _summary(runs: Sequence[Measured], base: Sequence[Measured]) -> Summary:
-    one = runs[0]
-    growth = one.ranks / base[0].ranks
+    one, growth = runs[0], runs[0].ranks / base[0].ranks
     same = runs is base
-    rates = [run.rate for run in runs]
-    speed_up = Estimate(1, 1, 1, len(runs)) if same else _ratio(rates, base)
+    speed_up = Estimate(1, 1, 1, len(runs)) if same else _ratio(runs, base)
     efficiency = speed_up if same else speed_up.scaled(1 / growth)
     return Summary(
         variant=one.variant, nodes=one.nodes, ranks=one.ranks, unit=one.unit, runs=tuple(runs),
-        rate=confidence.mean(rates), speed_up=speed_up, efficiency=efficiency,
+        rate=confidence.mean([run.rate for run in runs]), speed_up=speed_up, efficiency=efficiency,
         serial=None if same or growth == 1 else serial_fraction(speed_up.value, growth),
-        epoch_seconds=_mean(run.epoch_seconds for run in runs),
-        first_epoch_seconds=_mean(run.first_epoch_seconds for run in runs),
-        launch_seconds=_mean(run.launch_seconds for run in runs),
-        accuracy=_plain_mean(run.accuracy for run in runs),
-        exchange=_share((run.exchange_seconds, run) for run in runs),
-        waiting=_share((run.waiting_seconds, run) for run in runs),
+        epoch_seconds=_estimate(run.epoch_seconds for run in runs),
+        first_epoch_seconds=_estimate(run.first_epoch_seconds for run in runs),
+        launch_seconds=_estimate(run.launch_seconds for run in runs),
+        accuracy=_mean(run.accuracy for run in runs),
+        exchange=_mean(_share(run, run.exchange_seconds) for run in runs),
+        waiting=_mean(_share(run, run.waiting_seconds) for run in runs),
         budget=_budget(runs, efficiency.value),
     )  # fmt: skip
 
 
-def _ratio(rates: Sequence[float], base: Sequence[Measured]) -> Estimate:
-    return confidence.ratio(rates, [run.rate for run in base])
+def _ratio(runs: Sequence[Measured], base: Sequence[Measured]) -> Estimate:
+    return confidence.ratio([run.rate for run in runs], [run.rate for run in base])
 
 
-def _mean(values: Iterable[float | None]) -> Estimate | None:
+def _estimate(values: Iterable[float | None]) -> Estimate | None:
     known = [value for value in values if value]
     return confidence.mean(known) if known else None
 
 
-def _plain_mean(values: Iterable[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
 
 
-def _share(seconds: Iterable[tuple[float | None, Measured]]) -> float | None:
-    return _plain_mean(
-        s / run.steady_seconds for s, run in seconds if s is not None and run.steady_seconds
-    )
+def _share(run: Measured, seconds: float | None) -> float | None:
+    return seconds / run.steady_seconds if run.steady_seconds and seconds is not None else None
 
 
 def serial_fraction(speed_up: float, growth: float) -> float:
@@ -172,8 +167,6 @@ def comparisons(points: Sequence[Summary]) -> list[Comparison]:
     for point in points:
         other = base.get((point.nodes, point.ranks))
         if point.variant != first and other:
-            rates = [[run.rate for run in side.runs] for side in (point, other)]
-            found.append(
-                Comparison(point.variant, first, point.nodes, point.ranks, confidence.ratio(*rates))
-            )
+            ratio = _ratio(point.runs, other.runs)
+            found.append(Comparison(point.variant, first, point.nodes, point.ranks, ratio))
     return found
