@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.transforms import ScaledTranslation, Transform
+from matplotlib.transforms import ScaledTranslation
 
 from containers import atomic
 
@@ -68,18 +68,14 @@ def _explain(axes: Axes, panel: Panel) -> None:
     )  # fmt: skip
     if panel.name == "budget":
         axes.set_xlabel(" ")  # the room of the legend, which takes no part in the layout
+        # The place of the axis' name, 36 points below the axes.
+        down = ScaledTranslation(0, -36 / 72, axes.figure.dpi_scale_trans)
         legend = axes.legend(
             handles=[key.handle() for key in panel.keys], loc="lower left", fontsize=9.5,
             ncols=len(panel.keys), handletextpad=0.1, columnspacing=0.9, borderaxespad=0,
-            bbox_to_anchor=(-0.01, 0), bbox_transform=_below(axes), borderpad=0,
+            bbox_to_anchor=(-0.01, 0), bbox_transform=axes.transAxes + down, borderpad=0,
         )  # fmt: skip
         legend.set_in_layout(False)
-
-
-def _below(axes: Axes) -> Transform:
-    """Return the place of the axis' name, 36 points below the axes."""
-    down = ScaledTranslation(0, -36 / 72, axes.figure.dpi_scale_trans)
-    return axes.transAxes + down
 
 
 def _keys(panels: Sequence[Panel]) -> list[Key]:

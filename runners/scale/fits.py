@@ -84,15 +84,14 @@ STRONG_RING = replace(
 )
 
 
-def laws(strong: bool) -> tuple[Law, Law]:
-    """Return the laws for a strong or a weak study, the one with fewer weights first."""
-    return AMDAHL, STRONG_RING if strong else WEAK_RING
-
-
 def fits(runs: Sequence[Measured], strong: bool) -> list[Fit]:
-    """Return the laws that a variant's runs can test: those with fewer weights than sizes."""
+    """Return the laws that a variant's runs can test: those with fewer weights than sizes.
+
+    The one with fewer weights is the first.
+    """
     sizes = {run.ranks for run in runs}
-    return [fit(law, runs) for law in laws(strong) if len(sizes) > len(law.terms) + 1]
+    laws = (AMDAHL, STRONG_RING if strong else WEAK_RING)
+    return [fit(law, runs) for law in laws if len(sizes) > len(law.terms) + 1]
 
 
 def fit(law: Law, runs: Sequence[Measured]) -> Fit:

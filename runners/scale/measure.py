@@ -109,7 +109,7 @@ def read(
         epoch_seconds=statistics.median(seconds) if seconds else None,
         first_epoch_seconds=epochs[0]["seconds"] if epochs else None,
         image=str((read_json(paths.job) or {}).get("image", "")),
-        steady_seconds=sum(seconds), **_exchange(paths.root / trace, epochs[:drop]),
+        steady_seconds=sum(seconds), **read_timeline(paths.root / trace, _end_of(epochs[:drop])),
         **_circumstances(result), **_times(result, read_json(paths.exit) or {}),
     )  # fmt: skip
 
@@ -128,22 +128,19 @@ def _epochs(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _exchange(trace: Path, dropped: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the seconds of exchange after the epochs that were dropped."""
-    ended = dropped[-1].get("time") if dropped else None
-    since = datetime.fromisoformat(ended).timestamp() if ended else 0.0
-    return read_timeline(trace, since)
+def _end_of(epochs: Sequence[Mapping[str, Any]]) -> float:
+    """Return when the last of these epochs ended, in Unix time; 0 where nobody knows."""
+    ended = epochs[-1].get("time") if epochs else None
+    return datetime.fromisoformat(ended).timestamp() if ended else 0.0
 
 
 def _unit(result: Mapping[str, Any]) -> str:
     """Return what is counted per second: the first such number of the result names it."""
-    names = [n for n, v in result.items() if n.endswith(PER_SECOND) and isinstance(v, (int, float))]
+    names = [name for name in result if name.endswith(PER_SECOND)]
+    known = [name for name in names if isinstance(result[name], (int, float))]
     if not names:
-        nothing = [n for n in result if n.endswith(PER_SECOND)]
-        if nothing:
-            return nothing[0][: -len(PER_SECOND)]
         raise NotMeasured(NO_RATE, "result.json has no number such as samples_per_s")
-    return names[0][: -len(PER_SECOND)]
+    return (known or names)[0][: -len(PER_SECOND)]
 
 
 def _circumstances(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,15 +163,11 @@ def _times(result: Mapping[str, Any], ended: Mapping[str, Any]) -> dict[str, Any
     The script's clock is that of the job's first node, as the trainer's on rank 0 is.
     """
     began, first = ended.get("began"), result.get("first_step_unix_time")
-    found: dict[str, Any] = {}
-    if began and first:
-        found["launch_seconds"] = max(0.0, first - began)
-    if began and ended.get("time"):
-        found["job_seconds"] = max(0.0, ended["time"] - began)
-    return found
+    until = {"launch_seconds": first, "job_seconds": ended.get("time")}
+    return {name: max(0.0, time - began) for name, time in until.items() if began and time}
 
 
-def read_timeline(path: Path, since: float) -> dict[str, float]:
+def read_timeline(path: Path, since: float) -> dict[str, Any]:
     """Return the seconds after a Unix time in which tensors were moved, and those of mere waiting.
 
     They are `exchange_seconds` and `waiting_seconds`; none of a file that tells nothing.

@@ -37,7 +37,14 @@ def panels(report: Report) -> list[Panel]:
     """Return the drawings for which there are numbers; bars where there is a single size."""
     if not report.points:
         return []
-    found = _bars(report) if len(report.sizes()) == 1 else _curves(report)
+    curves = len(report.sizes()) > 1
+    ways = [Key(name, *style.of(n), "-") for n, name in enumerate(report.by_variant()) if name]
+    found = _curves(report, ways) if curves else [_bars(report)]
+    if any(point.epoch_seconds for point in report.points):
+        note = "Median epoch, mean of the runs; hollow: the first epoch"
+        first = Key("first epoch", style.MUTED, "o", DOTTED, hollow=True)
+        keys, draw = ((*ways, first), epochs) if curves else ((), bars.epochs)
+        found.append(Panel("epochs", "Time of an epoch", note, keys, draw))
     keys = bars.budget_keys(report)
     if keys:
         note = "Share of each part, from the start of the job's script to its end"
@@ -45,23 +52,17 @@ def panels(report: Report) -> list[Panel]:
     return found
 
 
-def _bars(report: Report) -> list[Panel]:
+def _bars(report: Report) -> Panel:
     note = f"{number_format.count(report.points[0].ranks, 'rank')} together; line: 95 % interval"
     if report.comparisons:
         note += f"; {bars.TIMES} means times {report.points[0].variant}"
-    found = [Panel("throughput", "Throughput", note, (), bars.throughput)]
-    if any(point.epoch_seconds for point in report.points):
-        note = "Median epoch, mean of the runs; hollow: the first epoch"
-        found.append(Panel("epochs", "Time of an epoch", note, (), bars.epochs))
-    return found
+    return Panel("throughput", "Throughput", note, (), bars.throughput)
 
 
-def _curves(report: Report) -> list[Panel]:
-    names = [name for name in report.by_variant() if name]
-    ways = [Key(name, *style.of(number), "-") for number, name in enumerate(names)]
+def _curves(report: Report, ways: Sequence[Key]) -> list[Panel]:
     perfect = Key("perfect scaling", style.MUTED, line=DOTTED)
     note = "All ranks together; small dots: runs, bars: 95 % interval of their mean"
-    found = [Panel("throughput", "Throughput", note, (*ways, perfect), throughput)]
+    rates = Panel("throughput", "Throughput", note, (*ways, perfect), throughput)
     laws = {fit.law.name: None for fit in _laws(report).values()}
     keys = [*ways, *(Key(f"{name}, fitted", style.MUTED, line=DASHED) for name in laws)]
     if _doubtful(report):
@@ -71,12 +72,7 @@ def _curves(report: Report) -> list[Panel]:
     note = "Speed-up over growth in ranks; 100 % is perfect scaling"
     if laws:
         note = "Speed-up over growth in ranks; shaded: 95 % interval if the law holds"
-    found.append(Panel("efficiency", "Efficiency", note, tuple(keys), efficiency))
-    if any(point.epoch_seconds for point in report.points):
-        note = "Median epoch, mean of the runs; hollow: the first epoch"
-        first = Key("first epoch", style.MUTED, "o", DOTTED, hollow=True)
-        found.append(Panel("epochs", "Time of an epoch", note, (*ways, first), epochs))
-    return found
+    return [rates, Panel("efficiency", "Efficiency", note, tuple(keys), efficiency)]
 
 
 def _published(report: Report, number: int) -> Key:
@@ -115,9 +111,11 @@ def throughput(axes: Axes, report: Report) -> None:
 def efficiency(axes: Axes, report: Report) -> None:
     """Draw efficiency, what the laws predict beyond, and published numbers."""
     sizes: set[float] = set(report.sizes())
-    axes.set_ylim(0, _top(report))
+    own = [point.efficiency for point in report.points]
+    top = 1.05 * max(1.0, *_efficiencies(report), style.limits([v.value for v in own], own)[1])
+    axes.set_ylim(0, top)
     if _doubtful(report):
-        axes.axhspan(TOO_GOOD, _top(report), color=style.PARTS[-1], alpha=0.4, linewidth=0)
+        axes.axhspan(TOO_GOOD, top, color=style.PARTS[-1], alpha=0.4, linewidth=0)
     axes.axhline(1, color=style.MUTED, linewidth=1, linestyle=DOTTED)
     for number, (name, points) in enumerate(report.by_variant().items()):
         fit = _laws(report).get(name)
@@ -151,15 +149,13 @@ def _law(axes: Axes, fit: Fit, number: int, largest: int) -> set[float]:
 
 
 def _doubtful(report: Report) -> bool:
-    published = [value for each in report.references for value in each.efficiency]
-    return max([*published, *(point.efficiency.value for point in report.points)]) > TOO_GOOD
+    return max(_efficiencies(report)) > TOO_GOOD
 
 
-def _top(report: Report) -> float:
-    """Return the upper limit of the efficiencies."""
+def _efficiencies(report: Report) -> list[float]:
+    """Return all that were measured, and those that were published."""
     published = [value for each in report.references for value in each.efficiency]
-    own = [point.efficiency for point in report.points]
-    return 1.05 * max([1.0, style.limits([value.value for value in own], own)[1], *published])
+    return [*(point.efficiency.value for point in report.points), *published]
 
 
 def epochs(axes: Axes, report: Report) -> None:

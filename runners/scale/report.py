@@ -81,11 +81,9 @@ class Report:
 
     def name_of(self, point: Summary) -> str:
         """Return a point's name, short."""
-        size = f"{point.nodes}x{point.ranks // point.nodes}" if self._uneven() else point.nodes
+        uneven = len({each.ranks / each.nodes for each in self.points}) > 1
+        size = f"{point.nodes}x{point.ranks // point.nodes}" if uneven else point.nodes
         return f"{size} {point.variant}".strip()
-
-    def _uneven(self) -> bool:
-        return len({point.ranks / point.nodes for point in self.points}) > 1
 
     def best_fit(self, variant: str) -> Fit | None:
         """Return the law to draw: the one with most weights, if any."""
@@ -101,11 +99,9 @@ def build(
     labels = [way.label for way in question.variants]
     ordered = sorted(runs, key=lambda run: (labels.index(run.variant), run.ranks, run.repeat))
     points = summaries(ordered)
-    laws = [
-        fit
-        for label in labels
-        for fit in fits([run for run in ordered if run.variant == label], question.strong)
-    ]
+    laws: list[Fit] = []
+    for label in labels:
+        laws += fits([run for run in ordered if run.variant == label], question.strong)
     return Report(
         question, tuple(points), tuple(laws), tuple(comparisons(points)),
         tuple(cautions(points, question.repeats)), tuple(references), tuple(failed), waiting,
@@ -147,13 +143,8 @@ def circumstances(report: Report) -> str:
     images = sorted({PurePath(run.image).name for run in runs if run.image})
     devices = sorted({run.device for run in runs if run.device})
     hosts = sorted({host for run in runs for host in run.hosts}, key=lambda name: (len(name), name))
+    shown = f"{len(hosts)} hosts, {hosts[0]} to {hosts[-1]}" if hosts[4:] else ", ".join(hosts)
     day = max((run.finished[:10] for run in runs), default="")
-    facts = [", ".join(images), ", ".join(devices), _hosts(hosts)]
+    facts = [", ".join(images), ", ".join(devices), shown]
     facts += [f"{count(report.question.repeats, 'run')} of each size", day]
     return "  ·  ".join(fact for fact in facts if fact)
-
-
-def _hosts(names: Sequence[str]) -> str:
-    if len(names) <= 4:
-        return ", ".join(names)
-    return f"{len(names)} hosts, {names[0]} to {names[-1]}"

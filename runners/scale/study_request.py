@@ -126,11 +126,10 @@ class StudyRequest:
 def _on_each_node(values: Mapping[str, Any], ranks: int) -> dict[str, Any]:
     """Return the ranks of a node, each with a GPU of its own where GPUs are asked for."""
     gpus = values.get("gpus-per-node")
-    found: dict[str, Any] = {"ntasks-per-node": ranks}
-    if gpus:
-        kind, colon, _ = str(gpus).rpartition(":")
-        found["gpus-per-node"] = f"{kind}{colon}{ranks}"
-    return found
+    if not gpus:
+        return {"ntasks-per-node": ranks}
+    kind, colon, _ = str(gpus).rpartition(":")
+    return {"ntasks-per-node": ranks, "gpus-per-node": f"{kind}{colon}{ranks}"}
 
 
 def number(args: Sequence[str], option: str) -> tuple[int, int] | None:
@@ -187,28 +186,22 @@ def variants(texts: Sequence[str]) -> tuple[Variant, ...]:
 
     A value may bring other settings along: `runtime=apptainer,none+image=/path`.
     """
-    ways = [
-        _variant([_value_of(name, text) for name, text in values.items()])
-        for values in sweep.combinations(sweep.axes(sweep.VARY, texts))
-    ]
+    ways = [_variant(values) for values in sweep.combinations(sweep.axes(sweep.VARY, texts))]
     labels = [Point(Size(1), way, 1).key for way in ways]
     if len(set(labels)) != len(labels):
         raise UsageError("--vary has two values of the same name", " ".join(texts))
     return tuple(ways)
 
 
-def _variant(values: Sequence[Variant]) -> Variant:
-    """Return values of several axes as one variant."""
-    label = " ".join(value.label for value in values)
-    return Variant(label, tuple(setting for value in values for setting in value.settings))
-
-
-def _value_of(name: str, text: str) -> Variant:
-    """Return one value of an axis, with what it brings along after each `+NAME=`."""
-    first, *others = re.split(r"\+(?=[a-z-]+=)", text)
-    pairs = [(name, first)] + [tuple(other.split("=", 1)) for other in others]
-    label = first.rstrip("/").rpartition("/")[2]
-    return Variant(label, tuple((key, _value(key, value)) for key, value in pairs))
+def _variant(values: Mapping[str, str]) -> Variant:
+    """Return a value of each axis as one variant, with what it brings along after each `+NAME=`."""
+    labels, settings = [], []
+    for name, text in values.items():
+        first, *others = re.split(r"\+(?=[a-z-]+=)", text)
+        labels.append(first.rstrip("/").rpartition("/")[2])
+        pairs = [(name, first)] + [tuple(other.split("=", 1)) for other in others]
+        settings += [(key, _value(key, value)) for key, value in pairs]
+    return Variant(" ".join(labels), tuple(settings))
 
 
 def _value(name: str, text: str) -> Any:
