@@ -39,7 +39,6 @@ class Report:
     faults: list[tuple[str, str]] = field(default_factory=list)
 
     def fault(self, file: str, what: str) -> None:
-        """Note a file that is wrong."""
         self.faults.append((file, what))
 
     @contextmanager

@@ -100,7 +100,6 @@ class Images:
         return int.from_bytes(b"".join(bytes([run]) * 16 for run in runs)[: self.length], "little")
 
     def image(self, label: int) -> bytes:
-        """Return one more image of a class."""
         noise = self.random.getrandbits(8 * self.length) & self.mask
         return (self.patterns[label] + noise).to_bytes(self.length, "little")
 
@@ -111,7 +110,6 @@ class Images:
 
 
 def _mnist(folder: Path, asked: Asked) -> None:
-    """Write four IDX files."""
     images = Images(asked.seed, asked.classes, EDGE * EDGE)
     for count, part in zip(asked.parts, ("train", "test")):
         numbers = bytes(images.label(number) for number in range(count))

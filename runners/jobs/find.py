@@ -51,7 +51,7 @@ def find_all(word: str | None, runs_dir: Path) -> list[tuple[JobPaths, Job]]:
     if folder and ArrayPaths(folder).tasks.is_dir():
         word, runs_dir = folder.name, folder.parent
     runs = all_runs(runs_dir)
-    meant = (_one(word, runs) or _together(word, runs)) if word else _last(runs)
+    meant = _meant(word, runs)
     if not meant:
         what = f"no run or job {word!r}" if word else "no runs"
         raise NotFound(f"there is {what} in {runs_dir}", *_elsewhere(word, runs_dir))
@@ -62,26 +62,25 @@ def _elsewhere(word: str | None, runs_dir: Path) -> tuple[str, str]:
     """Return where else a run is, or where any are, and the command to go on with."""
     others = other_folders(runs_dir)
     for folder in others:
-        runs = all_runs(folder) if word else []
-        if word and (_one(word, runs) or _together(word, runs)):
+        if word and _meant(word, all_runs(folder)):
             return f"it is in {folder}", f"--runs-dir {shlex.quote(str(folder))}"
     listed = others[:LISTED]
     evidence = f"you have runs in {', '.join(str(each) for each in listed)}" if listed else ""
     return evidence, "runner list, or --runs-dir DIR"
 
 
-def _one(word: str, runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:
-    return [run for run in runs if word in (run[1].id, run[0].root.name)][-1:]
+def _meant(word: str | None, runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:
+    """Return the last run of that number or name, or those of an array; without a word the last."""
+    if not word:
+        return _together(runs[-1][1].array, runs) or runs[-1:] if runs else []
+    one = [run for run in runs if word in (run[1].id, run[0].root.name)]
+    return one[-1:] or _together(word, runs)
 
 
 def _together(word: str, runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:
     """Return the runs of the last array of that name or number."""
     found = [run for run in runs if run[1].array and word in (run[1].array, number(run[1].id))]
     return [run for run in found if run[1].array == found[-1][1].array]
-
-
-def _last(runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:
-    return _together(runs[-1][1].array, runs) or runs[-1:] if runs else []
 
 
 def number(id: str) -> str:

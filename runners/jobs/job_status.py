@@ -57,7 +57,6 @@ def _elsewhere(job: Job) -> Status | None:
 
 
 def status(paths: JobPaths, job: Job) -> Status:
-    """Return the status of one run."""
     return statuses([(paths, job)])[0]
 
 

@@ -1,10 +1,10 @@
-"""The last numbers that a run wrote while training: the tail of its metrics.jsonl, no more."""
+"""What a run wrote while training, metrics.jsonl: its events, and the last numbers of its tail."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -35,9 +35,9 @@ def last(paths: JobPaths) -> Reading | None:
     there and cannot be read.
     """
     found: dict[str, Any] = {}
-    for line in _newest_first(_tail(paths)):
-        for name, value in _facts(line).items():
-            found.setdefault(name, value)
+    for event in events(reversed(_tail(paths).splitlines())):
+        if isinstance(event.get("step"), int) and "time" in event:
+            found = {**_facts(event), **found}
         if "loss" in found and "rate" in found:  # lines of resume and stop have neither
             break
     return Reading(**found) if "step" in found else None
@@ -53,21 +53,22 @@ def _tail(paths: JobPaths) -> bytes:
         return b""
 
 
-def _newest_first(text: bytes) -> Iterator[dict[str, Any]]:
-    for line in reversed(text.splitlines()):
+def events(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the events of lines of metrics.jsonl; a line that was cut is passed over."""
+    for line in lines:
         try:
             value = json.loads(line)
         except ValueError:
             continue
-        if isinstance(value, dict) and isinstance(value.get("step"), int) and "time" in value:
+        if isinstance(value, dict):
             yield value
 
 
-def _facts(line: dict[str, Any]) -> dict[str, Any]:
-    """Return what a line tells, under our names. An epoch's loss is the mean of all ranks."""
-    facts = {name: line.get(name) for name in ("step", "steps", "epoch", "loss")}
-    for name in line:
+def _facts(event: dict[str, Any]) -> dict[str, Any]:
+    """Return what an event tells, under our names. An epoch's loss is the mean of all ranks."""
+    facts = {name: event.get(name) for name in ("step", "steps", "epoch", "loss")}
+    for name in event:
         if name.endswith(RATE):
-            facts.update(rate=line[name], unit=name[: -len(RATE)])
-    facts["time"] = datetime.fromisoformat(line["time"]).timestamp()
+            facts.update(rate=event[name], unit=name[: -len(RATE)])
+    facts["time"] = datetime.fromisoformat(event["time"]).timestamp()
     return {name: value for name, value in facts.items() if value is not None}

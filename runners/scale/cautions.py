@@ -205,7 +205,6 @@ LIMITS = {"too-good": TOO_GOOD, "short": SHORT}
 
 
 def told(each: Caution) -> str:
-    """Return a warning as it is read."""
     way = f"{each.variant}, " if each.variant else ""
     at = "" if each.nodes is None else f"{way}{count(each.nodes, 'node')}, "
     at += count(each.ranks or 0, "rank") if at else ""

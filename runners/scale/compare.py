@@ -16,6 +16,7 @@ from ..core import files, plan_record
 from ..core.errors import SystemFault, UsageError, nearest
 from ..core.job_record import Job, JobPaths, Status
 from ..images import digest_cache
+from ..jobs.metrics_tail import RATE
 
 Facts = dict[str, Any]
 # Of result.json; beside them `UNIT_per_s`, whatever the trainer counts.
@@ -29,7 +30,6 @@ MEASURED = (
     "steady_epoch_seconds",
     "startup_seconds",
 )
-RATE = "_per_s"
 FIRST = ("accuracy", "loss")  # what decides, where results have it; else the first rate
 # Of other names those with such a part are the better the less they are.
 LESS = ("loss", "error", "perplexity", "seconds", "time")

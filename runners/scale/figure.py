@@ -157,6 +157,5 @@ def _for_page(name: str, text: str) -> str:
 
 
 def _font(found: re.Match[str]) -> str:
-    """Return the size and the weight of a text, without its family."""
     weight = "; font-weight: 600" if found[1] else ""
     return f"font-size: {found[2]}px{weight}"

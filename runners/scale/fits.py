@@ -95,7 +95,6 @@ def fits(runs: Sequence[Measured], strong: bool) -> list[Fit]:
 
 
 def fit(law: Law, runs: Sequence[Measured]) -> Fit:
-    """Fit one law to the runs of one variant."""
     ranks = [run.ranks for run in runs]
     costs = np.array([run.ranks / run.rate for run in runs])
     # Rows over costs: the squares are those of relative errors.

@@ -9,7 +9,6 @@ to the result. Both may run beside computation.
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +19,9 @@ from typing import Any, TextIO
 
 from ..core.files import read_json
 from ..core.job_record import JobPaths
+from ..jobs.metrics_tail import RATE, events
 from .number_format import count
 
-PER_SECOND = "_per_s"
 WARM_UP, NO_RATE = "warm-up", "no-rate"
 START = re.compile(r'"start_time_since_epoch_in_micros":\s*(\d+)')
 EVENT = re.compile(r'\{"ph": "([BE])"(?:, "name": "([^"]*)")?, "ts": (\d+), "pid": (\d+)')
@@ -91,13 +90,13 @@ def read(
     result = read_json(paths.result)
     if not isinstance(result, dict):
         raise NotMeasured(NO_RATE, "the trainer wrote no result.json")
-    epochs = _epochs(paths.root / "metrics.jsonl")
+    epochs = _epochs(paths.metrics)
     steady = epochs[drop:]
     unit = _unit(result)
-    rates = tuple(epoch[f"{unit}{PER_SECOND}"] for epoch in steady)
+    rates = tuple(epoch[f"{unit}{RATE}"] for epoch in steady)
     seconds = [epoch["seconds"] for epoch in steady]
     if not epochs:
-        rate = result.get(f"{unit}{PER_SECOND}")
+        rate = result.get(f"{unit}{RATE}")
     else:
         rate = sum(r * s for r, s in zip(rates, seconds)) / sum(seconds) if steady else None
     if not rate:
@@ -114,18 +113,11 @@ def read(
     )  # fmt: skip
 
 
-def _epochs(path: Path) -> list[dict[str, Any]]:
-    """Return the whole epochs of metrics.jsonl; a line that was cut is left out."""
-    found = []
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    for line in text.splitlines():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict) and event.get("event") == "epoch" and event.get("seconds"):
-            found.append(event)
-    return found
+def _epochs(metrics: Path) -> list[dict[str, Any]]:
+    """Return the whole epochs that a run wrote down."""
+    text = metrics.read_text(encoding="utf-8", errors="replace") if metrics.is_file() else ""
+    found = events(text.splitlines())
+    return [each for each in found if each.get("event") == "epoch" and each.get("seconds")]
 
 
 def _end_of(epochs: Sequence[Mapping[str, Any]]) -> float:
@@ -136,11 +128,11 @@ def _end_of(epochs: Sequence[Mapping[str, Any]]) -> float:
 
 def _unit(result: Mapping[str, Any]) -> str:
     """Return what is counted per second: the first such number of the result names it."""
-    names = [name for name in result if name.endswith(PER_SECOND)]
+    names = [name for name in result if name.endswith(RATE)]
     known = [name for name in names if isinstance(result[name], (int, float))]
     if not names:
         raise NotMeasured(NO_RATE, "result.json has no number such as samples_per_s")
-    return (known or names)[0][: -len(PER_SECOND)]
+    return (known or names)[0][: -len(RATE)]
 
 
 def _circumstances(result: Mapping[str, Any]) -> dict[str, Any]:

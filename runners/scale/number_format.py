@@ -28,7 +28,6 @@ def percent(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Return seconds with three digits."""
     return "-" if value is None else f"{number(value)} s"
 
 

@@ -81,7 +81,6 @@ def _published(report: Report, number: int) -> Key:
 
 
 def _laws(report: Report) -> dict[str, Fit]:
-    """Return the law to draw for each way that has one."""
     found = {name: report.best_fit(name) for name in report.by_variant()}
     return {name: fit for name, fit in found.items() if fit}
 

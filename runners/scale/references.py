@@ -36,7 +36,6 @@ class Reference:
 
 
 def known() -> dict[str, Reference]:
-    """Return all references by name."""
     return {name: _reference(name, table) for name, table in read_toml(FILE).items()}
 
 

@@ -40,7 +40,6 @@ class Report:
 
     @property
     def runs(self) -> list[Measured]:
-        """All measured runs, by point."""
         return [run for point in self.points for run in point.runs]
 
     @property
@@ -50,7 +49,6 @@ class Report:
 
     @property
     def title(self) -> str:
-        """What it is about, in a line."""
         trainers = {dict(way.settings).get("trainer") for way in self.question.variants} - {None}
         names = ", ".join(sorted(map(str, trainers))) or self.question.trainer
         if len(self.sizes()) == 1:
@@ -59,14 +57,12 @@ class Report:
         return f"{names}: {kind} scaling"
 
     def by_variant(self) -> dict[str, list[Summary]]:
-        """Return the points of each variant."""
         found: dict[str, list[Summary]] = {}
         for point in self.points:
             found.setdefault(point.variant, []).append(point)
         return found
 
     def sizes(self) -> list[int]:
-        """Return the numbers of ranks that were measured."""
         return sorted({point.ranks for point in self.points})
 
     def software(self) -> dict[str, str]:
@@ -80,7 +76,6 @@ class Report:
         return {name: "; ".join(values) for name, values in found.items() if any(values)}
 
     def name_of(self, point: Summary) -> str:
-        """Return a point's name, short."""
         uneven = len({each.ranks / each.nodes for each in self.points}) > 1
         size = f"{point.nodes}x{point.ranks // point.nodes}" if uneven else point.nodes
         return f"{size} {point.variant}".strip()

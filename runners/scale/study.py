@@ -52,7 +52,6 @@ class StudyRecord:
 
     @property
     def command(self) -> str:
-        """The command, to be typed again."""
         return shlex.join(["runner", *self.words])
 
 

@@ -100,7 +100,6 @@ class StudyRequest:
         return values
 
     def trainer_of(self, point: Point) -> str:
-        """Return what trains in one run."""
         return str(dict(point.variant.settings).get(TRAINER, self.trainer))
 
     def args_of(self, ranks: int) -> tuple[str, ...]:

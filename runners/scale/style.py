@@ -98,12 +98,10 @@ def styled(**more: Any) -> Iterator[None]:
 
 
 def of(number: int) -> tuple[str, str]:
-    """Return colour and marker of a series."""
     return SERIES[number % len(SERIES)], MARKERS[number % len(MARKERS)]
 
 
 def hollow(number: int) -> dict[str, Any]:
-    """Return the look of a series' hollow markers."""
     colour, marker = of(number)
     return {"color": colour, "marker": marker, "markerfacecolor": PAPER}
 

@@ -29,7 +29,6 @@ class Budget:
 
     @property
     def job(self) -> float:
-        """The whole job."""
         return float(sum(astuple(self)))
 
 

@@ -103,7 +103,6 @@ def check(plan: Plan) -> None:
 
 
 def outputs(spec: JobSpec) -> dict[str, str]:
-    """Return the files that were asked for, by the option."""
     given = {"output": spec.output, "error": spec.error}
     return {name: file for name, file in given.items() if file}
 

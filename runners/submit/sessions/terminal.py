@@ -67,8 +67,8 @@ class Allocation:
             self.tell(self.job, True)
 
     def _tick(self) -> None:
-        waits = self.job is not None and not self.granted
-        if self.job and waits and time.monotonic() - self.asked > SECONDS_BETWEEN_QUESTIONS:
+        waited = time.monotonic() - self.asked
+        if self.job and not self.granted and waited > SECONDS_BETWEEN_QUESTIONS:
             self.asked = time.monotonic()
             self.tell(self.job, False)
 

@@ -23,7 +23,6 @@ class Way:
     inside: str = ""
 
     def told(self) -> str:
-        """Return it in words, for a file."""
         lines = ["On your own machine:", f"  {self.ssh}", "then open there:", f"  {self.url}"]
         if not self.ssh:
             lines = ["Open on this machine:", f"  {self.url}"]
@@ -40,13 +39,10 @@ def way(found: Address, token: str, login: str, user: str, here: bool) -> Way:
     url = f"http://{HERE}:{found.port}{query}"
     if here and found.loopback:
         return Way("", url)
-    target = f"{found.port}:{_bracketed(found.address)}:{found.port}"
+    address = f"[{found.address}]" if ":" in found.address else found.address
+    target = f"{found.port}:{address}:{found.port}"
     if found.loopback:
         hop = ["-J", f"{user}@{login}", "-L", target, f"{user}@{found.host}"]
         return Way(tokens.join(["ssh", "-N", *hop]), url)
     inside = f"http://{found.host}:{found.port}{query}"
     return Way(tokens.join(["ssh", "-N", "-L", target, f"{user}@{login}"]), url, inside)
-
-
-def _bracketed(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
