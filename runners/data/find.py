@@ -75,7 +75,8 @@ def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Pa
     found: dict[str, tuple[Path, str]] = {}
     for folder, why in folders:  # the later ones win: what is the user's own
         for path in _entries(folder):
-            found[_bare(path)] = (path, why)
+            packed = path.suffix in squashfs.ENDINGS
+            found[path.stem if packed else path.name] = (path, why)
     return found
 
 
@@ -86,10 +87,6 @@ def _entries(folder: Path | None) -> list[Path]:
     except OSError:
         return []
     return [p for p in there if p.name[0] != "." and (p.is_dir() or p.suffix in squashfs.ENDINGS)]
-
-
-def _bare(path: Path) -> str:
-    return path.stem if path.suffix in squashfs.ENDINGS else path.name
 
 
 def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:

@@ -13,7 +13,7 @@ from . import number_format, style
 from .confidence import Estimate
 from .report import Report
 from .style import Key
-from .summary import Budget, Summary
+from .summary import Summary
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 PARTS = ("start-up", "warm-up", "training", "exchange and waiting", "rest")
@@ -87,7 +87,7 @@ def _names(axes: Axes, report: Report, points: Sequence[Summary]) -> None:
 
 def budget_keys(report: Report) -> tuple[Key, ...]:
     """Return the legend of the parts that take any time; none where no job's time is known."""
-    spent = [max(column) for column in zip(*map(_shares, _budgets(report)))]
+    spent = [max(column) for column in zip(*_shares(report))]
     return tuple(
         Key(part, colour, "s") for part, colour, most in zip(PARTS, style.PARTS, spent) if most
     )
@@ -95,7 +95,7 @@ def budget_keys(report: Report) -> tuple[Key, ...]:
 
 def budget(axes: Axes, report: Report) -> None:
     """Draw where a job's time goes, as shares, a bar for each point."""
-    rows = [_shares(parts) for parts in _budgets(report)]
+    rows = _shares(report)
     left = [0.0] * len(rows)
     for column, colour in zip(zip(*rows), style.PARTS):
         axes.barh(range(len(rows)), column, left=left, color=colour, height=0.7)
@@ -108,9 +108,7 @@ def budget(axes: Axes, report: Report) -> None:
         axes.set_ylabel("nodes")
 
 
-def _budgets(report: Report) -> list[Budget]:
-    return [point.budget for point in report.points if point.budget]
-
-
-def _shares(parts: Budget) -> list[float]:
-    return [value / parts.job for value in astuple(parts)]
+def _shares(report: Report) -> list[list[float]]:
+    """Return the shares of PARTS in a job's time, of each point that knows them."""
+    known = [point.budget for point in report.points if point.budget]
+    return [[seconds / budget.job for seconds in astuple(budget)] for budget in known]

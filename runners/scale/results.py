@@ -30,7 +30,6 @@ from .references import TOO_GOOD
 from .report import Failed, Report, build, circumstances, findings
 from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
 from .study_request import as_json
-from .summary import Summary
 
 SCHEMA = 1
 LISTS = ("hosts", "rates")
@@ -88,7 +87,7 @@ def json_value(report: Report) -> dict[str, Any]:
         "command": report.command,
         "question": as_json(report.question),
         "unit": report.unit,
-        "points": [_point(point) for point in report.points],
+        "points": [{**asdict(p), "runs": [run.folder for run in p.runs]} for p in report.points],
         "comparisons": [asdict(each) for each in report.comparisons],
         "fits": [_fit(fit) for fit in report.fits],
         "cautions": [asdict(each) for each in report.cautions],
@@ -97,10 +96,6 @@ def json_value(report: Report) -> dict[str, Any]:
         "waiting": report.waiting,
         "runs": [asdict(run) for run in report.runs],
     }
-
-
-def _point(point: Summary) -> dict[str, Any]:
-    return {**asdict(point), "runs": [run.folder for run in point.runs]}
 
 
 def _fit(fit: Fit) -> dict[str, Any]:
