@@ -6,23 +6,26 @@ import contextlib
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..core.errors import NotFound, UsageError
 from ..core.files import entries
 from ..core.job_record import ArrayPaths, Job, JobPaths, load
 
+Run = tuple[JobPaths, Job]
+Runs = Sequence[Run]
 LISTED = 5  # other folders with runs of the user's
 MOST_FOLDERS = 50
 
 
-def all_runs(runs_dir: Path) -> list[tuple[JobPaths, Job]]:
+def all_runs(runs_dir: Path) -> list[Run]:
     """Return the submitted runs below `runs_dir`, oldest first."""
     runs = [JobPaths(path) for path in entries(runs_dir) if (path / "job.json").is_file()]
     return sorted(((paths, load(paths)) for paths in runs), key=lambda run: run[1].submitted)
 
 
-def find(word: str | None, runs_dir: Path) -> tuple[JobPaths, Job]:
+def find(word: str | None, runs_dir: Path) -> Run:
     """Return the one run that `word` means (see find_all); the last by default.
 
     Raises NotFound, and UsageError when these are several.
@@ -38,7 +41,7 @@ def find(word: str | None, runs_dir: Path) -> tuple[JobPaths, Job]:
     return found[0]
 
 
-def find_all(word: str | None, runs_dir: Path) -> list[tuple[JobPaths, Job]]:
+def find_all(word: str | None, runs_dir: Path) -> list[Run]:
     """Return the runs that `word` means: a job number, a run's name or folder; the last by default.
 
     Runs that were submitted together have a number and a name in common, which mean all of them.
@@ -69,7 +72,7 @@ def _elsewhere(word: str | None, runs_dir: Path) -> tuple[str, str]:
     return evidence, "runner list, or --runs-dir DIR"
 
 
-def _meant(word: str | None, runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:
+def _meant(word: str | None, runs: list[Run]) -> list[Run]:
     """Return the last run of that number or name, or those of an array; without a word the last."""
     if not word:
         return _together(runs[-1][1].array, runs) or runs[-1:] if runs else []
@@ -77,7 +80,7 @@ def _meant(word: str | None, runs: list[tuple[JobPaths, Job]]) -> list[tuple[Job
     return one[-1:] or _together(word, runs)
 
 
-def _together(word: str, runs: list[tuple[JobPaths, Job]]) -> list[tuple[JobPaths, Job]]:
+def _together(word: str, runs: list[Run]) -> list[Run]:
     """Return the runs of the last array of that name or number."""
     found = [run for run in runs if run[1].array and word in (run[1].array, number(run[1].id))]
     return [run for run in found if run[1].array == found[-1][1].array]

@@ -14,6 +14,7 @@ from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..injob.rank.early_stop import EXIT_STOPPED
 from ..schedulers import SCHEDULERS
+from .find import Run
 
 SECONDS_BETWEEN_LOOKS = 0.2
 # Sites ask not to be asked often: what is seen in a run's folder comes first.
@@ -24,7 +25,7 @@ FORGOTTEN = "the scheduler has forgotten it, and it left no record"
 CAN_BE_STOPPED = (JobState.FAILED, JobState.TIMEOUT, JobState.PREEMPTED)
 
 
-def statuses(runs: Iterable[tuple[JobPaths, Job]]) -> list[Status]:
+def statuses(runs: Iterable[Run]) -> list[Status]:
     """Return the status of each run, however many, with two calls to each scheduler at most.
 
     One is for the jobs that have not been seen to end, the other asks its history for those that
@@ -38,7 +39,7 @@ def statuses(runs: Iterable[tuple[JobPaths, Job]]) -> list[Status]:
     return [_status(paths, job, known.get(job.id) or _elsewhere(job)) for paths, job in runs]
 
 
-def _ask(name: str, runs: list[tuple[JobPaths, Job]]) -> dict[str, Status]:
+def _ask(name: str, runs: list[Run]) -> dict[str, Status]:
     if not runs:
         return {}
     known = SCHEDULERS[name].states([job.id for _, job in runs])
@@ -177,7 +178,7 @@ def _again(paths: JobPaths, job: Job, last: Status) -> Status:
         return _stopped(still)
 
 
-def without_asking(runs: Iterable[tuple[JobPaths, Job]], why: str) -> list[Status]:
+def without_asking(runs: Iterable[Run], why: str) -> list[Status]:
     """Return what the folders alone say; `why` becomes the reason of those that have not ended."""
     found = [_status(paths, job, None) for paths, job in runs]
     return [each._replace(reason=why) if each.reason == FORGOTTEN else each for each in found]

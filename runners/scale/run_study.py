@@ -176,7 +176,7 @@ def _submit_apart(drafts: Sequence[Draft]) -> str:
     return f"{runs} submitted: {'job' if len(ids) == 1 else 'jobs'} {jobs}"
 
 
-def _allocations(paths: StudyPaths) -> list[tuple[JobPaths, Job]]:
+def _allocations(paths: StudyPaths) -> list[find.Run]:
     """Return the study's allocations and their jobs, the first one first."""
     found = [(NAME.fullmatch(each.name), each) for each in paths.root.iterdir()]
     folders = [JobPaths(each) for _, each in sorted((int(m[1]), each) for m, each in found if m)]

@@ -164,9 +164,8 @@ def interval(axes: Axes, value: Estimate, at: float, colour: str, upright: bool)
         return
     bottom, top = axes.get_ylim() if upright else axes.get_xlim()
     ends = max(value.low, bottom), min(value.high, top)
-    marks = ("_" if value.low >= bottom else "v", "_" if value.high <= top else "^")
-    if not upright:
-        marks = ("|" if value.low >= bottom else "<", "|" if value.high <= top else ">")
+    end, below, above = "_v^" if upright else "|<>"
+    marks = (end if value.low >= bottom else below, end if value.high <= top else above)
     line = [(at, end) if upright else (end, at) for end in ends]
     axes.plot(*zip(*line), color=colour, linewidth=1.3, clip_on=False)
     for place, mark in zip(line, marks):

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..core.errors import NotFound, Refused, UsageError
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobState
 from ..core.remedy import command
 from ..jobs import find, job_status
+from ..jobs.find import Runs
 from ..schedulers import SCHEDULERS
 
-Runs = Sequence["tuple[JobPaths, Job]"]
 KINDS = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")
 ALONE = ("singleton", "expand")
 

@@ -19,6 +19,7 @@ from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, Status, next_
 from ..core.model import Plan
 from ..core.remedy import change
 from ..jobs import job_status
+from ..jobs.find import Runs as Runs
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import Scheduler
 from ..script import render
@@ -26,7 +27,6 @@ from . import launch
 from .launch import Draft
 
 ANYWHERE = ArrayPaths(Path("/"))
-Runs = Sequence["tuple[JobPaths, Job]"]
 
 
 @dataclass(frozen=True)
