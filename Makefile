@@ -9,7 +9,7 @@ PYTHON ?= python3
 # ordinary user's builds belong on scratch unless RUNNER_CACHE was really set.
 RUNNER_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/horovod-runner
 VENV := $(RUNNER_CACHE)/venv-$(shell $(PYTHON) -V 2>&1 | cat - tests/requirements.txt | sha256sum | cut -c1-12)
-IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONDONTWRITEBYTECODE=1
+IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONPYCACHEPREFIX="$(RUNNER_CACHE)/pycache"
 CLUSTER := $(PYTHON) -m tests.cluster
 NODES ?= 2
 # Tests that are killed leave clusters beside the first one.
