@@ -96,7 +96,7 @@ def _help(name: str, command: click.Command) -> str:
     own = copy.copy(command)
     if starts_a_job:
         own.params = [p for p in command.params if p.name not in by_parameter]
-    width = {"terminal_width": 90, "max_content_width": 90, **command.context_settings}
+    width = {"terminal_width": 90, "max_content_width": 90, **cli.context_settings}
     context = click.Context(own, info_name=name, **width)
     text = f"```text\n{own.get_help(context).rstrip()}\n```"
     return f"{text}\n\n{_taken(taken)}" if starts_a_job else text

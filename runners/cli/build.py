@@ -24,7 +24,6 @@ from . import build_env, build_from, build_options
 from .build_env import ENV
 from .progress import phases
 
-HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLE = """\b
 Examples:
   runner build cpu
@@ -44,7 +43,7 @@ An image from another: runner build --from IMAGE --requirements FILE, or --horov
 NOT_FOR_DEF = "is for our own images; a definition says itself what it starts from and takes"
 
 
-@click.command("build", context_settings=HELP, epilog=EXAMPLE)
+@click.command("build", epilog=EXAMPLE)
 @click.argument("words", metavar="[TARGET]", nargs=-1)
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="default: images/ on scratch")
 @click.option(

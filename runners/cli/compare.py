@@ -9,7 +9,7 @@ import click
 from ..jobs import find
 from ..scale import compare
 from ..scale.compare import Compared
-from . import printer, run_arguments, status_view, table
+from . import common_options, printer, run_arguments, status_view, table
 
 EXAMPLE = """\b
 Examples:
@@ -19,12 +19,12 @@ Examples:
 """
 
 
-@click.command("compare", context_settings=run_arguments.HELP, epilog=EXAMPLE)
+@click.command("compare", epilog=EXAMPLE)
 @click.argument("names", metavar="RUN RUN...", nargs=-1, required=True)
-@run_arguments.of_runs
+@common_options.runs_dir
 @click.option("--all", "every", is_flag=True, help="show the settings that agree, too")
-@run_arguments.sort
-@run_arguments.as_json
+@common_options.sort
+@common_options.as_json
 def compare_command(
     names: tuple[str, ...], runs_dir: str | None, every: bool, sort: str | None, as_json: bool
 ) -> None:

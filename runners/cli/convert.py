@@ -13,12 +13,11 @@ from ..core.errors import UsageError
 from ..images.dockerfile.convert import convert
 from ..images.dockerfile.stage import Note
 
-HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLE = "Example: runner convert Dockerfile -o my.def && runner build my.def"
 HEADING = "not converted, or to be looked at:"
 
 
-@click.command("convert", context_settings=HELP, epilog=EXAMPLE)
+@click.command("convert", epilog=EXAMPLE)
 @click.argument("dockerfile", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="default: standard output")
 def convert_command(dockerfile: Path, output: Path | None) -> None:

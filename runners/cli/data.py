@@ -12,21 +12,19 @@ import click
 
 from ..core.disk_space import shown
 from ..core.site import Site
-from . import printer
+from . import common_options, printer
 
-HELP = {"help_option_names": ["-h", "--help"]}
 COMPRESSIONS = ("gzip", "zstd", "lz4", "xz")
 KINDS = ("mnist", "cifar10", "imagenet", "tokens")
 FOLDER = click.Path(path_type=Path)
-_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 
 
-@click.group("data", context_settings=HELP, epilog="Example: runner data fetch mnist")
+@click.group("data", epilog="Example: runner data fetch mnist")
 def data_command() -> None:
     """Fetch, pack, check, make up and stage datasets."""
 
 
-@data_command.command("fetch", context_settings=HELP, epilog="Example: runner data fetch cifar10")
+@data_command.command("fetch", epilog="Example: runner data fetch cifar10")
 @click.argument("name", required=False)
 @click.option("--mirror", multiple=True, metavar="URL", help="take the files from this folder")
 @click.option(
@@ -34,7 +32,7 @@ def data_command() -> None:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="trust this authority's certificate (PEM) too",
 )
-@_json
+@common_options.as_json
 def fetch_command(
     name: str | None, mirror: tuple[str, ...], ca_certificate: Path | None, as_json: bool
 ) -> None:
@@ -74,9 +72,7 @@ def _list(known: dict[str, Any], as_json: bool) -> None:
     printer.table(rows, ["name", "download", "what it is"])
 
 
-@data_command.command(
-    "pack", context_settings=HELP, epilog="Example: runner data pack imagenet -o imagenet.sqsh"
-)
+@data_command.command("pack", epilog="Example: runner data pack imagenet -o imagenet.sqsh")
 @click.argument("folder", type=FOLDER)
 @click.option("--output", "-o", type=FOLDER, help="the file (default: FOLDER.sqsh)")
 @click.option(
@@ -87,7 +83,7 @@ def _list(known: dict[str, Any], as_json: bool) -> None:
     help="every kernel and runtime reads gzip; zstd is quicker to read",
 )
 @click.option("--image", help="take mksquashfs out of this image")
-@_json
+@common_options.as_json
 def pack_command(
     folder: Path, output: Path | None, compression: str, image: str | None, as_json: bool
 ) -> None:
@@ -116,9 +112,9 @@ def pack_command(
     click.echo(f"next: runner launch --data NAME={target} ...", err=True)
 
 
-@data_command.command("check", context_settings=HELP, epilog="Example: runner data check mnist")
+@data_command.command("check", epilog="Example: runner data check mnist")
 @click.argument("path")
-@_json
+@common_options.as_json
 def check_command(path: str, as_json: bool) -> None:
     """Look at all of PATH, a folder, a squashfs file or a known name; exit code 1 if it is damaged.
 
@@ -150,11 +146,7 @@ def _place(path: str) -> Path:
     return find.place(path, profile, os.environ)[0]
 
 
-@data_command.command(
-    "synth",
-    context_settings=HELP,
-    epilog="Example: runner data synth imagenet small --samples 2000",
-)
+@data_command.command("synth", epilog="Example: runner data synth imagenet small --samples 2000")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("folder", type=FOLDER)
 @click.option("--samples", type=int, required=True, help="to train on; a fifth as many to test")
@@ -175,11 +167,7 @@ def synth_command(
     click.echo(folder)
 
 
-@data_command.command(
-    "stage",
-    context_settings=HELP,
-    epilog="Example: runner data stage imagenet.sqsh -- ls -l /tmp",
-)
+@data_command.command("stage", epilog="Example: runner data stage imagenet.sqsh -- ls -l /tmp")
 @click.argument("dataset", metavar="[NAME=]PATH")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def stage_command(dataset: str, command: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ import click
 
 from ..core.errors import RunnerError, UsageError
 from ..settings import config
-from . import exit_codes, options, printer, suggest, typed
+from . import common_options, exit_codes, options, printer, suggest, typed
 
 if TYPE_CHECKING:
     from ..core.job_record import Job, JobPaths, Status
@@ -29,12 +29,7 @@ Examples:
 SECONDS_TO_WAIT = 600
 
 
-@click.command(
-    "doctor",
-    cls=SettingsCommand,
-    epilog=EXAMPLE,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.command("doctor", cls=SettingsCommand, epilog=EXAMPLE)
 @options.setting_options
 @click.option("--job", is_flag=True, help="also run a short job with the image")
 @click.option("--run", "run", metavar="RUN", help="come back to the short job of an earlier call")
@@ -46,7 +41,7 @@ SECONDS_TO_WAIT = 600
     metavar="SECONDS",
     help="how long to wait for the job",
 )
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@common_options.as_json
 def doctor_command(job: bool, run: str | None, max_wait: int, as_json: bool, **values: Any) -> None:
     """Look at this machine, an image and a short job; say what is wrong and what to type.
 

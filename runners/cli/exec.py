@@ -7,7 +7,7 @@ import sys
 import click
 
 from ..submit.sessions import terminal
-from . import run_arguments, sessions
+from . import common_options, run_arguments, sessions
 
 EXAMPLE = """\b
 Examples:
@@ -18,13 +18,13 @@ Examples:
 """
 
 
-@click.command("exec", epilog=EXAMPLE, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("exec", epilog=EXAMPLE)
 @click.argument("job")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("-w", "--nodelist", metavar="NODE,...", help="on these nodes of the job")
 @click.option("--all", "all_nodes", is_flag=True, help="on all nodes of the job")
 @click.option("--host", is_flag=True, help="on the node itself, not in the container")
-@run_arguments.of_runs
+@common_options.runs_dir
 def exec_command(
     job: str,
     command: tuple[str, ...],

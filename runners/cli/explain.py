@@ -13,15 +13,13 @@ from ..explain.explanation import Certainty, Explanation
 from ..explain.judge import explain
 from ..jobs import find, job_status, stalls
 from ..settings import config
-from . import array_causes, explanation_view, printer, stall_notice
-
-HELP = {"help_option_names": ["-h", "--help"]}
+from . import array_causes, common_options, explanation_view, printer, stall_notice
 
 
-@click.command("explain", context_settings=HELP, epilog="Example: runner explain 42")
-@click.argument("job", required=False)
-@click.option("--runs-dir", metavar="DIR", help="folder for the runs (default: ./runs)")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@click.command("explain", epilog="Example: runner explain 42")
+@common_options.job
+@common_options.runs_dir
+@common_options.as_json
 def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> None:
     """Say why JOB failed: cause, evidence, the command that mends it, and how sure that is.
 

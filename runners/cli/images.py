@@ -13,21 +13,15 @@ from ..core import places
 from ..core.disk_space import shown
 from ..core.errors import NotFound, UsageError
 from ..images import gc_roots, store
-from . import printer
+from . import common_options, printer
 
 SITES_OWN = "images"  # the key of a profile's `paths`
 ENDINGS = (".sif", ".simg")
-HELP = {"help_option_names": ["-h", "--help"]}
 
 
-@click.group(
-    "images",
-    invoke_without_command=True,
-    context_settings=HELP,
-    epilog="Example: runner images --json",
-)
+@click.group("images", invoke_without_command=True, epilog="Example: runner images --json")
 @click.option("--site", metavar="NAME", help="list those that this site keeps for all, instead")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@common_options.as_json
 @click.pass_context
 def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
     """List the images on scratch: pulled ones with their digest, built ones by name."""
@@ -95,9 +89,7 @@ def _short(path: str) -> str:
     return os.path.relpath(path) if path.startswith(os.getcwd()) else path
 
 
-@images_command.command(
-    "prune", context_settings=HELP, epilog="Example: runner images prune --dry-run"
-)
+@images_command.command("prune", epilog="Example: runner images prune --dry-run")
 @click.option("--dry-run", "--dryrun", is_flag=True, help="only say what would be removed")
 def prune_command(dry_run: bool) -> None:
     """Remove the pulled images that no name, no images.lock and no run points to."""

@@ -10,10 +10,7 @@ import click
 
 from ..core.errors import NotFound, nearest
 from ..settings import config, trainers
-from . import printer
-
-HELP = {"help_option_names": ["-h", "--help"]}
-
+from . import common_options, printer
 
 RECIPES_EXAMPLE = """\b
 Examples:
@@ -23,8 +20,8 @@ Examples:
 """
 
 
-@click.group("recipes", invoke_without_command=True, context_settings=HELP, epilog=RECIPES_EXAMPLE)
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@click.group("recipes", invoke_without_command=True, epilog=RECIPES_EXAMPLE)
+@common_options.as_json
 @click.pass_context
 def recipes_command(ctx: click.Context, as_json: bool) -> None:
     """List the packaged trainers; show one's options, copy one to edit it.
@@ -42,9 +39,7 @@ def recipes_command(ctx: click.Context, as_json: bool) -> None:
         printer.table(rows, ["name", "kind", "framework", "what it does"])
 
 
-@recipes_command.command(
-    "show", context_settings=HELP, epilog="Example: runner recipes show torch_mnist"
-)
+@recipes_command.command("show", epilog="Example: runner recipes show torch_mnist")
 @click.argument("name")
 def show_recipe_command(name: str) -> None:
     """Show what the trainer NAME does, and its options, which come after `--`."""
@@ -59,9 +54,7 @@ def show_recipe_command(name: str) -> None:
     click.echo(trainer_options.help_text(path), nl=False)
 
 
-@recipes_command.command(
-    "copy", context_settings=HELP, epilog="Example: runner recipes copy torch_mnist"
-)
+@recipes_command.command("copy", epilog="Example: runner recipes copy torch_mnist")
 @click.argument("name")
 @click.argument("folder", type=click.Path(path_type=Path), default=".")
 @click.option("--force", is_flag=True, help="replace a file that is there")
@@ -82,16 +75,14 @@ def _as_trainer(path: Path) -> str:
     return shlex.quote(str(path) if "/" in str(path) else f"./{path}")
 
 
-@click.group("config", context_settings=HELP)
+@click.group("config")
 def config_command() -> None:
     """Show the settings in force here."""
 
 
-@config_command.command(
-    "show", context_settings=HELP, epilog="Example: runner config show --origin"
-)
+@config_command.command("show", epilog="Example: runner config show --origin")
 @click.option("--origin", is_flag=True, help="also say where each value came from")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@common_options.as_json
 def show_command(origin: bool, as_json: bool) -> None:
     """Show the settings from files, environment and defaults."""
     from ..settings.sites import find

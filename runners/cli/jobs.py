@@ -11,13 +11,12 @@ from ..core import files
 from ..core.errors import NotFound, UsageError
 from ..core.job_record import Job, JobPaths, JobState
 from ..jobs import find, job_status
-from . import array_status, follow, job_end, printer, run_arguments
+from . import array_status, common_options, follow, job_end, printer, run_arguments
 
 
-@click.command(
-    "wait", context_settings=run_arguments.HELP, epilog="Example: runner wait 42 && echo well"
-)
-@run_arguments.of_a_job
+@click.command("wait", epilog="Example: runner wait 42 && echo well")
+@common_options.job
+@common_options.runs_dir
 def wait_command(job: str | None, runs_dir: str | None) -> None:
     """Wait until JOB has ended; the exit code is the job's own, or one of the documented.
 
@@ -34,8 +33,9 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
     sys.exit(job_end.ending(paths, found, status))
 
 
-@click.command("cancel", context_settings=run_arguments.HELP, epilog="Example: runner cancel 42")
-@run_arguments.of_a_job
+@click.command("cancel", epilog="Example: runner cancel 42")
+@common_options.job
+@common_options.runs_dir
 def cancel_command(job: str | None, runs_dir: str | None) -> None:
     """Cancel JOB; the number of an array means all of its runs.
 
@@ -64,12 +64,11 @@ def _confirm(meant: Sequence[tuple[JobPaths, Job]]) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command(
-    "result", context_settings=run_arguments.HELP, epilog="Example: runner result --json 42"
-)
-@run_arguments.of_a_job
-@run_arguments.sort
-@run_arguments.as_json
+@click.command("result", epilog="Example: runner result --json 42")
+@common_options.job
+@common_options.runs_dir
+@common_options.sort
+@common_options.as_json
 def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_json: bool) -> None:
     """Show what the trainer of JOB wrote in result.json.
 

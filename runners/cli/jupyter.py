@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from . import options, run_arguments, sessions, web_session
+from . import common_options, options, run_arguments, sessions, web_session
 from .typed import SettingsCommand
 
 EXAMPLE = """\b
@@ -18,13 +18,8 @@ Examples:
 """
 
 
-@click.command(
-    "jupyter",
-    cls=SettingsCommand,
-    epilog=EXAMPLE,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-@click.argument("job", required=False)
+@click.command("jupyter", cls=SettingsCommand, epilog=EXAMPLE)
+@common_options.job
 @options.setting_options
 @web_session.of_sessions
 def jupyter_command(job: str | None, as_json: bool, **values: Any) -> None:

@@ -16,6 +16,7 @@ from ..settings import sweep
 from ..submit import launch
 from . import (
     choices_view,
+    common_options,
     launch_summary,
     make_plan,
     options,
@@ -34,12 +35,7 @@ Examples:
 """
 
 
-@click.command(
-    "launch",
-    cls=TrainerCommand,
-    epilog=EXAMPLE,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.command("launch", cls=TrainerCommand, epilog=EXAMPLE)
 @click.argument("trainer")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
@@ -52,14 +48,15 @@ Examples:
     metavar="NAME=V1,V2",
     help="a run for each value of the trainer's --NAME; of several, for each combination",
 )
-@click.option("--dry-run", "--dryrun", is_flag=True, help="print the script and stop")
+@common_options.dry_run
 @click.option("--force", is_flag=True, help="submit although the plan says that it cannot work")
 @click.option("--wait", is_flag=True, help="wait for the end and take over the exit code")
 @click.option("--follow", is_flag=True, help="the same, showing the log and the result")
-@run_arguments.of_ranks
+@common_options.rank
+@common_options.all_ranks
 @click.option("-v", "--verbose", is_flag=True, help="print every choice with its reason")
 @click.option("--parsable", is_flag=True, help="print the job's number and nothing else")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@common_options.as_json
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in an image."""
     values["ranks"] = run_arguments.ranks(values.pop("rank"), values.pop("all_ranks"))

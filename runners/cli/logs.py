@@ -11,7 +11,7 @@ import click
 from ..core.errors import NotFound
 from ..core.job_record import Job
 from ..jobs.logs import Log, concerns, last, rank_of
-from . import follow, job_end, run_arguments
+from . import common_options, follow, job_end, run_arguments
 from .follow_output import Plain
 
 EXAMPLE = """\b
@@ -22,13 +22,15 @@ Examples:
 """
 
 
-@click.command("logs", context_settings=run_arguments.HELP, epilog=EXAMPLE)
-@run_arguments.of_a_job
+@click.command("logs", epilog=EXAMPLE)
+@common_options.job
+@common_options.runs_dir
 @click.option("-f", "--follow", "goes_on", is_flag=True, help="go on until the job ends")
 @click.option(
     "-n", "--tail", type=click.IntRange(0), metavar="N", help="begin with the last N lines"
 )
-@run_arguments.of_ranks
+@common_options.rank
+@common_options.all_ranks
 def logs_command(
     job: str | None,
     runs_dir: str | None,

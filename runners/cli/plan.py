@@ -22,12 +22,7 @@ Examples:
 """
 
 
-@click.command(
-    "plan",
-    cls=TrainerCommand,
-    epilog=EXAMPLE,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.command("plan", cls=TrainerCommand, epilog=EXAMPLE)
 @click.argument("trainer")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
-from typing import Any, Callable
+from typing import Any
 
 import click
 
@@ -12,9 +12,8 @@ from ..core import architecture, runtime_pull
 from ..core.disk_space import shown
 from ..core.errors import UsageError
 from ..images import local, pull, push, reference, store
-from . import printer, progress
+from . import common_options, printer, progress
 
-HELP = {"help_option_names": ["-h", "--help"]}
 PULL_EXAMPLE = """\b
 Examples:
   runner pull oras://registry.example.org/team/train:v1
@@ -29,17 +28,12 @@ Examples:
 """
 
 
-def _json(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--json", "as_json", is_flag=True, help="print JSON")(function)
+_no_https = click.option(
+    "--no-https", "plain", is_flag=True, help="http instead of https (APPTAINER_NOHTTPS)"
+)
 
 
-def _no_https(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--no-https", "plain", is_flag=True, help="http instead of https (APPTAINER_NOHTTPS)"
-    )(function)
-
-
-@click.command("pull", context_settings=HELP, epilog=PULL_EXAMPLE)
+@click.command("pull", epilog=PULL_EXAMPLE)
 @click.argument("uri")
 @click.option("--name", help="name in the images folder (default: IMAGE_TAG.sif)")
 @click.option("--digest", default="", help="what it must be; for docker:// the manifest's")
@@ -48,7 +42,7 @@ def _no_https(function: Callable[..., Any]) -> Callable[..., Any]:
     "--arch", default=architecture.architecture, help="architecture (default: this machine's)"
 )
 @_no_https
-@_json
+@common_options.as_json
 def pull_command(
     uri: str, name: str | None, digest: str, update: bool, arch: str, plain: bool, as_json: bool
 ) -> None:
@@ -76,16 +70,12 @@ def _facts(stored: store.Stored) -> dict[str, Any]:
     return {**vars(stored), "path": str(stored.path)}
 
 
-@click.command(
-    "push",
-    context_settings=HELP,
-    epilog=PUSH_EXAMPLE,
-)
+@click.command("push", epilog=PUSH_EXAMPLE)
 @click.argument("image")
 @click.argument("uri")
 @click.option("-U", "--allow-unsigned", is_flag=True, help="also to a library, which wants one")
 @_no_https
-@_json
+@common_options.as_json
 def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_json: bool) -> None:
     """Push IMAGE, a .sif file or a name, to a registry or a library.
 
@@ -103,14 +93,12 @@ def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_jso
     click.echo(target.at(pushed.manifest).text if pushed.manifest else target.text)
 
 
-@click.group("registry", context_settings=HELP)
+@click.group("registry")
 def registry_command() -> None:
     """Log in to a registry and out of it; kept where `apptainer registry login` keeps it."""
 
 
-@registry_command.command(
-    "login", context_settings=HELP, epilog="Example: runner registry login -u ada ghcr.io"
-)
+@registry_command.command("login", epilog="Example: runner registry login -u ada ghcr.io")
 @click.argument("host")
 @click.option("-u", "--username", required=True, help="name; nvcr.io wants $oauthtoken")
 @click.option("--password-stdin", is_flag=True, help="read the password from standard input")
@@ -139,9 +127,7 @@ def _password(from_stdin: bool) -> str:
     return getpass.getpass()
 
 
-@registry_command.command(
-    "logout", context_settings=HELP, epilog="Example: runner registry logout ghcr.io"
-)
+@registry_command.command("logout", epilog="Example: runner registry logout ghcr.io")
 @click.argument("host")
 def logout_command(host: str) -> None:
     """Forget the password for the registry HOST."""

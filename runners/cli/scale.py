@@ -38,12 +38,7 @@ Examples:
 """
 
 
-@click.command(
-    "scale",
-    cls=TrainerCommand,
-    epilog=EXAMPLE,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.command("scale", cls=TrainerCommand, epilog=EXAMPLE)
 @click.argument("trainer", required=False)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option(

@@ -17,7 +17,7 @@ from ..submit import launch
 from ..submit.launch import Draft
 from ..submit.sessions import session
 from ..submit.sessions.terminal import Allocation
-from . import follow, options, sessions
+from . import common_options, follow, options, sessions
 from .typed import SettingsCommand
 
 EXAMPLE = """\b
@@ -28,15 +28,10 @@ Examples:
 """
 
 
-@click.command(
-    "shell",
-    cls=SettingsCommand,
-    epilog=EXAMPLE,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.command("shell", cls=SettingsCommand, epilog=EXAMPLE)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
-@click.option("--dry-run", "--dryrun", is_flag=True, help="print the script and stop")
+@common_options.dry_run
 def shell_command(command: tuple[str, ...], **values: Any) -> None:
     """Wait for nodes; then open a shell, or run COMMAND, in the image on the first of them.
 

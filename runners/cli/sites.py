@@ -12,9 +12,8 @@ import click
 from ..core.errors import UsageError
 from ..core.site_profile import Profile
 from ..settings.sites import find, lint, load
-from . import printer
+from . import common_options, printer
 
-HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLE = """\b
 Examples:
   runner sites
@@ -22,8 +21,8 @@ Examples:
 """
 
 
-@click.group("sites", invoke_without_command=True, context_settings=HELP, epilog=EXAMPLE)
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@click.group("sites", invoke_without_command=True, epilog=EXAMPLE)
+@common_options.as_json
 @click.pass_context
 def sites_command(ctx: click.Context, as_json: bool) -> None:
     """List the sites that are known, and which of them this machine is at.
@@ -68,9 +67,9 @@ def _words(facts: dict[str, Any]) -> list[str]:
     return [", ".join(item) if isinstance(item, tuple) else item for item in facts.values()]
 
 
-@sites_command.command("show", context_settings=HELP, epilog="Example: runner sites show neuron")
+@sites_command.command("show", epilog="Example: runner sites show neuron")
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@common_options.as_json
 def show_command(name: str | None, as_json: bool) -> None:
     """Show every value of a site with source, date and file; without NAME of the one in force."""
     profile = load.profile(name, os.environ) if name else _here()
@@ -102,7 +101,7 @@ def _value(profile: Profile, key: str, value: Any) -> dict[str, Any]:
     }
 
 
-@sites_command.command("new", context_settings=HELP, epilog="Example: runner sites new mycluster")
+@sites_command.command("new", epilog="Example: runner sites new mycluster")
 @click.argument("name", required=False)
 @click.option("--force", is_flag=True, help="overwrite the profile of this name")
 def new_command(name: str | None, force: bool) -> None:
@@ -116,9 +115,9 @@ def new_command(name: str | None, force: bool) -> None:
     click.echo(f"next: read and complete it; runner sites lint {path}", err=True)
 
 
-@sites_command.command("lint", context_settings=HELP, epilog="Example: runner sites lint my.toml")
+@sites_command.command("lint", epilog="Example: runner sites lint my.toml")
 @click.argument("paths", metavar="[FILE]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@common_options.as_json
 def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
     """Check profiles, by default all: keys, types, bases, a source and date for every value."""
     checked = paths or tuple(load.found(os.environ).values())

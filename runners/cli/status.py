@@ -8,15 +8,14 @@ import click
 
 from ..core import job_record, tokens
 from ..jobs import find
-from . import live_table, printer, run_arguments, status_view
+from . import common_options, live_table, printer, run_arguments, status_view
 
 
-@click.command(
-    "status", context_settings=run_arguments.HELP, epilog="Example: runner status --watch 42"
-)
-@run_arguments.of_a_job
+@click.command("status", epilog="Example: runner status --watch 42")
+@common_options.job
+@common_options.runs_dir
 @click.option("--watch", "goes_on", is_flag=True, help="go on until it has ended")
-@run_arguments.as_json
+@common_options.as_json
 def status_command(job: str | None, runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
     """Show how JOB stands: a number, a run's name or folder; the last run by default."""
     meant = find.find_all(job, run_arguments.folder(runs_dir))
@@ -30,10 +29,10 @@ def status_command(job: str | None, runs_dir: str | None, goes_on: bool, as_json
         printer.print_json(facts) if as_json else printer.result_table(status_view.in_words(facts))
 
 
-@click.command("list", context_settings=run_arguments.HELP, epilog="Example: runner list --watch")
-@run_arguments.of_runs
+@click.command("list", epilog="Example: runner list --watch")
+@common_options.runs_dir
 @click.option("--watch", "goes_on", is_flag=True, help="go on until all have ended")
-@run_arguments.as_json
+@common_options.as_json
 def list_command(runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
     """List the runs, oldest first."""
     folder = run_arguments.folder(runs_dir)

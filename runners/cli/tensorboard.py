@@ -27,12 +27,7 @@ Examples:
 ONE = {"nodes": 1, "ntasks": 1, "cpus_per_task": 1}
 
 
-@click.command(
-    "tensorboard",
-    cls=SettingsCommand,
-    epilog=EXAMPLE,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.command("tensorboard", cls=SettingsCommand, epilog=EXAMPLE)
 @click.argument("job", nargs=-1)
 @options.setting_options
 @web_session.of_sessions

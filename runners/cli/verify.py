@@ -12,20 +12,16 @@ import click
 
 from ..core.errors import Refused
 from ..images import images_lock, local, reference
-from . import exit_codes, printer
+from . import common_options, exit_codes, printer
 
 if TYPE_CHECKING:
     from ..images import verify
 
-HELP = {"help_option_names": ["-h", "--help"]}
 
-
-@click.command(
-    "inspect", context_settings=HELP, epilog="Example: runner inspect horovod_cpu.sif --json"
-)
+@click.command("inspect", epilog="Example: runner inspect horovod_cpu.sif --json")
 @click.argument("image")
 @click.option("--sbom", is_flag=True, help="print its bill of materials (CycloneDX) instead")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@common_options.as_json
 def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
     """Show the facts of IMAGE, a file, a sandbox folder or a name, ours or not.
 
@@ -54,14 +50,12 @@ def _show_facts(path: Path, as_json: bool) -> None:
         click.echo(f"runner: cannot look into it: {found.problem}", err=True)
 
 
-@click.command(
-    "verify", context_settings=HELP, epilog="Example: runner verify horovod_cpu.sif --quick"
-)
+@click.command("verify", epilog="Example: runner verify horovod_cpu.sif --quick")
 @click.argument("image")
 @click.option("--digest", default="", metavar="sha256:...", help="digest that the file must have")
 @click.option("--quick", is_flag=True, help="leave out what runs in the image")
 @click.option("--online", is_flag=True, help="ask the key server for keys that are not here")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@common_options.as_json
 def verify_command(image: str, digest: str, quick: bool, online: bool, as_json: bool) -> None:
     """Prove IMAGE: signature, digest, labels, check-build, two ranks; exit code 81 if not.
 
@@ -99,9 +93,7 @@ def _show_check(check: verify.Check) -> None:
         click.echo(f"{'':<26} try: {check.remedy}")
 
 
-@click.command(
-    "sign", context_settings=HELP, epilog="Example: runner sign my.sif --key 1BE313B9AE772BB5"
-)
+@click.command("sign", epilog="Example: runner sign my.sif --key 1BE313B9AE772BB5")
 @click.argument("image")
 @click.option("--key", default="", metavar="FINGERPRINT", help="key, if you have more than one")
 def sign_command(image: str, key: str) -> None:
