@@ -33,9 +33,9 @@ GROUPS = {
     },
     "Interactive": {
         "shell": ("shell", "Open a shell in an image, on a node of one's own."),
-        "exec": ("exec", "Run a command in a running job, in its container."),
-        "jupyter": ("jupyter", "Start JupyterLab on a node, behind a token."),
-        "tensorboard": ("tensorboard", "Show what runs have written for TensorBoard."),
+        "exec": ("shell", "Run a command in a running job, in its container."),
+        "jupyter": ("servers", "Start JupyterLab on a node, behind a token."),
+        "tensorboard": ("servers", "Show what runs have written for TensorBoard."),
     },
     "Images": {
         "build": ("build", "Build an image, without root."),
@@ -56,7 +56,7 @@ GROUPS = {
 }
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 # Modules whose commands can have a job that goes on without them.
-HAVE_JOBS = ("launch", "jobs", "logs", "status", "jupyter", "tensorboard")
+HAVE_JOBS = ("launch", "jobs", "logs", "status", "servers")
 
 
 class LazyGroup(click.Group):

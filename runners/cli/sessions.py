@@ -1,23 +1,18 @@
-"""What the commands that get inside have in common: the plan, and what is said of a session."""
+"""What a session (shell, Jupyter, TensorBoard) starts from."""
 
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import click
-
-from ..core.job_record import Job, JobPaths, next_folder
+from ..core.job_record import JobPaths, next_folder
 from ..core.model import Plan
 from ..core.site import Site
 from ..injob import folders
 from ..submit.launch import Draft
 from ..submit.sessions import session
-from . import choices_view, launch_summary, make_plan, options, suggest, typed
+from . import choices_view, make_plan, options, suggest, typed
 
 
 @dataclass(frozen=True)
@@ -46,30 +41,3 @@ def prepare(name: str, values: dict[str, Any]) -> Prepared:
     if plan.refusals:
         raise suggest.refused(plan.refusals)
     return Prepared(plan, here, cwd, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
-
-
-def told(draft: Draft, job: Job) -> None:
-    """Say that a job was submitted, and what runs where; its script has the reasons."""
-    launch_summary.show(draft.plan, verbose=False)
-    click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
-
-
-def own_folder(paths: JobPaths) -> str:
-    """Return a run's folder as one types it from here."""
-    try:
-        return shlex.quote(str(paths.root.relative_to(Path.cwd())))
-    except ValueError:
-        return shlex.quote(str(paths.root))
-
-
-def command(words: Sequence[str]) -> list[str]:
-    """Return what to run within: a shell, unless something was asked for."""
-    if words and words[0] in ("mpirun", "mpiexec"):
-        # Called by its full path, as Apptainer does, Open MPI's would put its own folder before
-        # the environment's on the ranks' PATH, as with --prefix.
-        return ["env", *words]
-    return list(words) or [
-        "sh",
-        "-c",
-        "if command -v bash > /dev/null; then exec bash; fi; exec sh",
-    ]

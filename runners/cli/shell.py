@@ -1,34 +1,40 @@
-"""`runner shell`."""
+"""`runner shell` and `runner exec`: at a terminal in a container."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from ..core import shell as terminal
-from ..core import tokens
+from ..core import shell, tokens
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import Job
 from ..jobs import job_status
 from ..schedulers import capabilities
 from ..submit import launch
 from ..submit.launch import Draft
-from ..submit.sessions import session
-from ..submit.sessions.terminal import Allocation
-from . import common_options, follow, options, sessions
+from ..submit.sessions import session, terminal
+from . import common_options, follow, options, run_arguments, sessions
 from .typed import SettingsCommand
 
-EXAMPLE = """\b
+SHELL_EXAMPLE = """\b
 Examples:
   runner shell --image horovod_cpu.sif
   runner shell --image horovod_gpu.sif --gpus-per-node 1 -t 30 --data /scratch/ada/cifar10
   runner shell --image horovod_cpu.sif -c 4 -- horovodrun -np 2 python3 train.py
 """
+EXEC_EXAMPLE = """\b
+Examples:
+  runner exec 42 -- python3 -c 'import torch; print(torch.get_num_threads())'
+  runner exec --all torch_mnist-3 -- df -h /tmp
+  runner exec --host -w n2 42 -- top
+  runner exec 42
+"""
 
 
-@click.command("shell", cls=SettingsCommand, epilog=EXAMPLE)
+@click.command("shell", cls=SettingsCommand, epilog=SHELL_EXAMPLE)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
 @common_options.dry_run
@@ -38,14 +44,45 @@ def shell_command(command: tuple[str, ...], **values: Any) -> None:
     The allocation ends with it. Without --time it ends after an hour.
     """
     ready = sessions.prepare("shell", values)
-    pty = sys.stdin.isatty() and sys.stdout.isatty()
-    words = sessions.command(command)
-    text = session.interactive(ready.plan, ready.paths, ready.cwd, words, pty)
-    draft = ready.draft(text)
+    text = session.interactive(ready.plan, ready.paths, ready.cwd, _within(command), _at_terminal())
     if values["dry_run"]:
         click.echo(text, nl=False)
         return
-    sys.exit(_run(draft))
+    sys.exit(_run(ready.draft(text)))
+
+
+@click.command("exec", epilog=EXEC_EXAMPLE)
+@click.argument("job")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("-w", "--nodelist", metavar="NODE,...", help="on these nodes of the job")
+@click.option("--all", "all_nodes", is_flag=True, help="on all nodes of the job")
+@click.option("--host", is_flag=True, help="on the node itself, not in the container")
+@common_options.runs_dir
+def exec_command(job: str, command: tuple[str, ...], runs_dir: str | None, **where: Any) -> None:
+    """Run COMMAND, or a shell, in the container of JOB while it runs, on its first node.
+
+    The image, the mounts and the variables are those of the ranks, which go on beside it. With
+    several nodes each line begins with the node's name. The exit code is the command's.
+    """
+    paths, found = run_arguments.find(job, runs_dir)
+    sys.exit(terminal.run(paths, found, _within(command), pty=_at_terminal(), **where))
+
+
+def _within(words: Sequence[str]) -> list[str]:
+    """Return what to run within: a shell, unless something was asked for."""
+    if words and words[0] in ("mpirun", "mpiexec"):
+        # Called by its full path, as Apptainer does, Open MPI's would put its own folder before
+        # the environment's on the ranks' PATH, as with --prefix.
+        return ["env", *words]
+    return list(words) or [
+        "sh",
+        "-c",
+        "if command -v bash > /dev/null; then exec bash; fi; exec sh",
+    ]
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _run(draft: Draft) -> int:
@@ -53,7 +90,7 @@ def _run(draft: Draft) -> int:
     if not scheduler.queue:
         with launch.claimed(draft.paths.root):
             launch.write(draft)
-        return terminal.hand_over(session.in_shell(draft.paths))
+        return shell.hand_over(session.in_shell(draft.paths))
     if scheduler.interactive:
         return _on_the_node(draft)
     if not scheduler.allocates:
@@ -62,7 +99,7 @@ def _run(draft: Draft) -> int:
             "its own command gives a shell on a node",
             "runner shell --scheduler local, there",
         )
-    allocation = Allocation(draft, Waiting(draft).tell)
+    allocation = terminal.Allocation(draft, Waiting(draft).tell)
     code = allocation.run()
     if not allocation.granted:
         click.echo("\n".join(["", *allocation.said[-1:]]), err=True)
@@ -75,7 +112,7 @@ def _on_the_node(draft: Draft) -> int:
         launch.write(draft)
     then = tokens.join(session.in_shell(draft.paths))
     click.echo(f"runner: on the node, type: {then}", err=True)
-    return terminal.hand_over(session.allocation(draft.plan, draft.paths))
+    return shell.hand_over(session.allocation(draft.plan, draft.paths))
 
 
 class Waiting:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
+import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import click
 
@@ -19,10 +22,9 @@ from ..injob.serve import EXIT_NOT_SERVED, answers
 from ..jobs import job_status
 from ..schedulers import capabilities
 from ..submit import launch, private_folder
-from ..submit.launch import Draft
 from ..submit.private_folder import Address
 from ..submit.sessions import session, tunnel
-from . import exit_codes, follow, job_end, make_plan, printer, sessions
+from . import exit_codes, follow, job_end, launch_summary, make_plan, options, printer
 from .sessions import Prepared
 
 SECONDS_TO_BE_REACHED = 10.0
@@ -30,43 +32,46 @@ TITLES = {"jupyter": "JupyterLab", "tensorboard": "TensorBoard"}
 LAST_LINES = 10
 
 
-def of_sessions(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a session in the browser."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="print JSON once it answers, and end"),
-        click.option("--dry-run", "--dryrun", is_flag=True, help="print the script and stop"),
-        click.option(
-            "--loopback",
-            is_flag=True,
-            help="answer on the node itself only; the tunnel then needs ssh to the node",
-        ),
-    ):
-        function = option(function)
-    return function
+def start(
+    ready: Prepared,
+    values: dict[str, Any],
+    server: str,
+    folder: str,
+    runs: Sequence[JobPaths] = (),
+) -> None:
+    """Submit a job that serves `folder`, and stay with it; of `runs` it shows what they write.
 
-
-def draft(ready: Prepared, server: str, folder: str, loopback: bool) -> Draft:
-    """Return the job that serves `folder`."""
-    elsewhere = capabilities(ready.plan.scheduler).queue and not loopback
+    With --dry-run it only prints the script.
+    """
+    elsewhere = capabilities(ready.plan.scheduler).queue and not values["loopback"]
     towards = socket.gethostname() if elsewhere else ""
     text = session.served(ready.plan, ready.paths, ready.cwd, server, folder, towards)
-    return ready.draft(text, private=True)
-
-
-def submitted(draft: Draft, as_json: bool) -> Job:
-    """Submit, and say so."""
+    if values["dry_run"]:
+        click.echo(text, nl=False)
+        return
+    draft = ready.draft(text, private=True)
     job = launch.submit(draft)
     if draft.plan.image_digest:
         gc_roots.hold_run(draft.paths.root, draft.plan.image_digest)
-    if not as_json:
-        sessions.told(draft, job)
-    return job
+    if not values["as_json"]:
+        launch_summary.show(draft.plan, verbose=False)
+        click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
+    if runs:
+        _link(draft.paths, runs)
+    sys.exit(attend(draft.paths, job, ready.site, server, values["as_json"]))
+
+
+def _link(paths: JobPaths, runs: Sequence[JobPaths]) -> None:
+    """Let the runs appear under their names; one that has written nothing yet may do so later."""
+    paths.boards.mkdir()
+    for run in runs:
+        (paths.boards / run.root.name).symlink_to(run.tensorboard)
 
 
 def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) -> int:
     """Stay with a session until it ends, or the user leaves it; return the exit code."""
     visit = Visit(paths, job, site, server, as_json)
-    back = f"runner {server} {sessions.own_folder(paths)}"
+    back = f"runner {server} {own_folder(paths)}"
     status = follow.attended(paths, job, visit.to_the_end, back)
     if status is None:
         return follow.INTERRUPTED
@@ -77,20 +82,29 @@ def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) ->
         _show_log(job)
         if code != EXIT_NOT_SERVED:
             return job_end.ending(paths, job, status)
-    how = f"{printer.describe(status)}, exit code {code}" if code else printer.describe(status)
+    how = printer.describe(status) + (f", exit code {code}" if code else "")
     click.echo(f"runner: job {job.id} ended: {how}", err=True)
     return code
 
 
-def back(paths: JobPaths, job: Job, flags: dict[str, Any], server: str, as_json: bool) -> int:
+def back(paths: JobPaths, job: Job, values: dict[str, Any], server: str) -> int:
     """Come back to a session; raise UsageError for a run that is none."""
     if not paths.private.is_dir():
         raise UsageError(
             f"{paths.root.name} is no session of {TITLES[server]}",
             "a command in the container of a running job has another name",
-            f"runner exec {sessions.own_folder(paths)} -- COMMAND",
+            f"runner exec {own_folder(paths)} -- COMMAND",
         )
-    return attend(paths, job, make_plan.look_around(flags, None), server, as_json)
+    here = make_plan.look_around(options.flags(values), None)
+    return attend(paths, job, here, server, values["as_json"])
+
+
+def own_folder(paths: JobPaths) -> str:
+    """Return a run's folder as one types it from here."""
+    try:
+        return shlex.quote(str(paths.root.relative_to(Path.cwd())))
+    except ValueError:
+        return shlex.quote(str(paths.root))
 
 
 def _show_log(job: Job) -> None:

@@ -1,4 +1,4 @@
-"""`runner tensorboard`."""
+"""`runner jupyter` and `runner tensorboard`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from ..core.errors import NotFound
 from ..core.job_record import Job, JobPaths
 from ..core.model import BindMount
 from ..jobs import find
-from . import options, run_arguments, sessions, web_session
+from . import common_options, options, run_arguments, sessions, web_session
 from .sessions import Prepared
 from .typed import SettingsCommand
 
-EXAMPLE = """\b
+JUPYTER_EXAMPLE = """\b
+Examples:
+  runner jupyter --image horovod_cpu.sif
+  runner jupyter --image horovod_gpu.sif --gpus-per-node 1 -c 8 -t 4:00:00
+  runner jupyter jupyter-1
+"""
+TENSORBOARD_EXAMPLE = """\b
 Examples:
   runner tensorboard
   runner tensorboard torch_mnist-1 torch_mnist-2 -t 30
@@ -25,30 +31,54 @@ Examples:
   runner tensorboard tensorboard-1
 """
 ONE = {"nodes": 1, "ntasks": 1, "cpus_per_task": 1}
+_loopback = click.option(
+    "--loopback",
+    is_flag=True,
+    help="answer on the node itself only; the tunnel then needs ssh to the node",
+)
+_as_json = click.option(
+    "--json", "as_json", is_flag=True, help="print JSON once it answers, and end"
+)
 
 
-@click.command("tensorboard", cls=SettingsCommand, epilog=EXAMPLE)
+@click.command("jupyter", cls=SettingsCommand, epilog=JUPYTER_EXAMPLE)
+@common_options.job
+@options.setting_options
+@_loopback
+@common_options.dry_run
+@_as_json
+def jupyter_command(job: str | None, **values: Any) -> None:
+    """Start JupyterLab on a node, in the image, and say how to reach it; or come back to JOB.
+
+    It shows the current folder, behind a token that only you can read, and ends with the job:
+    without --time after an hour. Ctrl-C asks whether to leave it or to cancel it.
+    """
+    if job:
+        found = run_arguments.find(job, values["runs_dir"])
+        sys.exit(web_session.back(*found, values, "jupyter"))
+    ready = sessions.prepare("jupyter", values)
+    web_session.start(ready, values, "jupyter", ready.cwd)
+
+
+@click.command("tensorboard", cls=SettingsCommand, epilog=TENSORBOARD_EXAMPLE)
 @click.argument("job", nargs=-1)
 @options.setting_options
-@web_session.of_sessions
-def tensorboard_command(job: tuple[str, ...], as_json: bool, **values: Any) -> None:
+@_loopback
+@common_options.dry_run
+@_as_json
+def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
     """Show what runs, the last one by default, have written for TensorBoard; or come back to JOB.
 
     It runs in a small job of its own, in the image of the first run, behind a token that only you
     can read, and ends with the job: without --time after an hour.
     """
-    flags, folder = options.flags(values), run_arguments.folder(values["runs_dir"])
+    folder = run_arguments.folder(values["runs_dir"])
     if len(job) == 1 and (found := find.find(job[0], folder))[0].private.is_dir():
-        sys.exit(web_session.back(*found, flags, "tensorboard", as_json))
+        sys.exit(web_session.back(*found, values, "tensorboard"))
     shown = [find.find(word, folder) for word in job] or [_last(folder)]
-    ready = _seeing(sessions.prepare("tensorboard", _one_task(values, *shown[0])), shown)
-    draft = web_session.draft(ready, "tensorboard", str(ready.paths.boards), values["loopback"])
-    if values["dry_run"]:
-        click.echo(draft.text, nl=False)
-        return
-    submitted = web_session.submitted(draft, as_json)
-    _link(ready.paths, shown)
-    sys.exit(web_session.attend(draft.paths, submitted, ready.site, "tensorboard", as_json))
+    ready = _seeing(sessions.prepare("tensorboard", _one_task(values, shown[0][1])), shown)
+    runs = [run for run, _ in shown]
+    web_session.start(ready, values, "tensorboard", str(ready.paths.boards), runs)
 
 
 def _last(folder: Path) -> tuple[JobPaths, Job]:
@@ -59,7 +89,7 @@ def _last(folder: Path) -> tuple[JobPaths, Job]:
     return found[-1]
 
 
-def _one_task(values: dict[str, Any], paths: JobPaths, first: Job) -> dict[str, Any]:
+def _one_task(values: dict[str, Any], first: Job) -> dict[str, Any]:
     """Return the options for one task, in the image of a run, unless they say otherwise."""
     values = {**values, **{name: n for name, n in ONE.items() if values[name] is None}}
     if values["image"] is None and first.image:
@@ -75,10 +105,3 @@ def _seeing(ready: Prepared, shown: list[tuple[JobPaths, Job]]) -> Prepared:
         return ready
     binds = [BindMount(str(run.root), str(run.root), read_only=True) for run, _ in shown]
     return replace(ready, plan=replace(ready.plan, binds=(*ready.plan.binds, *binds)))
-
-
-def _link(paths: JobPaths, shown: list[tuple[JobPaths, Job]]) -> None:
-    """Let the runs appear under their names; one that has written nothing yet may do so later."""
-    paths.boards.mkdir()
-    for run, _ in shown:
-        (paths.boards / run.root.name).symlink_to(run.tensorboard)
