@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from containers import build, build_record, horovod_alone, pip, plan, process, toolbox
+from containers import build, build_record, horovod_alone, plan, process, toolbox
 from containers.catalogue import IMAGES
 from containers.plan import Options
 from containers.space import ELSEWHERE
@@ -34,6 +34,7 @@ Examples:
   runner build --from horovod_cpu.sif --requirements extra.txt -o mine.sif
   runner build --from nvidia.sif --horovod -o mine.sif
 """
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 INTERRUPTED = 130
 WHEEL = "wheel"
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
@@ -52,13 +53,20 @@ NOT_FOR_DEF = "is for our own images; a definition says itself what it starts fr
     metavar="auto|debian|IMAGE",
     help="what the image starts from: Debian packages, or an image of a registry",
 )
-@build_options.packages
-@build_options.base_image
-@build_options.environment
+@click.option("--wheelhouse", metavar="DIR", help="take wheels from this folder only")
+@click.option("--index-url", metavar="URL", default="", help="package index to use")
+@click.option("--extra-index-url", metavar="URL", default="", help="a second index")
+@click.option("--from", "origin", metavar="IMAGE", help="make a new image from this one")
+@click.option("--requirements", "-r", type=FILE, help="with --from: Python packages to add")
+@click.option("--horovod", is_flag=True, help="with --from: Horovod, compiled for what it has")
+@click.option("--def", "def_file", type=FILE, help="with --from: your definition on it")
+@click.option("--into", is_flag=True, help="with env: DIR is an environment, fill it")
+@click.option("--mpi", default="", metavar="DIR|MPICXX", help="with env: compile with it")
+@click.option("--module", multiple=True, metavar="NAME", help="with env: load this first")
 @click.option(
     "--ca-certificate",
     "ca",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=FILE,
     help="the site's own authority, trusted during the build only",
 )
 @click.option("--build-arg", "given", multiple=True, metavar="NAME=VALUE", help="for a DEF")
@@ -89,7 +97,7 @@ def build_command(
         build_from.check(target, values)
         if target is None and not values["origin"]:
             raise UsageError(NO_TARGET)
-        if target is not None and not is_definition(target):
+        if target is not None and not _is_definition(target):
             _ours(target, dry_run, values)
             return
         if target is not None:
@@ -116,10 +124,10 @@ def _wheel(names: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> Non
             horovod_alone.make(made, asked, progress)
     found = horovod_alone.copy(made.horovod, folder)
     progress.say(found.with_name(f"{found.name}.sha256").read_text(encoding="utf-8").rstrip())
-    click.echo(toolbox.inside(found, os.environ) if toolbox.needed() else found)
+    _print_path(found)
 
 
-def is_definition(target: str) -> bool:
+def _is_definition(target: str) -> bool:
     """Whether the target is a file; a name of ours comes first."""
     return target not in IMAGES and (target.endswith(".def") or "/" in target)
 
@@ -160,18 +168,17 @@ def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
     else:
         build.build(made, asked, progress)
         progress.say(f"bill of materials: {extract_bill(made.output)}")
-    if not dry_run:
-        _say_digest(made.output)
-        inside = toolbox.inside(made.output, os.environ) if toolbox.needed() else made.output
-        click.echo(inside)
+    if dry_run:
+        return
+    if record := build_record.read(made.output):
+        click.echo(record.digest, err=True)
+    _print_path(made.output)
 
 
 def _options(values: dict[str, Any]) -> Options:
     return Options(
         base=values["base"],
-        source=pip.Source.given(
-            values["wheelhouse"], values["index_url"], values["extra_index_url"]
-        ),
+        source=build_options.source(values),
         output=values["output"],
         frozen=values["frozen"],
         ca=values["ca"],
@@ -179,7 +186,5 @@ def _options(values: dict[str, Any]) -> Options:
     )
 
 
-def _say_digest(output: Path) -> None:
-    made = build_record.read(output)
-    if made:
-        click.echo(made.digest, err=True)
+def _print_path(made: Path) -> None:
+    click.echo(toolbox.inside(made, os.environ) if toolbox.needed() else made)

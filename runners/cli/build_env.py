@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from containers import host_environment, pip
+from containers import host_environment
 from containers.catalogue import IMAGES
 from containers.host_environment import Asked
 
@@ -36,9 +36,7 @@ def build(words: Sequence[str], dry_run: bool, values: Mapping[str, Any]) -> Non
         into=values["into"],
         mpi=values["mpi"],
         modules=values["module"],
-        source=pip.Source.given(
-            values["wheelhouse"], values["index_url"], values["extra_index_url"]
-        ),
+        source=build_options.source(values),
     )
     progress = phases()
     with host_environment.kept(asked):

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from containers import added_packages, apptainer, build_definition, foreign_horovod, pip, toolbox
+from containers import added_packages, apptainer, build_definition, foreign_horovod, toolbox
 from containers.added_packages import Request
 from containers.build_definition import OneDefinition
 from containers.definition import Base
@@ -96,7 +96,7 @@ def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
         return build_definition.with_definition(base, path, values["given"], output, values["ca"])
     apptainer.require()
     python = added_packages.find_python(base)
-    source = pip.Source.given(values["wheelhouse"], values["index_url"], values["extra_index_url"])
+    source = build_options.source(values)
     if wanted := values["requirements"]:
         asked = Request(base, python, wanted.absolute(), source, values["ca"])
         return build_definition.with_packages(asked, output)

@@ -1,17 +1,14 @@
-"""Options of `runner build`: where packages come from, and which image a new one starts from."""
+"""Options of `runner build` that not everything it builds takes: they are refused or passed on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-import click
+from containers import pip
 
 from ..core.errors import UsageError
 
-Command = Callable[..., Any]
-FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
 OF_OURS = ("base", "frozen")
 OF_BASES = ("origin", "requirements", "def_file", "given", "horovod")  # of an image of others
@@ -26,40 +23,9 @@ PATHS = {
 TEXTS = {"index_url": "--index-url", "extra_index_url": "--extra-index-url"}
 
 
-def packages(function: Command) -> Command:
-    """Add the options that say where wheels come from."""
-    for option in (
-        click.option("--extra-index-url", metavar="URL", default="", help="a second index"),
-        click.option("--index-url", metavar="URL", default="", help="package index to use"),
-        click.option("--wheelhouse", metavar="DIR", help="take wheels from this folder only"),
-    ):
-        function = option(function)
-    return function
-
-
-def base_image(function: Command) -> Command:
-    """Add the options of an image made from another."""
-    for option in (
-        click.option("--def", "def_file", type=FILE, help="with --from: your definition on it"),
-        click.option(
-            "--horovod", is_flag=True, help="with --from: Horovod, compiled for what it has"
-        ),
-        click.option("--requirements", "-r", type=FILE, help="with --from: Python packages to add"),
-        click.option("--from", "origin", metavar="IMAGE", help="make a new image from this one"),
-    ):
-        function = option(function)
-    return function
-
-
-def environment(function: Command) -> Command:
-    """Add the options of an environment on the host."""
-    for option in (
-        click.option("--module", multiple=True, metavar="NAME", help="with env: load this first"),
-        click.option("--mpi", default="", metavar="DIR|MPICXX", help="with env: compile with it"),
-        click.option("--into", is_flag=True, help="with env: DIR is an environment, fill it"),
-    ):
-        function = option(function)
-    return function
+def source(values: Mapping[str, Any]) -> pip.Source:
+    """Return where packages come from."""
+    return pip.Source.given(*(values[name] for name in PACKAGES))
 
 
 def refuse(values: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
