@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from ..jobs import find
 from ..scale import compare
 from ..scale.compare import Compared
 from . import common_options, printer, run_arguments, status_view, table
@@ -33,8 +32,7 @@ def compare_command(
     The number of a job array stands for all of its runs. Changes are those from the first run
     that is named.
     """
-    folder = run_arguments.folder(runs_dir)
-    meant = [run for name in names for run in find.find_all(name, folder)]
+    meant = [run for name in names for run in run_arguments.find_all(name, runs_dir)]
     if len(meant) < 2:
         raise click.UsageError("compare needs two runs or more; runner list shows them")
     found = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]

@@ -1,9 +1,8 @@
-"""`runner explain`: why a job failed, or runs of an array."""
+"""`runner explain`: why a job failed, or runs of an array, those with the same cause together."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Sequence
 
 import click
 
@@ -11,9 +10,13 @@ from ..core.job_record import Job, JobPaths, JobState
 from ..core.remedy import command
 from ..explain.explanation import Certainty, Explanation
 from ..explain.judge import explain
-from ..jobs import find, job_status, stalls
-from ..settings import config
-from . import array_causes, common_options, explanation_view, printer, stall_notice
+from ..jobs import job_status, stalls
+from ..submit.job_array import Runs
+from . import common_options, explanation_view, printer, run_arguments, stall_notice
+from .status_view import WELL
+
+LISTED = 10
+Explained = Sequence["tuple[Job, Explanation]"]
 
 
 @click.command("explain", epilog="Example: runner explain 42")
@@ -25,10 +28,9 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
 
     Of an array, why its runs failed, those with the same cause together.
     """
-    folder = Path(config.load({"runs-dir": runs_dir}, os.environ).get("runs-dir")).absolute()
-    meant = find.find_all(job, folder)
+    meant = run_arguments.find_all(job, runs_dir)
     if len(meant) > 1:
-        array_causes.of_several(meant, as_json)
+        _explain_array(meant, as_json)
         return
     paths, found = meant[0]
     status = job_status.status(paths, found)
@@ -39,8 +41,7 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
         printer.print_json(explanation_view.facts(said, found))
         return
     click.echo(f"job {found.id}: {printer.describe(status, found.restarts)}, in {paths.root}")
-    for line in explanation_view.lines(said, found):
-        click.echo(line)
+    click.echo("\n".join(explanation_view.lines(said, found)))
 
 
 def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
@@ -51,3 +52,31 @@ def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
     because = "its nodes were asked just now what each rank does"
     fix = command("runner", "logs", "--all", job.id)
     return Explanation("stall", stalls.in_words(stalled), (), fix, Certainty.LIKELY, because)
+
+
+def _explain_array(runs: Runs, as_json: bool) -> None:
+    """Print why those runs failed that did, with one scheduler call for all."""
+    pairs = zip(runs, job_status.statuses(runs))
+    failed = [(run, status) for run, status in pairs if status.state not in WELL]
+    said = [(job, explain(paths, job, status)) for (paths, job), status in failed]
+    if as_json:
+        printer.print_json([explanation_view.facts(why, job) for job, why in said])
+        return
+    click.echo(f"{runs[0][1].array}: {len(said)} of {len(runs)} runs did not end well")
+    for group in _alike(said):
+        job, why = group[0]
+        click.echo("\n".join([_who(group), *explanation_view.lines(why, job)]))
+
+
+def _alike(said: Explained) -> list[Explained]:
+    """Group by what failed, the most frequent first; one explanation stands for its group."""
+    groups: dict[str, list[tuple[Job, Explanation]]] = {}
+    for job, why in said:
+        groups.setdefault(why.name, []).append((job, why))
+    return sorted(groups.values(), key=len, reverse=True)
+
+
+def _who(group: Explained) -> str:
+    ids = [job.id for job, _ in group]
+    more = f" and {len(ids) - LISTED} more" if len(ids) > LISTED else ""
+    return f"{', '.join(ids[:LISTED])}{more}" + ("; of the first:" if len(ids) > 1 else ":")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
-from ..core import files, plan_record
+from ..core import files, job_record, plan_record
 from ..core.job_record import Job, JobPaths, JobState, Status
+from ..core.remedy import change
 from ..explain import read_facts
 from ..explain.explanation import Explanation
-from . import exit_codes, explanation_view, printer, resume_hint
+from . import exit_codes, explanation_view, printer, suggest
 from .durations import span
 
 NO_RESULT = (
@@ -29,22 +31,48 @@ def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | N
     """
     code = exit_code(paths, job, status)
     if status.state == JobState.CANCELLED and status.reason in ("", f"by {os.getuid()}"):
-        click.echo(f"runner: job {job.id} was cancelled, exit code {code}", err=True)
-        if go_on := resume_hint.command(paths, job):
-            click.echo(f"  go on: {go_on}", err=True)
+        lines = [f"runner: job {job.id} was cancelled, exit code {code}", *_go_on(paths, job)]
     elif status.state == JobState.STOPPED:
-        for line in resume_hint.lines(paths, job, status):
-            click.echo(line, err=True)
+        lines = stopped(paths, job, status)
     elif code:
-        text = f"runner: job {job.id} ended: {printer.describe(status)}, exit code {code}"
-        click.echo(text, err=True)
         why = _why(paths, job, status)
         if shown is None or why.rank in shown or (why.rank is None and shown):
             why = replace(why, traceback=())
-        for line in explanation_view.lines(why, job):
-            click.echo(line, err=True)
-        click.echo(f"  log: {job.log} (all ranks: runner logs --all {job.id})", err=True)
+        lines = [
+            f"runner: job {job.id} ended: {printer.describe(status)}, exit code {code}",
+            *explanation_view.lines(why, job),
+            f"  log: {job.log} (all ranks: runner logs --all {job.id})",
+        ]
+    else:
+        lines = []
+    for line in lines:
+        click.echo(line, err=True)
     return code
+
+
+def stopped(paths: JobPaths, job: Job, status: Status) -> list[str]:
+    """Return what is said of a job that stopped early, its work saved."""
+    why = f" ({status.reason})" if status.reason else ""
+    step = job_record.saved_step(paths)
+    saved = f"checkpoint at step {step} saved" if step is not None else "no checkpoint of ours"
+    said = f"runner: job {job.id} stopped early{why}: {saved}, exit code {status.exit_code}"
+    return [said, *_go_on(paths, job), f"  log: {job.log}"]
+
+
+def _go_on(paths: JobPaths, job: Job) -> list[str]:
+    command = resume_command(paths, job)
+    return [f"  go on: {command}"] if command else []
+
+
+def resume_command(paths: JobPaths, job: Job) -> str:
+    """Return the launch that goes on from the checkpoint; empty for one that has none of ours."""
+    typed = suggest.of_job(job)
+    if typed is None or job_record.saved_step(paths) is None:
+        return ""
+    # A container shows the current folder by itself.
+    seen = Path(job.typed.cwd) in paths.root.parents
+    bind = [] if seen else [f"{paths.root}:{paths.root}:ro"]
+    return suggest.text(change(arguments={"--resume": paths.root}, bind=bind), typed)
 
 
 def tell_success(job: Job, status: Status) -> None:
@@ -86,12 +114,12 @@ def finish(
         printer.result_table({name: item for name, item in result.items() if name != "arguments"})
     elif result is None and status.state == JobState.COMPLETED and not quiet:
         click.echo(f"runner: {NO_RESULT}", err=True)
-    for line in traces(paths) if not as_json and not quiet else ():
+    for line in _traces(paths) if not as_json and not quiet else ():
         click.echo(f"runner: {line}", err=True)
     return code
 
 
-def traces(paths: JobPaths) -> Iterator[str]:
+def _traces(paths: JobPaths) -> Iterator[str]:
     """Say where a profile and Horovod's timeline are, and what shows them."""
     if paths.profile.is_dir():
         yield f"profile: {paths.profile} (TensorBoard's profile plugin; .json: ui.perfetto.dev)"

@@ -10,7 +10,7 @@ import click
 from ..core import files
 from ..core.errors import NotFound, UsageError
 from ..core.job_record import Job, JobPaths, JobState
-from ..jobs import find, job_status
+from ..jobs import job_status
 from . import array_status, common_options, follow, job_end, printer, run_arguments
 
 
@@ -22,7 +22,7 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
 
     Of an array it is the first that is not 0.
     """
-    meant = find.find_all(job, run_arguments.folder(runs_dir))
+    meant = run_arguments.find_all(job, runs_dir)
     if len(meant) > 1:
         sys.exit(array_status.wait(meant))
     paths, found = meant[0]
@@ -41,7 +41,7 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
 
     Without JOB it is the last one, if you say so at a terminal.
     """
-    meant = find.find_all(job, run_arguments.folder(runs_dir))
+    meant = run_arguments.find_all(job, runs_dir)
     if job is None:
         _confirm(meant)
     if len(meant) > 1:
@@ -74,7 +74,7 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
 
     Of an array it is a line for each run, the best first.
     """
-    meant = find.find_all(job, run_arguments.folder(runs_dir))
+    meant = run_arguments.find_all(job, runs_dir)
     if len(meant) > 1:
         array_status.results(meant, as_json, sort)
         return

@@ -1,4 +1,4 @@
-"""Which runs a command is about: the argument, the options, and where they are looked for."""
+"""Which runs a command is about, of what `common_options` take."""
 
 from __future__ import annotations
 
@@ -27,3 +27,8 @@ def folder(runs_dir: str | None) -> Path:
 def find(job: str | None, runs_dir: str | None) -> tuple[JobPaths, Job]:
     """Return the run that `job` means, the last by default; raise NotFound."""
     return lookup.find(job, folder(runs_dir))
+
+
+def find_all(job: str | None, runs_dir: str | None) -> list[tuple[JobPaths, Job]]:
+    """Return the run that `job` means, or all runs of an array; raise NotFound."""
+    return lookup.find_all(job, folder(runs_dir))

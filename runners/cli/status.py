@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
 from ..core import job_record, tokens
 from ..jobs import find
-from . import common_options, live_table, printer, run_arguments, status_view
+from . import common_options, printer, run_arguments, status_view
+from .status_view import Run
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SECONDS_BETWEEN_LOOKS = 5.0
+LINES_AROUND = 4  # the headers, the line of what is left out, and the prompt
 
 
 @click.command("status", epilog="Example: runner status --watch 42")
@@ -18,10 +29,9 @@ from . import common_options, live_table, printer, run_arguments, status_view
 @common_options.as_json
 def status_command(job: str | None, runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
     """Show how JOB stands: a number, a run's name or folder; the last run by default."""
-    meant = find.find_all(job, run_arguments.folder(runs_dir))
+    meant = run_arguments.find_all(job, runs_dir)
     if goes_on:
-        _not_json(as_json)
-        live_table.until_all_ended(lambda: [(paths, job_record.load(paths)) for paths, _ in meant])
+        _watch(lambda: [(paths, job_record.load(paths)) for paths, _ in meant], as_json)
     elif len(meant) > 1:
         _print(meant, as_json)
     else:
@@ -37,13 +47,12 @@ def list_command(runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
     """List the runs, oldest first."""
     folder = run_arguments.folder(runs_dir)
     if goes_on:
-        _not_json(as_json)
-        live_table.until_all_ended(lambda: find.all_runs(folder))
-    else:
-        found = find.all_runs(folder)
-        if not (found or as_json):
-            _none(folder)
-        _print(found, as_json)
+        _watch(lambda: find.all_runs(folder), as_json)
+        return
+    found = find.all_runs(folder)
+    if not (found or as_json):
+        _none(folder)
+    _print(found, as_json)
 
 
 def _none(folder: Path) -> None:
@@ -57,14 +66,66 @@ def _none(folder: Path) -> None:
         click.echo(f"  try: {text}", err=True)
 
 
-def _not_json(as_json: bool) -> None:
-    if as_json:
-        raise click.UsageError("--watch is for eyes; for a program ask again: --json")
-
-
-def _print(meant: list[status_view.Run], as_json: bool) -> None:
+def _print(meant: list[Run], as_json: bool) -> None:
     rows = status_view.of_all(meant)
     if as_json:
         printer.print_json(rows)
     else:
         printer.table(*status_view.table(rows), status_view.SPARE)
+
+
+def _watch(look: Callable[[], list[Run]], as_json: bool) -> None:
+    """Show how the runs that `look` returns stand until all have ended.
+
+    Live on a terminal, elsewhere a line for each change.
+    """
+    if as_json:
+        raise click.UsageError("--watch is for eyes; for a program ask again: --json")
+    from . import progress
+
+    if not progress.watched(sys.stdout):
+        _print_changes(look)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console()
+    with Live(console=console, auto_refresh=False) as screen:
+        for found in _until_ended(look):
+            screen.update(_screenful(found, console.height - LINES_AROUND), refresh=True)
+
+
+def _until_ended(look: Callable[[], list[Run]]) -> Iterator[list[dict[str, Any]]]:
+    while True:
+        found = status_view.of_all(look())
+        yield found
+        if status_view.ended(found):
+            return
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _print_changes(look: Callable[[], list[Run]]) -> None:
+    seen: dict[str, tuple[str, str]] = {}
+    for found in _until_ended(look):
+        for facts in found:
+            now = (facts["state"], facts["why"])
+            if seen.get(facts["folder"]) != now:
+                seen[facts["folder"]] = now
+                texts = [text for text in status_view.row(facts) if text]
+                click.echo(time.strftime("%H:%M:%S  ") + "  ".join(texts))
+
+
+def _screenful(found: Sequence[dict[str, Any]], lines: int) -> Table:
+    """Return the runs that go on and then the newest, as many as the screen has lines for."""
+    from rich.table import Table
+    from rich.text import Text
+
+    newest_first = range(len(found) - 1, -1, -1)
+    order = sorted(newest_first, key=lambda place: status_view.ended([found[place]]))
+    kept = sorted(order[: max(1, lines)])
+    more = f"and {len(found) - len(kept)} more" if len(found) > len(kept) else None
+    rows, headers = status_view.table([found[place] for place in kept])
+    table = Table(*headers, box=None, caption=more, caption_justify="left")
+    for row in rows:
+        table.add_row(*(Text(text) for text in row))
+    return table

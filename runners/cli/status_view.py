@@ -15,7 +15,7 @@ from ..explain.facts import FirstFailure
 from ..jobs import job_status, metrics_tail, stalls
 from ..jobs.metrics_tail import Reading
 from ..schedulers.pending_reasons import in_words as reason_in_words
-from . import durations, exit_codes, job_end, resume_hint, stall_notice
+from . import durations, exit_codes, job_end, stall_notice
 
 Run = tuple[JobPaths, Job]
 WELL = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
@@ -42,7 +42,9 @@ def of_one(paths: JobPaths, job: Job) -> dict[str, Any]:
     (status,) = ask([(paths, job)])
     found = facts(paths, job, status)
     if status.state == JobState.STOPPED:
-        found.update(saved_step=job_record.saved_step(paths), go_on=resume_hint.command(paths, job))
+        found.update(
+            saved_step=job_record.saved_step(paths), go_on=job_end.resume_command(paths, job)
+        )
     if status.state == JobState.RUNNING and (stalled := stall_notice.of_job(paths, job)):
         found["stalled"] = stalls.in_words(stalled)
     # Ranks of a job that Slurm ended, at its time limit say, were ended by it.

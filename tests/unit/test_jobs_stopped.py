@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli import exit_codes, printer, resume_hint
+from runners.cli import exit_codes, job_end, printer
 from runners.core import job_record, shell
 from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
@@ -76,13 +76,13 @@ def test_a_job_that_saved_its_work_has_not_failed(
     status = job_status.status(paths, job)
     assert (status.state, status.reason) == (JobState.STOPPED, reason)
     assert exit_codes.of_job(status, None) == 91
-    (first, *_) = resume_hint.lines(paths, job, status)
+    (first, *_) = job_end.stopped(paths, job, status)
     assert "no checkpoint of ours" in first
     paths.checkpoints.mkdir()
     for step in (90, 123):
         (paths.checkpoints / f"step-{step:08d}.json").touch()
     monkeypatch.chdir(tmp_path)
-    told = resume_hint.lines(paths, job, status)
+    told = job_end.stopped(paths, job, status)
     assert "checkpoint at step 123 saved, exit code 91" in told[0]
     again = "runner launch --image a.sif --requeue train.py -- --lr 0.1"
     assert told[1] == f"  go on: {again} --resume {paths.root}"
@@ -112,7 +112,7 @@ def test_going_on_elsewhere_binds_the_checkpoint_and_resumes_once(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     folder = str(paths.root)
-    offered = resume_hint.command(paths, job).split()
+    offered = job_end.resume_command(paths, job).split()
     assert offered[:4] == ["runner", "launch", "--bind", f"{folder}:{folder}:ro"]
     assert offered[-4:] == ["--lr", "1", "--resume", folder]
     assert offered.count("--resume") == 1
