@@ -6,22 +6,22 @@ import errno
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from containers import build, build_record, horovod_alone, plan, process, toolbox
+from containers import build, build_record, horovod_alone, host_environment, plan, process, toolbox
 from containers.catalogue import IMAGES
 from containers.plan import Options
 from containers.space import ELSEWHERE
 
 from ..core.errors import SystemFault, UsageError
+from ..images import environment, environment_label
 from ..images.inside import extract_bill
-from . import build_env, build_from, build_options
-from .build_env import ENV
+from . import build_from
 from .progress import phases
 
 EXAMPLE = """\b
@@ -37,6 +37,10 @@ Examples:
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 INTERRUPTED = 130
 WHEEL = "wheel"
+ENV = "env"
+FORM = f"{ENV} DIR, or {ENV} DIR {'|'.join(IMAGES)}: whose packages it has (default: cpu)"
+NOT_FOR_ENV = "is for images, not for an environment"
+OF_IMAGES = ("output", "base", "frozen", "ca", *build_from.OF_BASES)
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 NO_TARGET = f"""\
 name what to build: one of {", ".join(IMAGES)}, or a definition file.
@@ -85,9 +89,9 @@ def build_command(
     with failures():
         values["given"] = dict(map(_argument, given))
         if words[:1] == (ENV,):
-            build_env.build(words[1:], dry_run, values)
+            _environment(words[1:], dry_run, values)
             return
-        build_options.refuse(values, build_options.OF_ENVIRONMENTS, "is for: env DIR")
+        build_from.refuse(values, build_from.OF_ENVIRONMENTS, "is for: env DIR")
         if words[:1] == (WHEEL,):
             _wheel(words[1:], dry_run, values)
             return
@@ -101,13 +105,13 @@ def build_command(
             _ours(target, dry_run, values)
             return
         if target is not None:
-            unheard = (*build_options.OF_OURS, *build_options.PACKAGES)
-            build_options.refuse(values, unheard, NOT_FOR_DEF)
+            unheard = (*build_from.OF_OURS, *build_from.PACKAGES)
+            build_from.refuse(values, unheard, NOT_FOR_DEF)
         build_from.build(target, dry_run, values)
 
 
 def _wheel(names: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> None:
-    if len(names) != 1 or any(values[name] for name in build_options.OF_BASES):
+    if len(names) != 1 or any(values[name] for name in build_from.OF_BASES):
         raise UsageError(
             f"name the image whose Horovod it is: {WHEEL} {f' or {WHEEL} '.join(IMAGES)}"
         )
@@ -178,7 +182,7 @@ def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
 def _options(values: dict[str, Any]) -> Options:
     return Options(
         base=values["base"],
-        source=build_options.source(values),
+        source=build_from.source(values),
         output=values["output"],
         frozen=values["frozen"],
         ca=values["ca"],
@@ -188,3 +192,36 @@ def _options(values: dict[str, Any]) -> Options:
 
 def _print_path(made: Path) -> None:
     click.echo(toolbox.inside(made, os.environ) if toolbox.needed() else made)
+
+
+def _environment(words: Sequence[str], dry_run: bool, values: Mapping[str, Any]) -> None:
+    """Make an environment on this machine, with Horovod compiled against its MPI, and its label."""
+    if not 1 <= len(words) <= 2:
+        raise UsageError(f"say where: {FORM}")
+    build_from.refuse(values, OF_IMAGES, NOT_FOR_ENV)
+    if dry_run:
+        raise UsageError(f"--dry-run {NOT_FOR_ENV}")
+    asked = host_environment.Asked(
+        folder=Path(words[0]).expanduser().absolute(),
+        image=words[1] if len(words) > 1 else "cpu",
+        into=values["into"],
+        mpi=values["mpi"],
+        modules=values["module"],
+        source=build_from.source(values),
+    )
+    progress = phases()
+    with host_environment.kept(asked):
+        made = host_environment.build(asked, progress)
+        with progress.phase("its test", lambda: ""):
+            host_environment.prove(asked.folder, made.environ)
+            facts = environment.look(asked.folder, made.environ)
+        environment_label.write(asked.folder, facts, asked.modules, made.library)
+    progress.say(_compiled(facts, made.library))
+    click.echo(asked.folder)
+
+
+def _compiled(facts: Mapping[str, str], library: str) -> str:
+    horovod = f"Horovod {facts['horovod.version']}, {facts.get('horovod.controllers', '')}"
+    if not library:
+        return horovod
+    return f"{horovod}, {facts['mpi.flavour']} {facts['mpi.version']} ({library})"

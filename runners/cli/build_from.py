@@ -1,16 +1,19 @@
-"""`runner build` with one definition: a user's own, or with --from on top of another image."""
+"""`runner build` with one definition: a user's own, or with --from on top of another image.
+
+Also which options go with what is built.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from containers import added_packages, apptainer, build_definition, foreign_horovod, toolbox
+from containers import added_packages, apptainer, build_definition, foreign_horovod, pip, toolbox
 from containers.added_packages import Request
 from containers.build_definition import OneDefinition
 from containers.definition import Base
@@ -20,12 +23,43 @@ from ..core import architecture
 from ..core.errors import Refused, UsageError
 from ..core.model import ImageInfo
 from ..images import inside, local
-from . import build_options
 from .progress import phases
 
 WHAT = "say what to add to it: --requirements FILE, --horovod, or --def FILE"
 WAYS = ("requirements", "horovod", "def_file")
+PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
+OF_OURS = ("base", "frozen")
+OF_BASES = ("origin", "requirements", "def_file", "given", "horovod")  # of an image of others
+OF_ENVIRONMENTS = ("into", "mpi", "module")
+DEFAULTS = {"base": "auto"}
+PATHS = {
+    "requirements": "--requirements",
+    "def_file": "--def",
+    "ca": "--ca-certificate",
+    "wheelhouse": "--wheelhouse",
+}
+TEXTS = {"index_url": "--index-url", "extra_index_url": "--extra-index-url"}
 OURS = "recipes"  # the label of our images and of those made from them, which have a bill
+
+
+def source(values: Mapping[str, Any]) -> pip.Source:
+    """Return where packages come from."""
+    return pip.Source.given(*(values[name] for name in PACKAGES))
+
+
+def refuse(values: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
+    """Raise UsageError for options that were given and would not be heard."""
+    for name in names:
+        if values[name] and values[name] != DEFAULTS.get(name):
+            raise UsageError(f"--{name.replace('_', '-')} {why}")
+
+
+def passed_on(values: Mapping[str, Any], renamed: Callable[[str], str]) -> list[str]:
+    """The options that were given, for the same command where files have other names."""
+    words = [f"{name}={renamed(values[key])}" for key, name in PATHS.items() if values[key]]
+    words += [f"{name}={values[key]}" for key, name in TEXTS.items() if values[key]]
+    words += ["--horovod"] if values["horovod"] else []
+    return words + [f"--build-arg={name}={text}" for name, text in values["given"].items()]
 
 
 def check(target: str | None, values: Mapping[str, Any]) -> None:
@@ -39,10 +73,10 @@ def check(target: str | None, values: Mapping[str, Any]) -> None:
     if origin and len(ways) != 1:
         raise UsageError(f"--from {origin}: {WHAT}{'; one of them' if ways else ''}")
     if origin:
-        build_options.refuse(values, build_options.OF_OURS, "is for our own images, not for --from")
+        refuse(values, OF_OURS, "is for our own images, not for --from")
     if ways == ["def_file"]:
         why = "is for --requirements and --horovod; a %post says it itself"
-        build_options.refuse(values, build_options.PACKAGES, why)
+        refuse(values, PACKAGES, why)
     elif ways and values["given"]:
         raise UsageError("--build-arg is for --def")
 
@@ -96,12 +130,11 @@ def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
         return build_definition.with_definition(base, path, values["given"], output, values["ca"])
     apptainer.require()
     python = added_packages.find_python(base)
-    source = build_options.source(values)
     if wanted := values["requirements"]:
-        asked = Request(base, python, wanted.absolute(), source, values["ca"])
+        asked = Request(base, python, wanted.absolute(), source(values), values["ca"])
         return build_definition.with_packages(asked, output)
     horovod = foreign_horovod.find(base, python.python, python.packages)
-    asked = Request(base, python, horovod, source, values["ca"])
+    asked = Request(base, python, horovod, source(values), values["ca"])
     facts = {**inside.versions(base.path), **horovod.labels()}
     return replace(build_definition.with_packages(asked, output), labels=facts)
 
@@ -134,6 +167,6 @@ def _in_toolbox(
     words.append(f"--output={output or toolbox.SCRATCH / 'images' / name}")
     if output:
         toolbox.on_host(output, os.environ)  # refused where the toolbox could not write
-    words += build_options.passed_on(values, lambda path: str(inputs.inside(Path(path))))
+    words += passed_on(values, lambda path: str(inputs.inside(Path(path))))
     words += ["--dry-run"] if dry_run else []
     toolbox.become(words, inputs.options())

@@ -19,7 +19,6 @@ from ..jobs import job_status
 from ..jobs.logs import Log, concerns, last, rank_of, says_end
 from ..schedulers import SCHEDULERS
 from . import printer
-from .durations import moment, span
 from .follow_output import Plain, screen
 from .stall_notice import Stalls
 
@@ -121,10 +120,10 @@ def beside(job: Job, now: Status) -> str:
     """Return the state with its times, for beside the bar."""
     text = f"job {job.id} {now.state.value}"
     if now.state == JobState.PENDING and now.start:
-        return f"{text}, to start at {moment(now.start, time.time())} or before"
+        return f"{text}, to start at {printer.moment(now.start, time.time())} or before"
     if now.nodes and not now.state.ended:
         text += f" on {now.nodes}"
-    return text + (f", {span(now.left)} to its limit" if now.left and now.elapsed else "")
+    return text + (f", {printer.span(now.left)} to its limit" if now.left and now.elapsed else "")
 
 
 def attended(

@@ -15,7 +15,6 @@ from ..core.remedy import change
 from ..explain import read_facts
 from ..explain.explanation import Explanation
 from . import exit_codes, explanation_view, printer, suggest
-from .durations import span
 
 NO_RESULT = (
     "no result.json in OUTPUT_DIR: write one from rank 0, such as "
@@ -79,7 +78,7 @@ def tell_success(job: Job, status: Status) -> None:
     """Say that a job that was waited for ended well, and after how long."""
     if status.state == JobState.COMPLETED:
         text = f"runner: job {job.id}: {printer.describe(status)}"
-        click.echo(text + (f" after {span(status.elapsed)}" if status.elapsed else ""), err=True)
+        click.echo(text + (f" after {printer.span(status.elapsed)}" if status.elapsed else ""), err=True)
 
 
 def _why(paths: JobPaths, job: Job, status: Status) -> Explanation:

@@ -15,11 +15,10 @@ from ..schedulers import capabilities
 from ..settings import sweep
 from ..submit import launch
 from . import (
-    choices_view,
     common_options,
-    launch_summary,
     make_plan,
     options,
+    plan_view,
     printer,
     run_arguments,
     suggest,
@@ -91,7 +90,7 @@ def _submit(made: Plan) -> tuple[launch.Draft, Job]:
 
 def _refuse(made: Plan, force: bool) -> None:
     """Raise Refused for a plan that cannot work, with the commands that can; with force, say it."""
-    choices_view.warn(made)
+    plan_view.warn(made)
     if not made.refusals:
         return
     error = suggest.refused(made.refusals)
@@ -120,7 +119,7 @@ def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
     if values["parsable"]:
         click.echo(job.id)
     elif not values["as_json"]:
-        launch_summary.show(draft.plan, values["verbose"])
+        plan_view.show(draft.plan, values["verbose"])
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
         stays = values["follow"] or values["wait"]
         if capabilities(draft.plan.scheduler).queue and not stays:

@@ -19,7 +19,7 @@ from ..settings.sweep import Asked, Variant
 from ..submit import job_array
 from ..submit.job_array import Runs
 from ..submit.launch import Draft, anew
-from . import array_status, launch_summary, printer, status_view, trainer_command, typed
+from . import array_status, plan_view, printer, status_view, trainer_command, typed
 
 LISTED = 10
 
@@ -102,7 +102,7 @@ def _announce(made: Plan, runs: Runs, values: dict[str, Any]) -> None:
                 {"name": name, "ids": wholes, "runs": [array_status.facts(*run) for run in runs]}
             )
     else:
-        launch_summary.show(made, values["verbose"])
+        plan_view.show(made, values["verbose"])
         click.echo(f"job {', '.join(wholes)} submitted: {len(runs)} runs, {name}", err=True)
         for paths, job in runs[:LISTED]:
             click.echo(

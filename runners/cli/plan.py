@@ -12,7 +12,7 @@ import click
 from ..core.model import Caution, Plan, Refusal
 from ..core.remedy import Remedy
 from ..submit import launch
-from . import choices_view, exit_codes, make_plan, options, printer, suggest, typed
+from . import exit_codes, make_plan, options, plan_view, printer, suggest, typed
 from .trainer_command import TrainerCommand
 
 EXAMPLE = """\b
@@ -66,13 +66,13 @@ def _remedies(remedies: Sequence[Remedy]) -> list[dict[str, Any]]:
 
 def _print(made: Plan) -> None:
     rows = [
-        [choices_view.label(c), choices_view.value(c), _because(c.reason, c.evidence)]
+        [plan_view.label(c), plan_view.value(c), _because(c.reason, c.evidence)]
         for c in made.choices
     ]
     rows += [[v.name, v.value, v.reason] for v in made.variables]
     printer.table(rows, ["choice", "value", "because"])
     for caution in made.warnings:
-        click.echo(f"warning: {choices_view.warning(caution)}")
+        click.echo(f"warning: {plan_view.warning(caution)}")
     for refusal in made.refusals:
         click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
     for remedy in suggest.remedies(made.refusals):

@@ -1,8 +1,9 @@
-"""What the commands print: tables for people, JSON for programs."""
+"""What the commands print: tables, numbers and times for people, JSON for programs."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ import click
 from ..core.job_record import Status
 from ..schedulers.pending_reasons import in_words
 from . import table as fit_table
+
+DAY = 86400
 
 
 def print_json(value: Any) -> None:
@@ -62,3 +65,26 @@ def describe(status: Status, limit: int = 0) -> str:
         restart += f" of {limit}"
     more = ", ".join(text for text in (in_words(status.reason), restart) if text)
     return status.state.value + (f" ({more})" if more else "")
+
+
+def span(seconds: float | None) -> str:
+    """Return seconds as 0:07, 1:02:03 or 2-03:04:05, as Slurm writes them; "" for None."""
+    if seconds is None:
+        return ""
+    minutes, secs = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}-{hours:02d}:{minutes:02d}:{secs:02d}"
+    return f"{hours}:{minutes:02d}:{secs:02d}" if hours else f"{minutes}:{secs:02d}"
+
+
+def moment(when: float, now: float) -> str:
+    """Return a time of day, with the date where it is not within the next, or last, 12 hours."""
+    form = "%H:%M" if abs(when - now) < DAY / 2 else "%Y-%m-%d %H:%M"
+    return time.strftime(form, time.localtime(when))
+
+
+def stamp(when: float | None) -> str | None:
+    """Return a time for programs and tables."""
+    return None if when is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))

@@ -12,7 +12,7 @@ from ..core.site import Site
 from ..injob import folders
 from ..submit.launch import Draft
 from ..submit.sessions import session
-from . import choices_view, make_plan, options, suggest, typed
+from . import make_plan, options, plan_view, suggest, typed
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def prepare(name: str, values: dict[str, Any]) -> Prepared:
     dry_run = bool(values["dry_run"])
     made = make_plan.plan_for(session.trainer(name), preset, flags, here, dry_run)
     plan, cwd = session.of(made, os.getcwd()), os.getcwd()
-    choices_view.warn(plan)
+    plan_view.warn(plan)
     if plan.refusals:
         raise suggest.refused(plan.refusals)
     return Prepared(plan, here, cwd, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))

@@ -15,7 +15,7 @@ from ..explain.facts import FirstFailure
 from ..jobs import job_status, metrics_tail, stalls
 from ..jobs.metrics_tail import Reading
 from ..schedulers.pending_reasons import in_words as reason_in_words
-from . import durations, exit_codes, job_end, stall_notice
+from . import exit_codes, job_end, printer, stall_notice
 
 Run = tuple[JobPaths, Job]
 WELL = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
@@ -65,8 +65,8 @@ def facts(paths: JobPaths, job: Job, status: Status) -> dict[str, Any]:
         "why": reason_in_words(status.reason) or str(first or ""),
         "restarts": status.restart,
         "exit_code": _exit_code(paths, job, status, first),
-        "submitted": durations.stamp(job.submitted),
-        "start_expected": durations.stamp(status.start),
+        "submitted": printer.stamp(job.submitted),
+        "start_expected": printer.stamp(status.start),
         "nodes": status.nodes,
         "elapsed": status.elapsed,
         "left": None if status.state.ended else status.left,
@@ -119,8 +119,8 @@ def row(facts: dict[str, Any]) -> list[str]:
         facts["folder"].rpartition("/")[2],
         JobState[facts["state"]].value,
         facts["nodes"],
-        durations.span(facts["elapsed"]),
-        durations.span(facts["left"]),
+        printer.span(facts["elapsed"]),
+        printer.span(facts["left"]),
         step(facts),
         "" if facts["loss"] is None else f"{facts['loss']:.4g}",
         rate(facts),
@@ -145,8 +145,8 @@ def in_words(facts: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         **facts,
         "state": JobState[facts["state"]].value,
-        "elapsed": durations.span(facts["elapsed"]),
-        "left": durations.span(facts["left"]),
+        "elapsed": printer.span(facts["elapsed"]),
+        "left": printer.span(facts["left"]),
         "step": step(facts),
         "rate": rate(facts),
         "varied": varied(facts["varied"]),

@@ -24,7 +24,7 @@ from ..schedulers import capabilities
 from ..submit import launch, private_folder
 from ..submit.private_folder import Address
 from ..submit.sessions import session, tunnel
-from . import exit_codes, follow, job_end, launch_summary, make_plan, options, printer
+from . import exit_codes, follow, job_end, make_plan, options, plan_view, printer
 from .sessions import Prepared
 
 SECONDS_TO_BE_REACHED = 10.0
@@ -54,7 +54,7 @@ def start(
     if draft.plan.image_digest:
         gc_roots.hold_run(draft.paths.root, draft.plan.image_digest)
     if not values["as_json"]:
-        launch_summary.show(draft.plan, verbose=False)
+        plan_view.show(draft.plan, verbose=False)
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
     if runs:
         _link(draft.paths, runs)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from containers import digest
-from runners.cli import durations, job_end
+from runners.cli import job_end, printer
 from runners.cli.follow_output import PROGRESS
 from runners.core import files, job_record, plan_record, shell
 from runners.core.command_line import CommandLine
@@ -138,12 +138,12 @@ def test_lines_that_move_the_bar(line: bytes, step: tuple[bytes, bytes] | None) 
 
 
 def test_times() -> None:
-    assert [durations.span(seconds) for seconds in (None, 7.4, 3599.6, 90061)] == [
+    assert [printer.span(seconds) for seconds in (None, 7.4, 3599.6, 90061)] == [
         "", "0:07", "1:00:00", "1-01:01:01",
     ]  # fmt: skip
     now = time.mktime((2026, 11, 21, 20, 0, 0, 0, 0, -1))
-    assert durations.moment(now + 600, now) == "20:10"
-    assert durations.moment(now + 86400, now) == "2026-11-22 20:00"
+    assert printer.moment(now + 600, now) == "20:10"
+    assert printer.moment(now + 86400, now) == "2026-11-22 20:00"
 
 
 def a_run(folder: Path, **facts: object) -> tuple[JobPaths, Job]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runners.cli import COMMANDS, cli, launch_summary
+from runners.cli import COMMANDS, cli, plan_view
 from runners.core.model import JobSpec, Plan, Resources, Trainer
 
 TWO = Resources(nodes=2, ntasks_per_node=1, cpus_per_task=2, time="30:00", partition="debug")
@@ -22,7 +22,7 @@ def plan(resources: Resources) -> Plan:
 
 
 def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
-    assert launch_summary.line(plan(TWO)) == (
+    assert plan_view.line(plan(TWO)) == (
         "2 nodes x 1 rank, 2 CPUs each, 30 min, partition debug, horovod_cpu.sif, MPI over PMIx"
     )
 
@@ -42,13 +42,13 @@ def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
     ],
 )
 def test_forms_of_resources(resources: Resources, begins: str) -> None:
-    assert launch_summary.line(plan(resources)).startswith(begins)
+    assert plan_view.line(plan(resources)).startswith(begins)
 
 
 def test_gloo_and_mpirun_are_named() -> None:
     made = plan(TWO)
-    assert launch_summary.line(replace(made, controller="gloo")).endswith(", Gloo")
-    assert launch_summary.line(replace(made, launcher="mpirun")).endswith(", MPI by mpirun")
+    assert plan_view.line(replace(made, controller="gloo")).endswith(", Gloo")
+    assert plan_view.line(replace(made, launcher="mpirun")).endswith(", MPI by mpirun")
 
 
 def test_help_has_headings_and_every_option_once() -> None:
