@@ -34,8 +34,8 @@ def wait(runs: Runs, as_json: bool = False, quiet: bool = False) -> int:
             last = now
     except KeyboardInterrupt as told:
         name = runs[0][1].array
-        click.echo(f"\nrunner: left {name}; come back: runner wait {name}; ", err=True, nl=False)
-        click.echo(f"end it: runner cancel {name}", err=True)
+        ways = f"come back: runner wait {name}; end it: runner cancel {name}"
+        click.echo(f"\nrunner: left {name}; {ways}", err=True)
         return signals.code(told)
     return _ended(runs, last, as_json, quiet)
 
@@ -45,9 +45,9 @@ def _tell(runs: Runs, last: Sequence[Status], now: Sequence[Status]) -> None:
     for place, ((_, job), status) in enumerate(zip(runs, now)):
         if status.state.ended and not (last and last[place].state.ended):
             what = f"{job.id} {status_view.varied(job.varied)}".rstrip()
-            click.echo(f"runner: {what}: {printer.describe(status, job.restarts)}", err=True)
+            printer.tell(f"{what}: {printer.describe(status, job.restarts)}")
     if not last or summary(last) != summary(now):
-        click.echo(f"runner: {runs[0][1].array}: {summary(now)}", err=True)
+        printer.tell(f"{runs[0][1].array}: {summary(now)}")
 
 
 def summary(statuses: Sequence[Status]) -> str:
@@ -67,7 +67,7 @@ def _ended(runs: Runs, statuses: Sequence[Status], as_json: bool, quiet: bool) -
         job_end.ending(paths, job, status)
     if len(bad) > TOLD:
         name = runs[0][1].array
-        click.echo(f"runner: {len(bad)} runs did not end well; see: runner status {name}", err=True)
+        printer.tell(f"{len(bad)} runs did not end well; see: runner status {name}")
     if as_json:
         printer.print_json(_results(runs, statuses))
     elif not quiet:

@@ -62,14 +62,12 @@ def fetch_command(
 
 
 def _list(known: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        printer.print_json({name: asdict(entry) for name, entry in known.items()})
-        return
     rows = []
     for name, entry in known.items():
         size = sum(source.size or 0 for source in entry.files)
         rows.append([name, shown(size) if size else "-", entry.title])
-    printer.table(rows, ["name", "download", "what it is"])
+    facts = {name: asdict(entry) for name, entry in known.items()}
+    printer.json_or_table(as_json, facts, rows, ["name", "download", "what it is"])
 
 
 @data_command.command("pack", epilog="Example: runner data pack imagenet -o imagenet.sqsh")

@@ -87,7 +87,7 @@ def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
     """Wait for the job; a Ctrl-C leaves it running."""
 
     def tell(status: Status) -> None:
-        click.echo(f"runner: job {submitted.id}: {printer.describe(status)}", err=True)
+        printer.tell(f"job {submitted.id}: {printer.describe(status)}")
 
     try:
         return job_check.check(job.wait(paths, submitted, max_wait, tell))

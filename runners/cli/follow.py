@@ -133,16 +133,18 @@ def attended(
 
     `back` is the command that comes back to it.
     """
+    back = back or f"runner logs --follow {job.id}"
+    left = f"left job {job.id}, which goes on; come back: {back}; end it: runner cancel {job.id}"
     while True:
         try:
             return work()
         except Interrupted:
-            _leave(job, back or f"runner logs --follow {job.id}")
+            printer.tell(left)
             raise
         except KeyboardInterrupt:
             answer = _asked(job)
             if answer == "d":
-                _leave(job, back or f"runner logs --follow {job.id}")
+                printer.tell(left)
                 return None
             if answer == "c":
                 cancel(paths, job)
@@ -160,14 +162,6 @@ def _asked(job: Job) -> str:
         key = "d"
     click.echo(err=True)
     return key
-
-
-def _leave(job: Job, back: str) -> None:
-    click.echo(
-        f"runner: left job {job.id}, which goes on; come back: {back}; "
-        f"end it: runner cancel {job.id}",
-        err=True,
-    )
 
 
 def cancel(paths: JobPaths, job: Job) -> None:

@@ -32,11 +32,9 @@ def recipes_command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     presets = trainers.presets()
-    if as_json:
-        printer.print_json(presets)
-    else:
-        rows = [[name, p["kind"], p["framework"], p["description"]] for name, p in presets.items()]
-        printer.table(rows, ["name", "kind", "framework", "what it does"])
+    rows = [[name, p["kind"], p["framework"], p["description"]] for name, p in presets.items()]
+    headers = ["name", "kind", "framework", "what it does"]
+    printer.json_or_table(as_json, presets, rows, headers)
 
 
 @recipes_command.command("show", epilog="Example: runner recipes show torch_mnist")
@@ -89,12 +87,10 @@ def show_command(origin: bool, as_json: bool) -> None:
 
     profile, problem = find.here(os.environ)
     if problem:
-        click.echo(f"runner: {problem}", err=True)
+        printer.tell(problem)
     merged = config.load({}, os.environ, profile=profile)
-    if as_json:
-        printer.print_json(
-            {k: {"value": v, "origin": merged.origins(k)} for k, v in merged.values.items()}
-        )
-        return
-    rows = [[k, v, *([merged.origins(k)] if origin else [])] for k, v in merged.values.items()]
-    printer.table(rows, ["setting", "value", *(["origin"] if origin else [])])
+    rows = [[name, value, merged.origins(name)] for name, value in merged.values.items()]
+    facts = {name: {"value": value, "origin": where} for name, value, where in rows}
+    columns = 3 if origin else 2
+    headers = ["setting", "value", "origin"][:columns]
+    printer.json_or_table(as_json, facts, [row[:columns] for row in rows], headers)

@@ -77,8 +77,8 @@ def resume_command(paths: JobPaths, job: Job) -> str:
 def tell_success(job: Job, status: Status) -> None:
     """Say that a job that was waited for ended well, and after how long."""
     if status.state == JobState.COMPLETED:
-        text = f"runner: job {job.id}: {printer.describe(status)}"
-        click.echo(text + (f" after {printer.span(status.elapsed)}" if status.elapsed else ""), err=True)
+        after = f" after {printer.span(status.elapsed)}" if status.elapsed else ""
+        printer.tell(f"job {job.id}: {printer.describe(status)}{after}")
 
 
 def _why(paths: JobPaths, job: Job, status: Status) -> Explanation:
@@ -112,9 +112,9 @@ def finish(
         # What was asked for is known to who is looking; `runner result` shows that too.
         printer.result_table({name: item for name, item in result.items() if name != "arguments"})
     elif result is None and status.state == JobState.COMPLETED and not quiet:
-        click.echo(f"runner: {NO_RESULT}", err=True)
+        printer.tell(f"{NO_RESULT}")
     for line in _traces(paths) if not as_json and not quiet else ():
-        click.echo(f"runner: {line}", err=True)
+        printer.tell(line)
     return code
 
 

@@ -63,7 +63,10 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     with signals.saying("nothing was submitted"):
         made = make_plan.make_plan(trainer, args, options.flags(values), values["dry_run"])
         _refuse(made, values["force"])
-    values["waits"] = values["follow"] or values["wait"] or _stays(made, values)
+    # A job that runs here is followed, as any command would be, unless a program asks.
+    for_a_program = values["parsable"] or values["as_json"]
+    stays = not (capabilities(made.scheduler).queue or for_a_program)
+    values["waits"] = values["follow"] or values["wait"] or stays
     if asked:
         from . import launch_array
 
@@ -97,20 +100,13 @@ def _refuse(made: Plan, force: bool) -> None:
     if not force:
         raise error
     error.remedies = tuple(suggest.resolved(error.remedies, typed.command_line()))
-    click.echo(f"runner: warning: submitted by force, although {error}", err=True)
-
-
-def _stays(made: Plan, values: dict[str, Any]) -> bool:
-    """A job that runs here is followed, as any command would be, unless a program asks."""
-    for_a_program = values["parsable"] or values["as_json"]
-    return not (capabilities(made.scheduler).queue or for_a_program)
+    printer.tell(f"warning: submitted by force, although {error}")
 
 
 def _print_draft(draft: launch.Draft, as_json: bool) -> None:
     if as_json:
-        chosen = plan_record.as_data(draft.plan)
-        folder = str(draft.paths.root)
-        printer.print_json({"folder": folder, "script": draft.text, "plan": chosen})
+        facts = {"folder": str(draft.paths.root), "script": draft.text}
+        printer.print_json({**facts, "plan": plan_record.as_data(draft.plan)})
     else:
         click.echo(draft.text, nl=False)
 
@@ -121,10 +117,9 @@ def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:
     elif not values["as_json"]:
         plan_view.show(draft.plan, values["verbose"])
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
-        stays = values["follow"] or values["wait"]
-        if capabilities(draft.plan.scheduler).queue and not stays:
+        if not values["waits"]:
             click.echo(f"next: runner logs --follow {job.id}", err=True)
-    elif not (values["follow"] or values["wait"]):
+    elif not values["waits"]:
         printer.print_json({"id": job.id, "folder": str(draft.paths.root), "log": job.log})
 
 
@@ -133,14 +128,14 @@ def _to_the_end(paths: JobPaths, job: Job, values: dict[str, Any]) -> int:
     from . import follow, job_end
 
     shown: Collection[int] | None = ()
-    if values["wait"] or values["as_json"] or values["parsable"]:
+    as_json, quiet = values["as_json"], values["parsable"]
+    if values["wait"] or as_json or quiet:
         status = follow.waited(paths, job)
-        if status and not (values["as_json"] or values["parsable"]):
+        if status and not (as_json or quiet):
             job_end.tell_success(job, status)
     else:
         shown = values["ranks"]
         status = follow.to_the_end(paths, job, values["ranks"], values["stall_after"])
     if status is None:
         return follow.INTERRUPTED
-    as_json, quiet = values["as_json"], values["parsable"]
     return job_end.finish(paths, job, status, shown, as_json=as_json, quiet=quiet)

@@ -11,7 +11,7 @@ import click
 from ..core.errors import NotFound
 from ..core.job_record import Job
 from ..jobs.logs import Log, concerns, last, rank_of
-from . import common_options, follow, job_end, run_arguments
+from . import common_options, follow, job_end, printer, run_arguments
 from .follow_output import Plain
 
 EXAMPLE = """\b
@@ -63,7 +63,7 @@ def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
         spoke = spoke or any(rank_of(line) is not None for line in lines)
     if not spoke:
         who = f"rank {', '.join(map(str, sorted(ranks or ())))}"
-        click.echo(f"runner: {who} wrote nothing; --all shows what others wrote", err=True)
+        printer.tell(f"{who} wrote nothing; --all shows what others wrote")
 
 
 def _pieces(log: Log, ranks: Collection[int] | None, tail: int | None) -> Iterator[list[bytes]]:

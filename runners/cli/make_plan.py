@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
-
 from .. import plan
 from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Trainer
 from ..core.remedy import Remedy, change
@@ -22,6 +20,7 @@ from ..schedulers import capabilities
 from ..settings import config, request, trainers
 from ..settings.sites import elsewhere, find, probe
 from ..settings.sites import host_mpi as hostmpi
+from . import printer
 
 
 def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
@@ -150,7 +149,7 @@ def _looked_into(image: ImageInfo) -> ImageInfo:
         return image
     from ..images import inspect  # 20 ms that a launch of an image of ours need not pay
 
-    return inspect.found(image, lambda text: click.echo(f"runner: {text}", err=True))
+    return inspect.found(image, printer.tell)
 
 
 def _image(

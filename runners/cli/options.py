@@ -21,15 +21,8 @@ class SettingOption(click.Option):
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def setting_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add an option for each setting; a flag that is not given is None, or empty for a list."""
-    for setting in reversed(SETTINGS.values()):
-        function = _option(setting)(function)
-    return function
-
-
 def without(names: Collection[str]) -> Decorator:
-    """Add an option for each setting but those named."""
+    """Add an option for each setting but those named; one that is not given is None, or empty."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         for setting in reversed(SETTINGS.values()):
@@ -39,33 +32,22 @@ def without(names: Collection[str]) -> Decorator:
     return add
 
 
-def given(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that were given, by name, of those that the command has."""
-    found = {name: values.get(parameter(name)) for name in SETTINGS}
-    told = {name: value for name, value in found.items() if value not in (None, ())}
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in told.items()}
+setting_options = without(())
 
 
 def _option(setting: Setting) -> Decorator:
-    words = (*setting.words, f"--{setting.name}")
+    long = f"--{setting.name}"
+    shared: dict[str, Any] = {"cls": SettingOption, "group": GROUPS[setting.group]}
     if setting.kind == "switch":
-        return click.option(
-            *setting.words,
-            f"--{setting.name}/--no-{setting.name}",
-            cls=SettingOption,
-            group=GROUPS[setting.group],
-            default=None,
-            help=setting.help,
-        )
+        words = (*setting.words, f"{long}/--no-{setting.name}")
+        return click.option(*words, default=None, help=setting.help, **shared)
     return click.option(
-        *words,
-        parameter(setting.name),
-        cls=SettingOption,
-        group=GROUPS[setting.group],
+        *(*setting.words, long, parameter(setting.name)),
         type=_type(setting),
         multiple=setting.kind == "list",
         metavar=setting.metavar or None,
         help=setting.help,
+        **shared,
     )
 
 
@@ -88,3 +70,9 @@ def flags(values: dict[str, Any]) -> dict[str, Any]:
     known = {parameter(name): name for name in SETTINGS}
     found = {known[given]: value for given, value in values.items() if given in known}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+
+
+def given(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that were given, by name, in the order of the table."""
+    found = flags(values)
+    return {name: found[name] for name in SETTINGS if found.get(name) not in (None, [])}

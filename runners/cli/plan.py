@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from ..core.model import Caution, Plan, Refusal
-from ..core.remedy import Remedy
+from ..core.model import Caution, Choice, Plan, Refusal
 from ..submit import launch
 from . import exit_codes, make_plan, options, plan_view, printer, suggest, typed
 from .trainer_command import TrainerCommand
@@ -31,44 +29,34 @@ def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Show what a launch would choose, why, and what that rests on; nothing is submitted."""
     made = make_plan.make_plan(trainer, args, options.flags(values), dry_run=True)
     if values["as_json"]:
-        printer.print_json(as_data(made))
+        printer.print_json(_as_data(made))
     else:
         _print(made)
     if made.refusals:
         sys.exit(exit_codes.REFUSED)
 
 
-def as_data(made: Plan) -> dict[str, Any]:
-    """Return the plan for programs."""
+def _as_data(made: Plan) -> dict[str, Any]:
+    here = typed.command_line()
+
+    def remedies(found: Caution | Refusal) -> list[dict[str, Any]]:
+        return [suggest.as_json(remedy, here) for remedy in found.remedies]
+
     return {
         "works": not made.refusals,
-        "refusals": [_refusal(refusal) for refusal in made.refusals],
+        "refusals": [
+            {"what": each.what, "evidence": each.evidence, "remedies": remedies(each)}
+            for each in made.refusals
+        ],
         "choices": [asdict(choice) for choice in made.choices],
         "variables": [asdict(variable) for variable in made.variables],
-        "warnings": [_caution(caution) for caution in made.warnings],
+        "warnings": [{"what": each.what, "remedies": remedies(each)} for each in made.warnings],
         "script": launch.draft(made).text,
     }
 
 
-def _refusal(refusal: Refusal) -> dict[str, Any]:
-    remedies = _remedies(refusal.remedies)
-    return {"what": refusal.what, "evidence": refusal.evidence, "remedies": remedies}
-
-
-def _caution(caution: Caution) -> dict[str, Any]:
-    return {"what": caution.what, "remedies": _remedies(caution.remedies)}
-
-
-def _remedies(remedies: Sequence[Remedy]) -> list[dict[str, Any]]:
-    here = typed.command_line()
-    return [suggest.as_json(remedy, here) for remedy in remedies]
-
-
 def _print(made: Plan) -> None:
-    rows = [
-        [plan_view.label(c), plan_view.value(c), _because(c.reason, c.evidence)]
-        for c in made.choices
-    ]
+    rows = [[plan_view.label(c), plan_view.value(c), _because(c)] for c in made.choices]
     rows += [[v.name, v.value, v.reason] for v in made.variables]
     printer.table(rows, ["choice", "value", "because"])
     for caution in made.warnings:
@@ -78,10 +66,11 @@ def _print(made: Plan) -> None:
     for remedy in suggest.remedies(made.refusals):
         click.echo(f"try: {suggest.text(remedy, typed.command_line())}")
     if not made.refusals:
-        here = "to run it: runner launch with the same words"
-        there = "its script: runner launch --dry-run with the same words"
-        click.echo(f"this works; {there if made.elsewhere else here}")
+        next_step = (
+            "its script: runner launch --dry-run" if made.elsewhere else "to run it: runner launch"
+        )
+        click.echo(f"this works; {next_step} with the same words")
 
 
-def _because(reason: str, evidence: str) -> str:
-    return f"{reason} ({evidence})" if evidence else reason
+def _because(choice: Choice) -> str:
+    return f"{choice.reason} ({choice.evidence})" if choice.evidence else choice.reason

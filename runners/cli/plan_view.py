@@ -7,7 +7,7 @@ import click
 from ..core.model import Caution, Choice, Plan, Resources
 from ..scale.number_format import count
 from ..schedulers import time_limits
-from . import suggest, typed
+from . import printer, suggest, typed
 
 LABELS = {
     "cpu-bind": "CPU binding",
@@ -61,7 +61,7 @@ def value(choice: Choice) -> str:
 def warn(made: Plan) -> None:
     """Print the warnings, with what to type against them."""
     for caution in made.warnings:
-        click.echo(f"runner: warning: {warning(caution)}", err=True)
+        printer.tell(f"warning: {warning(caution)}")
 
 
 def warning(caution: Caution) -> str:

@@ -21,6 +21,11 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def tell(text: str) -> None:
+    """Print a sentence of ours, to stderr."""
+    click.echo(f"runner: {text}", err=True)
+
+
 def table(
     rows: Sequence[Sequence[Any]], headers: Sequence[str], spare: Collection[str] = ()
 ) -> None:
@@ -32,6 +37,20 @@ def table(
     click.echo(shown.text)
     if shown.left_out:
         click.echo(f"no room for: {', '.join(shown.left_out)} (see --json)", err=True)
+
+
+def json_or_table(
+    as_json: bool,
+    value: Any,
+    rows: Sequence[Sequence[Any]],
+    headers: Sequence[str],
+    spare: Collection[str] = (),
+) -> None:
+    """Print a value as JSON, or for people rows under headers."""
+    if as_json:
+        print_json(value)
+    else:
+        table(rows, headers, spare)
 
 
 def result_table(result: dict[str, Any]) -> None:

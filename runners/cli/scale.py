@@ -20,7 +20,7 @@ from ..scale.number_format import count
 from ..scale.run_study import Work
 from ..scale.study import ENDED, PointStatus, StudyPaths, StudyRecord
 from ..scale.study_request import OWN
-from . import exit_codes, options
+from . import exit_codes, options, printer
 from .scaling import output, run_drafts
 from .trainer_command import TrainerCommand
 
@@ -102,7 +102,7 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     # All of it before a folder is made.
     study_request.check_epochs(asked.question.args, asked.question.drop)
     for warning in [*_may_be_short(asked), *run_drafts.Drafts(paths, asked).check()]:
-        output.tell(f"warning: {warning}")
+        printer.tell(f"warning: {warning}")
     with locks.undisturbed(paths.lock, f"another runner scale is at work on {paths.root}"):
         asked = study.begin(paths, asked)
         sys.exit(_run(paths, asked, values))
@@ -208,7 +208,7 @@ def _run(paths: StudyPaths, asked: StudyRecord, values: dict[str, Any]) -> int:
     """Get the study done and report it; return the exit code."""
     drafts = run_drafts.Drafts(paths, asked)
     work = Work(
-        paths, asked.question, drafts.of, drafts.largest, values["at_once"] or 0, output.tell
+        paths, asked.question, drafts.of, drafts.largest, values["at_once"] or 0, printer.tell
     )
     if values["no_wait"]:
         return _finish(paths, asked, work.submit(), values)
@@ -230,7 +230,7 @@ def _finish(
     report = _show(paths, asked, statuses, values["as_json"])
     waiting = sum(each.state not in ENDED for each in statuses)
     if waiting or report.failed:
-        output.tell(_go_on(paths))
+        printer.tell(_go_on(paths))
     return exit_codes.FAULT if report.failed else 0
 
 
@@ -242,7 +242,7 @@ def _show(
     report = results.study(paths, asked, statuses)
     output.report(report, paths, as_json)
     if report.failed:
-        output.tell(_why(paths, report.failed[0]))
+        printer.tell(_why(paths, report.failed[0]))
     return report
 
 

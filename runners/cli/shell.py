@@ -16,7 +16,7 @@ from ..schedulers import capabilities
 from ..submit import launch
 from ..submit.launch import Draft
 from ..submit.sessions import session, terminal
-from . import common_options, follow, options, run_arguments, sessions
+from . import common_options, follow, options, printer, run_arguments, sessions
 from .typed import SettingsCommand
 
 SHELL_EXAMPLE = """\b
@@ -111,7 +111,7 @@ def _on_the_node(draft: Draft) -> int:
     with launch.claimed(draft.paths.root):
         launch.write(draft)
     then = tokens.join(session.in_shell(draft.paths))
-    click.echo(f"runner: on the node, type: {then}", err=True)
+    printer.tell(f"on the node, type: {then}")
     return shell.hand_over(session.allocation(draft.plan, draft.paths))
 
 
@@ -124,7 +124,7 @@ class Waiting:
     def tell(self, job: Job, granted: bool) -> None:
         """Say that the job has its nodes; else ask how it stands, and say so if that is new."""
         if granted:
-            click.echo(f"runner: job {job.id} has its nodes, until this command ends", err=True)
+            printer.tell(f"job {job.id} has its nodes, until this command ends")
             return
         try:
             status = job_status.status(self.draft.paths, job)
@@ -134,4 +134,4 @@ class Waiting:
         text += f" ({status.reason})" if status.reason else ""
         if text != self.told:
             self.told = text
-            click.echo(f"runner: {text}; Ctrl-C gives it up", err=True)
+            printer.tell(f"{text}; Ctrl-C gives it up")

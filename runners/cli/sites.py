@@ -47,7 +47,7 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
 def _here() -> Profile | None:
     profile, problem = find.here(os.environ)
     if problem:
-        click.echo(f"runner: {problem}", err=True)
+        printer.tell(problem)
     return profile
 
 
@@ -110,7 +110,7 @@ def new_command(name: str | None, force: bool) -> None:
 
     path, problems = create_profile.profile(name, force)
     for problem in problems:
-        click.echo(f"runner: left out: {problem}", err=True)
+        printer.tell(f"left out: {problem}")
     click.echo(path)
     click.echo(f"next: read and complete it; runner sites lint {path}", err=True)
 

@@ -58,7 +58,7 @@ def list_command(runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
 def _none(folder: Path) -> None:
     """Say that there is nothing here, and where there is something."""
     others = find.other_folders(folder)[: find.LISTED]
-    click.echo(f"runner: no runs in {folder}", err=True)
+    printer.tell(f"no runs in {folder}")
     for other in others:
         click.echo(f"  there are some in {other}", err=True)
     if others:
@@ -67,11 +67,8 @@ def _none(folder: Path) -> None:
 
 
 def _print(meant: list[Run], as_json: bool) -> None:
-    rows = status_view.of_all(meant)
-    if as_json:
-        printer.print_json(rows)
-    else:
-        printer.table(*status_view.table(rows), status_view.SPARE)
+    found = status_view.of_all(meant)
+    printer.json_or_table(as_json, found, *status_view.table(found), status_view.SPARE)
 
 
 def _watch(look: Callable[[], list[Run]], as_json: bool) -> None:

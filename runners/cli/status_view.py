@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import click
-
 from ..core import job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
@@ -33,7 +31,7 @@ def ask(runs: list[Run]) -> list[Status]:
     try:
         return job_status.statuses(runs)
     except SystemFault as error:
-        click.echo(f"runner: warning: {error}", err=True)
+        printer.tell(f"warning: {error}")
         return job_status.without_asking(runs, error.message)
 
 

@@ -40,14 +40,11 @@ def _show_facts(path: Path, as_json: bool) -> None:
     from ..images import inspect
 
     found = inspect.inspect(path)
-    if as_json:
-        facts = {name: asdict(fact) for name, fact in found.facts.items()}
-        printer.print_json({"image": str(path), "facts": facts})
-    else:
-        rows = [[name, fact.value, fact.source] for name, fact in found.facts.items()]
-        printer.table(rows, ["fact", "value", "from"])
+    facts = {"image": str(path), "facts": {name: asdict(f) for name, f in found.facts.items()}}
+    rows = [[name, fact.value, fact.source] for name, fact in found.facts.items()]
+    printer.json_or_table(as_json, facts, rows, ["fact", "value", "from"])
     if found.problem:
-        click.echo(f"runner: cannot look into it: {found.problem}", err=True)
+        printer.tell(f"cannot look into it: {found.problem}")
 
 
 @click.command("verify", epilog="Example: runner verify horovod_cpu.sif --quick")
@@ -81,7 +78,7 @@ def verify_command(image: str, digest: str, quick: bool, online: bool, as_json: 
 
 def _tell(words: str) -> None:
     if sys.stderr.isatty():
-        click.echo(f"runner: {words}", err=True)
+        printer.tell(words)
 
 
 def _show_check(check: verify.Check) -> None:

@@ -83,7 +83,7 @@ def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) ->
         if code != EXIT_NOT_SERVED:
             return job_end.ending(paths, job, status)
     how = printer.describe(status) + (f", exit code {code}" if code else "")
-    click.echo(f"runner: job {job.id} ended: {how}", err=True)
+    printer.tell(f"job {job.id} ended: {how}")
     return code
 
 
@@ -140,11 +140,11 @@ class Visit:
         return now
 
     def _tell(self, now: Status) -> None:
-        text = f"runner: job {self.job.id}: {printer.describe(now)}"
-        if now.state == JobState.PENDING:
-            text += f"; {follow.beside(self.job, now)}" if now.start else ""
+        text = f"job {self.job.id}: {printer.describe(now)}"
+        if now.state == JobState.PENDING and now.start:
+            text += f"; {follow.beside(self.job, now)}"
         if text != self.told and self.way is None:
-            click.echo(text, err=True)
+            printer.tell(text)
         self.told = text
 
     def _arrived(self, found: Address, now: Status) -> None:
@@ -153,7 +153,11 @@ class Visit:
         self.way = tunnel.way(found, token, self.login, places.user(), here)
         reached = found.loopback or _reached(found, token)
         if not reached:
-            self._unreachable(found)
+            printer.tell(
+                f"warning: {found.host} answers itself, and not to this machine: "
+                f"{found.address}, port {found.port}, is not reached; a firewall?\n"
+                f"  try: --loopback, where ssh to {found.host} is allowed"
+            )
         kept = private_folder.keep(self.paths, self.way.told())
         if self.as_json:
             facts = {"id": self.job.id, "folder": str(self.paths.root), **asdict(found)}
@@ -169,14 +173,6 @@ class Visit:
             click.echo(f"on your own machine: {self.way.ssh}")
         click.echo(f"open there:          {self.way.url}")
         click.echo(f"(also in {kept}, for your eyes only)", err=True)
-
-    def _unreachable(self, found: Address) -> None:
-        click.echo(
-            f"runner: warning: {found.host} answers itself, and not to this machine: "
-            f"{found.address}, port {found.port}, is not reached; a firewall?\n"
-            f"  try: --loopback, where ssh to {found.host} is allowed",
-            err=True,
-        )
 
 
 def _reached(found: Address, token: str) -> bool:

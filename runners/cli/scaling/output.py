@@ -19,11 +19,6 @@ if TYPE_CHECKING:  # scipy and numpy take half a second, which a dry run need no
     from ...scale.summary import Summary
 
 
-def tell(text: str) -> None:
-    """Print a line about the work, to stderr."""
-    click.echo(f"runner: {text}", err=True)
-
-
 def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
     """Print the runs that a study would have; raise Refused when one of them cannot work."""
     rows = []
@@ -37,10 +32,7 @@ def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
             {"run": number, "name": point.key, "nodes": asked.nodes, "ranks": asked.tasks, **ways,
              "trainer": trainer, "arguments": args}
         )  # fmt: skip
-    if as_json:
-        printer.print_json(rows)
-    else:
-        printer.table([list(row.values()) for row in rows], list(rows[0]))
+    printer.json_or_table(as_json, rows, [list(row.values()) for row in rows], list(rows[0]))
 
 
 class Shown:
@@ -60,7 +52,7 @@ class Shown:
                 self.ended.add(each.paths.root.name)
         counts = _counts(statuses)
         if counts != self.counts:
-            tell(counts)
+            printer.tell(counts)
         self.counts = counts
 
 
