@@ -63,11 +63,9 @@ class LazyGroup(click.Group):
     """A group that imports the module of a command only when that command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f".{COMMANDS[cmd_name][0]}", __name__)
@@ -95,7 +93,6 @@ class LazyGroup(click.Group):
             ctx.exit(signals.code(told))
 
     def waits_for_a_job(self, ctx: click.Context) -> bool:
-        """Whether the command that was begun can have a job."""
         return COMMANDS.get(ctx.invoked_subcommand or "", ("",))[0] in HAVE_JOBS
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

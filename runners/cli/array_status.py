@@ -20,7 +20,6 @@ TOLD = 3  # of the runs that failed, so many are told of at length
 
 
 def facts(paths: JobPaths, job: Job) -> dict[str, Any]:
-    """Return what a run is, for programs."""
     return {"id": job.id, "folder": str(paths.root), "log": job.log, "varied": dict(job.varied)}
 
 
@@ -51,7 +50,6 @@ def _tell(runs: Runs, last: Sequence[Status], now: Sequence[Status]) -> None:
 
 
 def summary(statuses: Sequence[Status]) -> str:
-    """Return how many runs are in which state."""
     counts = Counter(status.state for status in statuses)
     return ", ".join(f"{counts[state]} {state.value}" for state in JobState if counts[state])
 

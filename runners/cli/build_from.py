@@ -43,7 +43,6 @@ OURS = "recipes"  # the label of our images and of those made from them, which h
 
 
 def source(values: Mapping[str, Any]) -> pip.Source:
-    """Return where packages come from."""
     return pip.Source.given(*(values[name] for name in PACKAGES))
 
 
@@ -63,7 +62,6 @@ def passed_on(values: Mapping[str, Any], renamed: Callable[[str], str]) -> list[
 
 
 def check(target: str | None, values: Mapping[str, Any]) -> None:
-    """Raise UsageError for options that contradict each other."""
     origin, ways = values["origin"], [name for name in WAYS if values[name]]
     if origin and target:
         raise UsageError(f"{target}: --from says what to start from; {WHAT}")
@@ -149,7 +147,6 @@ def told(horovod: Horovod) -> str:
 
 
 def default_output(base: Path, values: Mapping[str, Any]) -> Path:
-    """A name in the current folder."""
     if path := values["def_file"]:
         return Path(f"{path.stem}.sif")
     added = "horovod" if values["horovod"] else values["requirements"].stem

@@ -45,7 +45,6 @@ def everything(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
 
 
 def of_earlier(word: str, runs_dir: str | None, max_wait: int) -> list[Finding]:
-    """Return what a short job of an earlier call found."""
     return _outcome(*run_arguments.find(word, runs_dir), max_wait)
 
 

@@ -32,7 +32,6 @@ BY_STATE = {
 
 
 def of_error(error: RunnerError) -> int:
-    """Return the exit code of an error."""
     return NOT_VERIFIED if isinstance(error, NotVerified) else error.exit_code
 
 

@@ -110,7 +110,6 @@ class Follower:
 
 
 def queue(ahead: int | None) -> str:
-    """Return a place in the queue in words."""
     if ahead is None:
         return ""
     return f"; {ahead} job{'s' * (ahead != 1)} before it" if ahead else "; none before it"

@@ -23,7 +23,6 @@ WIDE = 140  # columns from which there is room for more than the trainer's own l
 
 @contextmanager
 def screen() -> Iterator[Plain]:
-    """Yield what a followed job is shown on."""
     if not progress.watched():
         yield Plain()
         return
@@ -41,11 +40,9 @@ class Plain:
     """Lines as they come: the job's own to stdout, ours to stderr."""
 
     def say(self, text: str) -> None:
-        """Print something of ours."""
         click.echo(text, err=True)
 
     def show(self, lines: list[bytes]) -> None:
-        """Print lines of the job's log."""
         if lines:
             click.echo(b"\n".join(lines))
 
@@ -65,7 +62,6 @@ class Terminal(Plain):
         self.task = bars.add_task("", total=None, what="", more="")
 
     def say(self, text: str) -> None:
-        """Print something of ours above the bar."""
         self.bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, lines: list[bytes]) -> None:
@@ -76,7 +72,6 @@ class Terminal(Plain):
             self.say(b"\n".join(lines).decode("utf-8", "replace"))
 
     def at(self, line: bytes) -> bool:
-        """Move the bar, which says what the line says."""
         found = PROGRESS.match(line)
         if found is None:
             return False

@@ -50,7 +50,6 @@ def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | N
 
 
 def stopped(paths: JobPaths, job: Job, status: Status) -> list[str]:
-    """Return what is said of a job that stopped early, its work saved."""
     why = f" ({status.reason})" if status.reason else ""
     step = job_record.saved_step(paths)
     saved = f"checkpoint at step {step} saved" if step is not None else "no checkpoint of ours"
@@ -119,7 +118,6 @@ def finish(
 
 
 def _traces(paths: JobPaths) -> Iterator[str]:
-    """Say where a profile and Horovod's timeline are, and what shows them."""
     if paths.profile.is_dir():
         yield f"profile: {paths.profile} (TensorBoard's profile plugin; .json: ui.perfetto.dev)"
     timeline = plan_record.read(paths).get("timeline-filename")

@@ -67,7 +67,6 @@ def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
 
 
 def _pieces(log: Log, ranks: Collection[int] | None, tail: int | None) -> Iterator[list[bytes]]:
-    """Yield the lines that concern these ranks."""
     if tail is not None:
         yield last(log, ranks, tail)
     for lines in log.new():

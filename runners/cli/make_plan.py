@@ -24,7 +24,6 @@ from . import printer
 
 
 def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
-    """Return the plan for what the command line, files and environment ask."""
     found, preset = trainers.find(trainer, args)
     return plan_for(found, preset, flags, look_around(flags, preset), dry_run)
 
@@ -65,7 +64,6 @@ def gather(
 
 
 def _files(spec: JobSpec) -> list[Path]:
-    """Return what the job's nodes read or write."""
     trainer = [spec.trainer.file] if spec.trainer.file else []
     return [spec.runs_dir, spec.image, *trainer, *(each.path for each in spec.data)]
 

@@ -48,18 +48,15 @@ PMI = {"pmix": "PMIx", "pmi2": "PMI-2", "cray_shasta": "Cray PMI"}
 
 
 def label(choice: Choice) -> str:
-    """Return what was chosen, in words."""
     return LABELS.get(choice.id, choice.id)
 
 
 def value(choice: Choice) -> str:
-    """Return the value in words."""
     form = "{}" if isinstance(choice.value, bool) else FORMS.get(choice.id, "{}")
     return WORDS.get((choice.id, choice.text), form.format(choice.text))
 
 
 def warn(made: Plan) -> None:
-    """Print the warnings, with what to type against them."""
     for caution in made.warnings:
         printer.tell(f"warning: {warning(caution)}")
 
@@ -123,7 +120,6 @@ def _gpus(asked: Resources) -> list[str]:
 
 
 def _meeting(made: Plan) -> str:
-    """Return how the ranks find each other."""
     if made.controller != "mpi":
         return {"gloo": "Gloo", "none": "without Horovod"}[made.controller]
     if made.launcher != "srun":

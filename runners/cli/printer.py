@@ -17,7 +17,6 @@ DAY = 86400
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -105,5 +104,4 @@ def moment(when: float, now: float) -> str:
 
 
 def stamp(when: float | None) -> str | None:
-    """Return a time for programs and tables."""
     return None if when is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))

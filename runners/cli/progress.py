@@ -73,7 +73,6 @@ def display() -> Iterator[Progress]:
 
 
 def phases() -> Lines:
-    """Return what the phases of a build report to."""
     return Spinner() if watched() else Lines()
 
 
@@ -85,11 +84,9 @@ class Lines:
         self.began = self.told = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print it."""
         click.echo(text, err=True)
 
     def begin(self, what: str, total: int | None = None) -> None:
-        """Print the step."""
         self.total, self.began, self.told = total, time.monotonic(), time.monotonic()
         self.say(f"{what} ({shown(total)})" if total else what)
 
@@ -147,18 +144,15 @@ class Bar:
         self.task = bars.add_task("", total=None, visible=False)
 
     def say(self, text: str) -> None:
-        """Print it above the bar."""
         self.bars.console.print(text, markup=False, highlight=False)
 
     def begin(self, what: str, total: int | None = None) -> None:
-        """Start a new bar."""
         self.bars.remove_task(self.task)
         self.say(what)
         self.task = self.bars.add_task("", total=total)
         self.bars.refresh()
 
     def at(self, done: int) -> None:
-        """Move the bar."""
         now = time.monotonic()
         refresh = now - self.shown > SECONDS_BETWEEN_REFRESHES
         self.bars.update(self.task, completed=done, refresh=refresh)

@@ -20,7 +20,6 @@ def ranks(chosen: tuple[int, ...], all_ranks: bool) -> frozenset[int] | None:
 
 
 def folder(runs_dir: str | None) -> Path:
-    """Return the folder of the runs."""
     return Path(config.load({"runs-dir": runs_dir}, os.environ).get("runs-dir")).absolute()
 
 

@@ -173,7 +173,6 @@ def _changed(ctx: click.Context, asked: StudyRecord, values: dict[str, Any]) -> 
 def _asked(
     trainer: str | None, args: tuple[str, ...], values: dict[str, Any]
 ) -> tuple[StudyPaths, StudyRecord]:
-    """Return the study's folder, and what is asked."""
     if not trainer or not values["nodes"]:
         raise UsageError(
             "there is no trainer" if not trainer else "--nodes is not given",
@@ -247,7 +246,6 @@ def _show(
 
 
 def _why(paths: StudyPaths, failed: Failed) -> str:
-    """Return what to do about a run without a measurement."""
     folder = os.path.relpath(paths.root)
     if failed.kind == measure.WARM_UP:
         return f"Measure the warm-up, too: runner scale --render-only {folder} --drop 0"

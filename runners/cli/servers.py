@@ -100,7 +100,6 @@ def _one_task(values: dict[str, Any], first: Job) -> dict[str, Any]:
 
 
 def _seeing(ready: Prepared, shown: list[tuple[JobPaths, Job]]) -> Prepared:
-    """Return the session with the runs' folders in it, read-only."""
     if ready.plan.runtime == "none":
         return ready
     binds = [BindMount(str(run.root), str(run.root), read_only=True) for run, _ in shown]

@@ -25,7 +25,6 @@ class Prepared:
     paths: JobPaths
 
     def draft(self, text: str, private: bool = False) -> Draft:
-        """Return what is going to be submitted; `text` is its script."""
         packages = (folders.SERVE,) if private else ()
         return Draft(self.plan, self.paths, text, packages, typed.again(), private=private)
 

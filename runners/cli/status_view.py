@@ -99,7 +99,6 @@ def table(found: Sequence[dict[str, Any]]) -> tuple[list[list[str]], list[str]]:
 
 
 def varied(arguments: Mapping[str, str]) -> str:
-    """Return a sweep's arguments as one line."""
     return visible(" ".join(f"{name}={value}" for name, value in arguments.items()))
 
 
@@ -157,5 +156,4 @@ def in_words(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def ended(found: Iterable[dict[str, Any]]) -> bool:
-    """Whether nothing more will happen to any of these runs."""
     return all(JobState[facts["state"]].ended for facts in found)

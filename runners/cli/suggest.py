@@ -61,14 +61,12 @@ def as_json(remedy: Remedy, typed: CommandLine | None) -> dict[str, Any]:
 
 
 def resolved(remedies: Iterable[Remedy], typed: CommandLine) -> Iterator[Remedy]:
-    """Yield the remedies with their commands made."""
     for remedy in remedies:
         advice = remedy.kind == ADVICE or bool(_in_files(remedy, typed))
         yield Remedy(ADVICE if advice else "command", text(remedy, typed))
 
 
 def refused(refusals: Sequence[Refusal]) -> Refused:
-    """Return the error for a plan that cannot work, with the remedies that can."""
     first, *others = refusals
     evidence = [first.evidence]
     for other in others:

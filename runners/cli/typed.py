@@ -24,7 +24,6 @@ class SettingsCommand(click.Command):
     """A command with settings; its errors offer the whole command, changed."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options, and those of settings under their headings."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)

@@ -108,7 +108,6 @@ def own_folder(paths: JobPaths) -> str:
 
 
 def _show_log(job: Job) -> None:
-    """Show the last lines of the log of a session that never answered."""
     log = Path(job.log)
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     for line in text.splitlines()[-LAST_LINES:]:
