@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -69,8 +69,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f".{COMMANDS[cmd_name][0]}", __name__)
-        command: click.Command = getattr(module, f"{cmd_name}_command")
-        return command
+        return cast(click.Command, getattr(module, f"{cmd_name}_command"))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -87,13 +86,11 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as told:
-            goes_on = "a job that was submitted goes on" if self.waits_for_a_job(ctx) else ""
+            module = COMMANDS.get(ctx.invoked_subcommand or "", ("",))[0]
+            goes_on = "a job that was submitted goes on" if module in HAVE_JOBS else ""
             words = getattr(told, "words", "") or goes_on
             click.echo("; ".join(filter(None, ("\nrunner: interrupted", words))), err=True)
             ctx.exit(signals.code(told))
-
-    def waits_for_a_job(self, ctx: click.Context) -> bool:
-        return COMMANDS.get(ctx.invoked_subcommand or "", ("",))[0] in HAVE_JOBS
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands below their headings, in columns that are alike."""

@@ -24,6 +24,7 @@ from . import printer
 
 
 def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
+    """Return the plan for what the command line, files and environment ask; see `plan_for`."""
     found, preset = trainers.find(trainer, args)
     return plan_for(found, preset, flags, look_around(flags, preset), dry_run)
 
@@ -31,14 +32,7 @@ def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_ru
 def plan_for(
     found: Trainer, preset: config.Layer | None, flags: dict[str, Any], here: Site, dry_run: bool
 ) -> Plan:
-    """The same for a trainer that was found, with its preset, on a site that was asked."""
-    return plan.solve(gather(found, preset, flags, here, dry_run))
-
-
-def gather(
-    found: Trainer, preset: config.Layer | None, flags: dict[str, Any], here: Site, dry_run: bool
-) -> Case:
-    """Return all that is known of the request, the site and the image.
+    """The same for a trainer that was found, with its preset, on a site that was asked.
 
     Raises UsageError for a site that is not here, unless it is only a dry run.
     """
@@ -60,7 +54,7 @@ def gather(
         verdict.digest,
         {} if here.elsewhere else image_storage.kinds(_files(spec)),
     )
-    return _waiting(case) if spec.resources.dependency else case
+    return plan.solve(_waiting(case) if spec.resources.dependency else case)
 
 
 def _files(spec: JobSpec) -> list[Path]:

@@ -20,8 +20,7 @@ from ..scale.number_format import count
 from ..scale.run_study import Work
 from ..scale.study import ENDED, PointStatus, StudyPaths, StudyRecord
 from ..scale.study_request import OWN
-from . import exit_codes, options, printer
-from .scaling import output, run_drafts
+from . import exit_codes, options, printer, scale_drafts, scale_output
 from .trainer_command import TrainerCommand
 
 if TYPE_CHECKING:
@@ -96,12 +95,12 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     else:
         paths, asked = _asked(trainer, args, values)
     if values["dry_run"]:
-        drafts = run_drafts.Drafts(paths, asked, dry_run=True)
-        output.plans(asked.question, drafts, values["as_json"])
+        drafts = scale_drafts.Drafts(paths, asked, dry_run=True)
+        scale_output.plans(asked.question, drafts, values["as_json"])
         return
     # All of it before a folder is made.
     study_request.check_epochs(asked.question.args, asked.question.drop)
-    for warning in [*_may_be_short(asked), *run_drafts.Drafts(paths, asked).check()]:
+    for warning in [*_may_be_short(asked), *scale_drafts.Drafts(paths, asked).check()]:
         printer.tell(f"warning: {warning}")
     with locks.undisturbed(paths.lock, f"another runner scale is at work on {paths.root}"):
         asked = study.begin(paths, asked)
@@ -205,13 +204,13 @@ def _asked(
 
 def _run(paths: StudyPaths, asked: StudyRecord, values: dict[str, Any]) -> int:
     """Get the study done and report it; return the exit code."""
-    drafts = run_drafts.Drafts(paths, asked)
+    drafts = scale_drafts.Drafts(paths, asked)
     work = Work(
         paths, asked.question, drafts.of, drafts.largest, values["at_once"] or 0, printer.tell
     )
     if values["no_wait"]:
         return _finish(paths, asked, work.submit(), values)
-    shown = output.Shown()
+    shown = scale_output.Shown()
     statuses: list[PointStatus] = []
     try:
         for statuses in work.to_the_end():
@@ -239,7 +238,7 @@ def _show(
     from ..scale import results
 
     report = results.study(paths, asked, statuses)
-    output.report(report, paths, as_json)
+    scale_output.report(report, paths, as_json)
     if report.failed:
         printer.tell(_why(paths, report.failed[0]))
     return report

@@ -44,9 +44,9 @@ class SettingsCommand(click.Command):
             raise
 
 
-def again(ctx: click.Context | None = None) -> CommandLine:
-    """Return the same for the record of a job, without what was meant for this call alone."""
-    found = command_line(ctx)
+def again() -> CommandLine:
+    """Return the command line for a job's record, without what was meant for this call alone."""
+    found = command_line()
     kept = tuple((name, value) for name, value in found.switches if name not in ONCE)
     return replace(found, switches=kept)
 
@@ -54,20 +54,14 @@ def again(ctx: click.Context | None = None) -> CommandLine:
 def command_line(ctx: click.Context | None = None) -> CommandLine:
     """Return the command line that is being run, of its settings those that were typed."""
     ctx = ctx or click.get_current_context()
-    settings: list[Given] = []
-    switches: list[tuple[str, Value]] = []
-    for name in ctx.params:  # in the order in which they were typed
-        for long, value in _options(ctx, name):
-            if long in SETTINGS:
-                settings.append(Given(long, value, FLAG))
-            else:
-                switches.append((long, value))
+    # In the order in which they were typed.
+    options = [option for name in ctx.params for option in _options(ctx, name)]
     return CommandLine(
         ctx.info_name or "",
-        tuple(settings),
-        tuple(switches),
+        tuple(Given(name, value, FLAG) for name, value in options if name in SETTINGS),
+        tuple(option for option in options if option[0] not in SETTINGS),
         ctx.params.get("trainer") or "",
-        tuple(word for name in _arguments(ctx) for word in _words(ctx.params[name])),
+        tuple(_arguments(ctx)),
         os.getcwd(),
         tuple(sys.argv[1:]),
     )
@@ -86,15 +80,13 @@ def _options(ctx: click.Context, name: str) -> Iterator[tuple[str, Value]]:
         yield long, each
 
 
-def _arguments(ctx: click.Context) -> list[str]:
-    """Return the names of what stands after a trainer, or in its place."""
-    found = [each.name for each in ctx.command.params if isinstance(each, click.Argument)]
-    return [name for name in found if name and name != "trainer"]
+def _arguments(ctx: click.Context) -> Iterator[str]:
+    """Yield what stands after a trainer, or in its place."""
+    for each in ctx.command.params:
+        if isinstance(each, click.Argument) and each.name and each.name != "trainer":
+            value = ctx.params[each.name]
+            yield from value if isinstance(value, tuple) else filter(None, [value])
 
 
 def _long(words: list[str]) -> str:
     return next(word for word in words if word.startswith("--"))[2:]
-
-
-def _words(value: Any) -> tuple[str, ...]:
-    return value if isinstance(value, tuple) else (value,) if value else ()

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...core.command_line import CommandLine
-from ...core.errors import Refused
-from ...core.job_record import JobPaths
-from ...core.model import Plan
-from ...scale import study
-from ...scale.study import StudyPaths, StudyRecord
-from ...scale.study_request import Point
-from ...script import render
-from ...settings import trainers
-from ...submit.launch import Draft
-from .. import make_plan
+from ..core.command_line import CommandLine
+from ..core.errors import Refused
+from ..core.model import Plan
+from ..scale import study
+from ..scale.study import StudyPaths, StudyRecord
+from ..scale.study_request import Point
+from ..script import render
+from ..settings import trainers
+from ..submit.launch import Draft
+from . import make_plan
 
 
 class Drafts:
@@ -35,7 +34,13 @@ class Drafts:
         """
         together = self.asked.question.together
         folders = study.next_attempts(self.paths, points)
-        return [self._draft(self.plan(p, together), paths) for p, paths in zip(points, folders)]
+        typed = CommandLine(words=tuple(sys.argv[1:]))
+        drafts = []
+        for point, paths in zip(points, folders):
+            made = self.plan(point, together)
+            text = render.render(made, paths, os.getcwd())
+            drafts.append(Draft(made, paths, text, typed=typed))
+        return drafts
 
     def check(self) -> list[str]:
         """Plan every run, and raise what one of them is refused for; return all warnings, once."""
@@ -50,10 +55,6 @@ class Drafts:
         nodes = max(point.size.nodes for point in points)
         resources = replace(made.spec.resources, nodes=nodes)
         return replace(made, spec=replace(made.spec, resources=resources))
-
-    def _draft(self, made: Plan, paths: JobPaths) -> Draft:
-        text = render.render(made, paths, os.getcwd())
-        return Draft(made, paths, text, typed=CommandLine(words=tuple(sys.argv[1:])))
 
     def plan(self, point: Point, together: bool = False) -> Plan:
         """Return the plan of a point's runs; raise Refused when it cannot work."""

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...scale import number_format
-from ...scale.study import ENDED, PointState, PointStatus, StudyPaths
-from ...scale.study_request import StudyRequest
-from .. import printer
-from .run_drafts import Drafts
+from ..scale import number_format
+from ..scale.study import ENDED, PointState, PointStatus, StudyPaths
+from ..scale.study_request import StudyRequest
+from . import printer
+from .scale_drafts import Drafts
 
 if TYPE_CHECKING:  # scipy and numpy take half a second, which a dry run need not pay
-    from ...scale.report import Report
-    from ...scale.summary import Summary
+    from ..scale.report import Report
+    from ..scale.summary import Summary
 
 
 def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
@@ -74,12 +74,12 @@ def _counts(statuses: Sequence[PointStatus]) -> str:
 def report(report: Report, paths: StudyPaths, as_json: bool) -> None:
     """Print the results: all of them as JSON, or the points as a table and the warnings."""
     if as_json:
-        from ...scale import results
+        from ..scale import results
 
         printer.print_json(results.json_value(report))
         return
-    from ...scale import cautions
-    from ...scale.report import findings
+    from ..scale import cautions
+    from ..scale.report import findings
 
     if report.points:
         rate, spare = f"{report.unit}/s", ("epoch", "start-up", "runs")

@@ -1,1 +1,0 @@
-"""Parts of `runner scale`: the plans of its runs, and what it prints."""
