@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,13 +15,14 @@ from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.remedy import change
 from ..explain import read_facts
 from ..explain.explanation import Explanation
-from . import exit_codes, explanation_view, printer, suggest
+from . import exit_codes, printer, suggest
 
 NO_RESULT = (
     "no result.json in OUTPUT_DIR: write one from rank 0, such as "
     '{"accuracy": 0.97, "samples_per_s": 812}, for result, compare, sweeps and scale; '
     "see docs/start/own-trainer.md"
 )
+WIDTH = len("first to fail: ")
 
 
 def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | None = ()) -> int:
@@ -39,7 +41,7 @@ def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | N
             why = replace(why, traceback=())
         lines = [
             f"runner: job {job.id} ended: {printer.describe(status)}, exit code {code}",
-            *explanation_view.lines(why, job),
+            *explanation_lines(why, job),
             f"  log: {job.log} (all ranks: runner logs --all {job.id})",
         ]
     else:
@@ -105,7 +107,7 @@ def finish(
     result = files.read_json(paths.result)
     if as_json:
         value = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
-        why = explanation_view.facts(_why(paths, job, status), job) if code else None
+        why = explanation_facts(_why(paths, job, status), job) if code else None
         printer.print_json({**value, "exit_code": code, "explanation": why, "result": result})
     elif result is not None and not quiet:
         # What was asked for is known to who is looking; `runner result` shows that too.
@@ -123,3 +125,43 @@ def _traces(paths: JobPaths) -> Iterator[str]:
     timeline = plan_record.read(paths).get("timeline-filename")
     if timeline:
         yield f"timeline: {paths.root / timeline} (chrome://tracing or ui.perfetto.dev)"
+
+
+def explanation_facts(said: Explanation, job: Job) -> dict[str, Any]:
+    """Return an explanation for programs; `fix` has the whole command as its text."""
+    return {
+        "id": job.id,
+        "name": said.name,
+        "cause": said.cause,
+        "who": said.who,
+        "rank": said.rank,
+        "host": said.host,
+        "evidence": list(said.evidence),
+        "traceback": list(said.traceback),
+        "fix": suggest.as_json(said.fix, suggest.of_job(job)) if said.fix else None,
+        "other_fixes": [
+            {"does": does, **suggest.as_json(other, suggest.of_job(job))}
+            for does, other in said.others
+        ],
+        "certainty": said.certainty.value,
+        "because": said.because,
+    }
+
+
+def explanation_lines(said: Explanation, job: Job) -> list[str]:
+    """Return an explanation for people, one fact a line under its word."""
+    if not said.failed:
+        return [f"  {line}" for line in (said.cause, *said.evidence)]
+    who = "failed" if said.who and said.rank is None and not said.host else "first to fail"
+    facts = [("cause", [said.cause]), (who, [said.who]), ("traceback", list(said.traceback))]
+    fix = suggest.text(said.fix, suggest.of_job(job)) if said.fix else ""
+    facts += [("evidence", list(said.evidence)), ("fix", [fix])]
+    for does, other in said.others:
+        facts.append(("or", [f"{does}:", suggest.text(other, suggest.of_job(job))]))
+    facts += [("certainty", [f"{said.certainty.value}: {said.because}"])]
+    return [
+        f"  {word + ':' if at == 0 else '':<{WIDTH}}{text}"
+        for word, texts in facts
+        for at, text in enumerate(texts)
+        if text
+    ]

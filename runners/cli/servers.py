@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,7 @@ def jupyter_command(job: str | None, **values: Any) -> None:
         found = run_arguments.find(job, values["runs_dir"])
         sys.exit(web_session.back(*found, values, "jupyter"))
     ready = sessions.prepare("jupyter", values)
-    web_session.start(ready, values, "jupyter", ready.cwd)
+    web_session.start(ready, values, "jupyter", os.getcwd())
 
 
 @click.command("tensorboard", cls=SettingsCommand, epilog=TENSORBOARD_EXAMPLE)

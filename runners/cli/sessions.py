@@ -17,11 +17,10 @@ from . import make_plan, options, plan_view, suggest, typed
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a session starts from: its plan, the site, the current folder, the run's folder."""
+    """What a session starts from: its plan, the site, the run's folder."""
 
     plan: Plan
     site: Site
-    cwd: str
     paths: JobPaths
 
     def draft(self, text: str, private: bool = False) -> Draft:
@@ -33,10 +32,9 @@ def prepare(name: str, values: dict[str, Any]) -> Prepared:
     """Return the plan for a session called `name`; raise Refused when it cannot work."""
     preset, flags = session.preset(name), options.flags(values)
     here = make_plan.look_around(flags, preset)
-    dry_run = bool(values["dry_run"])
-    made = make_plan.plan_for(session.trainer(name), preset, flags, here, dry_run)
-    plan, cwd = session.of(made, os.getcwd()), os.getcwd()
+    made = make_plan.plan_for(session.trainer(name), preset, flags, here, values["dry_run"])
+    plan = session.of(made, os.getcwd())
     plan_view.warn(plan)
     if plan.refusals:
         raise suggest.refused(plan.refusals)
-    return Prepared(plan, here, cwd, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
+    return Prepared(plan, here, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +45,9 @@ def shell_command(command: tuple[str, ...], **values: Any) -> None:
     The allocation ends with it. Without --time it ends after an hour.
     """
     ready = sessions.prepare("shell", values)
-    text = session.interactive(ready.plan, ready.paths, ready.cwd, _within(command), _at_terminal())
+    text = session.interactive(
+        ready.plan, ready.paths, os.getcwd(), _within(command), _at_terminal()
+    )
     if values["dry_run"]:
         click.echo(text, nl=False)
         return

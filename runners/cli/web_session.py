@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import socket
 import sys
@@ -45,7 +46,7 @@ def start(
     """
     elsewhere = capabilities(ready.plan.scheduler).queue and not values["loopback"]
     towards = socket.gethostname() if elsewhere else ""
-    text = session.served(ready.plan, ready.paths, ready.cwd, server, folder, towards)
+    text = session.served(ready.plan, ready.paths, os.getcwd(), server, folder, towards)
     if values["dry_run"]:
         click.echo(text, nl=False)
         return
