@@ -63,8 +63,7 @@ class Follower:
     ) -> None:
         self.paths, self.job, self.ranks, self.stalls = paths, job, ranks, stalls
         self.log, self.told, self.explained = Log(Path(job.log)), "", False
-        self.ahead: int | None = None
-        self.asked = -SECONDS_BETWEEN_PLACES
+        self.place, self.asked = "", -SECONDS_BETWEEN_PLACES
 
     def to_the_end(self) -> Status:
         """Show the log as it grows and the state as it changes; return the last state."""
@@ -81,20 +80,21 @@ class Follower:
         """Say what has changed; what changes all the time is only beside the bar."""
         text = f"runner: job {self.job.id}: {printer.describe(now, self.job.restarts)}"
         if now.state == JobState.PENDING:
-            self._look_at_queue()
-            text += queue(self.ahead)
+            text += self._queued()
         if text != self.told:
             shown.say(text)
             self.told = text
         shown.refresh(beside(self.job, now), f"job {self.job.id}")
 
-    def _look_at_queue(self) -> None:
+    def _queued(self) -> str:
+        """Return the place in the queue in words; "" while nobody knows it."""
         if time.monotonic() - self.asked >= SECONDS_BETWEEN_PLACES:
             self.asked = time.monotonic()
             try:
-                self.ahead = job_status.ahead(self.job)
+                self.place = in_words(job_status.ahead(self.job))
             except SystemFault:  # the state says so too
-                self.ahead = None
+                self.place = ""
+        return self.place
 
     def _pass_on(self, shown: Plain) -> None:
         for lines in self.log.new():
@@ -109,7 +109,7 @@ class Follower:
         return next(self.paths.failures.glob("rank-*.json"), None) is not None
 
 
-def queue(ahead: int | None) -> str:
+def in_words(ahead: int | None) -> str:
     if ahead is None:
         return ""
     return f"; {ahead} job{'s' * (ahead != 1)} before it" if ahead else "; none before it"

@@ -83,12 +83,9 @@ def config_command() -> None:
 @common_options.as_json
 def show_command(origin: bool, as_json: bool) -> None:
     """Show the settings from files, environment and defaults."""
-    from ..settings.sites import find
+    from .sites import here
 
-    profile, problem = find.here(os.environ)
-    if problem:
-        printer.tell(problem)
-    merged = config.load({}, os.environ, profile=profile)
+    merged = config.load({}, os.environ, profile=here())
     rows = [[name, value, merged.origins(name)] for name, value in merged.values.items()]
     facts = {name: {"value": value, "origin": where} for name, value, where in rows}
     columns = 3 if origin else 2

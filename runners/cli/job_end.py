@@ -113,7 +113,7 @@ def finish(
         # What was asked for is known to who is looking; `runner result` shows that too.
         printer.result_table({name: item for name, item in result.items() if name != "arguments"})
     elif result is None and status.state == JobState.COMPLETED and not quiet:
-        printer.tell(f"{NO_RESULT}")
+        printer.tell(NO_RESULT)
     for line in _traces(paths) if not as_json and not quiet else ():
         printer.tell(line)
     return code

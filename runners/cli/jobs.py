@@ -81,15 +81,8 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     paths, found = meant[0]
     result = files.read_json(paths.result)
     if result is None:
-        raise NotFound(
-            f"job {found.id} has no result",
-            _why_no_result(paths, found),
-            f"runner status {found.id}, runner logs {found.id}",
-        )
+        ended = job_status.status(paths, found).state == JobState.COMPLETED
+        why = job_end.NO_RESULT if ended else f"{paths.result} does not exist"
+        remedy = f"runner status {found.id}, runner logs {found.id}"
+        raise NotFound(f"job {found.id} has no result", why, remedy)
     printer.print_json(result) if as_json else printer.result_table(result)
-
-
-def _why_no_result(paths: JobPaths, job: Job) -> str:
-    if job_status.status(paths, job).state == JobState.COMPLETED:
-        return job_end.NO_RESULT
-    return f"{paths.result} does not exist"

@@ -14,16 +14,7 @@ from ..core.model import Plan
 from ..schedulers import capabilities
 from ..settings import sweep
 from ..submit import launch
-from . import (
-    common_options,
-    make_plan,
-    options,
-    plan_view,
-    printer,
-    run_arguments,
-    suggest,
-    typed,
-)
+from . import common_options, make_plan, options, plan_view, printer, run_arguments, suggest, typed
 from .trainer_command import TrainerCommand
 
 EXAMPLE = """\b

@@ -97,17 +97,15 @@ def _announce(made: Plan, runs: Runs, values: dict[str, Any]) -> None:
     if values["parsable"]:
         click.echo("\n".join(wholes))
     elif values["as_json"]:
+        listed = [array_status.facts(*run) for run in runs]
         if not values["waits"]:
-            printer.print_json(
-                {"name": name, "ids": wholes, "runs": [array_status.facts(*run) for run in runs]}
-            )
+            printer.print_json({"name": name, "ids": wholes, "runs": listed})
     else:
         plan_view.show(made, values["verbose"])
         click.echo(f"job {', '.join(wholes)} submitted: {len(runs)} runs, {name}", err=True)
         for paths, job in runs[:LISTED]:
-            click.echo(
-                f"  {job.id}  {paths.root}  {status_view.varied(job.varied)}".rstrip(), err=True
-            )
+            line = f"  {job.id}  {paths.root}  {status_view.varied(job.varied)}"
+            click.echo(line.rstrip(), err=True)
         if len(runs) > LISTED:
             click.echo(f"  ... and {len(runs) - LISTED} more", err=True)
         if not values["waits"]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import getpass
 import sys
-from typing import Any
 
 import click
 
 from ..core import architecture, runtime_pull
 from ..core.disk_space import shown
 from ..core.errors import UsageError
-from ..images import local, pull, push, reference, store
+from ..images import local, pull, push, reference
 from . import common_options, printer, progress
 
 PULL_EXAMPLE = """\b
@@ -58,16 +57,11 @@ def pull_command(
     with progress.display() as display:
         request = pull.Request(found, name, arch, digest, plain, update)
         stored = pull.pull(request, display)
-    facts = {"name": name, **_facts(stored)}
     if as_json:
-        printer.print_json(facts)
+        printer.print_json({"name": name, **vars(stored), "path": str(stored.path)})
     else:
         click.echo(f"{name}: {stored.digest}, {shown(stored.size)}", err=True)
-        click.echo(facts["path"])
-
-
-def _facts(stored: store.Stored) -> dict[str, Any]:
-    return {**vars(stored), "path": str(stored.path)}
+        click.echo(stored.path)
 
 
 @click.command("push", epilog=PUSH_EXAMPLE)

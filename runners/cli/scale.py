@@ -203,13 +203,22 @@ def _asked(
 
 
 def _run(paths: StudyPaths, asked: StudyRecord, values: dict[str, Any]) -> int:
-    """Get the study done and report it; return the exit code."""
+    """Get the study done and report it; return the exit code.
+
+    Not all of it is a failure, or to be continued.
+    """
     drafts = scale_drafts.Drafts(paths, asked)
     work = Work(
         paths, asked.question, drafts.of, drafts.largest, values["at_once"] or 0, printer.tell
     )
-    if values["no_wait"]:
-        return _finish(paths, asked, work.submit(), values)
+    statuses = work.submit() if values["no_wait"] else _to_the_end(work, paths)
+    report = _show(paths, asked, statuses, values["as_json"])
+    if report.failed or any(each.state not in ENDED for each in statuses):
+        printer.tell(_go_on(paths))
+    return exit_codes.FAULT if report.failed else 0
+
+
+def _to_the_end(work: Work, paths: StudyPaths) -> list[PointStatus]:
     shown = scale_output.Shown()
     statuses: list[PointStatus] = []
     try:
@@ -218,18 +227,7 @@ def _run(paths: StudyPaths, asked: StudyRecord, values: dict[str, Any]) -> int:
     except KeyboardInterrupt as told:
         words = f"jobs in the queue go on. {_go_on(paths)}"
         raise signals.Interrupted(signals.code(told), words) from None
-    return _finish(paths, asked, statuses, values)
-
-
-def _finish(
-    paths: StudyPaths, asked: StudyRecord, statuses: list[PointStatus], values: dict[str, Any]
-) -> int:
-    """Write and print what there is; not all of it is a failure, or to be continued."""
-    report = _show(paths, asked, statuses, values["as_json"])
-    waiting = sum(each.state not in ENDED for each in statuses)
-    if waiting or report.failed:
-        printer.tell(_go_on(paths))
-    return exit_codes.FAULT if report.failed else 0
+    return statuses
 
 
 def _show(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -102,7 +102,7 @@ def _run(draft: Draft) -> int:
             "its own command gives a shell on a node",
             "runner shell --scheduler local, there",
         )
-    allocation = terminal.Allocation(draft, Waiting(draft).tell)
+    allocation = terminal.Allocation(draft, _waiting(draft))
     code = allocation.run()
     if not allocation.granted:
         click.echo("\n".join(["", *allocation.said[-1:]]), err=True)
@@ -118,23 +118,23 @@ def _on_the_node(draft: Draft) -> int:
     return shell.hand_over(session.allocation(draft.plan, draft.paths))
 
 
-class Waiting:
-    """Says why the nodes are not there yet; each answer once."""
+def _waiting(draft: Draft) -> Callable[[Job, bool], None]:
+    """Return what says why the nodes are not there yet, each answer once, or that they are."""
+    told = ""
 
-    def __init__(self, draft: Draft) -> None:
-        self.draft, self.told = draft, ""
-
-    def tell(self, job: Job, granted: bool) -> None:
-        """Say that the job has its nodes; else ask how it stands, and say so if that is new."""
+    def tell(job: Job, granted: bool) -> None:
+        nonlocal told
         if granted:
             printer.tell(f"job {job.id} has its nodes, until this command ends")
             return
         try:
-            status = job_status.status(self.draft.paths, job)
+            status = job_status.status(draft.paths, job)
         except SystemFault:
             return  # salloc waits for the controller too, and says what it must
         text = follow.beside(job, status)
         text += f" ({status.reason})" if status.reason else ""
-        if text != self.told:
-            self.told = text
+        if text != told:
+            told = text
             printer.tell(f"{text}; Ctrl-C gives it up")
+
+    return tell

@@ -32,7 +32,7 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    chosen = _here()
+    chosen = here()
     known = sorted(load.found(os.environ).items())
     rows = [_facts(load.profile(name, os.environ), path, chosen) for name, path in known]
     if as_json:
@@ -44,7 +44,8 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
         click.echo("none is in force here; next: runner sites new, or --site NAME", err=True)
 
 
-def _here() -> Profile | None:
+def here() -> Profile | None:
+    """Return the profile in force here; say what is wrong with it otherwise."""
     profile, problem = find.here(os.environ)
     if problem:
         printer.tell(problem)
@@ -72,7 +73,7 @@ def _words(facts: dict[str, Any]) -> list[str]:
 @common_options.as_json
 def show_command(name: str | None, as_json: bool) -> None:
     """Show every value of a site with source, date and file; without NAME of the one in force."""
-    profile = load.profile(name, os.environ) if name else _here()
+    profile = load.profile(name, os.environ) if name else here()
     if profile is None:
         raise UsageError("no site is in force here", remedy="runner sites show NAME")
     chain = load.parts(load.found(os.environ)[profile.name], os.environ)

@@ -11,13 +11,13 @@ from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain import read_facts
 from ..explain.facts import FirstFailure
 from ..jobs import job_status, metrics_tail, stalls
-from ..jobs.metrics_tail import Reading
 from ..schedulers.pending_reasons import in_words as reason_in_words
 from . import exit_codes, job_end, printer, stall_notice
 
 Run = tuple[JobPaths, Job]
 WELL = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
 HEADERS = ["id", "run", "state", "nodes", "elapsed", "left", "step", "loss", "rate", "exit", "why"]
+NUMBERS = ("step", "steps", "epoch", "loss", "rate", "unit")  # of a reading
 SPARE = ("nodes", "left", "rate")  # where the terminal is narrow
 
 
@@ -71,7 +71,8 @@ def facts(paths: JobPaths, job: Job, status: Status) -> dict[str, Any]:
         "folder": str(paths.root),
         "varied": dict(job.varied),
     }
-    return {**told, **_numbers(metrics_tail.last(paths))}
+    reading = metrics_tail.last(paths)
+    return {**told, **{name: getattr(reading, name, None) for name in NUMBERS}}
 
 
 def _exit_code(paths: JobPaths, job: Job, status: Status, first: FirstFailure | None) -> int | None:
@@ -83,11 +84,6 @@ def _exit_code(paths: JobPaths, job: Job, status: Status, first: FirstFailure | 
         return exit_codes.of_job(status, first.record.exit_code)
     known = status.state.ended and status.state != JobState.UNKNOWN
     return job_end.exit_code(paths, job, status) if known else status.exit_code
-
-
-def _numbers(reading: Reading | None) -> dict[str, Any]:
-    names = ("step", "steps", "epoch", "loss", "rate", "unit")
-    return {name: getattr(reading, name, None) for name in names}
 
 
 def table(found: Sequence[dict[str, Any]]) -> tuple[list[list[str]], list[str]]:

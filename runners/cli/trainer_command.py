@@ -26,7 +26,8 @@ class TrainerCommand(SettingsCommand):
                 _ask_the_trainer(ctx)
             return rest
         except click.NoSuchOption as error:
-            known = {word: each for each in self.get_params(ctx) for word in _spellings(each)}
+            options = self.get_params(ctx)
+            known = {word: each for each in options for word in (*each.opts, *each.secondary_opts)}
             meant = difflib.get_close_matches(error.option_name, known, 1, CLOSE)
             offers = _offers(words, error.option_name, meant, known)
             if not offers:
@@ -62,10 +63,6 @@ def check(name: str, args: Sequence[str]) -> None:
         trainer_options.check(path, args)
 
 
-def _spellings(parameter: click.Parameter) -> list[str]:
-    return [*parameter.opts, *parameter.secondary_opts]
-
-
 def _offers(
     words: Sequence[str], option: str, meant: Sequence[str], known: Mapping[str, click.Parameter]
 ) -> list[list[str]]:
@@ -87,6 +84,8 @@ def _split(
     words: Sequence[str], known: Mapping[str, click.Parameter]
 ) -> tuple[list[str] | None, list[str]]:
     """Return the words of the command, None if no trainer is among them, and the trainer's."""
+    from ..settings import trainers  # only an error pays for it
+
     own: list[str] = []
     theirs: list[str] = []
     trainer, left = False, list(words)
@@ -99,17 +98,11 @@ def _split(
         elif word.startswith("-"):
             theirs.append(word)
             value = left and not trainer and "=" not in word and not left[0].startswith("-")
-            theirs += [left.pop(0)] if value and not _is_trainer(left[0]) else []
+            theirs += [left.pop(0)] if value and not trainers.is_one(left[0]) else []
         else:
             (theirs if trainer else own).append(word)
             trainer = True
     return (own if trainer else None), theirs
-
-
-def _is_trainer(word: str) -> bool:
-    from ..settings import trainers  # only an error pays for it
-
-    return trainers.is_one(word)
 
 
 def _takes_a_value(option: click.Parameter) -> bool:
