@@ -66,24 +66,17 @@ def _ended(runs: Runs, statuses: Sequence[Status], as_json: bool, quiet: bool) -
     if len(bad) > TOLD:
         name = runs[0][1].array
         printer.tell(f"{len(bad)} runs did not end well; see: runner status {name}")
-    if as_json:
-        printer.print_json(_results(runs, statuses))
-    elif not quiet:
-        table(runs, statuses)
+    if as_json or not quiet:
+        show(runs, statuses, as_json)
     return next((code for code in codes if code), 0)
 
 
-def results(runs: Runs, as_json: bool, sort: str | None = None) -> None:
+def show(runs: Runs, statuses: Sequence[Status], as_json: bool, sort: str | None = None) -> None:
     """Print what all runs have reached; raise UsageError for a `sort` that none of them has."""
-    found = status_view.ask(list(runs))
-    if as_json:
-        printer.print_json(_results(runs, found))
-    else:
-        table(runs, found, sort)
-
-
-def _results(runs: Runs, statuses: Sequence[Status]) -> list[dict[str, Any]]:
-    return [
+    if not as_json:
+        _table(runs, statuses, sort)
+        return
+    found = [
         {
             **facts(paths, job),
             "state": status.state.name,
@@ -94,9 +87,10 @@ def _results(runs: Runs, statuses: Sequence[Status]) -> list[dict[str, Any]]:
         }
         for (paths, job), status in zip(runs, statuses)
     ]
+    printer.print_json(found)
 
 
-def table(runs: Runs, statuses: Sequence[Status], sort: str | None = None) -> None:
+def _table(runs: Runs, statuses: Sequence[Status], sort: str | None) -> None:
     """Print a line for each run: what it was asked, how it stands, what it reached; best first."""
     from ..scale import compare  # which `wait` and `cancel` need not load
 
@@ -108,7 +102,8 @@ def table(runs: Runs, statuses: Sequence[Status], sort: str | None = None) -> No
     for (_, job), now, result in zip(runs, statuses, results):
         own = [status_view.visible(job.varied.get(name, "")) for name in names]
         ends = [printer.text(result.get(name)) for name in reached]
-        rows.append([job.id, *own, printer.describe(now, job.restarts), _code(now), *ends])
+        code = "" if now.exit_code is None else now.exit_code
+        rows.append([job.id, *own, printer.describe(now, job.restarts), code, *ends])
     order = compare.best_first(results, metric) if metric else range(len(rows))
     headers = ["id", *names, "state", "exit code", *reached]
     printer.table([rows[place] for place in order], headers, reached[1:])
@@ -117,10 +112,6 @@ def table(runs: Runs, statuses: Sequence[Status], sort: str | None = None) -> No
         value = printer.text(results[order[0]][metric])
         what = f"{job.id}  {status_view.varied(job.varied)}".rstrip()
         click.echo(f"best {metric}: {what}, {value}", err=True)
-
-
-def _code(status: Status) -> str:
-    return "" if status.exit_code is None else str(status.exit_code)
 
 
 def cancel(runs: Runs) -> None:

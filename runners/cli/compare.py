@@ -37,14 +37,15 @@ def compare_command(
         raise click.UsageError("compare needs two runs or more; runner list shows them")
     found = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]
     metric = compare.metric([each.measured for each in found], sort)
-    printer.print_json(_facts(found, metric)) if as_json else _print(found, metric, every)
-
-
-def _facts(found: list[Compared], metric: str | None) -> dict[str, Any]:
-    best = _order(found, metric)[0].run if metric else None
+    ordered = _order(found, metric)
+    if not as_json:
+        _print(found, ordered, metric, every)
+        return
     names = ("run", "settings", "measured")
     runs = [{name: getattr(each, name) for name in names} for each in found]
-    return {"runs": runs, "differ": compare.differing(found), "metric": metric, "best": best}
+    best = ordered[0].run if metric else None
+    facts = {"runs": runs, "differ": compare.differing(found), "metric": metric, "best": best}
+    printer.print_json(facts)
 
 
 def _order(found: list[Compared], metric: str | None) -> list[Compared]:
@@ -53,18 +54,18 @@ def _order(found: list[Compared], metric: str | None) -> list[Compared]:
     return [found[n] for n in compare.best_first([each.measured for each in found], metric)]
 
 
-def _print(found: list[Compared], metric: str | None, every: bool) -> None:
+def _print(found: list[Compared], ordered: list[Compared], metric: str | None, every: bool) -> None:
     settings = compare.rows([each.settings for each in found])
     shown = list(settings) if every else compare.differing(found)
     reached = compare.rows([each.measured for each in found])
     names = ["state", *([metric] if metric else []), *reached]
     reached = {name: reached[name] for name in dict.fromkeys(names)}
     spare = [name for name in reached if name not in ("state", metric)]
-    _table(found, _order(found, metric), shown, list(reached), spare)
+    _table(found, ordered, shown, list(reached), spare)
     if len(shown) < len(settings):
         click.echo(f"{len(settings) - len(shown)} settings agree: --all shows them", err=True)
     if metric:
-        best = _order(found, metric)[0]
+        best = ordered[0]
         click.echo(f"best {metric}: {best.run}, {printer.text(best.measured[metric])}", err=True)
 
 

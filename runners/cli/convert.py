@@ -29,7 +29,13 @@ def convert_command(dockerfile: Path, output: Path | None) -> None:
         text, notes = convert(dockerfile, dockerfile.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise UsageError(f"{dockerfile} is not text", str(error)) from None
-    _write(text, output)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        try:
+            atomic.write_text(output, text)
+        except OSError as error:
+            raise UsageError(f"cannot write {output}", str(error)) from None
     for line in listed(text, notes, output.name if output else "the definition"):
         click.echo(line, err=True)
 
@@ -42,13 +48,3 @@ def listed(text: str, notes: list[Note], name: str) -> list[str]:
     except NotADefinition as error:
         lines.append("  " + str(error).replace("\n", "\n  "))
     return [HEADING, *lines] if lines else []
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        atomic.write_text(output, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {output}", str(error)) from None

@@ -66,11 +66,8 @@ def copy_command(name: str, folder: Path, force: bool) -> None:
     minimal = trainers.presets()[name]["kind"] == trainers.MINIMAL
     about = "imports nothing of ours" if minimal else "what it imports from recipes comes along"
     click.echo(f"wrote {target}: {about}")
-    click.echo(f"next: runner launch --image IMAGE --nodes 2 {_as_trainer(target)}")
-
-
-def _as_trainer(path: Path) -> str:
-    return shlex.quote(str(path) if "/" in str(path) else f"./{path}")
+    trainer = str(target) if "/" in str(target) else f"./{target}"
+    click.echo(f"next: runner launch --image IMAGE --nodes 2 {shlex.quote(trainer)}")
 
 
 @click.group("config")

@@ -11,7 +11,7 @@ from ..core import files
 from ..core.errors import NotFound, UsageError
 from ..core.job_record import Job, JobPaths, JobState
 from ..jobs import job_status
-from . import array_status, common_options, follow, job_end, printer, run_arguments
+from . import array_status, common_options, follow, job_end, printer, run_arguments, status_view
 
 
 @click.command("wait", epilog="Example: runner wait 42 && echo well")
@@ -76,7 +76,7 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     """
     meant = run_arguments.find_all(job, runs_dir)
     if len(meant) > 1:
-        array_status.results(meant, as_json, sort)
+        array_status.show(meant, status_view.ask(meant), as_json, sort)
         return
     paths, found = meant[0]
     result = files.read_json(paths.result)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from .. import plan
@@ -44,6 +43,7 @@ def plan_for(
     image = _image(settings.get("image"), runtime, dry_run, policies)
     spec = request.job_spec(settings, image.path, found, _data(settings, here.profile))
     verdict = policy.decide(policies, image.path)
+    files = [spec.runs_dir, spec.image, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
         spec,
         _host_mpi(spec, _mounts(settings, here, runtime)),
@@ -52,14 +52,9 @@ def plan_for(
         settings.unasked,
         verdict.choices,
         verdict.digest,
-        {} if here.elsewhere else image_storage.kinds(_files(spec)),
+        {} if here.elsewhere else image_storage.kinds(filter(None, files)),
     )
     return plan.solve(_waiting(case) if spec.resources.dependency else case)
-
-
-def _files(spec: JobSpec) -> list[Path]:
-    trainer = [spec.trainer.file] if spec.trainer.file else []
-    return [spec.runs_dir, spec.image, *trainer, *(each.path for each in spec.data)]
 
 
 def _host_mpi(spec: JobSpec, here: Site) -> Site:

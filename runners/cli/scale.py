@@ -87,7 +87,10 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     ctx = click.get_current_context()
     if values["render_only"]:
         _only(ctx, "--render-only", ("render_only", "drop", "reference", "as_json"))
-        _render_only(ctx, StudyPaths(Path(values["render_only"])), values)
+        paths = StudyPaths(Path(values["render_only"]))
+        asked = _changed(ctx, study.load(paths), values)
+        study.save(paths, asked)
+        _show(paths, asked, study.look(paths, asked.question, {}), values["as_json"])
         return
     if values["go_on"]:
         _only(ctx, "--continue", ("go_on", *HOW, "drop", "reference"))
@@ -256,9 +259,3 @@ def _why(paths: StudyPaths, failed: Failed) -> str:
 
 def _go_on(paths: StudyPaths) -> str:
     return f"Go on: runner scale --continue {os.path.relpath(paths.root)}"
-
-
-def _render_only(ctx: click.Context, paths: StudyPaths, values: dict[str, Any]) -> None:
-    asked = _changed(ctx, study.load(paths), values)
-    study.save(paths, asked)
-    _show(paths, asked, study.look(paths, asked.question, {}), values["as_json"])

@@ -58,15 +58,10 @@ def start(
         plan_view.show(draft.plan, verbose=False)
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
     if runs:
-        _link(draft.paths, runs)
+        draft.paths.boards.mkdir()
+    for run in runs:  # one that has written nothing yet may do so later
+        (draft.paths.boards / run.root.name).symlink_to(run.tensorboard)
     sys.exit(attend(draft.paths, job, ready.site, server, values["as_json"]))
-
-
-def _link(paths: JobPaths, runs: Sequence[JobPaths]) -> None:
-    """Let the runs appear under their names; one that has written nothing yet may do so later."""
-    paths.boards.mkdir()
-    for run in runs:
-        (paths.boards / run.root.name).symlink_to(run.tensorboard)
 
 
 def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) -> int:
