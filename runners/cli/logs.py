@@ -12,7 +12,7 @@ from ..core.errors import NotFound
 from ..core.job_record import Job
 from ..jobs.logs import Log, concerns, last, rank_of
 from . import common_options, follow, job_end, printer, run_arguments
-from .follow_output import Plain
+from .follow import Plain
 
 EXAMPLE = """\b
 Examples:

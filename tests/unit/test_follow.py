@@ -12,7 +12,7 @@ import pytest
 
 from containers import digest
 from runners.cli import job_end, printer
-from runners.cli.follow_output import PROGRESS
+from runners.cli.follow import PROGRESS
 from runners.core import files, job_record, plan_record, shell
 from runners.core.command_line import CommandLine
 from runners.core.errors import SystemFault
