@@ -35,12 +35,10 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
     chosen = here()
     known = sorted(load.found(os.environ).items())
     rows = [_facts(load.profile(name, os.environ), path, chosen) for name, path in known]
-    if as_json:
-        printer.print_json(rows)
-        return
     headers = ["name", "title", "scheduler", "runtimes", "never run", "in force"]
-    printer.table([_words(row)[: len(headers)] for row in rows], headers)
-    if chosen is None:
+    table = [_words(row)[: len(headers)] for row in rows]
+    printer.json_or_table(as_json, rows, table, headers)
+    if chosen is None and not as_json:
         click.echo("none is in force here; next: runner sites new, or --site NAME", err=True)
 
 
