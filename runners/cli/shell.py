@@ -12,12 +12,11 @@ import click
 from ..core import shell, tokens
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import Job
-from ..jobs import job_status
 from ..schedulers import capabilities
 from ..submit import launch
 from ..submit.launch import Draft
 from ..submit.sessions import session, terminal
-from . import common_options, follow, options, printer, run_arguments, sessions
+from . import common_options, options, printer, run_arguments, sessions
 from .typed import SettingsCommand
 
 SHELL_EXAMPLE = """\b
@@ -120,6 +119,9 @@ def _on_the_node(draft: Draft) -> int:
 
 def _waiting(draft: Draft) -> Callable[[Job, bool], None]:
     """Return what says why the nodes are not there yet, each answer once, or that they are."""
+    from ..jobs import job_status
+    from . import follow  # which `exec` need not load
+
     told = ""
 
     def tell(job: Job, granted: bool) -> None:

@@ -11,7 +11,7 @@ import click
 
 from ..core.errors import UsageError
 from ..core.site_profile import Profile
-from ..settings.sites import find, lint, load
+from ..settings.sites import find, load
 from . import common_options, printer
 
 EXAMPLE = """\b
@@ -119,6 +119,8 @@ def new_command(name: str | None, force: bool) -> None:
 @common_options.as_json
 def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
     """Check profiles, by default all: keys, types, bases, a source and date for every value."""
+    from ..settings.sites import lint
+
     checked = paths or tuple(load.found(os.environ).values())
     found = {load.shown(path): lint.faults(path, os.environ) for path in checked}
     if as_json:
