@@ -1,28 +1,21 @@
 """What runs the image: Plan -> the tokens before a command, and the variables around it.
 
-One `Runtime` each; apptainer and singularity share theirs. Adding one is such a class and a row
-here.
+Adding one is a function that returns the tokens, and a row here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...core import tokens
 from ...core.model import BindMount, Dataset, Plan
 from ...core.tokens import Expanded
 from ..stage_lines import source
-from .apptainer import Apptainer
-from .base import NoRuntime, Runtime
-from .container_engine import ContainerEngine
-from .enroot import Enroot
+from . import apptainer, enroot, env_options, srun_options
+from .base import PREFIX, Container, Runtime
 from .limits import STORES, refusals
-from .oci_bundle import OciBundle
-from .podman import Podman, PodmanHpc
-from .pyxis import Pyxis
-from .shifter import Shifter
 
 __all__ = [
-    "DATA_TARGET",
     "RUNTIMES",
     "STORES",
     "argv",
@@ -37,36 +30,41 @@ __all__ = [
 ]
 
 RUNTIMES: Mapping[str, Runtime] = {
-    "apptainer": Apptainer(),
-    "singularity": Apptainer(),
-    "shifter": Shifter(),
-    "podman": Podman(),
-    "podman-hpc": PodmanHpc(),
-    "pyxis": Pyxis(),
-    "enroot": Enroot(),
-    "oci-bundle": OciBundle(),
-    "container-engine": ContainerEngine(),
-    "none": NoRuntime(),
+    "apptainer": Runtime(apptainer.argv, prefix="APPTAINERENV_", takes_ssh=True),
+    "singularity": Runtime(apptainer.argv, prefix="SINGULARITYENV_", takes_ssh=True),
+    "shifter": Runtime(env_options.shifter, values_as_options=True),
+    "podman": Runtime(env_options.podman, values_as_options=True, prepare=env_options.PULL),
+    "podman-hpc": Runtime(env_options.podman_hpc, values_as_options=True),
+    "pyxis": Runtime(srun_options.pyxis, by_srun=True),
+    "enroot": Runtime(enroot.argv, config_file=enroot.FILE, config=enroot.configuration),
+    "oci-bundle": Runtime(srun_options.oci_bundle, by_srun=True),
+    "container-engine": Runtime(
+        srun_options.container_engine,
+        by_srun=True,
+        config_file=srun_options.ENVIRONMENT,
+        config=srun_options.environment,
+    ),
+    # The image is the folder of a virtual or conda environment, on each node.
+    "none": Runtime(lambda container: [], takes_ssh=True),
 }
 DATA_TARGET = "/data"
 
 
 def argv(plan: Plan, run_dir: str) -> list[str]:
     """Return the tokens that put a command into the image; none without a container."""
-    return RUNTIMES[plan.runtime].argv(plan, _binds(plan, run_dir), _fixed(plan, run_dir))
+    return RUNTIMES[plan.runtime].argv(_container(plan, run_dir))
 
 
 def files(plan: Plan, run_dir: str) -> dict[str, str]:
     """Return what the runtime reads in the run's folder, by its path there."""
     runtime = RUNTIMES[plan.runtime]
-    names = [*_fixed(plan, run_dir), *(name for name, _ in plan.spec.env)]
-    names += [v.name for v in plan.variables if v.where == "image" and v.name not in names]
-    text = runtime.config(plan, _binds(plan, run_dir), names)
+    text = runtime.config(_container(plan, run_dir))
     return {runtime.config_file: text} if text else {}
 
 
-def _binds(plan: Plan, run_dir: str) -> tuple[BindMount, ...]:
-    return (*plan.binds, *_of_host_mpi(plan), BindMount(run_dir, run_dir))
+def _container(plan: Plan, run_dir: str) -> Container:
+    binds = (*plan.binds, *_of_host_mpi(plan), BindMount(run_dir, run_dir))
+    return Container(plan, binds, _fixed(plan, run_dir))
 
 
 def once(plan: Plan, run_dir: str) -> list[str]:
@@ -78,20 +76,42 @@ def once(plan: Plan, run_dir: str) -> list[str]:
 def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
     """Return what the job exports for the container, each with its value as bash reads it.
 
-    Where the runtime takes values as options (`argv`) those are not among them.
+    The user's own variable, be it exported for the container or for everything, comes before the
+    plan's.
     """
-    defaults = tuple(v for v in plan.variables if v.where == "image" and not v.forced)
-    return RUNTIMES[plan.runtime].exports(plan, defaults, _fixed(plan, run_dir))
+    runtime, lines = RUNTIMES[plan.runtime], _first_exports(plan)
+    for variable in (v for v in plan.variables if v.where == "image" and not v.forced):
+        names = dict.fromkeys((runtime.prefix + variable.name, variable.name))
+        lines.append((next(iter(names)), tokens.default(variable.value, *names)))
+    fixed = {} if runtime.values_as_options else _fixed(plan, run_dir)
+    return lines + [(runtime.prefix + name, tokens.quote(value)) for name, value in fixed.items()]
+
+
+def _first_exports(plan: Plan) -> list[tuple[str, str]]:
+    """Return what a runtime needs beside the variables for the container.
+
+    NO_EVAL: otherwise a shell would expand each value (Singularity understands it from 3.10).
+    The activation script of an environment is not read: what that sets beyond the PATH belongs in
+    --env.
+    """
+    if plan.runtime == "none":
+        return [("PATH", tokens.quote(f"{plan.spec.image}/bin") + ':"$PATH"')]
+    if RUNTIMES[plan.runtime].prefix:
+        return [(f"{plan.runtime.upper()}_NO_EVAL", "1")]
+    return []
 
 
 def prepare(plan: Plan) -> list[str]:
     """Return what has to run once on each node before the ranks; mostly nothing."""
-    return RUNTIMES[plan.runtime].prepare(plan)
+    command = RUNTIMES[plan.runtime].prepare
+    return [*command, str(plan.spec.image)] if command else []
 
 
 def own(plan: Plan) -> list[tuple[str, str]]:
     """Return what a private file exports for the user's own variables, which win over all."""
-    return RUNTIMES[plan.runtime].own(plan)
+    runtime = RUNTIMES[plan.runtime]
+    prefix = PREFIX if runtime.values_as_options else runtime.prefix
+    return [(prefix + name, tokens.quote(value)) for name, value in plan.spec.env]
 
 
 def python(plan: Plan) -> str:

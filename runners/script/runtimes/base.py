@@ -1,48 +1,59 @@
-"""What runs an image: a base class, whose methods a runtime overrides where it differs. Pure."""
+"""What runs an image, as a row of RUNTIMES, and what its tokens are made from. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Callable
 
-from ...core import tokens
-from ...core.model import BindMount, Plan, Variable
+from ...core.model import BindMount, Plan
 from ...core.tokens import Expanded
 
 PREFIX = "USERENV_"
 
 
+@dataclass(frozen=True)
+class Container:
+    """What is to be in the container; `fixed` are the variables that win within it."""
+
+    plan: Plan
+    binds: tuple[BindMount, ...]
+    fixed: Mapping[str, str]
+
+    @property
+    def own_arguments(self) -> tuple[str, ...]:
+        """The site's options for the runtime, and the user's."""
+        return (*self.plan.runtime_args, *self.plan.spec.apptainer_args)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all variables for the container."""
+        for_image = (v.name for v in self.plan.variables if v.where == "image")
+        own = (name for name, _ in self.plan.spec.env)
+        return list(dict.fromkeys([*self.fixed, *own, *for_image]))
+
+
+@dataclass(frozen=True)
 class Runtime:
-    """What runs an image. `fixed` are the variables that win within it."""
+    """What runs an image.
 
-    by_srun = False  # whether what `argv` returns are options of srun
-    takes_ssh = False  # whether variables bring injob/ssh into it
-    config_file = ""  # in the run's folder: what it reads besides its options
+    `argv` returns the tokens before a command: none where it runs on the host; with `by_srun` they
+    are options of srun. The variables for the container are exported under their names with
+    `prefix` before; with `values_as_options` those that win are among the tokens instead, and a
+    value of --env has a name that means nothing to the host's programs, such as the runtime.
+    `takes_ssh` says whether variables bring injob/ssh into it. `config` returns the text of
+    `config_file` in the run's folder, which it reads besides its options. `prepare` is what each
+    node does once before the ranks, with the image's name as its last word.
+    """
 
-    def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
-        """Return the tokens before the command: none where it runs on the host."""
-        return []
-
-    def exports(
-        self, plan: Plan, defaults: tuple[Variable, ...], fixed: Mapping[str, str]
-    ) -> list[tuple[str, str]]:
-        """Return the variables that the job exports for it, with the text of their values."""
-        return [(v.name, tokens.default(v.value, v.name)) for v in defaults]
-
-    def config(self, plan: Plan, binds: tuple[BindMount, ...], names: list[str]) -> str:
-        """Return the text of `config_file`; `names` are the variables for the container."""
-        return ""
-
-    def prepare(self, plan: Plan) -> list[str]:
-        """Return what each node does once before the ranks."""
-        return []
-
-    def own(self, plan: Plan) -> list[tuple[str, str]]:
-        """Return those by which the values of --env get in, with the text of their values.
-
-        Where `argv` takes values as options they have a name that means nothing to the host's
-        programs, such as the runtime.
-        """
-        return [(PREFIX + name, tokens.quote(value)) for name, value in plan.spec.env]
+    argv: Callable[[Container], list[str]]
+    prefix: str = ""
+    by_srun: bool = False
+    values_as_options: bool = False
+    takes_ssh: bool = False
+    config_file: str = ""
+    config: Callable[[Container], str] = lambda container: ""
+    prepare: tuple[str, ...] = ()
 
 
 def own_settings(plan: Plan) -> list[str]:
@@ -50,22 +61,6 @@ def own_settings(plan: Plan) -> list[str]:
     return [Expanded(f"{name}=${{{PREFIX}{name}}}") for name, _ in plan.spec.env]
 
 
-class NoRuntime(Runtime):
-    """No container: the image is the folder of a virtual or conda environment, on each node."""
-
-    takes_ssh = True
-
-    def exports(
-        self, plan: Plan, defaults: tuple[Variable, ...], fixed: Mapping[str, str]
-    ) -> list[tuple[str, str]]:
-        """Return the job's own variables; the environment's programs come first on the PATH.
-
-        Its activation script is not read: what that sets beyond the PATH belongs in --env.
-        """
-        path = tokens.quote(f"{plan.spec.image}/bin") + ':"$PATH"'
-        lines = [("PATH", path), *((v.name, tokens.default(v.value, v.name)) for v in defaults)]
-        return lines + [(name, tokens.quote(value)) for name, value in fixed.items()]
-
-    def own(self, plan: Plan) -> list[tuple[str, str]]:
-        """Return the user's own variables."""
-        return [(name, tokens.quote(value)) for name, value in plan.spec.env]
+def volume(bind: BindMount) -> str:
+    """Return SOURCE:TARGET, with the flag `ro`, as many read it."""
+    return f"{bind.source}:{bind.target}" + (":ro" if bind.read_only else "")

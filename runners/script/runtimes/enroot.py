@@ -6,13 +6,12 @@ the host's environment goes into the container, what is mounted, and what starts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...core import tokens
-from ...core.model import BindMount, Plan
+from ...core.model import BindMount
 from ...core.tokens import Expanded
-from .pyxis import Pyxis
+from .base import Container
 
+FILE = "code/enroot.conf"
 CONFIGURATION = """\
 # The job's variables, each rank's among them; what is mounted; the command as it is.
 environ() {{ env; }}
@@ -24,22 +23,16 @@ rc() {{ exec "$@"; }}
 THERE = 'cd -- "$0" && exec "$@"'
 
 
-class Enroot(Pyxis):
-    """enroot start, with the variables of the job as pyxis has them."""
+def argv(container: Container) -> list[str]:
+    """Return enroot start; the command starts in the job's folder."""
+    command = ["enroot", "start", "--conf", Expanded(f"$run/{FILE}"), *container.own_arguments]
+    return [*command, str(container.plan.spec.image), "sh", "-c", THERE, Expanded("$PWD")]
 
-    by_srun = False
-    config_file = "code/enroot.conf"
 
-    def argv(self, plan: Plan, binds: tuple[BindMount, ...], fixed: Mapping[str, str]) -> list[str]:
-        """Return the tokens before the command, which starts in the job's folder."""
-        command = ["enroot", "start", "--conf", Expanded(f"$run/{self.config_file}")]
-        command += [*plan.runtime_args, *plan.spec.apptainer_args, str(plan.spec.image)]
-        return [*command, "sh", "-c", THERE, Expanded("$PWD")]
-
-    def config(self, plan: Plan, binds: tuple[BindMount, ...], names: list[str]) -> str:
-        """Return the configuration script."""
-        lines = [f"  echo {tokens.quote(_mount(bind))}" for bind in binds]
-        return CONFIGURATION.format(mounts="\n".join(lines))
+def configuration(container: Container) -> str:
+    """Return the configuration script."""
+    lines = [f"  echo {tokens.quote(_mount(bind))}" for bind in container.binds]
+    return CONFIGURATION.format(mounts="\n".join(lines))
 
 
 def _mount(bind: BindMount) -> str:
