@@ -15,13 +15,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import IO, BinaryIO, Union, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import (
-    HTTPRedirectHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    build_opener,
-)
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from .errors import NotVerified, Refused, RunnerError, SystemFault
 from .hosts import is_loopback

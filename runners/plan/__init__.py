@@ -5,10 +5,12 @@ Pure: it looks at nothing but the case.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-from ..core.model import BindMount, Plan, Refusal
-from ..core.remedy import LAUNCH, command
+from ..core.model import BindMount, JobSpec, Plan, Refusal
+from ..core.remedy import LAUNCH, Remedy, Value, change, command
 from ..schedulers import SCHEDULERS
 from ..script import runtimes
 from ..script.stage_lines import source
@@ -16,23 +18,33 @@ from . import (
     cpu,
     execution,
     gpu,
-    host_environment,
     host_mpi,
     network,
-    own_folders,
     partition,
-    remedies,
     requeue,
-    site_form,
     site_rules,
     staging,
     wireup,
-    worlds,
 )
 from .case import Case, Log
 
 PACKAGES = {"pytorch": "torch", "tensorflow": "tensorflow"}  # by what a preset requires
 IMAGE, HOST = "image", "host"  # where a recipe comes from
+# Ranked: what changes least comes first. None and "auto" let the solver choose.
+CHANGES: tuple[dict[str, Any], ...] = (
+    {"mpi": None},
+    {"controller": "gloo"},
+    {"controller": "gloo", "mpi": None},
+    {"controller": "mpi", "mpi": None},
+    {"launcher": "auto"},
+    {"launcher": "auto", "mpi": None},
+    {"launcher": "auto", "controller": "gloo", "mpi": None},
+    {"launcher": "auto", "controller": "mpi", "mpi": None},
+    {"runtime": "auto"},
+    {"scheduler": "auto"},
+    {"scheduler": "local"},
+)
+MOST_REMEDIES = 3
 
 
 def solve(case: Case) -> Plan:
@@ -40,7 +52,7 @@ def solve(case: Case) -> Plan:
     made = _attempt(case)
     if not made.refusals:
         return made
-    found = remedies.find(case, _attempt)
+    found = _remedies(case)
     first, *others = made.refusals
     # What the refusal itself says mends just that; what was found may change more.
     # Advice comes after what can be typed.
@@ -49,11 +61,45 @@ def solve(case: Case) -> Plan:
     return replace(made, refusals=(Refusal(first.what, first.evidence, ranked), *others))
 
 
+def _remedies(case: Case) -> tuple[Remedy, ...]:
+    """Return the changes that make the job work, each on its own, the best first.
+
+    Found by solving again: never a guess.
+    """
+    found: list[Remedy] = []
+    spec = case.spec
+    for changes in CHANGES:
+        if all(getattr(spec, name) == value for name, value in changes.items()):
+            continue
+        if "runtime" in changes and spec.runtime == "none":
+            continue  # an environment's folder is no image
+        solved = _attempt(case.asking(**changes))
+        remedy = change(dict(_options(spec, solved, changes)))
+        if not solved.refusals and remedy.options and remedy not in found:
+            found.append(remedy)
+    return tuple(_shortest(found))[:MOST_REMEDIES]
+
+
+def _shortest(found: list[Remedy]) -> Iterator[Remedy]:
+    """Leave out what another remedy already does with fewer options."""
+    for remedy in found:
+        if not any(set(other.options) < set(remedy.options) for other in found):
+            yield remedy
+
+
+def _options(spec: JobSpec, solved: Plan, changes: dict[str, Any]) -> Iterator[tuple[str, Value]]:
+    """Yield the changed settings with the values that were chosen."""
+    for name in changes:
+        before, after = getattr(spec, name), getattr(solved, name, None)
+        if after is not None and after != before:
+            yield name, after
+
+
 def _attempt(case: Case) -> Plan:
     log = Log()
     _known(case, log)
     case = _as_the_site_wants_it(case, log)
-    case = host_environment.choose(_where(case, log), log)
+    case = host_mpi.environment(_where(case, log), log)
     gpu.choose(case, log)
     case = cpu.share(case, log)
     partition.check(case, log)
@@ -66,7 +112,7 @@ def _attempt(case: Case) -> Plan:
     staging.data(case, log)
     staging.image(case, log)
     requeue.choose(case, log)
-    worlds.choose(case, log)
+    wireup.gate(case, log)
     _brings_recipe(case, log)
     _refused_elsewhere(case, log)
     log.choices += case.policy
@@ -117,7 +163,9 @@ def _plan(case: Case, log: Log) -> Plan:
         stage_root=staging.root(site),
         ssh=log.says("ssh"),
         elsewhere=site.elsewhere,
-        **requeue.fields(case, log),
+        warning=requeue.warning(case, log),
+        restarts=requeue.restarts(case.spec),
+        slurm_restarts_preempted=requeue.slurm_restarts_preempted(site.slurm_version),
     )
 
 
@@ -154,7 +202,7 @@ def _framework(case: Case, log: Log) -> None:
 def _as_the_site_wants_it(case: Case, log: Log) -> Case:
     if case.site.profile is None:
         return case
-    adapted, choices = site_form.adapt(case.spec, case.site.profile)
+    adapted, choices = site_rules.adapt(case.spec, case.site.profile)
     log.choices += choices
     return replace(case, spec=adapted)
 
@@ -167,7 +215,7 @@ def _refused_elsewhere(case: Case, log: Log) -> None:
         for text in warnings:
             log.warn(text)
     if not case.site.elsewhere:
-        own_folders.check(case, log)
+        staging.own_folders(case, log)
     log.refusals += SCHEDULERS[log.chosen("scheduler")].refusals(case.spec)
     log.refusals += runtimes.refusals(case.spec, log.chosen("runtime"))
 

@@ -78,11 +78,7 @@ def _check_partition(wanted: tuple[str, int], case: Case, log: Log) -> None:
     elif kind and kind.lower() not in {name.lower() for name, _ in there.gpus}:
         log.refuse(f"partition {there.name} has no GPUs of type {kind}", evidence, *remedies)
     elif not _has(there, kind, number):
-        log.refuse(
-            f"no node of partition {there.name} has {number} GPUs",
-            evidence,
-            *remedies,
-        )
+        log.refuse(f"no node of partition {there.name} has {number} GPUs", evidence, *remedies)
 
 
 def _has(there: Partition, kind: str, number: int) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..core.model import BindMount, ImageInfo, JobSpec
 from ..core.tokens import Expanded
 from ..injob.rank.gpu import older
-from . import site_form
+from . import site_rules
 from .case import Case, Log
 
 # The network of torch_mnist, 2 ranks; on cores with nothing else to do it makes less difference.
@@ -40,7 +40,7 @@ def variables(case: Case, log: Log) -> None:
     if by_mpi and case.image.fact("mpi.flavour") == "mpich" and not case.spec.host_mpi:
         _may_hang(case.image, log)
     if site.profile:
-        log.variables += site_form.variables(case.spec, site.profile)
+        log.variables += site_rules.variables(case.spec, site.profile)
     for name in [v.name for v in log.variables if v.name in site.environment]:
         log.warn(f"your {name}={site.environment[name]} is kept")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from ..core.model import JobSpec
 from ..core.remedy import Remedy, change
 from ..injob.rank.agents import AGENTS
@@ -24,14 +22,6 @@ NOT_ALONG = {
 TRACKS_TASKS = "proctrack/cgroup"
 
 
-class Interrupted(TypedDict, total=False):
-    """The fields of a Plan that are decided here."""
-
-    warning: int | None
-    restarts: int
-    slurm_restarts_preempted: bool
-
-
 def choose(case: Case, log: Log) -> None:
     """Choose when the ranks are warned, and how often the job may come back."""
     if not _may_be_interrupted(case.spec):
@@ -44,15 +34,21 @@ def choose(case: Case, log: Log) -> None:
         _warning(case, log)
 
 
-def fields(case: Case, log: Log) -> Interrupted:
-    """Return the fields of the plan that were decided here."""
-    spec = case.spec
-    found: Interrupted = {"restarts": _limit(spec) if spec.requeue else 0}
-    if _may_be_interrupted(spec) and log.scheduler.warns:
-        found["warning"] = _seconds(spec)
-        restarts = _version(case.site.slurm_version) >= RESTARTS_PREEMPTED
-        found["slurm_restarts_preempted"] = restarts
-    return found
+def warning(case: Case, log: Log) -> int | None:
+    """Return how many seconds before the time limit the ranks are warned, None for not at all."""
+    warned = _may_be_interrupted(case.spec) and log.scheduler.warns
+    return _seconds(case.spec) if warned else None
+
+
+def restarts(spec: JobSpec) -> int:
+    """Return how often the job may come back."""
+    return (spec.requeue_limit or LIMIT) if spec.requeue else 0
+
+
+def slurm_restarts_preempted(version: str) -> bool:
+    """Whether Slurm of a version, such as "24.11.5", does so itself; not where it is unknown."""
+    known = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    return known >= RESTARTS_PREEMPTED
 
 
 def _may_be_interrupted(spec: JobSpec) -> bool:
@@ -66,23 +62,14 @@ def _warning(case: Case, log: Log) -> None:
     log.choose("signal", _seconds(case.spec), reason, evidence)
 
 
-def _version(text: str) -> tuple[int, ...]:
-    """Return (24, 11) of "24.11.5"; nothing, which is less than any, where it is not known."""
-    return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
-
-
 def _restarts(spec: JobSpec, log: Log) -> None:
-    reason = "when the time is up, or another job comes first; it goes on from its checkpoint"
-    if not log.scheduler.warns:
+    if log.scheduler.warns:
+        reason = "when the time is up, or another job comes first; it goes on from its checkpoint"
+        log.choose("requeue", restarts(spec), reason)
+    else:
         by = f"by {log.scheduler.title}, when another job comes first, or a node fails"
         log.choose("requeue", True, by)
-    else:
-        log.choose("requeue", _limit(spec), reason)
     log.set("RESUME", "auto", "a job that is queued again goes on", where="image")
-
-
-def _limit(spec: JobSpec) -> int:
-    return spec.requeue_limit or LIMIT
 
 
 def _seconds(spec: JobSpec) -> int:

@@ -1,4 +1,4 @@
-"""What reaches the nodes' own disks first: the image, the data, or nothing.
+"""Files and nodes: what reaches their own disks first, and what they would look for in vain.
 
 From a file that is read where it lies a node gets what its ranks touch, once for all of them, and
 unpacks that in memory as they touch it. Sending it reads all of it, once for all nodes.
@@ -6,10 +6,13 @@ unpacks that in memory as they touch it. Sending it reads all of it, once for al
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from ..core import tokens
 from ..core.model import ImageInfo
-from ..core.remedy import change
+from ..core.remedy import Remedy, change, command
 from ..core.site import Site
 from ..schedulers import SCHEDULERS
 from ..script.runtimes import STORES
@@ -50,6 +53,10 @@ MEASURED_DATA = (
 )
 IN_MEMORY = 2 * 10**9  # bytes that a node keeps in memory after the first epoch anyway
 MOST = 200 * 10**9  # bytes that take minutes to copy
+# Folders of each machine's own, and variables with folders that nodes see.
+OWN = tuple(Path(folder) for folder in ("/tmp", "/var/tmp", "/dev/shm"))
+TEMPORARY = ("tmpfs", "ramfs")
+SHARED = ("RUNNER_SCRATCH", "SCRATCH", "PSCRATCH", "HOME")
 
 
 def root(site: Site) -> str:
@@ -188,3 +195,37 @@ def _data_worth_it(case: Case) -> tuple[bool, str]:
     if nodes == 1:
         return False, f"{shown} in few files, for one node"
     return True, f"{shown} for {nodes} nodes: read once instead of by each node in each epoch"
+
+
+def own_folders(case: Case, log: Log) -> None:
+    """Refuse what nodes do not see; a cluster of one node may be this machine itself."""
+    there = partition.of(case)
+    if not log.scheduler.queue or (there is not None and there.nodes == 1):
+        return
+    tops = filter(None, map(case.site.environment.get, SHARED))
+    top = next((top for top in tops if not _own(Path(top))), "/shared")
+    for what, path, remedy in _used(case, log, top):
+        kind = case.filesystems.get(path, "")
+        own = _own(path)
+        if kind in TEMPORARY or (own and kind not in NODES):
+            why = f"its file system is {kind}" if kind in TEMPORARY else f"each node has its {own}"
+            log.refuse(f"the nodes of a job do not see {what}, {path}", why, remedy)
+
+
+def _own(path: Path) -> str:
+    """Return the folder of each node's own that it lies in, "" for none."""
+    return next((str(folder) for folder in OWN if folder in (path, *path.parents)), "")
+
+
+def _used(case: Case, log: Log, top: str) -> Iterator[tuple[str, Path, Remedy]]:
+    """Yield what the job reads or writes, and what to type instead."""
+    spec = case.spec
+    yield "the run's folder", spec.runs_dir, change(runs_dir=f"{top}/runs")
+    if log.chosen("runtime") in (*CONTAINERS, "none"):
+        there = f"{top}/{spec.image.name}"
+        first = tokens.join(["cp", "-r", str(spec.image), there])
+        yield "the image", spec.image, change(image=there, first=first)
+    if spec.trainer.file:
+        yield "the trainer", spec.trainer.file, command("cp", spec.trainer.file, top)
+    for each in spec.data:
+        yield "the data", each.path, command("cp", "-r", each.path, top)

@@ -1,4 +1,4 @@
-"""How N processes become one world: controller, srun's --mpi=, launcher, and the image's MPI.
+"""How N processes become one world: controller, srun's --mpi=, the image's MPI, and the gate.
 
 The rules of MPI are those that the matrix proves cell by cell (tests/matrix).
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..core.model import ImageInfo
 from ..core.remedy import change, command
 from ..injob.rank.agents import AGENTS
+from ..injob.rank.worlds import FRAMEWORKS, HOROVOD, TENSORFLOW
 from ..script import ssh_lines
 from .case import Case, Log
 
@@ -255,3 +256,30 @@ def _against_mpirun(image: ImageInfo, mpirun: str) -> str:
             f"{version} starts: every rank would be alone"
         )
     return ""
+
+
+def gate(case: Case, log: Log) -> None:
+    """Say what the gate checks of several ranks, and what they get to form a world."""
+    size, spec = case.resources.tasks, case.spec
+    _refuse_another_world(case, log)
+    if not spec.gate:
+        log.choose("gate", False, case.why("gate"), "ranks that are each alone count as a success")
+    elif size > 1 and spec.trainer.command:
+        reason = f"each of these must have {size} ranks, and one of them must be formed"
+        log.choose("gate", ", ".join(FRAMEWORKS), reason)
+    if spec.tf_config:
+        log.choose("tf-config", True, case.why("tf-config"), "TensorFlow changes where it is set")
+
+
+def _refuse_another_world(case: Case, log: Log) -> None:
+    """Refuse a packaged trainer whose framework is not there, or told of no other rank."""
+    trainer, launcher, image = case.spec.trainer, log.chosen("launcher"), case.image
+    what = f"{trainer.name} forms its world with {trainer.world}"
+    if trainer.world == HOROVOD and image.fact("horovod.version") == "none":
+        log.refuse(f"{what}, which {image.path.name} does not have", image.how("horovod.version"))
+    elif trainer.world in (HOROVOD, TENSORFLOW) and launcher in AGENTS:
+        why = f"the ranks of {launcher} are told how to form one with torch.distributed"
+        log.refuse(what, why, change(leave_out=["launcher"]))
+    elif trainer.world == HOROVOD and log.chosen("controller") == NO_CONTROLLER:
+        why = f"Horovod is not prepared with --controller {NO_CONTROLLER}"
+        log.refuse(what, why, change(leave_out=["controller"]))

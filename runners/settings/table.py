@@ -19,7 +19,7 @@ class Setting:
     """One setting.
 
     `kind` is int, number, text, switch (true or false) or list; `words` are extra flag names;
-    `group` is one of GROUPS. `sbatch` names Slurm's input variable of sbatch for the same thing.
+    `group` is one of GROUPS, `sbatch` of SBATCH.
     """
 
     name: str
@@ -41,71 +41,51 @@ GROUPS = {
     "runner": "Runner",
 }
 JOB = (
-    *("job-name", "output", "error", "dependency", "requeue", "requeue-limit", "signal"),
-    "comment",
+    *("job-name", "output", "error", "dependency", "requeue", "requeue-limit", "signal", "comment"),
 )
+# Slurm's input variables of sbatch for the same things.
+AS_NAMED = (
+    *("gpus", "gpus-per-node", "gpus-per-task", "gres", "partition", "account", "qos"),
+    *("constraint", "job-name", "output", "error", "exclusive", "overcommit", "distribution"),
+    *("reservation", "requeue", "signal"),
+)
+SBATCH = {
+    "time": "SBATCH_TIMELIMIT",
+    "mem": "SBATCH_MEM_PER_NODE",
+    **{name: "SBATCH_" + name.upper().replace("-", "_") for name in AS_NAMED},
+}
 SLURM = (
     Setting("nodes", "number of nodes", "int", words=("-N",)),
     Setting("ntasks", "number of ranks in all", "int", words=("-np", "-n")),
     Setting("ntasks-per-node", "ranks on each node", "int", words=("--nproc-per-node",)),
     Setting("cpus-per-task", "CPUs for each rank", "int", words=("-c",)),
-    Setting("gpus", "GPUs in all", words=("-G",), metavar="[TYPE:]N", sbatch="SBATCH_GPUS"),
-    Setting(
-        "gpus-per-node", "GPUs on each node", metavar="[TYPE:]N", sbatch="SBATCH_GPUS_PER_NODE"
-    ),
-    Setting(
-        "gpus-per-task",
-        "GPUs that each rank alone sees",
-        metavar="[TYPE:]N",
-        sbatch="SBATCH_GPUS_PER_TASK",
-    ),
-    Setting("gres", "generic resources on each node", metavar="gpu:N", sbatch="SBATCH_GRES"),
-    Setting("time", "time limit", words=("-t",), metavar="[D-]HH:MM:SS", sbatch="SBATCH_TIMELIMIT"),
-    Setting("partition", "partition", words=("-p",), sbatch="SBATCH_PARTITION"),
-    Setting("account", "account to charge", words=("-A",), sbatch="SBATCH_ACCOUNT"),
-    Setting("qos", "quality of service", words=("-q",), sbatch="SBATCH_QOS"),
-    Setting("constraint", "node features", words=("-C",), sbatch="SBATCH_CONSTRAINT"),
-    Setting("job-name", "name of the job", words=("-J",), sbatch="SBATCH_JOB_NAME"),
-    Setting("output", "file for the job's output", words=("-o",), sbatch="SBATCH_OUTPUT"),
+    Setting("gpus", "GPUs in all", words=("-G",), metavar="[TYPE:]N"),
+    Setting("gpus-per-node", "GPUs on each node", metavar="[TYPE:]N"),
+    Setting("gpus-per-task", "GPUs that each rank alone sees", metavar="[TYPE:]N"),
+    Setting("gres", "generic resources on each node", metavar="gpu:N"),
+    Setting("time", "time limit", words=("-t",), metavar="[D-]HH:MM:SS"),
+    Setting("partition", "partition", words=("-p",)),
+    Setting("account", "account to charge", words=("-A",)),
+    Setting("qos", "quality of service", words=("-q",)),
+    Setting("constraint", "node features", words=("-C",)),
+    Setting("job-name", "name of the job", words=("-J",)),
+    Setting("output", "file for the job's output", words=("-o",)),
     Setting(
         "error",
         "file for what the ranks write to stderr, beside the output, which has it too",
         words=("-e",),
-        sbatch="SBATCH_ERROR",
     ),
-    Setting("mem", "memory on each node", metavar="SIZE[K|M|G|T]", sbatch="SBATCH_MEM_PER_NODE"),
+    Setting("mem", "memory on each node", metavar="SIZE[K|M|G|T]"),
     Setting("nodelist", "nodes to use", words=("-w",)),
     Setting("exclude", "nodes not to use", words=("-x",)),
-    Setting("exclusive", "whole nodes", "switch", sbatch="SBATCH_EXCLUSIVE"),
-    Setting(
-        "overcommit",
-        "several ranks on one CPU",
-        "switch",
-        words=("-O",),
-        sbatch="SBATCH_OVERCOMMIT",
-    ),
-    Setting(
-        "distribution",
-        "how ranks go to nodes",
-        words=("-m",),
-        metavar="block|cyclic|...",
-        sbatch="SBATCH_DISTRIBUTION",
-    ),
-    Setting("reservation", "reservation", sbatch="SBATCH_RESERVATION"),
+    Setting("exclusive", "whole nodes", "switch"),
+    Setting("overcommit", "several ranks on one CPU", "switch", words=("-O",)),
+    Setting("distribution", "how ranks go to nodes", words=("-m",), metavar="block|cyclic|..."),
+    Setting("reservation", "reservation"),
     Setting("dependency", "jobs to wait for", words=("-d",)),
-    Setting(
-        "requeue",
-        "queue again when stopped early, and go on from the checkpoint",
-        "switch",
-        sbatch="SBATCH_REQUEUE",
-    ),
+    Setting("requeue", "queue again when stopped early, and go on from the checkpoint", "switch"),
     Setting("requeue-limit", "restarts at most (default: 10)", "int"),
-    Setting(
-        "signal",
-        "warn the ranks so long before the time limit",
-        metavar="[B:]USR1[@SECONDS]",
-        sbatch="SBATCH_SIGNAL",
-    ),
+    Setting("signal", "warn the ranks so long before the time limit", metavar="[B:]USR1[@SECONDS]"),
     Setting("comment", "comment (mandatory on some sites)"),
 )
 CONTAINER = (
@@ -187,7 +167,9 @@ RUNNER = (
     Setting("apptainer-arg", "any other option for apptainer exec", "list", metavar="ARG"),
 )
 SETTINGS = {
-    setting.name: replace(setting, group="job" if setting.name in JOB else group)
+    setting.name: replace(
+        setting, group="job" if setting.name in JOB else group, sbatch=SBATCH.get(setting.name, "")
+    )
     for group, rows in zip(
         ("slurm", "container", "horovod", "runner"), (SLURM, CONTAINER, HOROVOD, RUNNER)
     )

@@ -10,7 +10,7 @@ import pytest
 from runners.core.model import ImageInfo, JobSpec, Refusal, Trainer
 from runners.core.site import Site
 from runners.core.site_profile import Profile
-from runners.plan import site_form, site_limits, site_rules
+from runners.plan import site_limits, site_rules
 from runners.plan.case import Case
 
 from .sites import job, shipped
@@ -223,17 +223,17 @@ def test_gpus_are_asked_for_in_the_sites_way(
     name: str, asked: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     spec = job(**asked)
-    changed, choices = site_form.adapt(spec, shipped(name))
+    changed, choices = site_rules.adapt(spec, shipped(name))
     ways = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
     found = {way: getattr(changed.resources, way) for way in ways}
     assert {way: text for way, text in found.items() if text} == wanted
     assert bool(choices) == (changed != spec)
-    assert site_form.adapt(changed, shipped(name)) == (changed, ())
+    assert site_rules.adapt(changed, shipped(name)) == (changed, ())
 
 
 def test_the_sites_variables() -> None:
     profile = shipped("perlmutter")
-    whole = site_form.variables(job(profile, gpus_per_node="4"), profile)
+    whole = site_rules.variables(job(profile, gpus_per_node="4"), profile)
     found = {one.name: (one.value, one.where) for one in whole}
     assert found["FI_MR_CACHE_MONITOR"] == ("userfaultfd", "job")
     assert found["CUDA_VISIBLE_DEVICES"] == ("3,2,1,0", "image")
@@ -244,7 +244,7 @@ def test_the_sites_variables() -> None:
         {},
     )
     for part in others:
-        names = {one.name for one in site_form.variables(job(profile, **part), profile)}
+        names = {one.name for one in site_rules.variables(job(profile, **part), profile)}
         assert "CUDA_VISIBLE_DEVICES" not in names
 
 
