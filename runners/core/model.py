@@ -8,7 +8,6 @@ from pathlib import Path
 from .command_line import Given
 from .remedy import Remedy
 from .site_profile import HostMpi
-from .tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -115,6 +114,20 @@ class Trainer:
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """How Horovod is tuned, by horovodrun's own options; None is "not asked".
+
+    `timeline` is an absolute path, or the name of a file in the run's folder.
+    """
+
+    timeline: str | None = None
+    autotune: bool = False
+    fusion_threshold_mb: int | None = None
+    cycle_time_ms: float | None = None
+    start_timeout: int | None = None
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """What the user asks for, after all sources of settings were merged.
 
@@ -135,7 +148,7 @@ class JobSpec:
     host_mpi: bool = False
     cpu_bind: str | None = None
     interface: str | None = None
-    tuning: Tuning = field(default_factory=Tuning)
+    tuning: Tuning = Tuning()
     nv: bool | None = None
     rocm: bool | None = None
     data: tuple[Dataset, ...] = ()

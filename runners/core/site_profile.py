@@ -154,8 +154,3 @@ class Profile:
         """Return a folder of `paths` with the user's variables filled in; None without one."""
         text = Template(self.paths.get(name, "")).safe_substitute(env)
         return Path(text) if text else None
-
-    @property
-    def runnable(self) -> bool:
-        """Whether this project has run jobs under the site's scheduler."""
-        return self.scheduler not in self.rendered

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..core.job_record import ArrayPaths, JobPaths
 from .local import Local
-from .slurm_steps import SlurmSteps
+from .slurm_calls import SlurmSteps
 
 
 class Allocation(Local):
@@ -20,7 +20,7 @@ class Allocation(Local):
     STEPS = SlurmSteps()
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
-        """Start the run's script in the background; return `JOB.local-PID-STARTTIME`."""
+        """Return `JOB.local-PID-STARTTIME`."""
         return f"{os.environ['SLURM_JOB_ID']}.{super().submit(paths, log)}"
 
 

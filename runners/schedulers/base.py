@@ -68,7 +68,7 @@ class Steps(ABC):
 
     @abstractmethod
     def names(self, nodes: str) -> tuple[str, ...]:
-        """Return the nodes that a list of them names."""
+        """Return the nodes that a list of them, such as n[1-3], names."""
 
     @abstractmethod
     def argv(
@@ -141,7 +141,10 @@ class Scheduler(ABC):
         return {}
 
     def ahead(self, id: str) -> int | None:
-        """Return how many jobs come before one that waits; None where nobody tells."""
+        """Return how many jobs come before one that waits; None where nobody tells.
+
+        Raises SystemFault when the scheduler does not answer.
+        """
         return None
 
     @abstractmethod

@@ -43,8 +43,7 @@ class Cobalt(Qsub):
         return [f"#COBALT {option}" for option in (*options, *plan.spec.sbatch_args)]
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
-        """Submit the run's script, which Cobalt executes itself."""
-        paths.script.chmod(0o755)
+        paths.script.chmod(0o755)  # Cobalt executes it itself
         return super().submit(paths, log)
 
     def states_argv(self, ids: Iterable[str]) -> list[str]:

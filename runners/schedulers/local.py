@@ -46,7 +46,6 @@ class LocalSteps(Steps):
     """A command beside the ranks simply runs here."""
 
     def place(self, id: str) -> Place:
-        """Return this machine; raise Refused when the job does not run here."""
         if not alive(id.partition("_")[0]):
             why = "it has ended, or is on another machine"
             raise Refused(f"job {id} does not run", why, f"runner status {id}")
@@ -68,7 +67,7 @@ class Local(Scheduler):
     STEPS: Steps = LocalSteps()
 
     def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
-        """Return that nobody waits for other jobs here.
+        """Nobody waits for other jobs here.
 
         What needs nodes of others the plan refuses, the rest has no effect.
         """
@@ -86,12 +85,10 @@ class Local(Scheduler):
         return [f"cd {shlex.quote(cwd)} || exit"]
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
-        """Start the run's script in the background; return its id, `local-PID-STARTTIME`."""
         pid = shell.start(["bash", str(paths.script)], str(log))
         return f"local-{pid}-{start_time(pid)}"
 
     def states(self, ids: Iterable[str]) -> dict[str, Status]:
-        """Return how the jobs stand that run or wait; of the others only their folders know."""
         found = {id: _status(id) for id in ids}
         return {id: status for id, status in found.items() if status}
 
@@ -141,7 +138,6 @@ def _child(process: str) -> int:
 
 
 def pid_of(id: str) -> int:
-    """Return the process of a job's identifier."""
     return int(id.split("-")[1])
 
 

@@ -20,25 +20,14 @@ from .base import Arrays
 from .qsub import Qsub, job_name, queue_options
 
 STATES = {
-    "B": JobState.RUNNING,  # an array that has begun
-    "E": JobState.RUNNING,
-    "F": JobState.UNKNOWN,  # finished: how, its exit status tells
-    "H": JobState.PENDING,
-    "M": JobState.PENDING,  # moved to another server
-    "Q": JobState.PENDING,
-    "R": JobState.RUNNING,
-    "S": JobState.PENDING,  # suspended
-    "T": JobState.PENDING,
-    "U": JobState.PENDING,
-    "W": JobState.PENDING,
-    "X": JobState.UNKNOWN,
+    **dict.fromkeys("BER", JobState.RUNNING),  # B: an array that has begun
+    **dict.fromkeys("HMQSTUW", JobState.PENDING),  # M: moved to another server; S: suspended
+    **dict.fromkeys("FX", JobState.UNKNOWN),  # finished: how, its exit status tells
 }
 # Exit statuses that PBS gives itself (job.h, JOB_EXEC_KILL_*); others are the script's.
 KILLED = {
-    -26: JobState.OUT_OF_MEMORY,
-    -27: JobState.OUT_OF_MEMORY,
-    -28: JobState.TIMEOUT,
-    -29: JobState.TIMEOUT,
+    **dict.fromkeys((-26, -27), JobState.OUT_OF_MEMORY),
+    **dict.fromkeys((-28, -29), JobState.TIMEOUT),
 }
 SIGNAL = 256  # added to the number of the signal that ended the script
 DELETED = 91  # the substate of a job that qdel ended
@@ -56,7 +45,6 @@ class PbsArrays(Arrays):
     def script(
         self, plan: Plan, array: ArrayPaths, tasks: Sequence[int], at_once: int | None, cwd: str
     ) -> list[str]:
-        """Return the lines of the script; the runs' own scripts open their logs."""
         option = f"-J {tasks[0]}-{tasks[-1]}" + (f"%{at_once}" if at_once else "")
         start = self.start("bash -l", array, "PBS_ARRAY_INDEX")
         return [Qsub.SHEBANG, *directives(plan), f"#PBS {option}", *start]

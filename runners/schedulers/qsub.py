@@ -36,7 +36,6 @@ class Qsub(Scheduler):
     has: tuple[str, ...] = ()
 
     def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
-        """Return a refusal for each setting that was given and is not there."""
         return (*self._unknown(spec.resources), *self._endless(spec), *self._output(spec))
 
     def _unknown(self, resources: Resources) -> Iterator[Refusal]:
@@ -79,7 +78,6 @@ class Qsub(Scheduler):
         return shlex.join(["qsub", str(paths.script)])
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
-        """Submit the run's script; return its identifier, or raise Refused with what was said."""
         return self.parse_submit(shell.run(["qsub", str(paths.script)]))
 
     def parse_submit(self, answer: shell.Result) -> str:

@@ -15,25 +15,18 @@ from ..core.model import Plan
 from ..core.remedy import change
 from . import slurm_calls, slurm_facts, slurm_script, time_limits
 from .base import Arrays, Scheduler
-from .slurm_steps import SlurmSteps
+from .slurm_calls import SlurmSteps
 
 NUMBER = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # after:123+5 waits five minutes more
+WAITS = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "SUSPENDED")
 STATES = {
-    "PENDING": JobState.PENDING,
-    "CONFIGURING": JobState.PENDING,
-    "REQUEUED": JobState.PENDING,
-    "REQUEUE_HOLD": JobState.PENDING,
-    "SPECIAL_EXIT": JobState.PENDING,
-    "SUSPENDED": JobState.PENDING,
-    "RUNNING": JobState.RUNNING,
-    "COMPLETING": JobState.RUNNING,
+    **dict.fromkeys(WAITS, JobState.PENDING),
+    **dict.fromkeys(("RUNNING", "COMPLETING"), JobState.RUNNING),
+    **dict.fromkeys(("BOOT_FAIL", "NODE_FAIL"), JobState.NODE_FAIL),
+    **dict.fromkeys(("DEADLINE", "TIMEOUT"), JobState.TIMEOUT),
     "COMPLETED": JobState.COMPLETED,
     "FAILED": JobState.FAILED,
-    "BOOT_FAIL": JobState.NODE_FAIL,
-    "NODE_FAIL": JobState.NODE_FAIL,
     "CANCELLED": JobState.CANCELLED,
-    "DEADLINE": JobState.TIMEOUT,
-    "TIMEOUT": JobState.TIMEOUT,
     "PREEMPTED": JobState.PREEMPTED,
     "OUT_OF_MEMORY": JobState.OUT_OF_MEMORY,
 }
@@ -96,23 +89,15 @@ class Slurm(Scheduler):
         return slurm_calls.submit(paths.script)
 
     def is_id(self, text: str) -> bool:
-        """Whether a text is in the form of Slurm's numbers of jobs."""
         return NUMBER.fullmatch(text) is not None
 
     def states(self, ids: Iterable[str]) -> dict[str, Status]:
-        """Return what Slurm says of the jobs that it still knows; one call for all.
-
-        Raises SystemFault when the controller does not answer.
-        """
         command = [*STATUS, f"--user={os.getuid()}"]
         known = parse_squeue(slurm_calls.ask(command, SLURM_TIME_FORMAT=UNIX_TIME))
         return {id: known[id] for id in ids if id in known}
 
     def history(self, ids: Iterable[str]) -> dict[str, Status]:
-        """Ask the accounting for jobs that the controller has forgotten; one call for all.
-
-        Where there is none, nothing is known.
-        """
+        """Ask the accounting; where there is none, nothing is known."""
         try:
             answer = shell.run([*SACCT, "-j", ",".join(ids)])
         except SystemFault:  # it is not on every machine from which jobs are submitted, or is slow
@@ -120,10 +105,6 @@ class Slurm(Scheduler):
         return parse_sacct(answer.out) if answer.code == 0 else {}
 
     def ahead(self, id: str) -> int | None:
-        """Return how many of the jobs that wait come before this one; None when it does not wait.
-
-        Raises SystemFault when the controller does not answer.
-        """
         return parse_queue(slurm_calls.ask(QUEUE), id)
 
     def cancel(self, id: str) -> None:

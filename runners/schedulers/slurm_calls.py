@@ -1,4 +1,4 @@
-"""How Slurm's commands are called: the environment, questions, sbatch, salloc, and refusals."""
+"""How Slurm's commands are called: environment, questions, sbatch, salloc, refusals, and steps."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..core import shell
-from ..core.errors import Refused, RunnerError, SystemFault
+from ..core.errors import Refused, RunnerError, SystemFault, UsageError
 from ..core.model import Plan
+from .base import Place, Steps
 from .slurm_script import resource_options
 
 # These two reach sbatch although all else of Slurm's is removed: they say which cluster it is.
 KEPT = ("SLURM_CONF", "SLURM_CLUSTERS")
+SILENT = "Slurm's controller does not answer"
 # What sbatch says when its message has gone, or may have, and no answer came.
 NO_ANSWER = ("timed out", "Zero Bytes were transmitted or received", "Unexpected message received")
 # salloc's own words, the same from 22.05 to 26.05: "salloc: Pending job allocation 42".
@@ -22,6 +24,10 @@ NUMBER = re.compile(r"^salloc: (Pending|Granted) job allocation (\d+)$")
 # same from Slurm 22.05 to 26.05, and sbatch's own.
 MINE = "sacctmgr show associations user=$USER format=account%20,partition%20,qos%40"
 KINDS = "sinfo --exact --format='%P %D %c %m %G %f'"
+OF_NODES = (
+    *("memory specification", "node configuration", "node count", "cpu count", "processors"),
+    *("feature", "generic resource", "(gres)"),
+)
 LOOK = (
     ("invalid partition", "sinfo --summarize"),
     ("partition name", "sinfo --summarize"),
@@ -31,16 +37,15 @@ LOOK = (
     ("qos policy", "sacctmgr show qos format=name,maxwall,maxtrespu,maxjobspu,maxsubmitpu"),
     ("dependency", "squeue --me"),
     ("reservation", "scontrol show reservations"),
-    ("memory specification", KINDS),
-    ("node configuration", KINDS),
-    ("node count", KINDS),
-    ("cpu count", KINDS),
-    ("processors", KINDS),
-    ("feature", KINDS),
-    ("generic resource", KINDS),
-    ("(gres)", KINDS),
+    *((words, KINDS) for words in OF_NODES),
     ("node name", "sinfo --Node"),
 )
+
+# Which node says what, where several do; the command's exit code stays.
+LABELLED = """\
+set -o pipefail
+label() { sed -u "s/^/$SLURMD_NODENAME | /"; }
+{ "$0" "$@" 2>&1 >&3 3>&- | label >&2; } 3>&1 | label"""
 
 
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
@@ -58,7 +63,7 @@ def ask(argv: Sequence[str], **variables: str) -> str:
     """Return what a command prints; raise SystemFault when the controller does not answer."""
     answer = shell.run(argv, env={**os.environ, **variables})
     if answer.code != 0:
-        raise SystemFault("Slurm's controller does not answer", answer.err.strip(), "scontrol ping")
+        raise SystemFault(SILENT, answer.err.strip(), "scontrol ping")
     return answer.out
 
 
@@ -79,7 +84,7 @@ def check_controller(answer: shell.Result) -> None:
     """Raise SystemFault unless `scontrol ping` found a controller; sbatch would wait long."""
     if answer.code != 0 or " UP" not in answer.out:
         raise SystemFault(
-            "Slurm's controller does not answer; nothing was submitted",
+            f"{SILENT}; nothing was submitted",
             (answer.out + answer.err).strip(),
             "scontrol ping, and ask the site's administrators if it stays down",
         )
@@ -127,3 +132,58 @@ def heard(line: str) -> tuple[str, bool] | None:
     """Return a job's number, and whether it has its nodes, from a line of what salloc says."""
     found = NUMBER.match(line)
     return (found.group(2), found.group(1) == "Granted") if found else None
+
+
+class SlurmSteps(Steps):
+    """srun in a job that runs."""
+
+    def place(self, id: str) -> Place:
+        """Return where a job runs; raise Refused when it does not, SystemFault without an answer.
+
+        The number is that of the job, which a task of an array has too; what runs within another
+        job (allocation.py) begins with that one's.
+        """
+        id = id.partition(".")[0]
+        answer = shell.run(["squeue", "--noheader", f"--jobs={id}", "--format=%A|%T|%N"])
+        said = answer.err.strip()
+        if answer.code != 0 and "Invalid job id" not in said:
+            raise SystemFault(SILENT, said, "scontrol ping")
+        number, state, nodes = (answer.out.strip() or "||").split("|")
+        if state != "RUNNING":
+            why = f"its state: {state.lower()}" if state else "it has ended"
+            raise Refused(f"job {id} does not run", why, f"runner status {id}")
+        return Place(number, self.names(nodes))
+
+    def names(self, nodes: str) -> tuple[str, ...]:
+        answer = shell.run(["scontrol", "show", "hostnames", nodes])
+        if answer.code != 0:
+            said = answer.err.strip()
+            raise UsageError(f"{nodes!r} is no list of nodes", said, "-w n1,n2 or n[1-2]")
+        return tuple(answer.out.split())
+
+    def argv(
+        self, place: Place, command: Sequence[str], pty: bool = False, labelled: bool = False
+    ) -> list[str]:
+        pty = pty and len(place.nodes) == 1
+        where = [f"--jobid={place.number}", f"--nodelist={','.join(place.nodes)}"]
+        where += [] if pty else ["--quit-on-interrupt"]
+        label = ["bash", "-c", LABELLED] if labelled and len(place.nodes) > 1 else []
+        return [*self.within(len(place.nodes), pty), *where, *label, *command]
+
+    def within(self, nodes: int, pty: bool = False) -> list[str]:
+        """Return srun and its options for a step beside all others: one task on each node.
+
+        Without PMI, which would make it a world; with all CPUs and the memory of the job there.
+        """
+        return [*self.once_per_node(nodes), "--mem=0", *(["--pty"] if pty else [])]
+
+    def once_per_node(self, nodes: int) -> list[str]:
+        """Return srun and its options for a helper that takes no memory to speak of."""
+        argv = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+        return [*argv, "--mpi=none", "--cpu-bind=none"]
+
+    def list_nodes(self, nodes: int) -> str:
+        return f'scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n {nodes}'
+
+    def environment(self) -> dict[str, str]:
+        return scrubbed(os.environ)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
-from ..core import gpus, tuning
+from ..core import gpus
 from ..core.errors import NotFound, UsageError
-from ..core.model import BindMount, Dataset, JobSpec, Resources, Trainer
+from ..core.model import BindMount, Dataset, JobSpec, Resources, Trainer, Tuning
 from ..core.remedy import advice, change
 from ..core.site_profile import TIME
 from .config import Config
@@ -21,6 +22,10 @@ AS_ASKED = (
     *("scheduler", "runtime", "launcher", "controller", "mpi", "cpu_bind", "nv", "rocm"),
     *("stage_data", "stage_image", "output", "error", "requeue"),
 )
+# Each rank has a buffer of this size for the tensors that travel together.
+LARGEST_FUSION_MB = 4096
+LONGEST_CYCLE_MS = 1000
+FILE = re.compile(r"[\w.@%+=:, -]+", re.ASCII)
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 
 
@@ -42,7 +47,7 @@ def job_spec(
         gate=get("gate") is not False,
         tf_config=bool(get("tf-config")),
         interface=get("network-interfaces"),
-        tuning=tuning.read(get),
+        tuning=tuning(get),
         data=data,
         requeue_limit=_requeue_limit(config),
         signal=_signal(get("signal")),
@@ -200,3 +205,37 @@ def parse_env(text: str) -> tuple[str, str]:
     if not equals and name not in os.environ:
         raise UsageError(f"--env {name}: it is not set here", remedy=f"--env {name}=VALUE")
     return name, value if equals else os.environ[name]
+
+
+def tuning(get: Callable[[str], Any]) -> Tuning:
+    """Return the settings that `get` gives by name; raise UsageError for one that cannot be."""
+    cycle, fusion, seconds = (
+        get(name) for name in ("cycle-time-ms", "fusion-threshold-mb", "start-timeout")
+    )
+    _within("cycle-time-ms", cycle, 0, LONGEST_CYCLE_MS, "1")
+    _within("fusion-threshold-mb", fusion, 0, LARGEST_FUSION_MB, "64 (0: no fusion)")
+    _within("start-timeout", seconds, 1, 86400, "120 (seconds)")
+    timeline = _timeline(get("timeline-filename"))
+    return Tuning(timeline, bool(get("autotune")), fusion, cycle, seconds)
+
+
+def _within(name: str, value: float | None, least: int, most: int, example: str) -> None:
+    if value is not None and not (math.isfinite(value) and least <= value <= most):
+        raise UsageError(
+            f"--{name} {value:g} must be from {least} to {most}", remedy=f"--{name} {example}"
+        )
+
+
+def _timeline(text: str | None) -> str | None:
+    """Check the file: its folder has to be there, on this machine as on the nodes."""
+    if text is None or (FILE.fullmatch(text) and text not in (".", "..")):
+        return text
+    path = Path(text)
+    if not (path.is_absolute() and text.isprintable()):
+        raise UsageError(
+            f"--timeline-filename {text!r} is neither a name nor an absolute path",
+            remedy="--timeline-filename timeline.json, which will lie in the run's folder",
+        )
+    if not path.parent.is_dir():
+        raise NotFound(f"--timeline-filename {text}: there is no folder {path.parent}")
+    return text

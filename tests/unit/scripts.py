@@ -18,10 +18,9 @@ from typing import Any
 
 from runners import plan
 from runners.core.job_record import JobPaths
-from runners.core.model import Dataset, ImageInfo, JobSpec, Plan, Resources, Trainer
+from runners.core.model import Dataset, ImageInfo, JobSpec, Plan, Resources, Trainer, Tuning
 from runners.core.site import Site
 from runners.core.site_profile import HostMpi
-from runners.core.tuning import Tuning
 from runners.plan.case import Case
 from runners.script import render
 from runners.settings.sites import load

@@ -24,7 +24,7 @@ from runners.injob import addresses
 from runners.injob.serve import answers, jupyter, tensorboard_app
 from runners.injob.serve.tensorboard_app import Door
 from runners.schedulers.base import Place
-from runners.schedulers.slurm_steps import LABELLED, SlurmSteps
+from runners.schedulers.slurm_calls import LABELLED, SlurmSteps
 from runners.script import render
 from runners.submit import private_folder
 from runners.submit.private_folder import Address

@@ -9,15 +9,13 @@ from pathlib import Path
 import pytest
 
 from runners import plan
-from runners.core import tuning
 from runners.core.errors import NotFound, UsageError
-from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Trainer
+from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Trainer, Tuning
 from runners.core.site import Site
 from runners.core.tokens import Expanded
-from runners.core.tuning import Tuning
 from runners.plan.case import Case
 from runners.script.environment import exports
-from runners.settings import config
+from runners.settings import config, request
 
 from .scripts import OURS
 
@@ -102,12 +100,12 @@ def test_a_start_timeout_reaches_who_waits() -> None:
 )
 def test_what_cannot_be_is_refused(name: str, value: object) -> None:
     with pytest.raises(UsageError, match=name):
-        tuning.read({name: value}.get)
+        request.tuning({name: value}.get)
 
 
 def test_a_timeline_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no folder"):
-        tuning.read({"timeline-filename": str(tmp_path / "no" / "t.json")}.get)
+        request.tuning({"timeline-filename": str(tmp_path / "no" / "t.json")}.get)
 
 
 def test_a_cycle_time_may_be_whole_or_not_in_files_and_variables() -> None:
