@@ -31,6 +31,12 @@ def on_a_node(resources: Resources) -> tuple[str, int] | None:
     return in_gres(resources.gres)
 
 
+def shared_out(text: str, nodes: int) -> str:
+    """Return, as [TYPE:]N, the least GPUs for each node that are at least those of --gpus."""
+    kind, number = typed(text)
+    return f"{kind}:" * bool(kind) + str(-(-number // nodes))
+
+
 def in_gres(gres: str | None) -> tuple[str, int] | None:
     """Return type and number of the GPUs among `gpu:A100:4,nvme:1`; gpu alone is one."""
     for part in (gres or "").split(","):

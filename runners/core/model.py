@@ -45,6 +45,11 @@ class Resources:
         return self.nodes * (self.ntasks_per_node or 1)
 
     @property
+    def tasks_of_a_node(self) -> int:
+        """The number of ranks on the fullest node."""
+        return -(-self.tasks // self.nodes)
+
+    @property
     def wants_gpus(self) -> bool:
         """Whether any of Slurm's ways to ask for GPUs is used."""
         asked = self.gpus or self.gpus_per_node or self.gpus_per_task

@@ -99,7 +99,13 @@ def _attempt(case: Case) -> Plan:
     log = Log()
     _known(case, log)
     case = _as_the_site_wants_it(case, log)
-    case = host_mpi.environment(_where(case, log), log)
+    case = execution.scheduler(case, log)
+    execution.runtime(case, log)
+    execution.architecture(case, log)
+    wireup.controller(case, log)
+    execution.launcher(case, log)
+    wireup.choose(case, log)
+    case = host_mpi.environment(case, log)
     gpu.choose(case, log)
     case = cpu.share(case, log)
     partition.check(case, log)
@@ -118,17 +124,6 @@ def _attempt(case: Case) -> Plan:
     log.choices += case.policy
     _dependency(case, log)
     return _plan(case, log)
-
-
-def _where(case: Case, log: Log) -> Case:
-    """Choose who queues the job, what runs the image, and how the ranks become one world."""
-    case = execution.scheduler(case, log)
-    execution.runtime(case, log)
-    execution.architecture(case, log)
-    wireup.controller(case, log)
-    execution.launcher(case, log)
-    wireup.choose(case, log)
-    return case
 
 
 def _plan(case: Case, log: Log) -> Plan:

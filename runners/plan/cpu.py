@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core import gpus
-from ..core.model import Resources
 from ..core.remedy import change
 from . import partition, site_limits
 from .case import Case, Log
@@ -37,7 +36,7 @@ def _room(case: Case, log: Log) -> int | None:
     there, resources = case.site.allocated_cpus, case.resources
     if not log.scheduler.within_job or not there or resources.overcommit:
         return None
-    return there // -(-resources.tasks // resources.nodes)
+    return there // resources.tasks_of_a_node
 
 
 def _within(case: Case, room: int, log: Log) -> Case:
@@ -80,21 +79,14 @@ def _of_a_gpu(case: Case) -> tuple[int, str] | None:
     kinds = site_limits.node_kinds(case.spec, profile) if profile else ()
     if profile and kinds and all(kind.gpus and kind.cpus for kind in kinds):
         poorest = min(kinds, key=lambda kind: kind.cpus // kind.gpus)
-        evidence = f"{profile.name}: {poorest.cpus} CPUs, {poorest.gpus} GPUs on a node"
-        return _share(poorest.cpus, poorest.gpus, case.resources), evidence
-    fitting = [n for name, n in there.gpus if wanted[0] in ("", name)] if there else []
-    if there is None or not fitting or there.cpus < max(fitting):
-        return None
-    evidence = f"sinfo: {there.cpus} CPUs, {max(fitting)} GPUs on a node"
-    return _share(there.cpus, max(fitting), case.resources), evidence
-
-
-def _share(cpus: int, there: int, asked: Resources) -> int:
-    """Return the CPUs of a rank on a node with so many CPUs and GPUs; it may have several GPUs."""
-    wanted = gpus.on_a_node(asked)
-    tasks = -(-asked.tasks // asked.nodes)
-    each = min(max(wanted[1] // tasks, 1), there) if wanted else 1
-    return cpus * each // there
+        cpus, number, source = poorest.cpus, poorest.gpus, profile.name
+    else:
+        fitting = [n for name, n in there.gpus if wanted[0] in ("", name)] if there else []
+        if there is None or not fitting or there.cpus < max(fitting):
+            return None
+        cpus, number, source = there.cpus, max(fitting), "sinfo"
+    each = min(max(wanted[1] // case.resources.tasks_of_a_node, 1), number)  # GPUs of a rank
+    return cpus * each // number, f"{source}: {cpus} CPUs, {number} GPUs on a node"
 
 
 def bind(case: Case, log: Log) -> None:

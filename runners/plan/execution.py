@@ -31,8 +31,10 @@ def scheduler(case: Case, log: Log) -> Case:
     if log.scheduler.within_job:
         case = _its_tasks(_all_nodes(case, log), log)
         _inside(case, log)
-    if log.scheduler.one_machine:
-        _one_machine(case, log)
+    nodes, tasks = case.resources.nodes, case.resources.tasks
+    if log.scheduler.one_machine and nodes > 1:
+        what = f"--nodes {nodes} needs a scheduler, and this is one machine"
+        log.refuse(what, log.choices[-1].reason, change(nodes=1, ntasks=tasks))
     return case
 
 
@@ -89,16 +91,6 @@ def _by_itself(site: Site) -> tuple[str, str, str]:
                 reason += f"; --scheduler allocation would run within job {site.allocation}"
             return name, reason, ""
     return "local", "no sbatch on this machine", ""
-
-
-def _one_machine(case: Case, log: Log) -> None:
-    nodes, tasks = case.resources.nodes, case.resources.tasks
-    if nodes > 1:
-        log.refuse(
-            f"--nodes {nodes} needs a scheduler, and this is one machine",
-            log.choices[-1].reason,
-            change(nodes=1, ntasks=tasks),
-        )
 
 
 def _inside(case: Case, log: Log) -> None:

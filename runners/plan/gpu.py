@@ -70,15 +70,18 @@ def _check_partition(wanted: tuple[str, int], case: Case, log: Log) -> None:
     if there is None:
         return
     kind, number = wanted
-    evidence = f"sinfo: {there.name} has {_listed(there)}"
-    others = [p.name for p in case.site.partitions if _has(p, kind, number)]
-    remedies = tuple(change(partition=name) for name in others)
     if not there.gpus:
-        log.refuse(f"partition {there.name} has no GPUs", evidence, *remedies)
+        what = f"partition {there.name} has no GPUs"
     elif kind and kind.lower() not in {name.lower() for name, _ in there.gpus}:
-        log.refuse(f"partition {there.name} has no GPUs of type {kind}", evidence, *remedies)
+        what = f"partition {there.name} has no GPUs of type {kind}"
     elif not _has(there, kind, number):
-        log.refuse(f"no node of partition {there.name} has {number} GPUs", evidence, *remedies)
+        what = f"no node of partition {there.name} has {number} GPUs"
+    else:
+        return
+    listed = ", ".join(f"{n} x {name or 'GPU'}" for name, n in there.gpus) or "no GPUs"
+    others = [p.name for p in case.site.partitions if _has(p, kind, number)]
+    remedies = [change(partition=name) for name in others]
+    log.refuse(what, f"sinfo: {there.name} has {listed}", *remedies)
 
 
 def _has(there: Partition, kind: str, number: int) -> bool:
@@ -87,12 +90,8 @@ def _has(there: Partition, kind: str, number: int) -> bool:
     return bool(fitting) and number <= (max(fitting) if kind else sum(fitting))
 
 
-def _listed(there: Partition) -> str:
-    return ", ".join(f"{n} x {kind or 'GPU'}" for kind, n in there.gpus) or "no GPUs"
-
-
 def _binding(resources: Resources, wanted: tuple[str, int], log: Log) -> None:
-    tasks = -(-resources.tasks // resources.nodes)
+    tasks = resources.tasks_of_a_node
     number = wanted[1] or tasks
     if resources.gpus_per_task:
         reason = "--gpus-per-task: each rank sees its own, numbered 0; they may lose peer-to-peer"
@@ -127,7 +126,7 @@ def _data_plane(case: Case, vendor: str, log: Log) -> None:
 
 def _one_rank_for_a_gpu(resources: Resources, log: Log) -> None:
     wanted = gpus.on_a_node(resources)
-    tasks = -(-resources.tasks // resources.nodes)
+    tasks = resources.tasks_of_a_node
     if wanted and wanted[1] and tasks > wanted[1] and not resources.gpus_per_task:
         fits = resources.nodes * wanted[1]
         log.refuse(

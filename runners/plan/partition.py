@@ -79,7 +79,7 @@ def _enough(there: Partition, resources: Resources) -> bool:
 
 def _cpus(resources: Resources, there: Partition, log: Log) -> None:
     each = resources.cpus_per_task or 1
-    tasks = -(-resources.tasks // resources.nodes)
+    tasks = resources.tasks_of_a_node
     if not there.cpus or tasks * each <= there.cpus or resources.overcommit:
         return
     nodes = -(-resources.tasks * each // there.cpus)

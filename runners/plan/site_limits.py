@@ -21,16 +21,12 @@ def node_kinds(spec: JobSpec, profile: Profile) -> tuple[NodeKind, ...]:
     if len(profile.nodes) == 1:
         return profile.nodes
     asked = gpus.on_a_node(spec.resources)
-    typed = [kind for kind in profile.nodes if asked and _same_type(kind.gpu_type, asked[0])]
+    wanted = asked[0].lower() if asked else ""  # Slurm ignores the case
+    typed = [kind for kind in profile.nodes if wanted and kind.gpu_type.lower() == wanted]
     there = typed or list(profile.nodes)
     words = re.split(r"[&|,*()\[\]]", spec.resources.constraint or "")
     named = [kind for kind in there if kind.name in (spec.resources.partition, *words)]
     return tuple(named or typed)
-
-
-def _same_type(one: str, other: str) -> bool:
-    """Whether two names of GPU types, neither empty, are the same; Slurm ignores the case."""
-    return bool(one) and one.lower() == other.lower()
 
 
 def because(profile: Profile, key: str, reason: str = "") -> str:
@@ -60,7 +56,10 @@ def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     if rules.gpu_request and shares(spec.resources):
         what = f"{profile.name} gives GPUs by the node: {spec.resources.gpus} for "
         what += f"{spec.resources.nodes} nodes is no whole number"
-        even = replace(request(profile, _each(spec.resources)), leave_out=("gpus",))
+        even = replace(
+            request(profile, gpus.shared_out(spec.resources.gpus or "", spec.resources.nodes)),
+            leave_out=("gpus",),
+        )
         yield Refusal(what, because(profile, "rules.gpu_request"), (even,))
     elif asked and not asked[0] and rules.gpu_type:
         counts = {kind.gpu_type: kind.gpus for kind in profile.nodes if kind.gpu_type}
@@ -77,12 +76,6 @@ def request(profile: Profile, count: str) -> Remedy:
     if profile.rules.gpu_request == "gres":
         return change(gres=f"gpu:{count}")
     return change(gpus_per_node=count)
-
-
-def _each(asked: Resources) -> str:
-    """Return, as [TYPE:]N, the least GPUs for each node that are at least those of --gpus."""
-    kind, number = gpus.typed(asked.gpus or "1")
-    return f"{kind}:" * bool(kind) + str(-(-number // asked.nodes))
 
 
 def _gpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Iterator[Refusal]:
@@ -116,7 +109,7 @@ def _whole(spec: JobSpec, profile: Profile) -> bool:
 
 def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Iterator[Refusal]:
     asked, most = spec.resources, max((kind.cpus for kind in kinds), default=0)
-    tasks, each = -(-asked.tasks // asked.nodes), asked.cpus_per_task or 1
+    tasks, each = asked.tasks_of_a_node, asked.cpus_per_task or 1
     if not most or tasks * each <= most or asked.overcommit or _scheduler_knows(profile):
         return
     what = f"{tasks} ranks on a node with {each} CPUs each, and {_name(kinds)} have {most} CPUs"
@@ -144,16 +137,12 @@ def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     asked, limits = spec.resources, profile.rules.max_time
     names = (asked.qos, asked.partition, "*")
     name = next((name for name in names if name and name in limits), "")
-    if not asked.time or not name or _fits(asked.time, limits[name]):
+    most, wanted = time_limits.seconds(limits.get(name, "")), time_limits.seconds(asked.time or "")
+    if not asked.time or most is None or (wanted is not None and wanted <= most):
         return
     where = "" if name == "*" else f" in {name}"
     what = f"--time {asked.time} is more than {profile.name} gives{where}: {limits[name]}"
     yield Refusal(what, because(profile, f"rules.max_time.{name}"), (change(time=limits[name]),))
-
-
-def _fits(time: str, limit: str) -> bool:
-    most, wanted = time_limits.seconds(limit), time_limits.seconds(time)
-    return most is None or (wanted is not None and wanted <= most)
 
 
 def warnings(spec: JobSpec, profile: Profile) -> Iterator[str]:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from string import Template
 
 from ..core import gpus
 from ..core.model import Choice, JobSpec, Refusal, Variable
@@ -22,7 +23,6 @@ KIN = {"mem": ("mem", "mem-per-cpu", "mem-per-gpu")}
 # What a profile may give as its remedy, such as `--comment {framework}`
 OPTION = re.compile(r"--([a-z-]+)[ =](\S+)")
 BLANK = re.compile(r"\{(framework|value)\}")
-VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
 
 
 def check(case: Case, profile: Profile) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
@@ -71,11 +71,7 @@ def _remedy(setting: str, rule: Requirement, value: str, spec: JobSpec) -> Remed
     if not all(name in SETTINGS for name in options) or OPTION.sub("", typed).strip():
         return advice(typed)
     filled = {"framework": spec.trainer.requires or "pytorch", "value": value}
-    return change({name: _fill(text, filled) for name, text in options.items()})
-
-
-def _fill(text: str, values: Mapping[str, str]) -> str:
-    return BLANK.sub(lambda match: values[match[1]], text)
+    return change({name: BLANK.sub(lambda m: filled[m[1]], text) for name, text in options.items()})
 
 
 def given(spec: JobSpec, setting: str) -> str:
@@ -110,7 +106,7 @@ def _without(spec: JobSpec, name: str) -> Remedy:
 def _folders(
     spec: JobSpec, profile: Profile, cwd: str, env: Mapping[str, str]
 ) -> Iterator[Refusal]:
-    allowed = [_filled(folder, env) for folder in profile.rules.submit_below]
+    allowed = [Template(folder).safe_substitute(env) for folder in profile.rules.submit_below]
     if not allowed:
         return
     evidence = site_limits.because(
@@ -123,10 +119,6 @@ def _folders(
     elif not _below(str(spec.runs_dir), [*allowed, cwd]):
         what = f"the run's folder would lie outside, in {spec.runs_dir}"
         yield Refusal(what, evidence, (change(runs_dir=f"{allowed[0]}/runs"),))
-
-
-def _filled(folder: str, env: Mapping[str, str]) -> str:
-    return VARIABLE.sub(lambda match: env.get(match[1] or match[2], match[0]), folder)
 
 
 def _below(folder: str, tops: list[str]) -> bool:

@@ -7,7 +7,6 @@ unpacks that in memory as they touch it. Sending it reads all of it, once for al
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..core import tokens
@@ -83,30 +82,23 @@ def too_small(size: int, case: Case) -> str:
     return f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"
 
 
-@dataclass(frozen=True)
-class Best:
-    """A way for --stage-image, and why."""
-
-    way: str
-    reason: str
-
-
 def image(case: Case, log: Log) -> None:
     """Choose how the image is read: in place, by one mount, sent to the nodes, or unpacked."""
     asked, why = case.spec.stage_image, _cannot_send(case.image, log)
     if asked in (SENT, UNPACK, MOUNT):
-        why = why or (_no_squashfs(case.image) if asked != SENT else "")
+        if not why and asked != SENT and not case.image.offset:
+            why = f"{case.image.path.name} holds no squashfs"
         if why:
             log.refuse(f"--stage-image {asked}: {why}", "", change(stage_image="none"))
         log.choose("stage-image", asked, case.why("stage-image"))
         return
-    best = Best(IN_PLACE, why) if why else _image_worth_it(case)
-    if asked == "auto" and not why and best.way == IN_PLACE and _shared(case):
+    best, reason = (IN_PLACE, why) if why else _image_worth_it(case)
+    if asked == "auto" and not why and best == IN_PLACE and _shared(case):
         log.choose("stage-image", MOUNT, _shared(case), MEASURED_MOUNT)
     elif asked == "auto":
-        log.choose("stage-image", best.way, best.reason, "" if why else MEASURED_IMAGE)
-    elif best.way != IN_PLACE:
-        advice = f"--stage-image auto would stage it: {best.reason}"
+        log.choose("stage-image", best, reason, "" if why else MEASURED_IMAGE)
+    elif best != IN_PLACE:
+        advice = f"--stage-image auto would stage it: {reason}"
         log.choose("stage-image", IN_PLACE, advice, MEASURED_IMAGE)
 
 
@@ -119,34 +111,30 @@ def _cannot_send(image: ImageInfo, log: Log) -> str:
     return "" if image.size else f"{image.path.name} is a folder, and only a file is sent"
 
 
-def _no_squashfs(image: ImageInfo) -> str:
-    return "" if image.offset else f"{image.path.name} holds no squashfs"
-
-
 def _shared(case: Case) -> str:
     """Return why the ranks of a node share one mount, "" where each has its own."""
-    ranks = -(-case.resources.tasks // case.resources.nodes)
+    ranks = case.resources.tasks_of_a_node
     if not (case.site.fuse and case.image.offset) or ranks < SHARING:
         return ""
     return f"up to {ranks} ranks a node share what one squashfuse has read"
 
 
-def _image_worth_it(case: Case) -> Best:
-    """Decide from size, nodes, file system and room."""
+def _image_worth_it(case: Case) -> tuple[str, str]:
+    """Return the best way and why, from size, nodes, file system and room."""
     spec, site, image = case.spec, case.site, case.image
     nodes, kind = spec.resources.nodes, image.filesystem or "a file system of an unknown kind"
     way, why = SENT, ""
     if site.unpacks and image.offset:
         way, why = UNPACK, f"{site.unpacks}: each rank would unpack the whole image for itself"
     elif kind not in NODES:
-        return Best(IN_PLACE, f"it is on {kind}, not known as a file system of many nodes")
+        return IN_PLACE, f"it is on {kind}, not known as a file system of many nodes"
     elif nodes < NODES[kind]:
-        return Best(IN_PLACE, f"{nodes} nodes on {kind}: {_asked(nodes, image)}")
+        return IN_PLACE, f"{nodes} nodes on {kind}: {_asked(nodes, image)}"
     size = image.size * (1 + UNPACKED * (way == UNPACK))
     small = too_small(size, case)
     if small:
-        return Best(IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}")
-    return Best(way, why or f"{nodes} nodes on {kind}: {_asked(nodes, image)}")
+        return IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}"
+    return way, why or f"{nodes} nodes on {kind}: {_asked(nodes, image)}"
 
 
 def _asked(nodes: int, image: ImageInfo) -> str:

@@ -116,7 +116,7 @@ def _by_agents(case: Case, log: Log) -> None:
         log.refuse(what, "", change(leave_out=["controller"]), change(leave_out=["launcher"]))
     if asked.tasks % asked.nodes:
         what = f"--launcher {launcher} starts as many ranks on each node as on the others"
-        more = change(ntasks=-(-asked.tasks // asked.nodes) * asked.nodes)
+        more = change(ntasks=asked.tasks_of_a_node * asked.nodes)
         log.refuse(what, f"{asked.tasks} ranks on {asked.nodes} nodes", more)
     if asked.gpus_per_task:
         what = f"--launcher {launcher} gives each rank its GPU of those of the node"

@@ -111,9 +111,7 @@ class Scheduler(ABC):
         """Return the lines at the head of a script that it reads itself."""
         return []
 
-    def opening(
-        self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool = False
-    ) -> list[str]:
+    def opening(self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool) -> list[str]:
         """Return the script's first steps, for what the directives cannot say."""
         return []
 

@@ -79,9 +79,7 @@ class Local(Scheduler):
         remedy = (change(leave_out=["dependency"]),)
         return (Refusal(what, f"--dependency is {asked}; {instead}", remedy),)
 
-    def opening(
-        self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool = False
-    ) -> list[str]:
+    def opening(self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool) -> list[str]:
         return [f"cd {shlex.quote(cwd)} || exit"]
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:

@@ -140,7 +140,7 @@ def select(resources: Resources) -> str:
     if resources.constraint:
         parts.append(resources.constraint)
     if not resources.exclusive:
-        tasks = -(-resources.tasks // resources.nodes)
+        tasks = resources.tasks_of_a_node
         parts += [f"ncpus={tasks * (resources.cpus_per_task or 1)}", f"mpiprocs={tasks}"]
         gpus = _gpus(resources.gpus_per_node or resources.gres or "")
         parts += [f"ngpus={gpus}"] if gpus else []

@@ -64,9 +64,7 @@ class Qsub(Scheduler):
             what = f"{self.title} fills in no patterns such as %j"
             yield Refusal(what, f"--output is {spec.output}", (change(leave_out=["output"]),))
 
-    def opening(
-        self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool = False
-    ) -> list[str]:
+    def opening(self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool) -> list[str]:
         """Return the script's first steps: its folder, and the log, unless a terminal has it.
 
         PBS brings a job's output when the job has ended, and reads host:path in its name.
@@ -117,7 +115,7 @@ def _gpus_of_a_node(resources: Resources) -> int | None:
         each, rest = divmod(int(resources.gpus), resources.nodes)
         return each if not rest else None
     if resources.gpus_per_task and resources.gpus_per_task.isdigit():
-        return int(resources.gpus_per_task) * -(-resources.tasks // resources.nodes)
+        return int(resources.gpus_per_task) * resources.tasks_of_a_node
     return None
 
 

@@ -88,7 +88,7 @@ def mpiexec(plan: Plan) -> list[str]:
 def per_node(plan: Plan) -> int:
     """Return the ranks on each node, the last one may have fewer."""
     asked = plan.spec.resources
-    return asked.ntasks_per_node or -(-asked.tasks // asked.nodes)
+    return asked.ntasks_per_node or asked.tasks_of_a_node
 
 
 def horovodrun(plan: Plan) -> list[str]:

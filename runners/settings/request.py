@@ -127,9 +127,8 @@ def _check_gpus(asked: Resources) -> None:
         raise UsageError(
             f"{both} ask for different GPUs", remedy=[change(leave_out=[name[2:]]) for name in said]
         )
-    kind, number = gpus.typed(asked.gpus or "0")
-    if number % asked.nodes:
-        each = f"{kind}:" * bool(kind) + str(-(-number // asked.nodes))
+    if asked.gpus and gpus.typed(asked.gpus)[1] % asked.nodes:
+        each = gpus.shared_out(asked.gpus, asked.nodes)
         raise UsageError(
             f"--gpus {asked.gpus} cannot be shared evenly by --nodes {asked.nodes}",
             remedy=change(gpus_per_node=each, leave_out=["gpus"]),

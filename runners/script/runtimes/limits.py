@@ -19,38 +19,42 @@ ODD = {
     "container-engine": ("mounts", ":+$"),
     "enroot": ("a line of fstab", " \t\n\\$"),
 }
+# By runtime: options that it cannot have, what to say of each, and why.
+WITHOUT = {
+    "none": (
+        ("bind", "apptainer-arg", "host-mpi"),
+        "--{} needs a container, and --runtime none has none",
+        "the trainer sees this machine's folders and libraries as they are",
+    ),
+    "oci-bundle": (
+        ("bind", "data"),
+        "--runtime oci-bundle mounts nothing for --{}",
+        "the bundle's config.json says what is mounted",
+    ),
+}
 OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
 
 
 def refusals(spec: JobSpec, runtime: str) -> tuple[Refusal, ...]:
     """Return what cannot be had with this runtime, each with what to do instead."""
-    if runtime == "none":
-        return (*_of_none(spec), *_of_data(spec, runtime))
-    if runtime in STORES:
-        mounts = _of_bundles(spec) if runtime == "oci-bundle" else ()
-        return (*mounts, *_of_stores(spec, runtime), *_of_data(spec, runtime))
-    return ()
+    if runtime != "none" and runtime not in STORES:
+        return ()
+    stores = _of_stores(spec, runtime) if runtime in STORES else ()
+    return (*_options(spec, runtime), *stores, *_of_data(spec, runtime))
 
 
-def _of_none(spec: JobSpec) -> Iterator[Refusal]:
-    where = "the trainer sees this machine's folders and libraries as they are"
-    for option, given in (
-        ("--bind", spec.binds),
-        ("--apptainer-arg", spec.apptainer_args),
-        ("--host-mpi", spec.host_mpi),
-    ):
-        if given:
-            what = f"{option} needs a container, and --runtime none has none"
-            yield Refusal(what, where, (change(leave_out=[option[2:]]),))
-
-
-def _of_bundles(spec: JobSpec) -> Iterator[Refusal]:
-    """What of the host is seen in a bundle, its own config.json says."""
-    for option, given in (("bind", spec.binds), ("data", spec.data)):
-        if given:
-            what = f"--runtime oci-bundle mounts nothing for --{option}"
-            why = "the bundle's config.json says what is mounted"
-            yield Refusal(what, why, (change(leave_out=[option]),))
+def _options(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
+    """Refuse options that mean nothing to a runtime, whatever they say."""
+    given = {
+        "bind": spec.binds,
+        "data": spec.data,
+        "apptainer-arg": spec.apptainer_args,
+        "host-mpi": spec.host_mpi,
+    }
+    options, what, why = WITHOUT.get(runtime, ((), "", ""))
+    for option in options:
+        if given[option]:
+            yield Refusal(what.format(option), why, (change(leave_out=[option]),))
 
 
 def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
