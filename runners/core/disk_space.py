@@ -23,7 +23,6 @@ def check(
 
 
 def fault(path: Path, error: OSError) -> SystemFault:
-    """Return what to raise when writing `path` failed."""
     if error.errno in FULL:
         return full(path.parent, str(error.strerror))
     return SystemFault(f"cannot write {path}", str(error.strerror or error))

@@ -112,7 +112,6 @@ def digest_of(path: Path, name: str, progress: Progress) -> str:
 
 
 def forget(part: Path) -> None:
-    """Remove a part and what is known of it."""
     part.unlink(missing_ok=True)
     _notes(part).unlink(missing_ok=True)
 

@@ -69,7 +69,6 @@ def _opener(url: str) -> OpenerDirector:
 
 
 def unreachable(url: str, why: object) -> RunnerError:
-    """Return the error for a server that cannot be talked to."""
     scheme, host = urlsplit(url)[:2]
     if isinstance(why, ssl.SSLCertVerificationError):
         return NotVerified(

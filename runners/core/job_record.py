@@ -144,7 +144,6 @@ class Job:
     typed: CommandLine = field(default_factory=CommandLine)
 
     def save(self, paths: JobPaths) -> None:
-        """Write it into the run's folder, whole or not at all."""
         record = {**vars(self), "typed": command_line.as_json(self.typed)}
         write_versioned(paths.job, JOB_FORM, record, self.private)
 

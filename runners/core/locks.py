@@ -85,7 +85,6 @@ def _taken(file: IO[str], kind: int) -> bool:
 
 
 def _sign(file: IO[str]) -> None:
-    """Write down who holds a lock."""
     file.truncate(0)
     file.write(f"process {os.getpid()} on {socket.gethostname()}")
     file.flush()

@@ -39,7 +39,6 @@ class Resources:
 
     @property
     def tasks(self) -> int:
-        """The number of ranks in all."""
         if self.ntasks is not None:
             return self.ntasks
         return self.nodes * (self.ntasks_per_node or 1)
@@ -51,7 +50,6 @@ class Resources:
 
     @property
     def wants_gpus(self) -> bool:
-        """Whether any of Slurm's ways to ask for GPUs is used."""
         asked = self.gpus or self.gpus_per_node or self.gpus_per_task
         return bool(asked or "gpu" in (self.gres or ""))
 
@@ -234,7 +232,6 @@ class Choice:
 
     @property
     def text(self) -> str:
-        """The value as text."""
         if isinstance(self.value, bool):
             return "yes" if self.value else "no"
         return str(self.value)

@@ -19,7 +19,6 @@ def as_data(made: Plan) -> dict[str, Any]:
 
 
 def write(paths: JobPaths, made: Plan) -> None:
-    """Write the plan's choices into the run's folder."""
     write_json(paths.plan, as_data(made))
 
 

@@ -67,7 +67,6 @@ def pull(text: str, name: str, part: Path, arch: str, plain: bool, progress: Pro
 
 
 def push(image: Path, text: str, plain: bool, unsigned: bool, progress: Progress) -> None:
-    """Let the runtime upload a SIF."""
     flags = ["--allow-unsigned"] if unsigned else []
     argv = [command(), "push", *flags, str(image), text]
     _run(argv, plain, f"pushing to {text}", None, progress)

@@ -51,7 +51,6 @@ def followed(token: str, suffix: str) -> str:
 
 
 def join(tokens: Iterable[str]) -> str:
-    """Return a command line."""
     return " ".join(quote(token) for token in tokens)
 
 

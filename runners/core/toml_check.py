@@ -25,7 +25,6 @@ class Rule(NamedTuple):
 
 
 def one_of(*choices: str) -> Rule:
-    """Return the rule for a word out of a few."""
     return Rule(f"one of {', '.join(choices)}", choices.__contains__)
 
 

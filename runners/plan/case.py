@@ -36,11 +36,9 @@ class Case:
 
     @property
     def resources(self) -> Resources:
-        """What is asked of the scheduler."""
         return self.spec.resources
 
     def why(self, setting: str) -> str:
-        """Return why the request has a setting."""
         return self.reasons.get(setting, "as asked")
 
     def asking(self, **changes: Any) -> Case:
@@ -68,7 +66,6 @@ class Log:
 
     @property
     def scheduler(self) -> Capabilities:
-        """What the scheduler that was chosen can do."""
         return capabilities(self.chosen("scheduler"))
 
     def says(self, id: str) -> bool:

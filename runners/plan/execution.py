@@ -110,7 +110,6 @@ def _inside(case: Case, log: Log) -> None:
 
 
 def runtime(case: Case, log: Log) -> str:
-    """Choose what runs the image."""
     spec, site = case.spec, case.site
     if spec.runtime != "auto":
         missing = spec.runtime != "none" and spec.runtime not in (*site.runtimes, site.runtime)
@@ -142,7 +141,6 @@ def expected(wanted: str, site: Site) -> str:
 
 
 def launcher(case: Case, log: Log) -> str:
-    """Choose who starts the ranks."""
     name = _launcher(case, log)
     if case.spec.error and name not in ("srun", *AGENTS):
         what = f"--error is a file that srun writes, and {name} starts the ranks"

@@ -111,7 +111,6 @@ def _binding(resources: Resources, wanted: tuple[str, int], log: Log) -> None:
 
 
 def _data_plane(case: Case, vendor: str, log: Log) -> None:
-    """Choose what carries the gradients: nccl, mpi or gloo."""
     image, controller = case.image, log.chosen("controller")
     operations = image.listed("horovod.operations")
     if vendor and (not operations or "nccl" in operations):

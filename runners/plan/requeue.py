@@ -41,7 +41,6 @@ def warning(case: Case, log: Log) -> int | None:
 
 
 def restarts(spec: JobSpec) -> int:
-    """Return how often the job may come back."""
     return (spec.requeue_limit or LIMIT) if spec.requeue else 0
 
 

@@ -37,7 +37,6 @@ NO_CONTROLLER = "none"  # Horovod is not prepared
 
 
 def controller(case: Case, log: Log) -> None:
-    """Choose who starts and steers Horovod."""
     spec, image = case.spec, case.image
     there = image.listed("horovod.controllers")
     known = image.how("horovod.controllers")
@@ -165,7 +164,6 @@ def _by_mpirun(case: Case, log: Log) -> None:
 
 
 def _srun_type(case: Case, log: Log) -> None:
-    """Choose srun's --mpi=."""
     image, speaks = case.image, _client(case.image)
     if case.spec.mpi:
         mpi = log.choose("mpi", case.spec.mpi, case.why("mpi"))

@@ -37,5 +37,4 @@ SCHEDULERS: Mapping[str, Scheduler] = _Schedulers()
 
 
 def capabilities(name: str) -> Capabilities:
-    """Return what a scheduler can do, by its name."""
     return CAPABILITIES[name]

@@ -68,7 +68,6 @@ def _text(*sections: list[str]) -> str:
 
 
 def _directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-    """Return the first lines, which the scheduler reads."""
     scheduler = SCHEDULERS[plan.scheduler]
     return [scheduler.SHEBANG, *scheduler.directives(plan, paths, cwd)]
 
@@ -90,7 +89,6 @@ def _header(plan: Plan, paths: JobPaths, cwd: str, at_terminal: str = "") -> lis
 
 
 def _head_of_enter(paths: JobPaths, cwd: str) -> list[str]:
-    """Return the head of the script that runs a command in a run's container."""
     return [
         "#!/bin/bash",
         f"# Written by runner {__version__}: a command in the container of this run.",

@@ -33,7 +33,6 @@ def source(dataset: Dataset, staged: bool) -> str:
 
 
 def image(plan: Plan) -> str:
-    """Return where the image is for the ranks."""
     if not plan.image_form:
         return str(plan.spec.image)
     return Expanded(f"$stage/{IMAGE if plan.image_form == 'file' else UNPACKED}")

@@ -84,7 +84,6 @@ class Config:
 
     @property
     def presets(self) -> frozenset[str]:
-        """The settings that the trainer's preset brought."""
         return frozenset(each.name for each in self.given if each.origin == PRESET)
 
     @property

@@ -93,7 +93,6 @@ def _tasks(asked: Resources) -> Resources:
 
 
 def _consistent(asked: Resources) -> None:
-    """Check the counts against each other."""
     _check_gpus(asked)
     per_node, total = asked.ntasks_per_node, asked.ntasks
     if total is not None and total < asked.nodes:

@@ -20,7 +20,6 @@ from ..core.remedy import command
 
 
 def help_text(path: Path) -> str:
-    """Return what a trainer answers to --help."""
     return parser(path).format_help()
 
 
@@ -46,7 +45,6 @@ def _refused(path: Path, what: str, near: str = "") -> UsageError:
 
 
 def parser(path: Path) -> options.Parser:
-    """Return the parser of the trainer in a file of ours."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     about = (ast.get_docstring(tree) or "").splitlines()[0]
     scope: dict[str, Any] = {

@@ -17,7 +17,6 @@ SPECIAL = ',:"\n'  # what stands between the parts of --bind
 
 
 def argv(container: Container) -> list[str]:
-    """Return apptainer or singularity exec."""
     plan = container.plan
     command = [plan.runtime, "exec", *["--nv"] * plan.nv, *["--rocm"] * plan.rocm]
     for bind in container.binds:

@@ -22,12 +22,10 @@ class Container:
 
     @property
     def own_arguments(self) -> tuple[str, ...]:
-        """The site's options for the runtime, and the user's."""
         return (*self.plan.runtime_args, *self.plan.spec.apptainer_args)
 
     @property
     def names(self) -> list[str]:
-        """The names of all variables for the container."""
         for_image = (v.name for v in self.plan.variables if v.where == "image")
         own = (name for name, _ in self.plan.spec.env)
         return list(dict.fromkeys([*self.fixed, *own, *for_image]))

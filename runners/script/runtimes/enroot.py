@@ -30,7 +30,6 @@ def argv(container: Container) -> list[str]:
 
 
 def configuration(container: Container) -> str:
-    """Return the configuration script."""
     lines = [f"  echo {tokens.quote(_mount(bind))}" for bind in container.binds]
     return CONFIGURATION.format(mounts="\n".join(lines))
 

@@ -42,7 +42,6 @@ def podman(container: Container) -> list[str]:
 
 
 def podman_hpc(container: Container) -> list[str]:
-    """Return podman-hpc run."""
     plan = container.plan
     command = ["podman-hpc", "run", "--rm", *["--gpu"] * plan.nv, *_network(plan)]
     return [*command, *_podman_options(container)]
@@ -71,7 +70,6 @@ def _network(plan: Plan) -> list[str]:
 
 
 def shifter(container: Container) -> list[str]:
-    """Return shifter --image=NAME."""
     plan = container.plan
     command = ["shifter", f"--image={plan.spec.image}"]
     if plan.nv and not any(arg.startswith("--module") for arg in plan.runtime_args):

@@ -24,7 +24,6 @@ ENVIRONMENT = "code/environment.toml"
 
 
 def pyxis(container: Container) -> list[str]:
-    """Return srun --container-image=NAME."""
     plan = container.plan
     names = ",".join([*container.fixed, *(name for name, _ in plan.spec.env)])
     return [
@@ -44,7 +43,6 @@ def enroot_name(image: str) -> str:
 
 
 def container_engine(container: Container) -> list[str]:
-    """Return srun --environment=FILE."""
     return [Expanded(f"--environment=$run/{ENVIRONMENT}"), *container.own_arguments]
 
 
@@ -61,5 +59,4 @@ def environment(container: Container) -> str:
 
 
 def oci_bundle(container: Container) -> list[str]:
-    """Return srun --container=BUNDLE."""
     return [f"--container={container.plan.spec.image}", *container.own_arguments]

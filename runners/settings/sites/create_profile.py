@@ -98,7 +98,6 @@ def _slurm(found: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
 
 
 def facts(machine: Machine) -> list[Fact]:
-    """Return what can be said of the site, each with its source. Pure."""
     return [*_about(machine), *_rules(machine), *_nodes(machine)]
 
 
@@ -163,7 +162,6 @@ def text(title: str, machine: Machine, date: str) -> str:
 
 
 def tables(facts: Sequence[Fact], date: str) -> str:
-    """Return the tables of a profile and, dated, their sources."""
     lines = [_line(fact) for fact in facts if len(fact.path) == 1]
     for table in dict.fromkeys(fact.path[:-1] for fact in facts if len(fact.path) > 1):
         lines += ["", f"[{'.'.join(map(_key, table))}]"]

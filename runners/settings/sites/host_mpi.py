@@ -53,7 +53,6 @@ def _library(prefix: Path) -> Path | None:
 
 
 def parse_ldd(text: str) -> dict[str, Path]:
-    """Return the libraries that ldd found, by name."""
     return {name: Path(path) for name, path in LINE.findall(text)}
 
 
