@@ -22,6 +22,8 @@ from .hosts import is_loopback
 
 SECONDS = 30.0  # without a byte
 AGENT = "horovod-runner"
+# What OpenSSL 1.1 and 3 say of a server that answers in clear text.
+CLEAR_TEXT = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
 Body = Union[bytes, BinaryIO]
 
 
@@ -76,7 +78,7 @@ def unreachable(url: str, why: object) -> RunnerError:
             why.verify_message,
             "SSL_CERT_FILE=/path/of/the/site's/ca.pem runner ...",
         )
-    if isinstance(why, ssl.SSLError) and _is_plain(why):
+    if isinstance(why, ssl.SSLError) and why.reason in CLEAR_TEXT:
         return Refused(f"{host} does not speak https", _words(why), "--no-https, if you trust it")
     if isinstance(why, socket.gaierror):
         return SystemFault(f"there is no server {host}", f"{_words(why)}\n{_proxies()}")
@@ -87,11 +89,6 @@ def unreachable(url: str, why: object) -> RunnerError:
         f"{_words(why)}\n{_proxies()}",
         f"curl -I {scheme}://{host}/, to see the same without runner",
     )
-
-
-def _is_plain(error: ssl.SSLError) -> bool:
-    """OpenSSL 1.1 and 3 name a server that answers in clear text differently."""
-    return error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
 
 
 def _words(error: object) -> str:

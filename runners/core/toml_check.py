@@ -8,7 +8,7 @@ kinds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -78,13 +78,10 @@ def _in_table(kind: Any, table: Any, key: str) -> list[str]:
         else:
             found.append(f"unknown key {path}; {nearest(name, known)}")
     if is_dataclass(kind):
-        missing = [each for each in fields(kind) if each.name not in table]
-        found += [f"{key} lacks {each.name}" for each in missing if not _optional(each)]
+        needed = {f.name for f in fields(kind) if f.default is MISSING}
+        needed -= {f.name for f in fields(kind) if f.default_factory is not MISSING}
+        found += [f"{key} lacks {name}" for name in known if name in needed - table.keys()]
     return found
-
-
-def _optional(each: Field[Any]) -> bool:
-    return each.default is not MISSING or each.default_factory is not MISSING
 
 
 def _must(key: str, words: str, value: Any) -> str:

@@ -12,6 +12,7 @@ from ..script.runtimes import RUNTIMES
 from .case import Case, Log
 
 CONTAINERS = ("apptainer", "singularity")
+BY_SRUN = ("srun", *AGENTS)
 WHY_LAUNCHER = {
     "srun": "Slurm starts, counts and ends the ranks itself",
     "mpiexec": "the scheduler's own, which knows the nodes of the job",
@@ -109,27 +110,27 @@ def _inside(case: Case, log: Log) -> None:
         )
 
 
-def runtime(case: Case, log: Log) -> str:
+def runtime(case: Case, log: Log) -> None:
     spec, site = case.spec, case.site
     if spec.runtime != "auto":
         missing = spec.runtime != "none" and spec.runtime not in (*site.runtimes, site.runtime)
         evidence = "not on this machine; taken to be on the nodes" if missing else ""
         if missing and not log.scheduler.queue:
             log.refuse(f"there is no {spec.runtime} on this machine", "it is not on the PATH")
-        return log.choose("runtime", spec.runtime, case.why("runtime"), evidence)
-    if site.runtime:
-        return log.choose("runtime", site.runtime, "found on this machine")
-    known = site.profile.runtimes if site.profile else ()
-    if known and not log.scheduler.one_machine:
-        name = site.profile.name if site.profile else ""
-        return log.choose("runtime", known[0], f"what {name} has", "its profile")
-    if log.scheduler.one_machine:
-        log.refuse(
-            "there is no container runtime on this machine",
-            "neither apptainer nor singularity is on the PATH",
-            command("module", "load", "apptainer"),
-        )
-    return log.choose("runtime", "apptainer", "not on this machine; assumed on the nodes")
+        log.choose("runtime", spec.runtime, case.why("runtime"), evidence)
+    elif site.runtime:
+        log.choose("runtime", site.runtime, "found on this machine")
+    elif site.profile and site.profile.runtimes and not log.scheduler.one_machine:
+        what = f"what {site.profile.name} has"
+        log.choose("runtime", site.profile.runtimes[0], what, "its profile")
+    else:
+        if log.scheduler.one_machine:
+            log.refuse(
+                "there is no container runtime on this machine",
+                "neither apptainer nor singularity is on the PATH",
+                command("module", "load", "apptainer"),
+            )
+        log.choose("runtime", "apptainer", "not on this machine; assumed on the nodes")
 
 
 def expected(wanted: str, site: Site) -> str:
@@ -140,33 +141,22 @@ def expected(wanted: str, site: Site) -> str:
     return next(name for name in known if name)
 
 
-def launcher(case: Case, log: Log) -> str:
-    name = _launcher(case, log)
-    if case.spec.error and name not in ("srun", *AGENTS):
+def launcher(case: Case, log: Log) -> None:
+    spec, there, runtime = case.spec, log.scheduler.launchers, log.chosen("runtime")
+    name = there[0] if spec.launcher == "auto" else spec.launcher
+    if RUNTIMES[runtime].by_srun and name not in BY_SRUN:
+        what = f"--runtime {runtime} is options of srun, and {name} starts the ranks"
+        log.refuse(what, "", change(runtime="apptainer"))
+    why = case.why("launcher") if spec.launcher != "auto" else WHY_LAUNCHER[name]
+    if spec.launcher == "auto" and log.scheduler.one_machine and log.chosen("controller") == "mpi":
+        why = "one container, in which its mpirun starts the ranks"
+    if name not in there:
+        what = f"--launcher {name} does not go with --scheduler {log.chosen('scheduler')}"
+        log.refuse(what, f"which has {', '.join(there)}")
+    log.choose("launcher", name, why)
+    if spec.error and name not in BY_SRUN:
         what = f"--error is a file that srun writes, and {name} starts the ranks"
         log.refuse(what, "the job's output has it all", change(leave_out=["error"]))
-    return name
-
-
-def _launcher(case: Case, log: Log) -> str:
-    spec, where = case.spec, log.chosen("scheduler")
-    there = log.scheduler.launchers
-    by = there[0] if spec.launcher == "auto" else spec.launcher
-    runtime = log.chosen("runtime")
-    if RUNTIMES[runtime].by_srun and by not in ("srun", *AGENTS):
-        what = f"--runtime {runtime} is options of srun, and {by} starts the ranks"
-        log.refuse(what, "", change(runtime="apptainer"))
-    if spec.launcher == "auto":
-        why = WHY_LAUNCHER[there[0]]
-        if log.scheduler.one_machine and log.chosen("controller") == "mpi":
-            why = "one container, in which its mpirun starts the ranks"
-        return log.choose("launcher", there[0], why)
-    if spec.launcher not in there:
-        log.refuse(
-            f"--launcher {spec.launcher} does not go with --scheduler {where}",
-            f"which has {', '.join(there)}",
-        )
-    return log.choose("launcher", spec.launcher, case.why("launcher"))
 
 
 def architecture(case: Case, log: Log) -> None:

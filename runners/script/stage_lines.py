@@ -70,9 +70,14 @@ def of(plan: Plan, paths: JobPaths) -> list[str]:
     """
     if not plan.stages:
         return []
-    data = plan.spec.data if plan.staged else ()
-    nodes, root, image = plan.spec.resources.nodes, plan.stage_root, _image(plan)
-    staging = Staging(data, plan.scheduler, nodes, root, image)
+    image, spec = None, plan.spec
+    if plan.image_form == "mount":
+        image = Image(spec.image, plan.image_offset, mounted_for=plan.runtime)
+    elif plan.image_form:
+        offset = plan.image_offset if plan.image_form == "folder" else 0
+        image = Image(spec.image, offset, plan.verified_digest.partition(":")[2])
+    data, nodes = spec.data if plan.staged else (), spec.resources.nodes
+    staging = Staging(data, plan.scheduler, nodes, plan.stage_root, image)
     helper = str(paths.code / "injob" / STAGE.name)
     return [*lines(staging, helper), f'printf "stage=%q\\n" "$stage" > "$run/{WHERE}"']
 
@@ -88,29 +93,25 @@ def found_again(plan: Plan) -> list[str]:
     ]
 
 
-def _image(plan: Plan) -> Image | None:
-    if not plan.image_form:
-        return None
-    if plan.image_form == "mount":
-        return Image(plan.spec.image, plan.image_offset, mounted_for=plan.runtime)
-    offset = plan.image_offset if plan.image_form == "folder" else 0
-    return Image(plan.spec.image, offset, plan.verified_digest.partition(":")[2])
-
-
 def lines(staging: Staging, helper: str) -> list[str]:
     """Return the lines that bring all of it to each node; `helper` is the folder of `stage`."""
     root = quote(Expanded(staging.root)) if staging.root else SCRATCH
+    steps, image = SCHEDULERS[staging.scheduler].STEPS, staging.image
+    on_each = [*(steps.once_per_node(staging.nodes) if steps else ()), "python3", quote(helper)]
+    hold = ["on_each_node", "hold", '"$stage"']
+    if image and image.mounted_for:
+        hold += [UNPACKED, quote(str(image.path)), str(image.offset), image.mounted_for]
     text = [
         f"# {_what(staging)}; `hold` removes it once its input ends.",
         f"stage={root}",
         'stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$$"',
-        f'on_each_node() {{ {_once_per_node(staging)}python3 {quote(helper)} "$@"; }}',
-        f'exec {{release}}> >(on_each_node hold "$stage"{_mounted(staging.image)})',
+        f'on_each_node() {{ {" ".join(on_each)} "$@"; }}',
+        f"exec {{release}}> >({' '.join(hold)})",
         "holder=$!",
         AT_THE_END,
     ]
-    if staging.image:
-        text += _bring_image(staging.image, staging)
+    if image:
+        text += _bring_image(image, staging)
     for each in staging.data:
         text += _bring(each.entry, each.path, each.squashfs, staging)
     return text
@@ -121,23 +122,8 @@ def _what(staging: Staging) -> str:
     if staging.image and staging.image.mounted_for:
         once = "The image mounted once on each node for all its ranks"
         return f"{once}, the data {on_disk}" if staging.data else once
-    if not staging.image:
-        return f"The data {on_disk}"
-    return f"The image and the data {on_disk}" if staging.data else f"The image {on_disk}"
-
-
-def _mounted(image: Image | None) -> str:
-    """Return what `hold` is told of an image that it mounts."""
-    if not (image and image.mounted_for):
-        return ""
-    words = (UNPACKED, quote(str(image.path)), str(image.offset), image.mounted_for)
-    return "".join(f" {word}" for word in words)
-
-
-def _once_per_node(staging: Staging) -> str:
-    """Return what starts a command once on each node of the job, beside other steps."""
-    steps = SCHEDULERS[staging.scheduler].STEPS
-    return "".join(f"{token} " for token in (steps.once_per_node(staging.nodes) if steps else ()))
+    what = ["image"] * bool(staging.image) + ["data"] * bool(staging.data)
+    return f"The {' and the '.join(what)} {on_disk}"
 
 
 def _bring(entry: str, source: Path, one_file: bool, staging: Staging) -> list[str]:
