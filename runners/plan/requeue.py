@@ -31,7 +31,9 @@ def choose(case: Case, log: Log) -> None:
         _restarts(case.spec, log)
     if log.scheduler.warns:
         _signals_reach_only_ranks(case, log)
-        _warning(case, log)
+        reason = "to end a step and save" if case.spec.signal is None else case.why("signal")
+        evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
+        log.choose("signal", _seconds(case.spec), reason, evidence)
 
 
 def warning(case: Case, log: Log) -> int | None:
@@ -52,13 +54,6 @@ def slurm_restarts_preempted(version: str) -> bool:
 
 def _may_be_interrupted(spec: JobSpec) -> bool:
     return bool(spec.requeue) or spec.signal is not None
-
-
-def _warning(case: Case, log: Log) -> None:
-    asked = case.spec.signal is not None
-    reason = case.why("signal") if asked else "to end a step and save"
-    evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
-    log.choose("signal", _seconds(case.spec), reason, evidence)
 
 
 def _restarts(spec: JobSpec, log: Log) -> None:
@@ -95,10 +90,12 @@ def _possible(spec: JobSpec, log: Log) -> None:
 
 def _asked(spec: JobSpec) -> list[tuple[str, Remedy]]:
     """Return the options that were given, each with what to type instead."""
-    asked = [("--requeue", change(requeue=False))] if spec.requeue else []
-    if spec.requeue_limit:
-        asked.append(("--requeue-limit", change(leave_out=["requeue-limit"])))
-    return asked + ([("--signal", change(leave_out=["signal"]))] if spec.signal is not None else [])
+    options = (
+        ("--requeue", spec.requeue, change(requeue=False)),
+        ("--requeue-limit", spec.requeue_limit, change(leave_out=["requeue-limit"])),
+        ("--signal", spec.signal is not None, change(leave_out=["signal"])),
+    )
+    return [(option, remedy) for option, given, remedy in options if given]
 
 
 def _signals_reach_only_ranks(case: Case, log: Log) -> None:

@@ -53,13 +53,12 @@ def shares(resources: Resources) -> bool:
 
 def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     asked, rules = gpus.on_a_node(spec.resources), profile.rules
+    whole, nodes = spec.resources.gpus or "", spec.resources.nodes
     if rules.gpu_request and shares(spec.resources):
-        what = f"{profile.name} gives GPUs by the node: {spec.resources.gpus} for "
-        what += f"{spec.resources.nodes} nodes is no whole number"
-        even = replace(
-            request(profile, gpus.shared_out(spec.resources.gpus or "", spec.resources.nodes)),
-            leave_out=("gpus",),
+        what = (
+            f"{profile.name} gives GPUs by the node: {whole} for {nodes} nodes is no whole number"
         )
+        even = replace(request(profile, gpus.shared_out(whole, nodes)), leave_out=("gpus",))
         yield Refusal(what, because(profile, "rules.gpu_request"), (even,))
     elif asked and not asked[0] and rules.gpu_type:
         counts = {kind.gpu_type: kind.gpus for kind in profile.nodes if kind.gpu_type}

@@ -49,28 +49,22 @@ def _part(plan: Plan) -> list[str]:
 
 
 def mpirun(plan: Plan) -> list[str]:
-    """Return the mpirun of an Open MPI on the host, which reads Slurm's allocation by itself."""
-    if capabilities(plan.scheduler).node_file:
-        return mpirun_hostfile(plan)
-    asked = plan.spec.resources
-    argv = ["mpirun", "-np", str(asked.tasks), "--bind-to", "none"]
-    if asked.ntasks_per_node:
-        argv += ["--map-by", f"ppr:{asked.ntasks_per_node}:node"]
-    return [*argv, *(["--oversubscribe"] if asked.overcommit else [])]
+    """Return the mpirun of an Open MPI on the host, which reads Slurm's allocation by itself.
 
-
-def mpirun_hostfile(plan: Plan) -> list[str]:
-    """Return Open MPI's mpirun for a scheduler that it does not know: with the list of the nodes.
-
-    It may reach them by ssh, so the job's variables have to be named.
+    For a scheduler that it does not know it gets the list of the nodes. It may reach them by ssh,
+    so the job's variables have to be named.
     """
-    asked = plan.spec.resources
-    nodes = Expanded(capabilities(plan.scheduler).node_file)
-    argv = ["mpirun", "-hostfile", nodes, "-n", str(asked.tasks)]
+    asked, node_file = plan.spec.resources, capabilities(plan.scheduler).node_file
+    share = ["--oversubscribe"] * asked.overcommit
+    if not node_file:
+        each = asked.ntasks_per_node
+        place = ["--map-by", f"ppr:{each}:node"] if each else []
+        return ["mpirun", "-np", str(asked.tasks), "--bind-to", "none", *place, *share]
+    argv = ["mpirun", "-hostfile", Expanded(node_file), "-n", str(asked.tasks)]
     argv += ["-npernode", str(per_node(plan)), "--bind-to", "none"]
     for name in ("PATH", *(n for n in environment.names(plan) if n != "PATH")):
         argv += ["-x", name]
-    return [*argv, *(["--oversubscribe"] if asked.overcommit else []), *plan.spec.srun_args]
+    return [*argv, *share, *plan.spec.srun_args]
 
 
 def mpiexec(plan: Plan) -> list[str]:
