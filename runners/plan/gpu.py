@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Optional
 
 from ..core import gpus
 from ..core.model import Resources
@@ -13,7 +12,6 @@ from ..injob.rank.gpu import older
 from . import partition
 from .case import Case, Log
 
-Wanted = Optional[tuple[str, int]]  # the type of GPU and how many, on a node
 # NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
 # the driver of 12.0 or a newer one. Our images carry it as a label.
 MINIMUM = "cuda.driver.minimum"
@@ -35,8 +33,8 @@ def choose(case: Case, log: Log) -> None:
     _data_plane(case, vendor, log)
 
 
-def _vendor(case: Case, wanted: Wanted, log: Log) -> str:
-    """Return nv, rocm or ""."""
+def _vendor(case: Case, wanted: tuple[str, int] | None, log: Log) -> str:
+    """Return nv, rocm or ""; `wanted` are type and number of GPUs on a node."""
     spec, site, image = case.spec, case.site, case.image
     for flag, value in (("nv", spec.nv), ("rocm", spec.rocm)):
         if value:
