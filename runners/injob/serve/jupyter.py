@@ -7,7 +7,6 @@ user of the node can read what they print (jupyter_client, "transport").
 from __future__ import annotations
 
 import glob
-import importlib.util
 import json
 import os
 import socket
@@ -16,11 +15,6 @@ import sys
 PAGE = "/api/status"  # given to nobody without a token, and cheap
 OPEN = "/lab"
 NEEDS = "jupyterlab"
-
-
-def there() -> bool:
-    """Whether this Python has it."""
-    return importlib.util.find_spec(NEEDS) is not None
 
 
 def command(own: str, folder: str, address: str, port: int) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 from typing import Any
+
+from .. import json_files
 
 TOKEN, ADDRESS = "token", "address.json"
 
@@ -16,15 +18,11 @@ def token(folder: str) -> str:
 
 
 def publish(folder: str, facts: dict[str, Any]) -> None:
-    """Say where the server answers; by rename, so that nobody reads half of it."""
-    path = os.path.join(folder, ADDRESS)
-    file = os.open(path + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(file, "w", encoding="utf-8") as part:
-        json.dump(facts, part)
-    os.replace(path + ".part", path)
+    """Say where the server answers."""
+    json_files.write(os.path.join(folder, ADDRESS), facts, mode=0o600)
 
 
 def withdraw(folder: str) -> None:
     """Take the address back: nobody answers there any more."""
-    if os.path.exists(os.path.join(folder, ADDRESS)):
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(folder, ADDRESS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import random
 import shutil
@@ -15,6 +16,7 @@ import time
 from types import FrameType, ModuleType
 
 from .. import addresses
+from ..processes import exit_code
 from . import EXIT_NOT_SERVED, answers, jupyter, private, tensorboard
 
 SERVERS = {"jupyter": jupyter, "tensorboard": tensorboard}
@@ -63,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(asked: argparse.Namespace, own: str) -> int:
     server = SERVERS[asked.server]
-    if not server.there():
+    if importlib.util.find_spec(server.NEEDS) is None:
         advice = f"runner build --from IMAGE --requirements FILE, with {server.NEEDS} in the file"
         raise NotServed(f"the image has no {server.NEEDS}\n  try: {advice}")
     bound = addresses.towards(asked.towards) if asked.towards else addresses.LOOPBACK
@@ -73,7 +75,7 @@ def _serve(asked: argparse.Namespace, own: str) -> int:
     try:
         port = _wait(process, server, own, bound, private.token(asked.private))
         private.publish(asked.private, _facts(server, bound, port))
-        return _code(process.wait())
+        return exit_code(process.wait())
     finally:
         _end(process)
 
@@ -110,7 +112,7 @@ def _wait(
     patience = SECONDS_TO_SETTLE
     while time.monotonic() < deadline and patience > 0:
         if process.poll() is not None:
-            raise NotServed(f"{server.NEEDS} ended with exit code {_code(process.returncode)}")
+            raise NotServed(f"{server.NEEDS} ended with exit code {exit_code(process.returncode)}")
         port: int | None = server.port(own)
         status = answers.status(bound, port, server.PAGE, token) if port else None
         if port and status == 200:
@@ -122,10 +124,6 @@ def _wait(
     if patience <= 0:
         raise NotServed(f"{server.NEEDS} answers with HTTP status {status} to the right token")
     raise NotServed(f"{server.NEEDS} has not answered for {SECONDS_TO_ANSWER:.0f} s")
-
-
-def _code(code: int) -> int:
-    return 128 - code if code < 0 else code
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

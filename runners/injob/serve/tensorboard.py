@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 
@@ -10,11 +9,6 @@ PAGE = "/data/environment"
 OPEN = "/"
 NEEDS = "tensorboard"
 PORT_FILE = "port"
-
-
-def there() -> bool:
-    """Whether this Python has it."""
-    return importlib.util.find_spec(NEEDS) is not None
 
 
 def command(own: str, folder: str, address: str, port: int) -> list[str]:

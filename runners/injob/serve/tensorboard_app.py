@@ -16,6 +16,8 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+from .. import json_files
+
 REFUSED = b"403: open the address that `runner tensorboard` has printed, with its token.\n"
 
 
@@ -74,9 +76,7 @@ def main(logs: str, address: str, port: str, port_file: str) -> None:
     # Its fast loader listens at a port of its own, which asks nobody for a token.
     board.configure(logdir=logs, load_fast="false", reload_interval=5.0)
     made = board._make_server()
-    with open(port_file + ".part", "w", encoding="ascii") as file:
-        file.write(str(made.server_port))
-    os.replace(port_file + ".part", port_file)
+    json_files.write(port_file, made.server_port)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     made.serve_forever()
 

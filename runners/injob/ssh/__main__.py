@@ -1,4 +1,8 @@
-"""Entry point: `python3 RUN/code/injob/ssh (around | ask) ...`."""
+"""Entry point: `python3 RUN/code/injob/ssh (around | ask) ...`.
+
+around RUNTIME NODE,... ENTER STEP... -- COMMAND...   runs COMMAND, for which `ssh NODE ...` works
+ask SOCKET ...                                that ssh, with the arguments of ssh(1)
+"""
 
 import importlib
 import os
@@ -8,5 +12,5 @@ if __name__ == "__main__":
     parent, name = os.path.split(os.path.dirname(os.path.abspath(__file__)))
     # Python put this folder first on the path; its modules know each other as a package.
     sys.path[0], package = os.path.split(parent)
-    start = importlib.import_module(f"{package}.{name}.start")
-    sys.exit(start.main(sys.argv[1:]))
+    end = importlib.import_module(f"{package}.{name}.{sys.argv[1]}")
+    sys.exit(end.main(sys.argv[2:]))

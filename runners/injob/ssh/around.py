@@ -12,6 +12,7 @@ import threading
 from types import FrameType
 from typing import Callable, Optional
 
+from ..processes import exit_code
 from . import wire
 
 SHELL = "command -v bash > /dev/null && exec bash; exec sh"
@@ -104,7 +105,7 @@ class Steps:
         _thread(_end_with, process, there)
         code = process.wait()
         self.running.discard(process)
-        return 128 - code if code < 0 else code
+        return exit_code(code)
 
 
 def _thread(work: "Callable[..., None]", *given: "object") -> None:
@@ -127,22 +128,19 @@ def main(argv: "list[str]") -> "int":
     # In /tmp: the paths of sockets are short, and few shared file systems have any.
     own = tempfile.mkdtemp("", "runner-", "/tmp")
     try:
-        _write_ssh(own)
-        steps.listen(_socket(own))
+        path = os.path.join(own, "socket")
+        _write_ssh(own, path)
+        steps.listen(path)
         return _run(command, _environment(own, runtime))
     finally:
         steps.end()
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _socket(own: "str") -> "str":
-    return os.path.join(own, "socket")
-
-
-def _write_ssh(own: "str") -> None:
+def _write_ssh(own: "str", socket_path: "str") -> None:
     path = os.path.join(own, "bin", "ssh")
     os.mkdir(os.path.dirname(path))
-    words = ["python3", os.path.dirname(os.path.abspath(__file__)), "ask", _socket(own)]
+    words = ["python3", os.path.dirname(os.path.abspath(__file__)), "ask", socket_path]
     with open(path, "w", encoding="utf-8") as file:
         file.write('#!/bin/sh\nexec {} "$@"\n'.format(" ".join(map(shlex.quote, words))))
     os.chmod(path, 0o700)
@@ -171,5 +169,4 @@ def _run(command: "list[str]", env: "dict[str, str]") -> "int":
         signal.signal(number, lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, pass_on)
-    code = process.wait()
-    return 128 - code if code < 0 else code
+    return exit_code(process.wait())

@@ -1,12 +1,12 @@
 """Why something was not staged: said in the log, and left where `runner` looks for failures."""
 
-import json
 import os
 import socket
 import sys
 import time
 
 from .. import failure_kinds as kinds
+from .. import json_files
 
 EXIT_NOT_STAGED = 92
 EXIT_NOT_VERIFIED = 81
@@ -48,8 +48,7 @@ def record(what: "str", message: "str", code: "int") -> None:
     above = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
     if os.path.basename(above) != "code":
         return  # by hand, from where runner is installed: there is no run
-    folder = os.path.join(os.path.dirname(above), "failures")
-    path = os.path.join(folder, f"rank-{what}-{host()}.json")
+    path = os.path.join(os.path.dirname(above), "failures", f"rank-{what}-{host()}.json")
     facts = {
         "version": kinds.VERSION,
         "kind": kinds.IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else kinds.NOT_STAGED,
@@ -61,7 +60,4 @@ def record(what: "str", message: "str", code: "int") -> None:
         "time": time.time(),
         "what": what,
     }
-    os.makedirs(folder, exist_ok=True)
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(facts, file)
-    os.replace(path + ".part", path)
+    json_files.write(path, facts)

@@ -3,10 +3,8 @@
 import hashlib
 import os
 import re
-import shutil
-import subprocess
 
-from . import copying
+from . import copying, programs
 from .failure import NotStaged, NotTheSame
 
 # Beside the PATH: where Apptainer and Singularity keep or look for it.
@@ -53,11 +51,7 @@ def executable(folder: "str") -> None:
 
 def found() -> "str":
     """Return where unsquashfs is; raise NotStaged."""
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *ELSEWHERE])
-    program = shutil.which("unsquashfs", path=path)
-    if program is None:
-        raise NotStaged("there is no unsquashfs here; try: --stage-image node-local")
-    return program
+    return programs.find("unsquashfs", ELSEWHERE, "; try: --stage-image node-local")
 
 
 def listed(text: "str") -> "list[int]":
@@ -68,10 +62,7 @@ def listed(text: "str") -> "list[int]":
 
 def said(argv: "list[str]") -> "str":
     """Run it; return its output. Raises NotStaged with its last words."""
-    quiet, caught = subprocess.DEVNULL, subprocess.PIPE
-    done = subprocess.run(argv, stdin=quiet, stdout=caught, stderr=subprocess.STDOUT)
-    text = done.stdout.decode("utf-8", "replace")
-    if done.returncode not in DONE:
-        last = (text.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise NotStaged(f"cannot unpack it: {last}")
+    code, text = programs.run(argv)
+    if code not in DONE:
+        raise NotStaged(f"cannot unpack it: {programs.last_line(text, f'exit code {code}')}")
     return text

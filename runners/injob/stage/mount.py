@@ -5,19 +5,18 @@ one mount is of no use to another. Where Slurm has no control groups its signals
 of a step; `hold` blocks them, which a new process inherits, so that the ranks can still save.
 """
 
-import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import time
 
+from ..processes import end_with_parent
+from . import programs
 from .failure import IMAGE, NotStaged, say
 
 MOUNT = ".image.mount"
 LOG = ".image.log"
 PROGRAM, UNMOUNTS = "squashfuse_ll", ("fusermount3", "fusermount")
-PR_SET_PDEATHSIG = 1  # prctl(2)
 SECONDS = 60.0
 
 
@@ -53,7 +52,7 @@ def release(folder: "str") -> None:
     if os.path.isdir(folder) and MOUNT in os.listdir(folder):
         program = next(filter(None, map(shutil.which, UNMOUNTS)), "")
         if program:
-            _run([program, "-u", "-z", os.path.join(folder, MOUNT)])
+            programs.run([program, "-u", "-z", os.path.join(folder, MOUNT)], SECONDS)
 
 
 def _mount(folder: "str", file: "str", offset: "str", runtime: "str", target: "str") -> None:
@@ -61,62 +60,32 @@ def _mount(folder: "str", file: "str", offset: "str", runtime: "str", target: "s
 
     With auto_unmount another process takes the mount away should this one be killed.
     """
-    argv = [_found(runtime), "-f", "-o", f"ro,auto_unmount,offset={offset}", file, target]
+    argv = [_program(runtime), "-f", "-o", f"ro,auto_unmount,offset={offset}", file, target]
     os.mkdir(target, 0o700)
     words = os.path.join(folder, LOG)
     with open(words, "wb") as log:
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_ends_with_this
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent
         )
     deadline = time.time() + SECONDS
     while not os.path.ismount(target):
         if process.poll() is not None:
             with open(words, errors="replace") as log_text:
-                raise NotStaged(_last(log_text.read(), f"{PROGRAM} ended"))
+                raise NotStaged(programs.last_line(log_text.read(), f"{PROGRAM} ended"))
         if time.time() > deadline:
             process.kill()
             raise NotStaged(f"{PROGRAM} did not mount it in {SECONDS:.0f} s")
         time.sleep(0.01)
 
 
-def _ends_with_this() -> None:
-    with contextlib.suppress(ImportError, OSError):
-        import ctypes  # here, because some small systems lack it
-
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _found(runtime: "str") -> "str":
+def _program(runtime: "str") -> "str":
     """Return where squashfuse_ll is: on the PATH, or where Apptainer's packages keep theirs."""
     beside = os.path.realpath(shutil.which(runtime) or "/usr/bin/" + runtime)
     tools = os.path.join(os.path.dirname(os.path.dirname(beside)), "libexec", runtime, "bin")
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), tools])
-    program = shutil.which(PROGRAM, path=path)
-    if program is None:
-        raise NotStaged(f"there is no {PROGRAM} here")
-    return program
+    return programs.find(PROGRAM, [tools])
 
 
 def _enter(runtime: "str", target: "str") -> None:
-    code, text = _run([runtime, "exec", target, "true"])
+    code, text = programs.run([runtime, "exec", target, "true"], SECONDS)
     if code:
-        raise NotStaged(_last(text, f"{runtime} exec: exit code {code}"))
-
-
-def _run(argv: "list[str]") -> "tuple[int, str]":
-    """Run it; return its exit code and what it said."""
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return 1, f"{argv[0]} took more than {SECONDS:.0f} s"
-    return done.returncode, done.stdout.decode("utf-8", "replace")
-
-
-def _last(text: "str", otherwise: "str") -> "str":
-    return ([line.strip() for line in text.splitlines() if line.strip()] or [otherwise])[-1]
+        raise NotStaged(programs.last_line(text, f"{runtime} exec: exit code {code}"))

@@ -10,6 +10,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from .. import json_files
 from . import frameworks, image, interfaces
 
 # What the launcher says of a rank, whoever the launcher is.
@@ -53,24 +54,19 @@ def main(image_path: str, started: int, controller: str) -> None:
 
 def look_around() -> dict[str, Any]:
     """Return what this rank sees before it knows of any other."""
+    shared_memory = os.statvfs("/dev/shm")
     return {
         "host": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
         "pid": os.getpid(),
         "cpus": sorted(os.sched_getaffinity(0)),
         "cpus_of_node": os.cpu_count(),
         "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
-        "shared_memory": free_bytes("/dev/shm"),
+        "shared_memory": shared_memory.f_bavail * shared_memory.f_frsize,
         "told": {name: os.environ[name] for name in TOLD if name in os.environ},
         "variables": {name: os.environ[name] for name in CHOSEN if name in os.environ},
         "interfaces": [asdict(item) for item in interfaces.interfaces()],
         "ports": [asdict(port) for port in interfaces.ports()],
     }
-
-
-def free_bytes(folder: str) -> int:
-    """Return the room in a folder."""
-    disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize
 
 
 def place(world: Any) -> dict[str, int]:
@@ -80,11 +76,8 @@ def place(world: Any) -> dict[str, int]:
 
 
 def write(name: str, value: Any) -> None:
-    """Write a file of the run by rename, so that nobody reads half of it."""
-    path = os.path.join(os.environ["OUTPUT_DIR"], name)
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=2)
-    os.replace(path + ".part", path)
+    """Write a file of the run."""
+    json_files.write(os.path.join(os.environ["OUTPUT_DIR"], name), value, indent=2)
 
 
 if __name__ == "__main__":

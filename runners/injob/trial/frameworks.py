@@ -6,8 +6,6 @@ import os
 import time
 from typing import Any, Callable
 
-from .distributed import Distributed
-
 # Bytes and repetitions; every rank must do the same.
 SIZES = ((64 * 1024, 15), (2**20, 10), (16 * 2**20, 5))
 WARM_UP = 2
@@ -55,8 +53,70 @@ class Torch:
         return bytes(self.world.allgather(mine).tolist())
 
 
+class Ranks:
+    """The world of torch.distributed, which the shim's variables lead to, under Horovod's names."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.rank, self.size = torch.distributed.get_rank, torch.distributed.get_world_size
+        self.shutdown = torch.distributed.destroy_process_group
+        self.column: list[int] = []  # the ranks with this one's local rank, one on each node
+
+    def init(self) -> None:
+        """Form the world; NCCL wants each rank's GPU to be chosen before."""
+        backend = "gloo"
+        if self.torch.cuda.is_available():
+            backend = "nccl"
+            self.torch.cuda.set_device(self.local_rank() % self.torch.cuda.device_count())
+        self.torch.distributed.init_process_group(backend)
+        every: list[Any] = [None] * self.size()
+        self.torch.distributed.all_gather_object(every, self.local_rank())
+        self.column = [rank for rank, local in enumerate(every) if local == self.local_rank()]
+
+    def local_rank(self) -> int:
+        return int(os.environ["LOCAL_RANK"])
+
+    def local_size(self) -> int:
+        return int(os.environ["LOCAL_WORLD_SIZE"])
+
+    def cross_rank(self) -> int:
+        return self.column.index(self.rank())
+
+    def cross_size(self) -> int:
+        return len(self.column)
+
+
+class Distributed(Torch):
+    """torch.distributed where Horovod is not wanted: NCCL where there are GPUs, else Gloo."""
+
+    name = "torch.distributed"
+
+    def __init__(self) -> None:
+        import torch
+        import torch.distributed
+
+        self.torch, self.world = torch, Ranks(torch)
+
+    def summing(self, count: int, name: str) -> Action:
+        """Return the same; it sums in place, so each time begins with a copy."""
+        data = self.torch.full((count,), float(self.world.rank() + 1), device=self.device())
+
+        def act() -> Any:
+            sums = data.clone()
+            self.torch.distributed.all_reduce(sums)
+            return sums[-1].item()
+
+        return act
+
+    def gather(self, data: bytes) -> bytes:
+        """Return every rank's bytes, one after the other."""
+        every: list[Any] = [b""] * self.world.size()
+        self.torch.distributed.all_gather_object(every, data)
+        return b"".join(every)
+
+
 class TensorFlow:
-    """horovod.tensorflow."""
+    """horovod.tensorflow, with the functions of Torch."""
 
     name = "tensorflow"
 
@@ -70,7 +130,6 @@ class TensorFlow:
             tf.config.experimental.set_memory_growth(gpu, True)
 
     def device(self) -> str:
-        """Return where tensors lie: a GPU of this rank's, if there is one."""
         there = len(self.tf.config.list_physical_devices("GPU"))
         return f"GPU:{self.world.local_rank() % there}" if there else "cpu"
 
@@ -84,13 +143,11 @@ class TensorFlow:
         return chosen or len(os.sched_getaffinity(0))
 
     def summing(self, count: int, name: str) -> Action:
-        """Return the allreduce of `count` float32 numbers, as with torch."""
         with self.tf.device(self.device()):
             data = self.tf.fill([count], float(self.world.rank() + 1))
         return lambda: float(self.world.allreduce(data, op=self.world.Sum, name=name)[-1])
 
     def gather(self, data: bytes) -> bytes:
-        """Return every rank's bytes, one after the other."""
         mine = self.tf.constant(list(data), dtype=self.tf.uint8)
         return bytes(self.world.allgather(mine).numpy())
 

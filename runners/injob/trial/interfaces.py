@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
+import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -86,7 +86,6 @@ def interfaces(net: str = NET, own: Sequence[Address] | None = None) -> list[Int
 def _interface(net: str, name: str, own: Sequence[Address]) -> Interface:
     folder = os.path.join(net, name)
     flags, speed = text_of(folder, "flags") or "0", text_of(folder, "speed")
-    driver = os.path.basename(os.path.realpath(os.path.join(folder, "device", "driver")))
     return Interface(
         name=name,
         kind=kind_of(name, text_of(folder, "type")),
@@ -94,8 +93,14 @@ def _interface(net: str, name: str, own: Sequence[Address]) -> Interface:
         carrier=text_of(folder, "carrier") == "1",
         speed=int(speed) if speed.isdigit() else 0,
         addresses=tuple(one.address for one in own if one.name == name and not one.link_only),
-        driver="" if driver == "driver" else driver,
+        driver=_driver(folder),
     )
+
+
+def _driver(folder: str) -> str:
+    """Return the name of a device's driver, "" without one."""
+    link = os.path.join(folder, "device", "driver")
+    return os.path.basename(os.readlink(link)) if os.path.islink(link) else ""
 
 
 def kind_of(name: str, hardware: str) -> str:
@@ -118,12 +123,13 @@ def ports(root: str = INFINIBAND) -> list[Port]:
 
 def _port(root: str, device: str, number: str) -> Port:
     folder = os.path.join(root, device, "ports", number)
-    driver = os.path.basename(os.path.realpath(os.path.join(root, device, "device", "driver")))
     layer = text_of(folder, "link_layer")
     kind = {"InfiniBand": "infiniband", "Ethernet": "roce"}.get(layer, layer.lower() or "unknown")
     rate = text_of(folder, "rate")
     state = text_of(folder, "state").partition(":")[2].strip()  # "4: ACTIVE"
-    kind = "efa" if driver == "efa" or device.startswith("efa") else kind
+    kind = (
+        "efa" if _driver(os.path.join(root, device)) == "efa" or device.startswith("efa") else kind
+    )
     return Port(device, number, kind, state or "unknown", rate, parse_rate(rate))
 
 
@@ -185,11 +191,10 @@ def connections(interfaces: Iterable[Interface]) -> dict[str, int]:
     """
     names = {address: item.name for item in interfaces for address in item.addresses}
     inodes = socket_inodes()
-    rows = parse_connections(text_of("/proc/self/net/tcp")) + parse_connections(
-        text_of("/proc/self/net/tcp6")
-    )
-    mine = [(local, remote) for local, remote, inode in rows if inode in inodes]
-    return dict(Counter(names.get(local, local) for local, remote in mine if local != remote))
+    tables = (text_of("/proc/self/net/tcp"), text_of("/proc/self/net/tcp6"))
+    rows = [row for table in tables for row in parse_connections(table)]
+    mine = [local for local, remote, inode in rows if inode in inodes and local != remote]
+    return dict(Counter(names.get(local, local) for local in mine))
 
 
 def parse_connections(text: str) -> list[tuple[str, str, str]]:
@@ -206,7 +211,7 @@ def shown_address(text: str) -> str:
     """Return the address in `0B004D0A:1F90`: words of 32 bits as they lie in memory."""
     digits = text.partition(":")[0]
     words = [int(digits[i : i + 8], 16) for i in range(0, len(digits), 8)]
-    raw = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
+    raw = struct.pack(f"={len(words)}I", *words)
     if len(raw) == 4:
         return socket.inet_ntop(socket.AF_INET, raw)
     shown = socket.inet_ntop(socket.AF_INET6, raw)

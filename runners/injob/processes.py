@@ -1,0 +1,25 @@
+"""How processes of a job end. Python 3.6, for what runs on a node's own."""
+
+import contextlib
+import os
+import signal
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def end_with_parent() -> None:
+    """Let the kernel end this process when its parent ends, be it by SIGKILL."""
+    with contextlib.suppress(ImportError, OSError):
+        import ctypes  # here, because some small images and systems lack it
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def exit_code(returncode: "int") -> "int":
+    """Return the exit code that a shell makes of subprocess's: 128 + N where signal N ended it."""
+    return 128 - returncode if returncode < 0 else returncode
+
+
+def waited_code(status: "int") -> "int":
+    """Return the same of what os.wait() gives."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
