@@ -37,7 +37,7 @@ def torchrun(node: Node, trainer: Sequence[str]) -> list[str]:
         f"--rdzv-id={node.job}",
         f"--rdzv-conf=is_host={int(node.number == 0)}",
         f"--local-addr={node.own_address}",
-        *([] if _python(trainer) else ["--no-python"]),
+        *([] if is_python(trainer) else ["--no-python"]),
         *trainer,
     ]
 
@@ -45,15 +45,14 @@ def torchrun(node: Node, trainer: Sequence[str]) -> list[str]:
 def accelerate(node: Node, trainer: Sequence[str]) -> list[str]:
     """Return accelerate's command; --multi_gpu is its word for several processes a node."""
     several = node.nodes * node.ranks > 1
-    module = trainer[0] == "-m"
     return [
-        *("accelerate", "launch", *(["--multi_gpu"] if several else [])),
+        *("accelerate", "launch", *["--multi_gpu"] * several),
         f"--num_machines={node.nodes}",
         f"--num_processes={node.nodes * node.ranks}",
         f"--machine_rank={node.number}",
         f"--main_process_ip={node.address}",
         f"--main_process_port={node.port}",
-        *(["--module", *trainer[1:]] if module else _plain(trainer, "--no_python")),
+        *_with_options(trainer),
     ]
 
 
@@ -64,14 +63,13 @@ def deepspeed(node: Node, trainer: Sequence[str]) -> list[str]:
 
     slots = {f"node{number}": list(range(node.ranks)) for number in range(node.nodes)}
     world = base64.urlsafe_b64encode(json.dumps(slots).encode()).decode()
-    module = trainer[0] == "-m"
     return [
         *("python3", "-u", "-m", "deepspeed.launcher.launch"),
         f"--world_info={world}",
         f"--node_rank={node.number}",
         f"--master_addr={node.address}",
         f"--master_port={node.port}",
-        *(["--module", *trainer[1:]] if module else _plain(trainer, "--no_python")),
+        *_with_options(trainer),
     ]
 
 
@@ -82,12 +80,16 @@ AGENTS: dict[str, Callable[[Node, Sequence[str]], list[str]]] = {
 }
 
 
-def _python(trainer: Sequence[str]) -> bool:
+def is_python(trainer: Sequence[str]) -> bool:
+    """Whether a command is `-m MODULE` or a file of Python's, and not a program."""
     return trainer[0] == "-m" or trainer[0].endswith(".py")
 
 
-def _plain(trainer: Sequence[str], no_python: str) -> list[str]:
-    return [*trainer] if _python(trainer) else [no_python, *trainer]
+def _with_options(trainer: Sequence[str]) -> list[str]:
+    """Return the command in accelerate's and DeepSpeed's words."""
+    if trainer[0] == "-m":
+        return ["--module", *trainer[1:]]
+    return [*trainer] if is_python(trainer) else ["--no_python", *trainer]
 
 
 def _host(address: str) -> str:

@@ -7,11 +7,11 @@ EXIT_STOPPED.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 
+from .. import json_files
 from .task import Task
 
 EXIT_STOPPED = 91  # as in recipes, and in the script (runners/script/exit_trap.py)
@@ -30,8 +30,5 @@ def before_training(command: list[str], in_training: bool, code: int, asked: set
 
 def record(task: Task, run_dir: str) -> None:
     """Leave word of it in the run's folder; ranks may do so at the same time."""
-    path = os.path.join(run_dir, "stopped.json")
-    part = f"{path}.{task.rank}"
-    with open(part, "w", encoding="utf-8") as file:
-        json.dump({"form": 1, "rank": task.rank, "host": task.host, "time": time.time()}, file)
-    os.replace(part, path)
+    value = {"form": 1, "rank": task.rank, "host": task.host, "time": time.time()}
+    json_files.write(os.path.join(run_dir, "stopped.json"), value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import re
 import signal
@@ -11,7 +9,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from .. import failure_kinds as kinds
-from .. import log_lines
+from .. import json_files, log_lines
 from .ansi import plain
 from .problem import Problem
 from .task import Task
@@ -69,17 +67,11 @@ def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
     value = {"version": kinds.VERSION, "kind": problem.kind, "rank": task.rank, "size": task.size}
     value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())
     path = _path(task, run_dir)
-    part = f"{path}.{os.getpid()}.part"  # a torchrun's ranks have one record, that of their task
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(part, "w", encoding="utf-8") as file:
-            json.dump({**value, **problem.fields}, file)
-        os.replace(part, path)
+        json_files.write(path, {**value, **problem.fields})
         if not kinds.follows(problem.kind, problem.fields):
             open(os.path.join(os.path.dirname(path), CAUSE), "w").close()
     except OSError as error:  # a full disk, which may be why it failed: the exit code still tells
-        with contextlib.suppress(OSError):
-            os.remove(part)
         print(f"runner: cannot write {path}: {error.strerror}", flush=True)
         return False
     return True

@@ -103,9 +103,7 @@ class Gate:
         try:
             os.environ.update(join.join(*self.terms.store))
         except RendezvousError as error:
-            known = error.problem.text
-            at = self.task, self.terms.run_dir, self.terms.controller
-            print(world_messages.no_world(*at, known), flush=True)
+            print(world_messages.no_world(self.terms, error.problem.text), flush=True)
             self._end(HOROVOD, error.problem)
 
     def formed(
@@ -137,8 +135,8 @@ class Gate:
         ranks = expected(self.terms, os.environ)
         if self.in_a_world or ranks == 1 or not self.terms.check:
             return
-        at = self.task, self.terms.run_dir
-        print(world_messages.never_formed(*at, False, ranks), file=sys.stderr, flush=True)
+        text = world_messages.never_formed(self.terms, False, ranks)
+        print(text, file=sys.stderr, flush=True)
         self._end("", no_world_formed(ranks))
 
     def alone(self, framework: str) -> None:

@@ -10,10 +10,8 @@ import os
 import re
 import socket
 import sys
-from typing import NoReturn
 
 from .. import failure_kinds as kinds
-from ..failure_kinds import NO_DRIVER
 from .problem import Problem
 
 LIBRARY = "libcuda.so.1"  # what the driver's library calls itself, and `--nv` always gives
@@ -38,11 +36,8 @@ def driver_version(file: str = DRIVER) -> str:
 
 def older(version: str, minimum: str) -> bool:
     """Compare dotted numbers: 525.9 is older than 525.60.13."""
-    return _numbers(version) < _numbers(minimum)
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version)]
+    numbers, needed = ([int(n) for n in re.findall(r"\d+", text)] for text in (version, minimum))
+    return numbers < needed
 
 
 def problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> Problem | None:
@@ -75,10 +70,11 @@ def problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> Proble
 def _no_library(why_not: str, driver: str, host: str) -> Problem:
     glibc = GLIBC.search(why_not)
     if glibc:
+        own = os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
         return _explained(
             "glibc",
             f"the NVIDIA driver's library of {host} needs a newer C library than the image has",
-            f"it needs {glibc.group(1)}, the image has glibc {_own_glibc()}",
+            f"it needs {glibc.group(1)}, the image has glibc {own.rpartition(' ')[2]}",
             "an image on a newer base system",
         )
     if driver:
@@ -89,7 +85,7 @@ def _no_library(why_not: str, driver: str, host: str) -> Problem:
             "ldconfig -p | grep libcuda on that node, since --nv takes what is listed there",
         )
     return _explained(
-        NO_DRIVER,
+        kinds.NO_DRIVER,
         f"GPUs were asked for, but {host} has no NVIDIA driver",
         f"no {DRIVER}; {why_not}",
         "--partition NAME or --gpus-per-node N for nodes with GPUs, or --no-nv to run on CPUs",
@@ -116,10 +112,6 @@ def loading_error(library: str) -> str:
     return ""
 
 
-def _own_glibc() -> str:
-    return (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").rpartition(" ")[2]
-
-
 def give_horovod_its_name(run_dir: str) -> None:
     """See to it that OPENED can be loaded where LIBRARY can: start again with a link to it.
 
@@ -130,15 +122,13 @@ def give_horovod_its_name(run_dir: str) -> None:
     if done or loading_error(LIBRARY) or not loading_error(OPENED):
         return
     os.makedirs(folder, exist_ok=True)
-    _link(path_of(OPENED), os.path.join(folder, OPENED))
-    _start_again(folder)
-
-
-def _link(target: str, link: str) -> None:
-    """Make the link in one step: every task of the node does it at once."""
-    part = f"{link}.{os.getpid()}"
-    os.symlink(target, part)
+    link = os.path.join(folder, OPENED)
+    part = f"{link}.{os.getpid()}"  # in one step: every task of the node does it at once
+    os.symlink(path_of(OPENED), part)
     os.replace(part, link)
+    before = os.environ.get("LD_LIBRARY_PATH")
+    os.environ["LD_LIBRARY_PATH"] = f"{before}:{folder}" if before else folder
+    os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def path_of(library: str) -> str:
@@ -149,9 +139,3 @@ def path_of(library: str) -> str:
             if os.path.basename(path).startswith(library):
                 return "/" + path
     raise FileNotFoundError(library)
-
-
-def _start_again(folder: str) -> NoReturn:
-    before = os.environ.get("LD_LIBRARY_PATH")
-    os.environ["LD_LIBRARY_PATH"] = f"{before}:{folder}" if before else folder
-    os.execv(sys.executable, [sys.executable, *sys.argv])

@@ -9,6 +9,8 @@ import time
 from types import FrameType
 from typing import Callable, NoReturn
 
+from ..processes import waited_code
+
 SECONDS_TO_END = 5.0
 
 
@@ -60,7 +62,7 @@ def _wait(pids: set[int]) -> int:
     while pids:
         pid, status = os.wait()
         pids.discard(pid)
-        code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        code = waited_code(status)
         if code:
             _end(pids)
             return code

@@ -17,27 +17,25 @@ SECONDS = 1.0
 
 def main(run_dir: str) -> None:
     """Print a line for each rank of the run."""
-    trainers = {pid: rank for pid in _pids() if (rank := _rank(pid, run_dir)) is not None}
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    trainers = {pid: rank for pid in pids if (rank := _rank(pid, run_dir)) is not None}
     before = {pid: _counts(pid) for pid in trainers}
     time.sleep(SECONDS)
     host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
     for pid, rank in trainers.items():
         (ticks, sleeps), (ticks_before, sleeps_before) = _counts(pid), before[pid]
         busy = (ticks - ticks_before) / os.sysconf("SC_CLK_TCK") / SECONDS
-        print(rank, host, _state(pid), f"{busy:.2f}", sleeps - sleeps_before)
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        state = _status(pid, "State") or "gone"
+        print(rank, host, state[0], f"{busy:.2f}", sleeps - sleeps_before)
 
 
 def _rank(pid: int, run_dir: str) -> int | None:
     """Return the rank whose trainer this is: the shim's child, with the shim's own command line."""
-    words = _read(pid, "cmdline").split("\0")
+    words = _read(f"{pid}/cmdline").split("\0")
     parent = _status(pid, "PPid")
-    if run_dir not in words or not parent or words != _read(int(parent), "cmdline").split("\0"):
+    if run_dir not in words or not parent or words != _read(f"{parent}/cmdline").split("\0"):
         return None
-    for line in _read(pid, "environ").split("\0"):
+    for line in _read(f"{pid}/environ").split("\0"):
         name, _, value = line.partition("=")
         if name in ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RUNNER_TASK_RANK"):
             return int(value)
@@ -46,28 +44,24 @@ def _rank(pid: int, run_dir: str) -> int | None:
 
 def _counts(pid: int) -> tuple[int, int]:
     """Return the main thread's clock ticks on a CPU, and how often it went to sleep by itself."""
-    fields = _read(pid, f"task/{pid}/stat").rpartition(")")[2].split()
+    thread = f"{pid}/task/{pid}"
+    fields = _read(f"{thread}/stat").rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12]) if fields else 0  # utime and stime, proc(5)
-    return ticks, int(_status(pid, f"task/{pid}", "voluntary_ctxt_switches") or 0)
+    return ticks, int(_status(thread, "voluntary_ctxt_switches") or 0)
 
 
-def _state(pid: int) -> str:
-    return (_status(pid, "State") or "gone")[:1]
-
-
-def _status(pid: int, *names: str) -> str:
-    """Return a line of a process's status, or of its thread's: `_status(1, "task/1", "State")`."""
-    folder = f"{names[0]}/" if len(names) > 1 else ""
-    for line in _read(pid, f"{folder}status").splitlines():
+def _status(process: int | str, wanted: str) -> str:
+    """Return a line of the status of a process, or of a thread."""
+    for line in _read(f"{process}/status").splitlines():
         name, _, value = line.partition(":")
-        if name == names[-1]:
+        if name == wanted:
             return value.strip()
     return ""
 
 
-def _read(pid: int, name: str) -> str:
+def _read(name: str) -> str:
     try:
-        with open(f"/proc/{pid}/{name}", encoding="utf-8", errors="replace") as file:
+        with open(f"/proc/{name}", encoding="utf-8", errors="replace") as file:
             return file.read()
     except OSError:  # it has ended, or is another user's
         return ""

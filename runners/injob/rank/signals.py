@@ -13,7 +13,8 @@ import signal
 from types import FrameType
 from typing import Callable
 
-PR_SET_PDEATHSIG = 1  # prctl(2)
+from ..processes import end_with_parent
+
 RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -32,12 +33,7 @@ def die_with(parent: int) -> None:
 
     A trainer without its shim would compute on, unseen, and keep its node's files and memory.
     """
-    try:
-        import ctypes  # here, because some small images lack it
-
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (ImportError, OSError):
-        return
+    end_with_parent()
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)  # it ended before we could ask for that
 

@@ -14,15 +14,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
+from ..processes import waited_code
 from . import early_stop, failure, orphaned, rank_environment, signals, world_messages
 from .gate import EXIT_WORLD_SIZE, Terms, no_world_formed
 from .problem import Problem, RendezvousError, problem_of
 from .reports import Inbox
 from .task import Task
-from .trainer import Work, run
+from .trainer import run
 from .worlds import FRAMEWORKS, HOROVOD
 
 if TYPE_CHECKING:
+    from .options import Options
     from .rendezvous.session import Session
 
 EXIT_FAILED = 1
@@ -34,14 +36,14 @@ ABORTED = "terminate called without an active exception"
 ENDED = Problem(kinds.ENDED_WITH_OTHERS, "ended, since another rank had failed")
 
 
-def supervise(task: Task, work: Work, run_dir: str) -> int:
+def supervise(task: Task, options: Options) -> int:
     """Run the trainer in a child, where this returns its exit code; end this process with it.
 
     It is 128 + N when signal N ended the trainer, and 0 for one that stopped early, its checkpoint
     saved.
     """
     shim = os.getpid()
-    code = _supervised(task, work, run_dir)
+    code = _supervised(task, options)
     if os.getpid() == shim:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -51,22 +53,23 @@ def supervise(task: Task, work: Work, run_dir: str) -> int:
     return code
 
 
-def _supervised(task: Task, work: Work, run_dir: str) -> int:
+def _supervised(task: Task, options: Options) -> int:
     signals.hold()
+    run_dir = options.run_dir
     try:
-        session = _open_session(task, work, run_dir)
+        session = _open_session(task, options)
     except (RendezvousError, OSError) as error:
         failure.record(task, EXIT_FAILED, problem_of(error), run_dir)
         return EXIT_FAILED
-    pipes = [os.pipe() for _ in range(1 + work.errors)]
+    pipes = [os.pipe() for _ in range(1 + options.errors)]
     inbox, shim = Inbox(), os.getpid()
-    terms = _terms(task, work, run_dir, inbox, session)
+    terms = _terms(task, options, inbox, session)
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         signals.die_with(shim)
-        _become_child(pipes, session, work)
-        return run(task, work, session, terms)
+        _become_child(pipes, session, options)
+        return run(task, options, session, terms)
     for _, child_output in pipes:
         os.close(child_output)
     relay = signals.Relay(child, lambda: failure.of_others(task, run_dir))
@@ -82,7 +85,7 @@ def _supervised(task: Task, work: Work, run_dir: str) -> int:
         return code  # how the job ended is on record, and not by this
     in_training = bool(inbox.formed) and not inbox.waits_in(HOROVOD)
     early = not relay.ended and early_stop.before_training(
-        work.command, in_training, code, relay.seen
+        options.command, in_training, code, relay.seen
     )
     if code == early_stop.EXIT_STOPPED or early:
         failure.forget(task, run_dir)
@@ -104,8 +107,7 @@ def _judged(
     if _ended_in_init(inbox, code):
         problem = (session.problem if session else None) or IN_INIT
         known = problem.text if problem is not IN_INIT else ""
-        at = terms.task, terms.run_dir, terms.controller
-        print(world_messages.no_world(*at, known), flush=True)
+        print(world_messages.no_world(terms, known), flush=True)
         return EXIT_WORLD_SIZE, problem
     if inbox.wrong and code and not relay.ended:
         code = EXIT_WORLD_SIZE  # of a process within, for which its launcher has another
@@ -141,35 +143,34 @@ class Worlds:
 
     def never_formed(self) -> Problem:
         """Say that the trainer ended without one; return it as the rank's problem."""
-        alone, task = self.inbox.alone, self.terms.task
-        at = task, self.terms.run_dir
-        print(world_messages.never_formed(*at, bool(alone), task.size), flush=True)
-        return no_world_formed(task.size, alone)
+        alone, ranks = self.inbox.alone, self.terms.task.size
+        print(world_messages.never_formed(self.terms, bool(alone), ranks), flush=True)
+        return no_world_formed(ranks, alone)
 
 
-def _terms(task: Task, work: Work, run_dir: str, inbox: Inbox, session: Session | None) -> Terms:
+def _terms(task: Task, options: Options, inbox: Inbox, session: Session | None) -> Terms:
     return Terms(
         task=task,
-        controller=work.controller,
-        run_dir=run_dir,
+        controller=options.controller,
+        run_dir=options.run_dir,
         inbox=(inbox.name, inbox.token),
         store=(session.store.port, session.store.prefix) if session else (0, ""),
-        meets=work.ours,
-        check=work.check,
-        workers=work.workers,
-        gpus=work.gpus,
+        meets=options.ours,
+        check=options.check,
+        workers=options.workers,
+        gpus=options.gpus,
     )
 
 
-def _open_session(task: Task, work: Work, run_dir: str) -> Session | None:
+def _open_session(task: Task, options: Options) -> Session | None:
     """Open the rendezvous where there is anybody to meet, or Horovod's Gloo asks for it."""
-    if not work.meets_others(task):
+    if not options.meets_others(task):
         return None
     # Here, because a job of one rank need not wait for its import.
     from .rendezvous.session import Session
 
-    interfaces = () if work.controller == "mpi" else work.interfaces
-    return Session(task, run_dir, rank_environment.meeting_seconds(task.size), interfaces)
+    interfaces = () if options.controller == "mpi" else options.interfaces
+    return Session(task, options.run_dir, rank_environment.meeting_seconds(task.size), interfaces)
 
 
 def _ended_in_init(inbox: Inbox, code: int) -> bool:
@@ -179,11 +180,11 @@ def _ended_in_init(inbox: Inbox, code: int) -> bool:
     return inbox.waits_in(HOROVOD) and code not in other
 
 
-def _become_child(pipes: list[tuple[int, int]], session: Session | None, work: Work) -> None:
+def _become_child(pipes: list[tuple[int, int]], session: Session | None, options: Options) -> None:
     """Write into the pipe, or the two, take signals, and leave the rendezvous to the parent."""
     signals.let_in()
     if session is not None:
-        session.leave(may_rename=work.ours)
+        session.leave(may_rename=options.ours)
     for stream, (_, child_output) in zip((1, 2), (pipes[0], pipes[-1])):
         os.dup2(child_output, stream)
     for pipe in pipes:
@@ -261,4 +262,4 @@ def _exit_code(status: int, relay: signals.Relay) -> int:
     """Return the exit code; that of SIGTERM, as it came, when the trainer could not answer it."""
     if relay.ended:
         return 128 + signal.SIGTERM
-    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    return waited_code(status)

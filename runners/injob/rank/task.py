@@ -8,6 +8,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+NUMBERS = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")  # as Open MPI and Horovod call them
+
 
 class TaskError(Exception):
     """The environment does not say which task this is."""
@@ -71,7 +73,7 @@ def from_srun(env: Mapping[str, str]) -> Task:
     counts = expand_counts(env.get("SLURM_STEP_TASKS_PER_NODE") or env["SLURM_TASKS_PER_NODE"])
     nodes = expand_nodes(env.get("SLURM_STEP_NODELIST") or env["SLURM_JOB_NODELIST"])
     rank, node, local_rank = (int(env[f"SLURM_{name}"]) for name in ("PROCID", "NODEID", "LOCALID"))
-    hosts = hosts_of_ranks(env, counts)
+    hosts = hosts_of_ranks(env, counts, nodes)
     if hosts and hosts[rank] != nodes[node]:
         hosts = ()  # a distribution that we do not know
     return Task(
@@ -95,14 +97,8 @@ def from_mpirun(env: Mapping[str, str]) -> Task:
     It tells nothing about other nodes than this one: who runs rank 0, and the cross ranks, come
     from the rendezvous, where all ranks say where they are.
     """
-    return _from_counts(
-        env,
-        rank=int(env["OMPI_COMM_WORLD_RANK"]),
-        size=int(env["OMPI_COMM_WORLD_SIZE"]),
-        local_rank=int(env["OMPI_COMM_WORLD_LOCAL_RANK"]),
-        local_size=int(env["OMPI_COMM_WORLD_LOCAL_SIZE"]),
-        job=env.get("PMIX_NAMESPACE", "mpirun"),
-    )
+    numbers = [env[f"OMPI_COMM_WORLD_{name}"] for name in NUMBERS]
+    return _from_numbers(env, numbers, env.get("PMIX_NAMESPACE", "mpirun"))
 
 
 def from_mpiexec(env: Mapping[str, str]) -> Task:
@@ -114,29 +110,38 @@ def from_mpiexec(env: Mapping[str, str]) -> Task:
     """
     if "OMPI_COMM_WORLD_RANK" in env:
         return from_mpirun(env)
-    return _from_counts(
-        env,
-        rank=int(_first(env, "PALS_RANKID", "PMI_RANK")),
-        size=int(_first(env, "PALS_SIZE", "PMI_SIZE")),
-        local_rank=int(_first(env, "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "MPI_LOCALRANKID")),
-        local_size=int(_first(env, "PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE", "MPI_LOCALNRANKS")),
-        job=env.get("PALS_APID", "mpiexec"),
-    )
+    numbers = [
+        _first(env, "PALS_RANKID", "PMI_RANK"),
+        _first(env, "PALS_SIZE", "PMI_SIZE"),
+        _first(env, "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "MPI_LOCALRANKID"),
+        _first(env, "PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE", "MPI_LOCALNRANKS"),
+    ]
+    return _from_numbers(env, numbers, env.get("PALS_APID", "mpiexec"))
 
 
 def _first(env: Mapping[str, str], *names: str) -> str:
     """Return the first of these variables that is there; KeyError names the last."""
-    for name in names[:-1]:
-        if name in env:
-            return env[name]
-    return env[names[-1]]
+    return env[next((name for name in names if name in env), names[-1])]
 
 
-def _from_counts(
-    env: Mapping[str, str], *, rank: int, size: int, local_rank: int, local_size: int, job: str
-) -> Task:
-    """Complete a place whose other nodes are not known: as if all had as many tasks as this one."""
-    host = env.get("SLURMD_NODENAME") or socket.gethostname()
+def from_horovodrun(env: Mapping[str, str]) -> Task:
+    """Read what horovodrun sets with Gloo; with MPI it is the MPI's own launcher that starts us."""
+    if "HOROVOD_RANK" not in env and {"OMPI_COMM_WORLD_RANK", "PMI_RANK"} & set(env):
+        return from_mpiexec(env)
+    numbers = [env[f"HOROVOD_{name}"] for name in NUMBERS]
+    # It gives all ranks the variables of the first node, SLURMD_NODENAME too.
+    place = _from_numbers(env, numbers, "horovodrun", socket.gethostname())
+    node, nodes = int(env["HOROVOD_CROSS_RANK"]), int(env["HOROVOD_CROSS_SIZE"])
+    return replace(place, cross_rank=node, cross_size=nodes, node=node)
+
+
+def _from_numbers(env: Mapping[str, str], numbers: Sequence[str], job: str, host: str = "") -> Task:
+    """Complete a place of NUMBERS whose other nodes are not known.
+
+    It is as if all had as many tasks as this one.
+    """
+    rank, size, local_rank, local_size = map(int, numbers)
+    host = host or env.get("SLURMD_NODENAME") or socket.gethostname()
     return Task(
         rank=rank,
         size=size,
@@ -162,30 +167,8 @@ def _first_of_allocation(env: Mapping[str, str]) -> str:
         return lines.readline().strip()
 
 
-def from_horovodrun(env: Mapping[str, str]) -> Task:
-    """Read what horovodrun sets with Gloo; with MPI it is the MPI's own launcher that starts us."""
-    if "HOROVOD_RANK" not in env and {"OMPI_COMM_WORLD_RANK", "PMI_RANK"} & set(env):
-        return from_mpiexec(env)
-    rank, size, local_rank, local_size = (
-        int(env[f"HOROVOD_{name}"]) for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
-    )
-    host = socket.gethostname()
-    return Task(
-        rank=rank,
-        size=size,
-        local_rank=local_rank,
-        local_size=local_size,
-        cross_rank=int(env["HOROVOD_CROSS_RANK"]),
-        cross_size=int(env["HOROVOD_CROSS_SIZE"]),
-        host=host,
-        first_host=host if rank == 0 or local_size == size else _first_of_allocation(env),
-        job="horovodrun",
-        node=int(env["HOROVOD_CROSS_RANK"]),
-    )
-
-
 def from_local(env: Mapping[str, str]) -> Task:
-    """Read what `local.py` sets: all tasks on this host."""
+    """Read what `local_ranks` sets: all tasks on this host."""
     rank, size = int(env["RUNNER_TASK_RANK"]), int(env["RUNNER_TASK_COUNT"])
     host = socket.gethostname()
     return Task(rank, size, rank, size, 0, 1, host, host, env["RUNNER_TASK_JOB"], (host,) * size)
@@ -263,9 +246,10 @@ def ranks_by_node(counts: Sequence[int], distribution: str, plane: int) -> tuple
     return tuple(order)
 
 
-def hosts_of_ranks(env: Mapping[str, str], counts: Sequence[int]) -> tuple[str, ...]:
+def hosts_of_ranks(
+    env: Mapping[str, str], counts: Sequence[int], nodes: Sequence[str]
+) -> tuple[str, ...]:
     """Return the node's name for each rank of this step; () when Slurm does not tell."""
-    nodes = expand_nodes(env.get("SLURM_STEP_NODELIST") or env["SLURM_JOB_NODELIST"])
     plane = int(env.get("SLURM_DIST_PLANESIZE", "1"))
     order = ranks_by_node(counts, env.get("SLURM_DISTRIBUTION", "block"), plane)
     return tuple(nodes[node] for node in order) if len(nodes) == len(counts) else ()

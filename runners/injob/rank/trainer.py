@@ -7,14 +7,13 @@ import runpy
 import sys
 import time
 import traceback
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
 from . import failure, import_hook, rank_environment, world_messages
-from .agents import AGENTS, Node
+from .agents import AGENTS, Node, is_python
 from .early_stop import EXIT_STOPPED
 from .gate import EXIT_WORLD_SIZE, VARIABLE, Terms
 from .problem import RendezvousError
@@ -22,6 +21,7 @@ from .task import Task
 from .worlds import HOROVOD
 
 if TYPE_CHECKING:
+    from .options import Options
     from .rendezvous.session import Place, Session
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,56 +32,22 @@ EXIT_NOT_FOUND = 127  # as shells have it
 SECONDS_FOR_CAUSE = 1.0  # in which the shim of a rank that was killed has recorded it
 
 
-@dataclass(frozen=True)
-class Work:
-    """What to run, and how.
-
-    `controller` is mpi, gloo or none; `placed` means that the launcher has set all of HOROVOD_*
-    itself; `interfaces` are those for Gloo, none to find it; `command` is `-m RECIPE`, a file of
-    Python's or a program, and its arguments. `check` is whether the gate holds, `tf_config` whether
-    TF_CONFIG is set. An `agent`, a key of AGENTS, starts `workers` ranks for each task.
-    With `errors` what the trainer writes to stderr goes to ours too.
-    """
-
-    controller: str
-    placed: bool
-    interfaces: tuple[str, ...]
-    command: list[str]
-    check: bool = True
-    tf_config: bool = False
-    agent: str = ""
-    workers: int = 1
-    gpus: bool = False
-    errors: bool = False
-
-    @property
-    def ours(self) -> bool:
-        """Whether Horovod's ranks meet by our rendezvous."""
-        return self.controller == "gloo" and not self.placed
-
-    def meets_others(self, task: Task) -> bool:
-        """Whether this rank has to find the others, or its agent has."""
-        return task.size > 1 or self.ours or bool(self.agent)
-
-
-def run(task: Task, work: Work, session: Session | None, terms: Terms) -> int:
+def run(task: Task, options: Options, session: Session | None, terms: Terms) -> int:
     """Run the trainer to its end; return an exit code for an exception, after its traceback.
 
     A failure is recorded here and now: on the way out Horovod tells the other ranks, who fail and
     make the launcher end this one before it has ended by itself.
     """
-    record = partial(failure.record, task, run_dir=terms.run_dir)
     try:
-        command = _prepared(task, work, session)
+        command = _prepared(task, options, session)
     except RendezvousError as error:
-        at = task, terms.run_dir, work.controller
-        print(world_messages.no_world(*at, error.problem.text), flush=True)
-        record(EXIT_WORLD_SIZE, error.problem)
+        print(world_messages.no_world(terms, error.problem.text), flush=True)
+        failure.record(task, EXIT_WORLD_SIZE, error.problem, terms.run_dir)
         return EXIT_WORLD_SIZE
     _hold_the_gate(terms)
-    if work.agent:
+    if options.agent:
         os.environ[AGENT] = str(os.getpid())  # which it keeps when it becomes the launcher
-    if not _is_python(command):
+    if not is_python(command):
         _become(command)
     return _run_python(command, terms)
 
@@ -96,15 +62,15 @@ def _hold_the_gate(terms: Terms) -> None:
     import_hook.Finder(frameworks.wrap).install()
 
 
-def _prepared(task: Task, work: Work, session: Session | None) -> list[str]:
+def _prepared(task: Task, options: Options, session: Session | None) -> list[str]:
     """Set each framework's variables; return the command to run.
 
     Raises RendezvousError where no world can come of it.
     """
     horovods: dict[str, str] = {}
-    if work.controller == "mpi":
+    if options.controller == "mpi":
         horovods = rank_environment.horovod_over_mpi()
-    elif work.ours:
+    elif options.ours:
         horovods = rank_environment.horovod_over_gloo(task)
     for name, value in horovods.items():
         # What the user exported wins, except for the place in the world, where a stale value from
@@ -114,42 +80,38 @@ def _prepared(task: Task, work: Work, session: Session | None) -> list[str]:
         else:
             os.environ.setdefault(name, value)
     if session is None:
-        return work.command
+        return options.command
     try:
         place = session.place()
     except RendezvousError as error:
-        if work.ours or work.tf_config or work.agent:
+        if options.ours or options.tf_config or options.agent:
             raise
         print(f"runner: warning: MASTER_ADDR is not set: {error.problem.text}", flush=True)
-        return work.command
-    return _placed(task, work, session, place)
+        return options.command
+    return _placed(task, options, session, place)
 
 
-def _placed(task: Task, work: Work, session: Session, place: Place) -> list[str]:
+def _placed(task: Task, options: Options, session: Session, place: Place) -> list[str]:
     """Set the variables that lead to the other ranks; return the command to run."""
-    if work.ours:
+    if options.ours:
         os.environ.update(session.variables(place))
     interface = "" if task.one_host else place.interface
     if task.size > 1:
         found = rank_environment.master(place.address, place.port, interface, os.environ)
         os.environ.update(found)
-    if work.agent:
+    if options.agent:
         node = Node(
-            task.rank, task.size, work.workers, place.address, place.port, place.own_address,
+            task.rank, task.size, options.workers, place.address, place.port, place.own_address,
             task.job.replace("/", "-"),
         )  # fmt: skip
-        return AGENTS[work.agent](node, work.command)
+        return AGENTS[options.agent](node, options.command)
     if task.size > 1:
         os.environ.update(rank_environment.place(task))
         for name, value in rank_environment.usual(task).items():
             os.environ.setdefault(name, value)
-    if work.tf_config and task.size > 1 and "TF_CONFIG" not in os.environ:
+    if options.tf_config and task.size > 1 and "TF_CONFIG" not in os.environ:
         os.environ.update(rank_environment.tf_config(session.cluster(place), task.rank))
-    return work.command
-
-
-def _is_python(command: list[str]) -> bool:
-    return command[0] == "-m" or command[0].endswith(".py")
+    return options.command
 
 
 def _become(command: list[str]) -> NoReturn:

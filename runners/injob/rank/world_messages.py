@@ -27,13 +27,11 @@ INDEPENDENT = "for ranks that are independent on purpose: runner launch --no-gat
 def mismatch(terms: Terms, framework: str, size: int, rank: int, right: int, why: str = "") -> str:
     """Return the message for a world of another size; `why` is the cause where it is known."""
     cause, remedy = _why(terms, framework)
-    return _explained(
+    what = (
         f"runner: world-size mismatch on rank {terms.task.name}: {right} ranks were started, "
-        f"but {framework} sees a world of {size} (it calls this rank {rank}).",
-        terms.task,
-        terms.run_dir,
-        (why or cause, remedy),
+        f"but {framework} sees a world of {size} (it calls this rank {rank})."
     )
+    return _explained(terms, what, (why or cause, remedy))
 
 
 def formed(size: int, right: int, by: str) -> str:
@@ -42,31 +40,28 @@ def formed(size: int, right: int, by: str) -> str:
     return f"runner: {what} {right} ranks ({by})"
 
 
-def no_world(task: Task, run_dir: str, controller: str, known: str = "") -> str:
+def no_world(terms: Terms, known: str = "") -> str:
     """Return the message for a process that ended within hvd.init(), as MPI_Init does.
 
     `known` is why, where the rendezvous knows it.
     """
-    cause, remedy = _why_mpi(task) if controller == "mpi" else NO_MEETING
-    return _explained(
+    task = terms.task
+    cause, remedy = _why_mpi(task) if terms.controller == "mpi" else NO_MEETING
+    what = (
         f"runner: no world on rank {task.name}: it ended within hvd.init(), which should have "
-        f"joined it to the {task.size} tasks that were started.",
-        task,
-        run_dir,
-        (known or cause, remedy),
+        f"joined it to the {task.size} tasks that were started."
     )
+    return _explained(terms, what, (known or cause, remedy))
 
 
-def never_formed(task: Task, run_dir: str, alone: bool, ranks: int) -> str:
+def never_formed(terms: Terms, alone: bool, ranks: int) -> str:
     """Return the message for a trainer that ended well, and never was one of several ranks."""
     what = (
-        f"runner: no world on rank {task.name}: the trainer ended, and formed no world of the "
-        f"{ranks} ranks: it ran on its own."
+        f"runner: no world on rank {terms.task.name}: the trainer ended, and formed no world of "
+        f"the {ranks} ranks: it ran on its own."
     )
-    if alone:
-        return _explained(what, task, run_dir, _why_mpi(task))
     cause = "it called neither hvd.init(), init_process_group(), nor another of " + KNOWN
-    return _explained(what, task, run_dir, (cause, INDEPENDENT))
+    return _explained(terms, what, _why_mpi(terms.task) if alone else (cause, INDEPENDENT))
 
 
 def late(task: Task, seconds: float, waits: Sequence[str]) -> str:
@@ -86,9 +81,9 @@ def late(task: Task, seconds: float, waits: Sequence[str]) -> str:
 KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
 
 
-def _explained(what: str, task: Task, run_dir: str, why: Why) -> str:
+def _explained(terms: Terms, what: str, why: Why) -> str:
     """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
-    if not failure.speaks_for_node(task, run_dir):
+    if not failure.speaks_for_node(terms.task, terms.run_dir):
         return what
     cause, remedy = why
     return f"{what}\n  likely cause: {cause}\n  try: {remedy}"

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 
 from ... import failure_kinds as kinds
+from ... import json_files
 from ...addresses import LOOPBACK, resolve
 from ..problem import RendezvousError
 
@@ -74,11 +75,8 @@ def _listen(address: str, port: int) -> socket.socket:
 
 def publish(run_dir: str, job: str, addresses: Sequence[str], port: int) -> None:
     """Write where the hub is, for ranks whose name of rank 0's node leads elsewhere."""
-    path = os.path.join(run_dir, NAME)
-    part = f"{path}.{os.getpid()}"
-    with open(part, "w", encoding="utf-8") as file:
-        json.dump({"job": job, "addresses": list(addresses), "port": port}, file)
-    os.replace(part, path)
+    value = {"job": job, "addresses": list(addresses), "port": port}
+    json_files.write(os.path.join(run_dir, NAME), value)
 
 
 def published(run_dir: str, job: str) -> list[tuple[str, int]]:
