@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..core import files
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import JobPaths
-from ..injob.serve.private import ADDRESS, TOKEN
+from ..injob.serve import ADDRESS, TOKEN
 
 ACCESS = "access.txt"
 OTHERS = 0o077  # rights of the group and of everybody

@@ -21,9 +21,8 @@ from runners.injob.rank import network
 from runners.injob.rank.problem import RendezvousError
 from runners.injob.rank.rendezvous import join, listeners, protocol, values
 from runners.injob.rank.rendezvous.join import MEETING
-from runners.injob.rank.rendezvous.link import Link, connect
 from runners.injob.rank.rendezvous.membership import Member, Roll
-from runners.injob.rank.rendezvous.protocol import HEAD, Frame
+from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Link, connect
 from runners.injob.rank.rendezvous.server import Hub, Terms
 from runners.injob.rank.rendezvous.store import Store
 

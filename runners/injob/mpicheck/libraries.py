@@ -14,16 +14,21 @@ TOO_NEW = re.compile(r"version `(\S+)' not found \(required by (\S+)\)")
 MPI = re.compile(r"libmpi\.so(\.\d+)*")
 
 
-def extension() -> str | None:
-    """Return the path of a Horovod extension with MPI, None without one; nothing is imported."""
+def libmpi() -> str | None:
+    """Return where the MPI library of Horovod's extension is, "" when it is not found.
+
+    None without an extension that is linked with one; nothing is imported.
+    """
     spec = importlib.util.find_spec("horovod")
     folders = (spec and spec.submodule_search_locations) or []
-    paths = (path for f in folders for path in sorted(glob.glob(f"{f}/*/mpi_lib*.so")))
-    return next((path for path in paths if any(map(MPI.fullmatch, linked(ldd(path))))), None)
+    for path in (path for f in folders for path in sorted(glob.glob(f"{f}/*/mpi_lib*.so"))):
+        for name, where in linked(ldd(path)).items():
+            if MPI.fullmatch(name):
+                return where
+    return None
 
 
 def ldd(path: str) -> str:
-    """Return ldd's answer, both outputs together."""
     done = subprocess.run(
         ["ldd", path],
         stdout=subprocess.PIPE,
@@ -37,11 +42,6 @@ def ldd(path: str) -> str:
 def linked(text: str) -> dict[str, str]:
     """Return the libraries in ldd's answer: where each is, "" when it is not found."""
     return {**dict.fromkeys(MISSING.findall(text), ""), **dict(FOUND.findall(text))}
-
-
-def libmpi(path: str) -> str:
-    """Return where the MPI library of an extension is, "" when it is not found."""
-    return next(where for name, where in linked(ldd(path)).items() if MPI.fullmatch(name))
 
 
 def problem(where: str, answer: str, library_path: str) -> str:

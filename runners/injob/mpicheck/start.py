@@ -36,10 +36,9 @@ def main(argv: list[str]) -> int:
 
 
 def _libraries() -> str:
-    path = libraries.extension()
-    if path is None:
+    where = libraries.libmpi()
+    if where is None:
         return "there is no Horovod with MPI in the image"
-    where = libraries.libmpi(path)
     answer = libraries.ldd(where) if where else ""
     return libraries.problem(where, answer, os.environ.get("LD_LIBRARY_PATH", ""))
 
@@ -62,8 +61,7 @@ def _hello(me: Any) -> str:
 
 
 def _say_hello(me: Any) -> int:
-    path = libraries.extension()
-    where = libraries.libmpi(path) if path else ""
+    where = libraries.libmpi() or ""
     try:
         size, rank, version = mpi_world(where)
     except (OSError, AttributeError) as error:

@@ -12,5 +12,4 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # ECMA-48, Select Graphic Rendition
 
 
 def plain(text: str) -> str:
-    """Return the text without its colours."""
     return COLOUR.sub("", text)

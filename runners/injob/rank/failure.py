@@ -26,12 +26,10 @@ MARKED = ("error: ", "runner: ")  # lines that a program marks as the reason of 
 
 
 def recorded(task: Task, run_dir: str) -> bool:
-    """Whether this task's failure is on disk already."""
     return os.path.exists(_path(task, run_dir))
 
 
 def of_others(task: Task, run_dir: str) -> bool:
-    """Whether another task's failure is on disk."""
     try:
         names = os.listdir(os.path.join(run_dir, "failures"))
     except OSError:

@@ -20,7 +20,6 @@ SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other
 
 @functools.lru_cache(maxsize=1)
 def gate() -> Gate:
-    """Return this process's gate."""
     return Gate(Terms.read())
 
 

@@ -45,12 +45,10 @@ class Terms:
     gpus: bool = False
 
     def as_text(self) -> str:
-        """Return the value of VARIABLE."""
         return json.dumps(asdict(self))
 
     @classmethod
     def read(cls) -> Terms:
-        """Return the terms of this process."""
         found = json.loads(os.environ[VARIABLE])
         return cls(**{**found, "task": Task(**found["task"])})
 
@@ -92,7 +90,6 @@ class Gate:
         self.at_end: list[Callable[[], None]] = []
 
     def called(self, framework: str) -> None:
-        """Note that an init has begun."""
         self.calling.add(framework)
         self._tell(framework, reports.CALLED)
 

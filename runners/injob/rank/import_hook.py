@@ -26,7 +26,6 @@ class Finder:
         self.wrap = wrap
 
     def install(self) -> None:
-        """Start to watch imports."""
         sys.meta_path.insert(0, self)
 
     def find_spec(

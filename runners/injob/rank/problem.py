@@ -18,7 +18,6 @@ class Problem:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as it travels between the ranks."""
         return {"kind": self.kind, "text": self.text, "fields": dict(self.fields)}
 
 

@@ -51,7 +51,6 @@ class Inbox:
         return self.last.get(framework) == CALLED
 
     def read(self) -> None:
-        """Take in all that has come."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 self._heard(self.sock.recv(LONGEST))

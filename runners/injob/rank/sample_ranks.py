@@ -16,7 +16,6 @@ SECONDS = 1.0
 
 
 def main(run_dir: str) -> None:
-    """Print a line for each rank of the run."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     trainers = {pid: rank for pid in pids if (rank := _rank(pid, run_dir)) is not None}
     before = {pid: _counts(pid) for pid in trainers}

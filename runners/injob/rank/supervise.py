@@ -105,7 +105,7 @@ def _judged(
     """Return the exit code of the rank, and how it failed if it did."""
     inbox, terms = worlds.inbox, worlds.terms
     if _ended_in_init(inbox, code):
-        problem = (session.problem if session else None) or IN_INIT
+        problem = (session.store.problem if session else None) or IN_INIT
         known = problem.text if problem is not IN_INIT else ""
         print(world_messages.no_world(terms, known), flush=True)
         return EXIT_WORLD_SIZE, problem

@@ -115,7 +115,6 @@ def _placed(task: Task, options: Options, session: Session, place: Place) -> lis
 
 
 def _become(command: list[str]) -> NoReturn:
-    """Replace this process by a program of the image."""
     try:
         os.execvp(command[0], command)
     except OSError as error:

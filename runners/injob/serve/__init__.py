@@ -5,3 +5,4 @@ Python 3.8 or newer. The token is in a file that only its owner can read, and no
 """
 
 EXIT_NOT_SERVED = 94
+TOKEN, ADDRESS = "token", "address.json"  # in the folder that only its owner can read

@@ -5,8 +5,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    parent, name = os.path.split(os.path.dirname(os.path.abspath(__file__)))
     # Python put this folder first on the path, where `tensorboard` is ours and not the real one.
-    sys.path[0], package = os.path.split(parent)
-    start = importlib.import_module(f"{package}.{name}.start")
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    start = importlib.import_module("injob.serve.start")
     sys.exit(start.main(sys.argv[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import random
@@ -15,9 +16,9 @@ import tempfile
 import time
 from types import FrameType, ModuleType
 
-from .. import addresses
+from .. import addresses, json_files
 from ..processes import exit_code
-from . import EXIT_NOT_SERVED, answers, jupyter, private, tensorboard
+from . import ADDRESS, EXIT_NOT_SERVED, TOKEN, answers, jupyter, tensorboard
 
 SERVERS = {"jupyter": jupyter, "tensorboard": tensorboard}
 PORTS = range(20000, 60000)
@@ -39,7 +40,7 @@ def main(argv: list[str]) -> int:
         tensorboard_app.main(*argv[1:])
         return 0
     asked = _parser().parse_args(argv)
-    private.withdraw(asked.private)  # that of a start before this one
+    _withdraw(asked.private)  # that of a start before this one
     # Not in the run's folder: sockets need a disk of the node, and a short path. That of the job's
     # script is not seen in every container.
     own = asked.own if os.path.isdir(asked.own) else tempfile.mkdtemp("", "runner-", "/tmp")
@@ -49,7 +50,7 @@ def main(argv: list[str]) -> int:
         print(f"runner: {error}", file=sys.stderr, flush=True)
         return EXIT_NOT_SERVED
     finally:
-        private.withdraw(asked.private)
+        _withdraw(asked.private)
         shutil.rmtree(own, ignore_errors=True)
 
 
@@ -70,14 +71,23 @@ def _serve(asked: argparse.Namespace, own: str) -> int:
         raise NotServed(f"the image has no {server.NEEDS}\n  try: {advice}")
     bound = addresses.towards(asked.towards) if asked.towards else addresses.LOOPBACK
     argv = server.command(own, asked.folder, bound, random.SystemRandom().choice(PORTS))
-    token_file = os.path.join(asked.private, private.TOKEN)
+    token_file = os.path.join(asked.private, TOKEN)
+    with open(token_file, encoding="ascii") as file:
+        token = file.read().strip()
     process = _start(argv, {**os.environ, **server.environment(own, token_file)})
     try:
-        port = _wait(process, server, own, bound, private.token(asked.private))
-        private.publish(asked.private, _facts(server, bound, port))
+        port = _wait(process, server, own, bound, token)
+        path = os.path.join(asked.private, ADDRESS)
+        json_files.write(path, _facts(server, bound, port), mode=0o600)
         return exit_code(process.wait())
     finally:
         _end(process)
+
+
+def _withdraw(private: str) -> None:
+    """Take the address back: nobody answers there any more."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(private, ADDRESS))
 
 
 def _facts(server: ModuleType, bound: str, port: int) -> dict[str, object]:

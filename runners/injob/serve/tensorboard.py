@@ -19,7 +19,6 @@ def command(own: str, folder: str, address: str, port: int) -> list[str]:
 
 
 def environment(own: str, token_file: str) -> dict[str, str]:
-    """Return what it needs beside ours."""
     return {"RUNNER_TOKEN_FILE": token_file}
 
 

@@ -95,7 +95,6 @@ class Door:
         self.cookie = hmac.new(token.encode(), self.name.encode(), hashlib.sha256).hexdigest()
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
-        """Answer one question."""
         given = parse_qs(environ.get("QUERY_STRING", "")).get("token", [""])[0]
         if given and _same(given, self.token):
             return self._welcome(environ, start)

@@ -9,8 +9,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    parent, name = os.path.split(os.path.dirname(os.path.abspath(__file__)))
     # Python put this folder first on the path; its modules know each other as a package.
-    sys.path[0], package = os.path.split(parent)
-    end = importlib.import_module(f"{package}.{name}.{sys.argv[1]}")
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    end = importlib.import_module(f"injob.ssh.{sys.argv[1]}")
     sys.exit(end.main(sys.argv[2:]))

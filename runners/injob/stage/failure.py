@@ -38,7 +38,6 @@ def host() -> "str":
 
 
 def say(what: "str", text: "str") -> None:
-    """Say it in the job's log, with the node's name."""
     print(f"runner: {what} on {host()}: {text}", file=sys.stderr, flush=True)
 
 

@@ -16,10 +16,10 @@ DONE = (0, 2)
 CHUNK = 1 << 20
 
 
-def verify(file: "str", digest: "str") -> None:
+def verify(folder: "str", entry: "str", digest: "str") -> None:
     """Raise NotTheSame unless the file has this SHA-256, in hex."""
     total = hashlib.sha256()
-    with open(file, "rb") as content:
+    with open(os.path.join(folder, entry), "rb") as content:
         for part in iter(lambda: content.read(CHUNK), b""):
             total.update(part)
     if total.hexdigest() != digest:

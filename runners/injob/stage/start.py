@@ -49,10 +49,6 @@ def _copy(folder: "str", entry: "str", source: "str") -> None:
     say(kind(entry), name + how)
 
 
-def _verify(folder: "str", entry: "str", digest: "str") -> None:
-    image.verify(os.path.join(folder, entry), digest)
-
-
 def _unpack(folder: "str", entry: "str", offset: "str", target: "str") -> None:
     began = time.time()
     packed, unpacked = (os.path.join(folder, name) for name in (entry, target))
@@ -70,6 +66,6 @@ COMMANDS: "dict[str, Callable[..., None]]" = {
     "mounted": _mounted,
     "room": _room,
     "copy": _copy,
-    "verify": _verify,
+    "verify": image.verify,
     "unpack": _unpack,
 }

@@ -76,7 +76,6 @@ def place(world: Any) -> dict[str, int]:
 
 
 def write(name: str, value: Any) -> None:
-    """Write a file of the run."""
     json_files.write(os.path.join(os.environ["OUTPUT_DIR"], name), value, indent=2)
 
 

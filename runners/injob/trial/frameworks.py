@@ -191,7 +191,6 @@ def _measured(framework: Any, ranks: int, size: int, times: int) -> dict[str, An
 
 
 def result(size: int, seconds: float, ranks: int, right: bool) -> dict[str, Any]:
-    """Return one line of the table."""
     rate = size / seconds
     bus = rate * 2 * (ranks - 1) / ranks
     return {"bytes": size, "seconds": seconds, "algorithm": rate, "bus": bus, "right": right}

@@ -219,7 +219,6 @@ def shown_address(text: str) -> str:
 
 
 def socket_inodes() -> set[str]:
-    """Return the inodes of the sockets that this process has open."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:

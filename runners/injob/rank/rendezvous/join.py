@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from ... import failure_kinds as kinds
-from ..problem import Problem, RendezvousError
+from ..problem import RendezvousError
 
 MEETING, PLACE = "runner/meet", "runner/place"
 CLUSTER = "runner-cluster"  # a scope of the exchange: where each rank's server is
@@ -50,14 +50,12 @@ def everyone(port: int, prefix: str, mine: str, rank: int, size: int, seconds: f
 
 def _answered(port: int, prefix: str, what: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(_request(port, "GET", prefix + what))
-    if found["problem"]:
-        problem = Problem(**found["problem"])
-        raise RendezvousError(problem.kind, problem.text, **problem.fields)
+    if problem := found["problem"]:
+        raise RendezvousError(problem["kind"], problem["text"], **problem["fields"])
     return found
 
 
 def _request(port: int, method: str, path: str, body: bytes = b"") -> bytes:
-    """Return the body of the answer."""
     head = f"{method} {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port)) as sock:
         sock.sendall(head.encode() + body)

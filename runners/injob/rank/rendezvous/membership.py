@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 NAMED = 8  # ranks that a message names; the rest is counted
 # Why a rank is not in hvd.init(), as one rank and as several of them are told of.
@@ -15,6 +16,10 @@ ABSENT = {
     "late": ("has started, but not called hvd.init()", "have started, but not called hvd.init()"),
     "ended": ("ended before all had met", "ended before all had met"),
 }
+
+
+# The fields of a problem of the kind NOT_MET
+NOBODY_ABSENT: dict[str, list[Any]] = {"ended": [], "late": [], "silent": [], "unreached": []}
 
 
 @dataclass
@@ -38,7 +43,6 @@ class Roll:
 
     @property
     def started(self) -> bool:
-        """Whether every rank has come at least once."""
         return len(self.members) == self.size
 
     @property
@@ -56,10 +60,10 @@ class Roll:
         came = sorted(self.members.items())
         silent = [rank for rank in range(self.size) if rank not in self.members]
         return {
+            **NOBODY_ABSENT,
             "ended": [(rank, one.host) for rank, one in came if one.ended],
             "late": [(rank, one.host) for rank, one in came if not one.waits and not one.ended],
             "silent": [(rank, self.hosts[rank] if self.hosts else "") for rank in silent],
-            "unreached": [],
         }
 
     def missing(self, *ways: str) -> str:

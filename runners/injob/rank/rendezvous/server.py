@@ -147,7 +147,6 @@ class Hub:
             self.strangers.remove(guest)
 
     def _heard(self, guest: Guest, frame: Frame) -> None:
-        """Act on what a rank says."""
         self.received += 1
         if frame.kind == protocol.HELLO:
             self._hello(guest, json.loads(frame.value))

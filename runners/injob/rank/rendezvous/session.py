@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 from ... import addresses
 from ... import failure_kinds as kinds
 from .. import hostname, network
-from ..problem import Problem, RendezvousError
+from ..problem import RendezvousError
 from ..task import Task
 from . import join, listeners, protocol
-from .link import Link, connect
-from .membership import Roll
-from .protocol import Frame
+from .membership import NOBODY_ABSENT, Roll
+from .protocol import Frame, Link, connect
 from .store import Store
 
 if TYPE_CHECKING:
@@ -85,10 +84,11 @@ class Session:
         if not self.wanted or network.chosen(self.own, self.wanted, ""):
             return
         usable = [one for one in self.own if not one.link_only and not one.loopback]
-        there = ", ".join(map(str, usable)) or "none but loopback"
-        text = f"{self.task.host} has no interface {' or '.join(self.wanted)} with an address"
         names = list(dict.fromkeys(one.name for one in usable))
-        text = f"{text}; it has: {there}"
+        text = (
+            f"{self.task.host} has no interface {' or '.join(self.wanted)} with an address; "
+            f"it has: {', '.join(map(str, usable)) or 'none but loopback'}"
+        )
         raise RendezvousError(kinds.NO_INTERFACE, text, wanted=list(self.wanted), usable=names)
 
     def _listen(self) -> None:
@@ -101,11 +101,6 @@ class Session:
         self.doors = listeners.bind(first, self.job)
         port = self.doors[0].getsockname()[1]
         listeners.publish(self.run_dir, self.job, first + self.more, port)
-
-    @property
-    def problem(self) -> Problem | None:
-        """Why the ranks did not meet, as the parent knows it; None when they did."""
-        return self.store.problem
 
     def serve(self) -> None:
         """Start to serve, in the parent."""
@@ -133,7 +128,8 @@ class Session:
         one_host = self.task.one_host
         sure = network.surely_misleading(self.own, self.named, self.wanted, one_host)
         # With GPUs not on mere suspicion: nobody has tried what shares memory between them there.
-        doubt = len(network.usable(self.own)) > 1 and not one_host and not _has_gpus()
+        gpus = os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
+        doubt = len(network.usable(self.own)) > 1 and not one_host and not gpus
         if may_rename and (sure or doubt):
             self.can_rename = hostname.separate()
         self.store.sock.close()
@@ -187,10 +183,8 @@ class Session:
     def _find(self) -> Link:
         """Look for the hub until `seconds` after Horovod has asked for it."""
         task, deadline, pause = self.task, None, 0.05
-        who = {"rank": task.rank, "size": task.size, "host": task.host}
-        hello = Frame(
-            protocol.HELLO, value=json.dumps({**who, "local_rank": task.local_rank}).encode()
-        )
+        who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
+        hello = Frame(protocol.HELLO, value=json.dumps(who).encode())
         while True:
             places = listeners.endpoints(task.first_host, task.one_host, self.job, self.run_dir)
             link = connect(places, self.secret, self.job)
@@ -212,10 +206,8 @@ class Session:
             f"rank 0{where} did not answer within {self.seconds:.0f} s: it has not "
             f"started, or no way leads there (tried: {tried or 'no address is known'})"
         )
-        rank_0 = [0, self.task.first_host]
-        return RendezvousError(
-            kinds.NOT_MET, text, ended=[], late=[], silent=[], unreached=[rank_0]
-        )
+        fields = {**NOBODY_ABSENT, "unreached": [[0, self.task.first_host]]}
+        return RendezvousError(kinds.NOT_MET, text, **fields)
 
     def _gloo(self, link: Link) -> dict[str, str]:
         """Return Gloo's interface and address; empty where rank 0's host shall decide.
@@ -228,10 +220,6 @@ class Session:
         if self.wanted:
             name = network.chosen(self.own, self.wanted, name)
         return {"interface": name, "address": network.first_address(self.own, name)}
-
-
-def _has_gpus() -> bool:
-    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
 
 
 def _say(text: str) -> None:

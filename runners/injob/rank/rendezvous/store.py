@@ -22,8 +22,8 @@ from ... import failure_kinds as kinds
 from ..problem import Problem, RendezvousError, problem_of
 from . import protocol, values
 from .join import MEETING, PLACE
-from .link import Link
-from .protocol import Frame
+from .membership import NOBODY_ABSENT
+from .protocol import Frame, Link
 
 HOLD_SECONDS = 5.0  # how long a GET waits; in between Horovod looks at its own time limit
 REQUEST_SECONDS = 5.0
@@ -52,7 +52,6 @@ def read_request(file: BufferedIOBase) -> tuple[str, str, bytes] | None:
 
 
 def answer(status: str, body: bytes = b"") -> bytes:
-    """Return the bytes of an answer."""
     head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     return head.encode() + body
 
@@ -61,8 +60,7 @@ class Store:
     """Listens on loopback at once; answers when `start` has found the hub.
 
     `go` is what the hub said when all had met, `problem` why they did not, `master` where the hub
-    says that rank 0 is. One thread, which hears
-    the hub while it waits for what Horovod has asked.
+    says that rank 0 is. One thread, which hears the hub while it waits for what Horovod has asked.
     """
 
     def __init__(self) -> None:
@@ -201,8 +199,7 @@ class Store:
     def _lost(self, error: OSError) -> None:
         before = "" if self.go else " before all had met"
         text = f"rank 0 ended{before} ({error})"
-        ended = {"ended": [[0, ""]], "late": [], "silent": [], "unreached": []}
-        self.problem = Problem(kinds.NOT_MET, text, ended)
+        self.problem = Problem(kinds.NOT_MET, text, {**NOBODY_ABSENT, "ended": [[0, ""]]})
 
     def _wait(self, ready: Callable[[], bool], seconds: float = math.inf) -> None:
         """Hear the hub until something is there, the time is over, or there is a problem."""
