@@ -34,6 +34,11 @@ class Address:
     loopback: bool
     link_only: bool
 
+    @property
+    def usable(self) -> bool:
+        """Whether other hosts may reach this one by it."""
+        return not self.loopback and not self.link_only
+
     def __str__(self) -> str:
         return f"{self.name} ({self.address})"
 

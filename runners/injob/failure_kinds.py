@@ -44,16 +44,8 @@ KINDS = {
     NOT_STAGED: ("what",),  # data or image
     IMAGE_CHANGED: ("what",),
 }
-NO_WORLD = (
-    WORLD_SIZE,
-    IN_INIT,
-    NOT_MET,
-    NO_INTERFACE,
-    NO_PORT,
-    MISLEADING_NAME,
-    RENDEZVOUS,
-    NO_WORLD_FORMED,
-)
+NO_MEETING = (NOT_MET, NO_INTERFACE, NO_PORT, MISLEADING_NAME, RENDEZVOUS)
+NO_WORLD = (WORLD_SIZE, IN_INIT, *NO_MEETING, NO_WORLD_FORMED)
 NO_DRIVER = "no-driver"
 SIGTERM = 15
 # Words of Horovod 0.28, of Gloo in torch.distributed, and of TensorFlow 2.21 (in the message of an

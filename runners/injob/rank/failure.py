@@ -98,7 +98,8 @@ def of_process(code: int, tail: Sequence[str], asked: Collection[int] = ()) -> P
 
 
 def _of_signal(number: int, asked: Collection[int]) -> Problem:
-    text = f"killed by signal {number} ({_signal_name(number)})"
+    names = {one.value: one.name for one in signal.Signals}
+    text = f"killed by signal {number} ({names.get(number, 'unknown')})"
     if number == signal.SIGUSR1 and number in asked:
         text += ", which asks to save and stop, and the trainer does not handle it"
     fields = {"signal": number, "asked": sorted(int(one) for one in asked)}
@@ -136,10 +137,3 @@ def shortened(text: str, width: int) -> str:
         return text
     kept = text[: width - 3]
     return (kept.rpartition(" ")[0] or kept) + " ..."
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"

@@ -9,12 +9,13 @@ import json
 import os
 import sys
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, Callable, NoReturn
 
 from . import world_messages
 from .gate import Gate, Terms, expected
 from .worlds import HOROVOD, MPI, TENSORFLOW, TORCH
 
+Checks = Callable[..., None]
 SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other
 
 
@@ -49,57 +50,61 @@ def watch_end() -> None:
     atexit.register(lambda: None if failed else gate().left())
 
 
+def _around(owner: Any, name: str, before: Checks, after: Checks) -> None:
+    """Let a function be called between two others, which get its arguments too."""
+    act = getattr(owner, name)
+
+    @functools.wraps(act)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        before(*args, **kwargs)
+        result = act(*args, **kwargs)
+        after(*args, **kwargs)
+        return result
+
+    setattr(owner, name, checked)
+
+
 def _horovod(module: Any) -> None:
     """Wrap HorovodBasics.init, through which every framework's hvd.init() goes (0.19 to 0.28)."""
-    init = module.HorovodBasics.init
 
-    @functools.wraps(init)
-    def checked(this: Any, *args: Any, **kwargs: Any) -> Any:
+    def before(*args: Any, **kwargs: Any) -> None:
         gate().called(HOROVOD)
         gate().meet()
-        result = init(this, *args, **kwargs)
+
+    def after(this: Any, *args: Any, **kwargs: Any) -> None:
         # A caller that names a communicator wants a part of the world on purpose.
         on_purpose = bool(args) or kwargs.get("comm") is not None
         gate().formed(HOROVOD, this.size(), this.rank(), part=on_purpose)
-        return result
 
-    module.HorovodBasics.init = checked
+    _around(module.HorovodBasics, "init", before, after)
 
 
 def _torch(module: Any) -> None:
     """Wrap init_process_group, which DDP, FSDP, Lightning, accelerate and DeepSpeed call."""
-    init = module.init_process_group
 
-    @functools.wraps(init)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        gate().called(TORCH)
-        result = init(*args, **kwargs)
+    def after(*args: Any, **kwargs: Any) -> None:
         backend = module.get_backend()
         gate().formed(TORCH, module.get_world_size(), module.get_rank(), backend)
         if backend == "gloo" and gate().terms.gpus and module.get_rank() == 0:
             print(world_messages.GLOO_WITH_GPUS, flush=True)
-        return result
 
-    module.init_process_group = checked
+    _around(module, "init_process_group", lambda *_, **__: gate().called(TORCH), after)
 
 
 def _tensorflow(module: Any) -> None:
     """Wrap the start of MultiWorkerMirroredStrategy (TensorFlow 2.4 and later)."""
-    extended = module.CollectiveAllReduceExtended
-    start = extended._initialize_strategy
 
-    @functools.wraps(start)
-    def checked(this: Any, cluster_resolver: Any, *args: Any, **kwargs: Any) -> Any:
+    def before(this: Any, cluster_resolver: Any, *args: Any, **kwargs: Any) -> None:
         gate().called(TENSORFLOW)
         if type(cluster_resolver).__name__ == "TFConfigClusterResolver":
             _check_tf_config(os.environ.get("TF_CONFIG", "{}"))
-        result = start(this, cluster_resolver, *args, **kwargs)
+
+    def after(this: Any, *args: Any, **kwargs: Any) -> None:
         gate().formed(TENSORFLOW, this._num_workers, getattr(this, "_task_id", None) or 0)
         if this._num_workers > 1:
             gate().at_end.append(_end_together)
-        return result
 
-    extended._initialize_strategy = checked
+    _around(module.CollectiveAllReduceExtended, "_initialize_strategy", before, after)
 
 
 def _end_together() -> None:
@@ -140,17 +145,7 @@ def _mpi(module: Any) -> None:
         _check_mpi(module)
         return
     for name in ("Init", "Init_thread"):
-        setattr(module, name, _then_check(getattr(module, name), module))
-
-
-def _then_check(init: Any, module: Any) -> Any:
-    @functools.wraps(init)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        result = init(*args, **kwargs)
-        _check_mpi(module)
-        return result
-
-    return checked
+        _around(module, name, lambda *_, **__: None, lambda *_, **__: _check_mpi(module))
 
 
 def _check_mpi(module: Any) -> None:

@@ -17,7 +17,7 @@ def listening(
     interfaces. Debian's /etc/hosts leads a host's own name to 127.0.1.1, and a name may lead to an
     interface that leads nowhere: hence the second list, and hence more than one question.
     """
-    usable = [one for one in own if not one.loopback and not one.link_only]
+    usable = [one for one in own if one.usable]
     expected = {address for name in names for address in resolve(name)}
     expected |= {source_towards(address) for name in others for address in resolve(name)}
     first = [one.address for one in usable if one.address in expected or one.name in wanted]
@@ -77,4 +77,4 @@ def surely_misleading(
 
 def usable(own: Sequence[Address]) -> set[str]:
     """Return the names of the interfaces through which other hosts may be reached."""
-    return {one.name for one in own if not one.loopback and not one.link_only}
+    return {one.name for one in own if one.usable}

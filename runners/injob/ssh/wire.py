@@ -3,23 +3,23 @@
 import array
 import json
 import socket
-import struct
 
-LENGTH = struct.Struct("!I")
 STREAMS = 3  # standard input, output and error
 SSH_FAILED = 255  # ssh(1): an error of ssh itself, not of the command
 
 
 def send(there: "socket.socket", facts: "dict[str, object]") -> None:
-    """Send a text with its length before it."""
-    text = json.dumps(facts).encode()
-    there.sendall(LENGTH.pack(len(text)) + text)
+    """Send one line of JSON."""
+    there.sendall(json.dumps(facts).encode() + b"\n")
 
 
 def receive(there: "socket.socket") -> "dict[str, object]":
     """Return what was sent; raise EOFError when the other end has gone."""
-    (length,) = LENGTH.unpack(_exactly(there, LENGTH.size))
-    facts: dict[str, object] = json.loads(_exactly(there, length).decode())
+    with there.makefile("rb") as file:
+        line = file.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError("the other end has gone")
+    facts: dict[str, object] = json.loads(line.decode())
     return facts
 
 
@@ -41,13 +41,3 @@ def receive_streams(there: "socket.socket") -> "list[int]":
     if not said or len(found) != STREAMS:
         raise EOFError("no streams came")
     return list(found)
-
-
-def _exactly(there: "socket.socket", size: "int") -> "bytes":
-    parts = b""
-    while len(parts) < size:
-        part = there.recv(size - len(parts))
-        if not part:
-            raise EOFError("the other end has gone")
-        parts += part
-    return parts

@@ -19,13 +19,7 @@ from .failure import DATA, NotStaged, say
 PREFIX = f"runner-{os.getuid()}-"
 SECONDS_TO_APPEAR = 60.0
 ATTEMPTS = 20
-SIGNALS = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGHUP,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def hold(folder: "str", *image: "str") -> None:

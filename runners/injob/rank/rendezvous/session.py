@@ -83,7 +83,7 @@ class Session:
     def _see_wanted(self) -> None:
         if not self.wanted or network.chosen(self.own, self.wanted, ""):
             return
-        usable = [one for one in self.own if not one.link_only and not one.loopback]
+        usable = [one for one in self.own if one.usable]
         names = list(dict.fromkeys(one.name for one in usable))
         text = (
             f"{self.task.host} has no interface {' or '.join(self.wanted)} with an address; "
