@@ -48,21 +48,17 @@ def hold(folder: "str", *image: "str") -> None:
     _drop(folder + ".lock", lock)
 
 
-def sweep(root: "str") -> "list[str]":
-    """Remove what ended jobs of this user have left in `root`; return the folders."""
-    left = []
+def sweep(root: "str") -> None:
+    """Remove what ended jobs of this user have left in `root`."""
     for path in glob.glob(os.path.join(glob.escape(root), PREFIX + "*.lock")):
         if os.lstat(path).st_uid != os.getuid():
             continue
         lock = _locked(path)
         if lock is not None:
             folder = path[: -len(".lock")]
-            left.append(folder)
             _remove(folder)
             _drop(path, lock)
-    for folder in left:
-        say(DATA, f"removed {folder}, left by a job that was killed")
-    return left
+            say(DATA, f"removed {folder}, left by a job that was killed")
 
 
 def wait_for(folder: "str") -> None:

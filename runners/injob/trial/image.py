@@ -28,22 +28,18 @@ def view(path: str) -> dict[str, Any]:
         }
         if os.path.isdir(path):
             return {**seen, "problem": "a folder has no digest"}
-        digest, of = (_whole(path), "every byte") if facts.st_size <= WHOLE else _samples(path)
+        digest, of = _digest(path, facts.st_size)
         return {**seen, "sha256": digest, "of": of}
     except OSError as error:
         return {"path": path, "problem": str(error)}
 
 
-def _whole(path: str) -> str:
+def _digest(path: str, size: int) -> tuple[str, str]:
+    """Digest every byte, or the header with its table and samples at equal distances to the end."""
     with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
-
-
-def _samples(path: str) -> tuple[str, str]:
-    """Digest the header with its table, and samples at equal distances, the last bytes included."""
-    digest, size = hashlib.sha256(), os.path.getsize(path)
-    with open(path, "rb") as file:
-        digest.update(file.read(TABLE))
+        if size <= WHOLE:
+            return hashlib.sha256(file.read()).hexdigest(), "every byte"
+        digest = hashlib.sha256(file.read(TABLE))
         for number in range(1, SAMPLES + 1):
             file.seek(max(0, size * number // SAMPLES - SAMPLE))
             digest.update(file.read(SAMPLE))
