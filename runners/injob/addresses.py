@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 RTM_GETADDR, RTM_NEWADDR = 22, 20  # linux/rtnetlink.h
@@ -58,26 +59,27 @@ def _messages(sock: socket.socket) -> list[bytes]:
     """Read the answer to its end; return the bodies of the messages about addresses."""
     bodies: list[bytes] = []
     while True:
-        data = sock.recv(1 << 17)
-        while data:
-            length, kind = HEADER.unpack_from(data)[:2]
+        for kind, body in _records(sock.recv(1 << 17), HEADER):
             if kind == NLMSG_DONE:
                 return bodies
             if kind == NLMSG_ERROR:
                 raise OSError("the kernel does not list the addresses of this host")
             if kind == RTM_NEWADDR:
-                bodies.append(data[HEADER.size : length])
-            data = data[_aligned(length) :]
+                bodies.append(body)
 
 
-def _aligned(length: int) -> int:
-    return (length + 3) & ~3
+def _records(data: bytes, head: struct.Struct) -> Iterator[tuple[int, bytes]]:
+    """Return kind and body of each record: a head with length and kind, padded to four bytes."""
+    while len(data) >= head.size:
+        length, kind = head.unpack_from(data)[:2]
+        yield kind, data[head.size : length]
+        data = data[(length + 3) & ~3 :]
 
 
 def _parse(body: bytes, names: dict[int, str]) -> list[Address]:
     """Return the address in a message, if it is one of IPv4 or IPv6."""
     number, _, _, scope, index = ADDRESS.unpack_from(body)
-    found = _attributes(body[ADDRESS.size :])
+    found = dict(_records(body[ADDRESS.size :], ATTRIBUTE))
     # On a point-to-point link IFA_ADDRESS is the other end's, IFA_LOCAL ours.
     raw = found.get(IFA_LOCAL) or found.get(IFA_ADDRESS)
     if number not in (socket.AF_INET, socket.AF_INET6) or raw is None or index not in names:
@@ -86,15 +88,6 @@ def _parse(body: bytes, names: dict[int, str]) -> list[Address]:
     address = socket.inet_ntop(family, raw)
     link_only = family == socket.AF_INET6 and scope == RT_SCOPE_LINK
     return [Address(names[index], address, family, is_loopback(address), link_only)]
-
-
-def _attributes(data: bytes) -> dict[int, bytes]:
-    found = {}
-    while len(data) >= ATTRIBUTE.size:
-        length, kind = ATTRIBUTE.unpack_from(data)
-        found[kind] = data[ATTRIBUTE.size : length]
-        data = data[_aligned(length) :]
-    return found
 
 
 def is_loopback(address: str) -> bool:

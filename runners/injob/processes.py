@@ -4,6 +4,11 @@ import contextlib
 import os
 import signal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Sequence
+
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -23,3 +28,17 @@ def exit_code(returncode: "int") -> "int":
 def waited_code(status: "int") -> "int":
     """Return the same of what os.wait() gives."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def end(running: "Sequence[subprocess.Popen[bytes]]", seconds: "float") -> None:
+    """End processes, gently first; each has so many seconds for it."""
+    import subprocess  # here, because no rank needs it
+
+    for process in running:
+        process.terminate()
+    for process in running:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

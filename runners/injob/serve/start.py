@@ -17,7 +17,7 @@ import time
 from types import FrameType, ModuleType
 
 from .. import addresses, json_files
-from ..processes import exit_code
+from ..processes import end, exit_code
 from . import ADDRESS, EXIT_NOT_SERVED, TOKEN, answers, jupyter, tensorboard
 
 SERVERS = {"jupyter": jupyter, "tensorboard": tensorboard}
@@ -81,7 +81,7 @@ def _serve(asked: argparse.Namespace, own: str) -> int:
         json_files.write(path, _facts(server, bound, port), mode=0o600)
         return exit_code(process.wait())
     finally:
-        _end(process)
+        end([process], SECONDS_TO_END)  # and with it its kernels
 
 
 def _withdraw(private: str) -> None:
@@ -134,14 +134,3 @@ def _wait(
     if patience <= 0:
         raise NotServed(f"{server.NEEDS} answers with HTTP status {status} to the right token")
     raise NotServed(f"{server.NEEDS} has not answered for {SECONDS_TO_ANSWER:.0f} s")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the server, and with it its kernels; gently first."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(SECONDS_TO_END)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -12,7 +12,7 @@ import threading
 from types import FrameType
 from typing import Callable, Optional
 
-from ..processes import exit_code
+from ..processes import end, exit_code
 from . import wire
 
 SHELL = "command -v bash > /dev/null && exec bash; exec sh"
@@ -50,13 +50,7 @@ class Steps:
 
     def end(self) -> None:
         """End the steps that run: srun ends its step when it is told to end."""
-        for process in list(self.running):
-            process.terminate()
-        for process in list(self.running):
-            try:
-                process.wait(SECONDS_TO_END)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        end(list(self.running), SECONDS_TO_END)
 
     def _take(self, door: "socket.socket") -> None:
         while True:

@@ -48,15 +48,7 @@ def record(what: "str", message: "str", code: "int") -> None:
     if os.path.basename(above) != "code":
         return  # by hand, from where runner is installed: there is no run
     path = os.path.join(os.path.dirname(above), "failures", f"rank-{what}-{host()}.json")
-    facts = {
-        "version": kinds.VERSION,
-        "kind": kinds.IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else kinds.NOT_STAGED,
-        "rank": None,
-        "size": None,
-        "host": host(),
-        "exit_code": code,
-        "message": message,
-        "time": time.time(),
-        "what": what,
-    }
+    which = kinds.IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else kinds.NOT_STAGED
+    facts = {"version": kinds.VERSION, "kind": which, "rank": None, "size": None, "host": host()}
+    facts.update(exit_code=code, message=message, time=time.time(), what=what)
     json_files.write(path, facts)

@@ -32,15 +32,15 @@ def bind(addresses: Sequence[str], job: str) -> list[socket.socket]:
     """
     reason: OSError | None = None
     for port in candidate_ports(job):
-        doors: list[socket.socket] = []
+        socks: list[socket.socket] = []
         try:
             for address in addresses:
-                doors.append(_listen(address, port))
-            return doors
+                socks.append(_listen(address, port))
+            return socks
         except OSError as error:
             reason = error
-            for door in doors:
-                door.close()
+            for sock in socks:
+                sock.close()
     ports = candidate_ports(job)
     raise RendezvousError(
         kinds.NO_PORT,
@@ -51,14 +51,14 @@ def bind(addresses: Sequence[str], job: str) -> list[socket.socket]:
 
 def add(addresses: Sequence[str], port: int) -> list[socket.socket]:
     """Listen on further addresses, as far as their port is free."""
-    doors = []
+    socks = []
     for address in addresses:
         try:
-            doors.append(_listen(address, port))
+            socks.append(_listen(address, port))
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
                 raise
-    return doors
+    return socks
 
 
 def _listen(address: str, port: int) -> socket.socket:

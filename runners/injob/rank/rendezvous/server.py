@@ -48,7 +48,7 @@ class Terms:
     one_host: bool = True
 
 
-class Guest:
+class Connection:
     """One connection: a stranger's until it has proven itself and said HELLO, then a rank's."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -57,7 +57,7 @@ class Guest:
         self.rank: int | None = None
 
     def send(self, frame: Frame) -> None:
-        """Send a frame soon: frames to one guest go out together."""
+        """Send a frame soon: frames to one connection go out together."""
         if not self.unsent:
             asyncio.get_running_loop().call_soon(self._flush)
         self.unsent += frame.pack()
@@ -88,11 +88,11 @@ class Hub:
         self, terms: Terms, secret: bytes, job: str, roll: Roll, say: Callable[[str], None]
     ) -> None:
         self.terms, self.secret, self.job, self.roll, self.say = terms, secret, job, roll, say
-        self.exchange = Exchange(lambda rank, frame: self.guests[rank].send(frame))
-        self.doors: list[asyncio.AbstractServer] = []
-        self.strangers: list[Guest] = []
-        self.guests: dict[int, Guest] = {}
-        self.asking: list[Guest] = []  # where rank 0 is
+        self.exchange = Exchange(lambda rank, frame: self.connections[rank].send(frame))
+        self.servers: list[asyncio.AbstractServer] = []
+        self.strangers: list[Connection] = []
+        self.connections: dict[int, Connection] = {}
+        self.asking: list[Connection] = []  # where rank 0 is
         self.told = 0  # of them
         self.all_told = threading.Event()
         self.problem: Problem | None = None
@@ -109,72 +109,72 @@ class Hub:
         self.watching = asyncio.create_task(self._watch())
         await asyncio.Event().wait()
 
-    async def _open(self, doors: Sequence[socket.socket]) -> None:
-        for door in doors:
-            server = await asyncio.start_server(self._admit, sock=door, backlog=listeners.BACKLOG)
-            self.doors.append(server)
+    async def _open(self, listening: Sequence[socket.socket]) -> None:
+        for sock in listening:
+            server = await asyncio.start_server(self._admit, sock=sock, backlog=listeners.BACKLOG)
+            self.servers.append(server)
 
     def _shut(self) -> None:
         """Listen no longer, and send strangers away."""
-        for door in self.doors:
-            door.close()
-        self.doors = []
-        for guest in self.strangers:
-            guest.writer.transport.abort()
+        for server in self.servers:
+            server.close()
+        self.servers = []
+        for connection in self.strangers:
+            connection.writer.transport.abort()
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        guest = Guest(reader, writer)
-        self.strangers.append(guest)
+        connection = Connection(reader, writer)
+        self.strangers.append(connection)
         if len(self.strangers) > STRANGERS + self.roll.size:
             self.strangers.pop(0).writer.transport.abort()
         try:
             opening = Opening(self.secret, self.job)
-            proven = await asyncio.wait_for(guest.proven(opening), STRANGER_SECONDS)
+            proven = await asyncio.wait_for(connection.proven(opening), STRANGER_SECONDS)
             while proven:
-                self._heard(guest, await guest.receive())
+                self._heard(connection, await connection.receive())
         except (OSError, EOFError, asyncio.TimeoutError, WireError, UnicodeDecodeError):
             pass  # a stranger, or a rank that has ended
         finally:
-            self._no_stranger(guest)
+            self._no_stranger(connection)
             writer.close()
-        if guest.rank is not None:
-            self.exchange.forget(guest.rank)
-            self.roll.members[guest.rank].ended = True
+        if connection.rank is not None:
+            self.exchange.forget(connection.rank)
+            self.roll.members[connection.rank].ended = True
             self._check()
 
-    def _no_stranger(self, guest: Guest) -> None:
-        if guest in self.strangers:
-            self.strangers.remove(guest)
+    def _no_stranger(self, connection: Connection) -> None:
+        if connection in self.strangers:
+            self.strangers.remove(connection)
 
-    def _heard(self, guest: Guest, frame: Frame) -> None:
+    def _heard(self, connection: Connection, frame: Frame) -> None:
         self.received += 1
         if frame.kind == protocol.HELLO:
-            self._hello(guest, json.loads(frame.value))
-        elif guest.rank is None:
+            self._hello(connection, json.loads(frame.value))
+        elif connection.rank is None:
             return  # it was refused
         elif frame.kind == protocol.WHERE:
-            self.asking.append(guest)
+            self.asking.append(connection)
             self._tell_place()
         elif frame.kind == protocol.MEET:
-            self._meet(self.roll.members[guest.rank], frame.value.decode())
+            self._meet(self.roll.members[connection.rank], frame.value.decode())
         elif frame.kind == protocol.PUT:
-            self.exchange.put(guest.rank, frame)
+            self.exchange.put(connection.rank, frame)
         elif frame.kind == protocol.DONE:
-            self.exchange.done(guest.rank, frame.scope)
+            self.exchange.done(connection.rank, frame.scope)
 
-    def _hello(self, guest: Guest, who: dict[str, Any]) -> None:
-        self._no_stranger(guest)
+    def _hello(self, connection: Connection, who: dict[str, Any]) -> None:
+        self._no_stranger(connection)
         rank, size, host = who["rank"], who["size"], who["host"]
         before = self.roll.members.get(rank)
         if size != self.roll.size:
             text = f"rank {rank}@{host} counts {size} ranks, rank 0 {self.roll.size}"
-            self._fail(Problem(kinds.RENDEZVOUS, text), guest)
+            self._fail(Problem(kinds.RENDEZVOUS, text), connection)
         elif before is not None:
             text = f"there are two ranks {rank}: on {before.host} and on {host}"
-            self._fail(Problem(kinds.RENDEZVOUS, text), guest)
+            self._fail(Problem(kinds.RENDEZVOUS, text), connection)
         else:
-            guest.rank = rank
-            self.guests[rank] = guest
+            connection.rank = rank
+            self.connections[rank] = connection
             self.roll.members[rank] = Member(host, who["local_rank"])
             self._tell_place()
         if self.roll.started:
@@ -206,7 +206,7 @@ class Hub:
         reached = self._reached()
         for rank, place in self.roll.places().items():
             value = json.dumps({"place": place, "reached": reached}).encode()
-            self.guests[rank].send(Frame(protocol.GO, value=value))
+            self.connections[rank].send(Frame(protocol.GO, value=value))
         self._dismiss()
 
     def _tell_place(self) -> None:
@@ -216,37 +216,39 @@ class Hub:
         """
         reached = self._reached()
         known = self.terms.one_host or reached != LOOPBACK
-        waiting = [guest for guest in self.asking if not (known or self._used_by(guest))]
-        for guest in self.asking:
-            if guest not in waiting:
-                address = self._used_by(guest) or reached
+        waiting = [
+            connection for connection in self.asking if not (known or self._used_by(connection))
+        ]
+        for connection in self.asking:
+            if connection not in waiting:
+                address = self._used_by(connection) or reached
                 value = json.dumps({"address": address, "port": self.terms.master_port}).encode()
-                guest.send(Frame(protocol.MASTER, value=value))
+                connection.send(Frame(protocol.MASTER, value=value))
                 self.told += 1
         self.asking = waiting
         if self.told >= self.roll.size:  # after what is to be sent now
             asyncio.get_running_loop().call_soon(self.all_told.set)
 
-    def _used_by(self, guest: Guest) -> str:
+    def _used_by(self, connection: Connection) -> str:
         """Return this host's address that a rank of another host uses; empty for one of this."""
         # None for a connection that has just ended
-        peer, own = (guest.writer.get_extra_info(name) for name in ("peername", "sockname"))
+        peer, own = (connection.writer.get_extra_info(name) for name in ("peername", "sockname"))
         return str(own[0]) if peer and peer[0] not in self.terms.own else ""
 
     def _reached(self) -> str:
         """Return this host's address that ranks of other hosts use, loopback if there are none."""
-        used = Counter(filter(None, map(self._used_by, self.guests.values())))
+        used = Counter(filter(None, map(self._used_by, self.connections.values())))
         return used.most_common(1)[0][0] if used else LOOPBACK
 
-    def _fail(self, problem: Problem, *guests: Guest) -> None:
+    def _fail(self, problem: Problem, *connections: Connection) -> None:
         """Tell all ranks that wait, and those who will."""
         if problem != self.problem:
             self.say(f"runner: the ranks did not meet: {problem.text}")
         self.problem = problem
         value = json.dumps(problem.as_json()).encode()
-        waiting = [self.guests[rank] for rank, one in self.roll.members.items() if one.waits]
-        for guest in (*waiting, *guests):
-            guest.send(Frame(protocol.PROBLEM, value=value))
+        waiting = [self.connections[rank] for rank, one in self.roll.members.items() if one.waits]
+        for connection in (*waiting, *connections):
+            connection.send(Frame(protocol.PROBLEM, value=value))
         self._dismiss()
 
     def _dismiss(self) -> None:
@@ -254,12 +256,12 @@ class Hub:
         self.roll.dismiss()
 
     async def _watch(self) -> None:
-        """Open more doors, lose patience, or say whom everybody waits for, as long as one waits."""
+        """Listen on more addresses, lose patience, or name the missing, as long as a rank waits."""
         more = [] if self.roll.started else self.terms.more
-        while self.doors or self.waiting_since is not None:
+        while self.servers or self.waiting_since is not None:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
-            if self.doors and more and now - self.began > WIDEN_SECONDS:
+            if self.servers and more and now - self.began > WIDEN_SECONDS:
                 port = self.terms.listening[0].getsockname()[1]
                 await self._open(listeners.add(more, port))
                 more = []

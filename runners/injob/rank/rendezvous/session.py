@@ -73,7 +73,7 @@ class Session:
         self._see_wanted()
         self.secret = protocol.secret_of(run_dir)
         self.store = Store()
-        self.doors: list[socket.socket] = []
+        self.listening: list[socket.socket] = []
         self.held = held_port()
         self.more: list[str] = []  # addresses to listen on when not all have come
         if task.rank == 0:
@@ -98,18 +98,18 @@ class Session:
             names = [task.host, task.first_host or task.host]
             others = [host for host in task.hosts if host != task.host][-1:]
             first, self.more = network.listening(self.own, names, others, self.wanted)
-        self.doors = listeners.bind(first, self.job)
-        port = self.doors[0].getsockname()[1]
+        self.listening = listeners.bind(first, self.job)
+        port = self.listening[0].getsockname()[1]
         listeners.publish(self.run_dir, self.job, first + self.more, port)
 
     def serve(self) -> None:
         """Start to serve, in the parent."""
-        if self.doors:
+        if self.listening:
             from .server import Hub, Terms  # with asyncio, for which no other rank need wait
 
             own = {one.address for one in self.own}
             port, one_host = self.held.getsockname()[1], self.task.one_host
-            terms = Terms(self.doors, self.more, own, self.seconds, port, one_host)
+            terms = Terms(self.listening, self.more, own, self.seconds, port, one_host)
             roll = Roll(self.task.size, self.task.hosts)
             self.hub = Hub(terms, self.secret, self.job, roll, _say)
             self.hub.start()
@@ -133,8 +133,8 @@ class Session:
         if may_rename and (sure or doubt):
             self.can_rename = hostname.separate()
         self.store.sock.close()
-        for door in self.doors:
-            door.close()
+        for sock in self.listening:
+            sock.close()
 
     def place(self) -> Place:
         """Ask in the child where rank 0 is, and how Gloo gets there. Raises RendezvousError."""
