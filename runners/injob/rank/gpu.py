@@ -46,11 +46,9 @@ def problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> Proble
     `minimum` is the oldest driver for the image's CUDA, None when the image does not say.
     """
     driver = driver_version(driver_file)
-    why_not = loading_error(LIBRARY)
-    if why_not:
+    if why_not := loading_error(LIBRARY):
         return _no_library(why_not, driver, host)
-    why_not = loading_error(OPENED)
-    if why_not:
+    if why_not := loading_error(OPENED):
         return _explained(
             "name",
             f"{LIBRARY} is in the container on {host}, but not under the name that Horovod opens",
@@ -68,8 +66,7 @@ def problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> Proble
 
 
 def _no_library(why_not: str, driver: str, host: str) -> Problem:
-    glibc = GLIBC.search(why_not)
-    if glibc:
+    if glibc := GLIBC.search(why_not):
         own = os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
         return _explained(
             "glibc",

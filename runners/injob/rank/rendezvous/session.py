@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ... import addresses
 from ... import failure_kinds as kinds
-from .. import hostname, network
+from .. import network
 from ..problem import RendezvousError
 from ..task import Task
 from . import join, listeners, protocol
@@ -131,7 +131,7 @@ class Session:
         gpus = os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
         doubt = len(network.usable(self.own)) > 1 and not one_host and not gpus
         if may_rename and (sure or doubt):
-            self.can_rename = hostname.separate()
+            self.can_rename = network.separate_host_name()
         self.store.sock.close()
         for sock in self.listening:
             sock.close()
