@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def end_with_parent() -> None:
-    """Let the kernel end this process when its parent ends, be it by SIGKILL."""
+def end_with(parent: "int") -> None:
+    """Let the kernel end this process when `parent` ends, be it by SIGKILL."""
     with contextlib.suppress(ImportError, OSError):
         import ctypes  # here, because some small images and systems lack it
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)  # it ended before we could ask for that
 
 
 def exit_code(returncode: "int") -> "int":

@@ -13,8 +13,6 @@ import signal
 from types import FrameType
 from typing import Callable
 
-from ..processes import end_with_parent
-
 RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -26,16 +24,6 @@ def hold() -> None:
 def let_in() -> None:
     """Take signals as usual again: those that waited come now."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, RELAYED)
-
-
-def die_with(parent: int) -> None:
-    """Let the kernel end this process when `parent` ends, be it by SIGKILL.
-
-    A trainer without its shim would compute on, unseen, and keep its node's files and memory.
-    """
-    end_with_parent()
-    if os.getppid() != parent:
-        os._exit(128 + signal.SIGKILL)  # it ended before we could ask for that
 
 
 class Relay:

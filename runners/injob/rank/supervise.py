@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
-from ..processes import waited_code
+from ..processes import end_with, waited_code
 from . import early_stop, failure, orphaned, rank_environment, signals, world_messages
 from .gate import EXIT_WORLD_SIZE, Terms, no_world_formed
 from .problem import Problem, RendezvousError, problem_of
@@ -67,7 +67,8 @@ def _supervised(task: Task, options: Options) -> int:
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        signals.die_with(shim)
+        # A trainer without its shim would compute on, unseen, and keep its node's files and memory.
+        end_with(shim)
         _become_child(pipes, session, options)
         return run(task, options, session, terms)
     for _, child_output in pipes:
@@ -83,11 +84,7 @@ def _supervised(task: Task, options: Options) -> int:
     inbox.read()
     if watch.ended:
         return code  # how the job ended is on record, and not by this
-    in_training = bool(inbox.formed) and not inbox.waits_in(HOROVOD)
-    early = not relay.ended and early_stop.before_training(
-        options.command, in_training, code, relay.seen
-    )
-    if code == early_stop.EXIT_STOPPED or early:
+    if _stopped_early(options, code, relay, inbox):
         failure.forget(task, run_dir)
         early_stop.record(task, run_dir)
         return 0
@@ -97,6 +94,15 @@ def _supervised(task: Task, options: Options) -> int:
     if code != 0 and not failure.recorded(task, run_dir):
         failure.record(task, code, problem, run_dir)
     return code
+
+
+def _stopped_early(options: Options, code: int, relay: signals.Relay, inbox: Inbox) -> bool:
+    """Whether the trainer saved and stopped, or was ended before there was anything to save."""
+    in_training = bool(inbox.formed) and not inbox.waits_in(HOROVOD)
+    return code == early_stop.EXIT_STOPPED or (
+        not relay.ended
+        and early_stop.before_training(options.command, in_training, code, relay.seen)
+    )
 
 
 def _judged(

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 
-from ..processes import end_with_parent
+from ..processes import end_with
 from . import programs
 from .failure import IMAGE, NotStaged, say
 
@@ -62,10 +62,10 @@ def _mount(folder: "str", file: "str", offset: "str", runtime: "str", target: "s
     """
     argv = [_program(runtime), "-f", "-o", f"ro,auto_unmount,offset={offset}", file, target]
     os.mkdir(target, 0o700)
-    words = os.path.join(folder, LOG)
+    words, own = os.path.join(folder, LOG), os.getpid()
     with open(words, "wb") as log:
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=lambda: end_with(own)
         )
     deadline = time.time() + SECONDS
     while not os.path.ismount(target):
