@@ -28,12 +28,13 @@ def torchrun(node: Node, trainer: Sequence[str]) -> list[str]:
 
     `is_host`: by itself the agent compares the address with its host's name, which may mislead.
     """
+    address = f"[{node.address}]" if ":" in node.address else node.address
     return [
         "torchrun",
         f"--nnodes={node.nodes}",
         f"--nproc-per-node={node.ranks}",
         "--rdzv-backend=c10d",
-        f"--rdzv-endpoint={_host(node.address)}:{node.port}",
+        f"--rdzv-endpoint={address}:{node.port}",
         f"--rdzv-id={node.job}",
         f"--rdzv-conf=is_host={int(node.number == 0)}",
         f"--local-addr={node.own_address}",
@@ -90,7 +91,3 @@ def _with_options(trainer: Sequence[str]) -> list[str]:
     if trainer[0] == "-m":
         return ["--module", *trainer[1:]]
     return [*trainer] if is_python(trainer) else ["--no_python", *trainer]
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
