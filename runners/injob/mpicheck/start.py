@@ -43,7 +43,7 @@ def _libraries() -> str:
     return libraries.problem(where, answer, os.environ.get("LD_LIBRARY_PATH", ""))
 
 
-def _hello(me: Any) -> str:
+def _hello(me: task.Task) -> str:
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
@@ -60,7 +60,7 @@ def _hello(me: Any) -> str:
     return "the hello failed (the lines above)" if status else ""
 
 
-def _say_hello(me: Any) -> int:
+def _say_hello(me: task.Task) -> int:
     where = libraries.libmpi() or ""
     try:
         size, rank, version = mpi_world(where)

@@ -22,8 +22,7 @@ LONGEST = 4096
 class Inbox:
     """The shim's side. `last` is the last state by framework, `formed` are those that were right.
 
-    `wrong` is whether a process has ended for a world of another size, `ended` whether the trainer
-    has come to its end.
+    `ended` is whether the trainer has come to its end.
     """
 
     def __init__(self) -> None:

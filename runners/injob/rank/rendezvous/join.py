@@ -39,10 +39,8 @@ def everyone(port: int, prefix: str, mine: str, rank: int, size: int, seconds: f
     _request(port, "PUT", f"{prefix}{CLUSTER}/{rank}", mine.encode())
     found = []
     for other in range(size):
-        text = mine.encode() if other == rank else b""
-        while not text:
-            text = _request(port, "GET", f"{prefix}{CLUSTER}/{other}")
-            if not text and time.monotonic() > deadline:
+        while not (text := _request(port, "GET", f"{prefix}{CLUSTER}/{other}")):
+            if time.monotonic() > deadline:
                 raise RendezvousError(kinds.RENDEZVOUS, f"rank {other} does not say where it is")
         found.append(text.decode())
     return found
