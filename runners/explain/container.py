@@ -4,39 +4,17 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable
 from posixpath import basename
 from shlex import quote
-from typing import NamedTuple
 
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, advice, change, command
 from ..injob import failure_kinds as kinds
 from ..script.ranks import EXIT_NOT_VERIFIED
-from .explanation import Finding, Signature
-from .facts import Facts, LogPattern
+from .explanation import Explanation, Signature
+from .facts import Facts
 from .finding_helpers import AGAIN, certain, likely, logs, signal_of, who
-
-GONE = LogPattern("could not open image", r"^FATAL\b.*could not open image (\S+): .*no such file")
-DAMAGED = LogPattern(
-    "FATAL",
-    r"^FATAL\b.*(?:Something went wrong trying to read the squashfs image|image format not "
-    r"recognized|squashfuse(?:_ll)? exited|unable to read (?:SIF|squashfs)|unexpected EOF)",
-)
-NO_SOURCE = LogPattern("mount source ", r"^FATAL\b.*mount source (\S+) doesn't exist")
-# What is in /proc or /dev, and what is below another bound folder in which the user may not write
-NO_TARGET = LogPattern(
-    "FATAL",
-    r"^FATAL\b.*(?:destination (?=\S+ doesn't exist in container)"
-    r"|failed to create (?=\S+ directory: mkdir ))(\S+)",
-)
-NO_PROGRAM = LogPattern(
-    "executable file not found", r'FATAL\b.*"([^"]+)": executable file not found'
-)
-NO_RUNTIME = LogPattern(
-    "execve()", r"^slurmstepd.*: error: execve\(\): (\S+): No such file or directory"
-)
-NO_NAMESPACE = LogPattern("namespace", r"^(?:FATAL|ERROR)\b.*user namespace")
+from .table import Named, Row, Seen, signatures
 
 # What reading from it leads to: a fault of the memory it is mapped to, or files that are not there
 SIGNS = re.compile(
@@ -45,98 +23,100 @@ SIGNS = re.compile(
 )
 
 
-class Row(NamedTuple):
-    """What one line of the log means: {what} is what its pattern captures, {image} the image."""
-
-    name: str
-    pattern: LogPattern
-    cause: str
-    fix: Callable[[Facts, str], Remedy]
-    because: str = "the container runtime says so, before any rank could start"
-
-
-def _bound_elsewhere(facts: Facts, name: str) -> Remedy | None:
+def _bound_elsewhere(facts: Facts, named: Named) -> Remedy:
     """Return the fix that binds below /mnt what was to be bound at a place of this name."""
+    name = basename(named["what"])
     binds = [str(value) for value in facts.job.typed.values("bind")]
     at = re.compile(rf"(?<=:)[^:]*/{re.escape(name)}(?=:|$)")
     moved = [at.sub(lambda _: f"/mnt/{name}", bind) for bind in binds]
-    if moved == binds:
-        return None
-    return change(bind=moved, leave_out=["bind"])
+    return logs(facts) if moved == binds else change(bind=moved, leave_out=["bind"])
 
 
-def _image(facts: Facts, path: str) -> Remedy:
+def _image(facts: Facts, named: Named) -> Remedy:
     """Return the fix for an image that is not on the node: it may be here, on this machine."""
+    path = named["what"]
     if facts.image_here:
         return advice(f"copy {path} into a folder that the nodes share, and give --image that one")
     return change(first=f"ls -l {quote(path)}")
 
 
+SAID = "the container runtime says so, before any rank could start"
 ROWS = (
     Row(
         "image-missing",
-        GONE,
+        r"^FATAL\b.*could not open image (?P<what>\S+): .*no such file",
         "the image {what} is not there on the node: removed, or on no shared folder",
         _image,
+        SAID,
+        words="could not open image",
     ),
     Row(
         "image-damaged",
-        DAMAGED,
+        r"^FATAL\b.*(?:Something went wrong trying to read the squashfs image|image format not "
+        r"recognized|squashfuse(?:_ll)? exited|unable to read (?:SIF|squashfs)|unexpected EOF)",
         "the image {image} is damaged: it is cut short, or was overwritten",
-        lambda facts, what: command("runner", "verify", facts.image),
+        lambda facts, _: command("runner", "verify", facts.image),
+        SAID,
+        words="FATAL",
     ),
     Row(
         "bind-missing",
-        NO_SOURCE,
+        r"^FATAL\b.*mount source (?P<what>\S+) doesn't exist",
         "the folder {what}, which is to be bound, does not exist on the node",
-        lambda facts, what: change(first=f"ls -ld {quote(what)}"),
+        lambda _, named: change(first=f"ls -ld {quote(named['what'])}"),
+        SAID,
+        words="mount source ",
     ),
+    # What is in /proc or /dev, and what is below another bound folder in which the user may not
+    # write
     Row(
         "bind-target-missing",
-        NO_TARGET,
+        r"^FATAL\b.*(?:destination (?=\S+ doesn't exist in container)"
+        r"|failed to create (?=\S+ directory: mkdir ))(?P<what>\S+)",
         "something is to be bound at {what}, which is not there and cannot be made there",
-        lambda facts, what: _bound_elsewhere(facts, basename(what)) or logs(facts),
+        _bound_elsewhere,
+        SAID,
+        words="FATAL",
     ),
     Row(
         "program-missing",
-        NO_PROGRAM,
+        r'FATAL\b.*"(?P<what>[^"]+)": executable file not found',
         "the image {image} has no {what}",
-        lambda facts, what: change(image="horovod_cpu.sif"),
+        change(image="horovod_cpu.sif"),
+        SAID,
+        words="executable file not found",
     ),
     Row(
         "runtime-missing",
-        NO_RUNTIME,
+        r"^slurmstepd.*: error: execve\(\): (?P<what>\S+): No such file or directory",
         "there is no {what} on the node, though there is one where the job was launched",
-        lambda facts, what: change(module=what),
+        lambda _, named: change(module=named["what"]),
         "Slurm's daemon could not start it on the node",
+        words="execve()",
     ),
     Row(
         "no-user-namespaces",
-        NO_NAMESPACE,
+        r"^(?:FATAL|ERROR)\b.*user namespace",
         "the node does not let users run containers: user namespaces are switched off there; an "
         "administrator can switch them on, or install apptainer-suid",
-        lambda facts, what: change(exclude=facts.first.host) if facts.first else logs(facts),
+        lambda facts, _: change(exclude=facts.first.host) if facts.first else logs(facts),
+        SAID,
+        words="namespace",
     ),
 )
 
 
-def _judgement(row: Row) -> Callable[[Facts], Finding | None]:
-    def judge(facts: Facts) -> Finding | None:
-        line = next((one for one in facts.lines(row.pattern) if one.rank is None), None)
-        if line is None or facts.record:
-            return None  # a rank that left a record had its container
-        found = re.search(row.pattern.pattern, line.text)
-        what = found[1] if found and found.groups() else ""
-        cause = row.cause.format(what=what, image=facts.image)
-        return certain(facts, cause, row.fix(facts, what), line, because=row.because)
-
-    return judge
+def _before_ranks(row: Row, facts: Facts) -> Seen:
+    """See a line of no rank's; a rank that left a record had its container."""
+    line = next((one for one in facts.lines(row.pattern) if one.rank is None), None)
+    found = re.search(row.sign, line.text) if line else None
+    return None if facts.record or not line or not found else (found.groupdict(), (line,))
 
 
-def overwritten(facts: Facts) -> Finding | None:
+def overwritten(facts: Facts) -> Explanation | None:
     """The image is newer than the job, and the first rank could not read from it."""
     first = facts.first
-    if not facts.image_newer or facts.state != JobState.FAILED or first is None:
+    if not facts.image_newer or first is None:
         return None
     words = first.how if facts.record is None else facts.error
     if signal_of(facts) != signal.SIGBUS and not SIGNS.search(words):
@@ -151,7 +131,7 @@ def overwritten(facts: Facts) -> Finding | None:
     )
 
 
-def not_verified(facts: Facts) -> Finding | None:
+def not_verified(facts: Facts) -> Explanation | None:
     """The image is not the one that the policy allowed at the launch."""
     if facts.kind != kinds.IMAGE_CHANGED and facts.exit_code != EXIT_NOT_VERIFIED:
         return None
@@ -162,7 +142,7 @@ def not_verified(facts: Facts) -> Finding | None:
 
 
 SIGNATURES = (
-    Signature("image-overwritten", overwritten),
-    *(Signature(row.name, _judgement(row), (row.pattern,)) for row in ROWS),
+    Signature("image-overwritten", overwritten, state=JobState.FAILED),
+    *signatures(ROWS, _before_ranks),
     Signature("image-changed", not_verified),
 )

@@ -11,10 +11,12 @@ from dataclasses import replace
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, Value, advice, change, command
 from ..injob import failure_kinds as kinds
+from ..jobs.stalls import MISSING, TITLE
 from ..schedulers import time_limits
-from .explanation import Alternative, Certainty, Finding, Signature
-from .facts import Facts, Line, LogPattern
-from .finding_helpers import go_on
+from .explanation import Alternative, Certainty, Explanation, Signature
+from .facts import Facts, LogPattern
+from .finding_helpers import finding, go_on, logs_of, resume, since
+from .table import Row, of_kind, signatures
 
 # slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
 CANCELLED = LogPattern(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")
@@ -32,6 +34,33 @@ CLOCK = re.compile(r"authentication|credential|Rewound|Expired|Zero Bytes", re.I
 BY_SIGNAL = re.compile(r"RaisedSignal:(\d+)")
 NO_OUTPUT = 53  # the signal that slurmstepd says then (21.08 to 26.05)
 LAUNCH = re.compile(NO_LAUNCH.pattern)
+WAITED = LogPattern("waiting for remainder of ranks for more than")
+MISSED = LogPattern(TITLE)
+NAMED = LogPattern(": [", MISSING.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
+STALLED = (JobState.TIMEOUT, JobState.CANCELLED, JobState.RUNNING, JobState.FAILED)
+
+
+def stall(facts: Facts) -> Explanation | None:
+    """Horovod's stall inspector named the ranks that were missed."""
+    lines = facts.lines(MISSED)
+    record = facts.record
+    # Who is cancelled while it waits is ended by a signal, and has not failed.
+    if not lines or facts.state not in STALLED or (record and not record.follower):
+        return None
+    named = [line for line in facts.lines(NAMED) if line.number > lines[0].number]
+    ranks = sorted({line.text.strip().partition(":")[0] for line in named}, key=int)
+    who = f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}" if ranks else "some ranks"
+    rank = int(ranks[0]) if len(ranks) == 1 else None
+    host = next((one.host for one in facts.failures if one.rank == rank), "")
+    shown = (*facts.lines(WAITED)[:1], *named[:2])
+    said = finding(
+        f"the ranks waited for {who}, which took no part in an exchange that all others had begun",
+        shown,
+        logs_of(facts, int(ranks[0]) if ranks else 0),
+        Certainty.LIKELY,
+        "Horovod's stall inspector says so; why that rank did not come, only its own log may tell",
+    )
+    return replace(said, rank=rank, host=host)
 
 
 def _ended(
@@ -42,19 +71,16 @@ def _ended(
     because: str = "",
     host: str = "",
     others: Sequence[Alternative] = (),
-) -> Finding:
+) -> Explanation:
     """Return what Slurm itself says of the job's end; `host` is the node that it blames.
 
     How the ranks ended is no part of it: Slurm ended them, and their containers.
     """
     lines = [*evidence, *[line for line in facts.lines(CANCELLED)[:2] if line not in evidence]]
-    state = f"the scheduler calls the job: {facts.state.value}"
+    shown = (f"the scheduler calls the job: {facts.state.value}", *lines)
     because = because or "that is the state in which the scheduler ended it"
-    shown = (state, *lines)
-    node = host or _node(facts)
-    return Finding(
-        cause, shown, fix, Certainty.CERTAIN, because, None, node, tuple(others), of_job=True
-    )
+    said = finding(cause, shown, fix, Certainty.CERTAIN, because)
+    return replace(said, host=host or _node(facts), others=tuple(others), of_job=True)
 
 
 def _node(facts: Facts) -> str:
@@ -64,21 +90,17 @@ def _node(facts: Facts) -> str:
     return found[1].rstrip(".,") if found else ""
 
 
-def _since(facts: Facts) -> str:
-    return "" if facts.saved is None else f"; the checkpoint of step {facts.saved} is whole"
-
-
-def node_lost(facts: Facts) -> Finding | None:
+def node_lost(facts: Facts) -> Explanation | None:
     """A node does not answer any more, or was taken out."""
     if facts.state != JobState.NODE_FAIL and not facts.lines(NODE):
         return None
     node = _node(facts) or "a node of the job"
-    cause = f"{node} was lost: it, its network or its slurmd does not answer{_since(facts)}"
+    cause = f"{node} was lost: it, its network or its slurmd does not answer{since(facts)}"
     fix = change(exclude=node) if _node(facts) and facts.saved is None else go_on(facts)
     return _ended(facts, cause, fix, *facts.lines(NODE)[:2])
 
 
-def cannot_launch(facts: Facts) -> Finding | None:
+def cannot_launch(facts: Facts) -> Explanation | None:
     """Slurm gave the job a node on which no rank could be started."""
     lines = facts.lines(NO_LAUNCH)
     found = LAUNCH.search(lines[0].text) if lines else None
@@ -97,7 +119,7 @@ def _of_slurm(facts: Facts) -> str:
     return facts.job.id.partition(".")[0]
 
 
-def no_step(facts: Facts) -> Finding | None:
+def no_step(facts: Facts) -> Explanation | None:
     """The job has its nodes, and srun cannot make a step on them, or waits for what never comes."""
     lines = [line for each in (NEVER, NO_STEP, WAITS) for line in facts.lines(each)[:1]]
     made = [line.number for line in facts.lines(STEP)]
@@ -114,68 +136,53 @@ def no_step(facts: Facts) -> Finding | None:
     return _ended(facts, cause, fix, *lines, because="srun says so")
 
 
-def time_limit(facts: Facts) -> Finding | None:
+def time_limit(facts: Facts) -> Explanation:
     """The time limit was reached."""
-    if facts.state != JobState.TIMEOUT:
-        return None
     asked = facts.job.typed.text("time")
     seconds = time_limits.seconds(asked) if asked else None
     limit = f" of {time_limits.clock(seconds)}" if seconds else ", the partition's,"
-    cause = f"the job reached its time limit{limit} and was ended{_since(facts)}"
-    resume = {} if facts.saved is None else {"--resume": facts.paths.root}
+    cause = f"the job reached its time limit{limit} and was ended{since(facts)}"
     longer: dict[str, Value] = {"time": time_limits.clock(2 * seconds)} if seconds else {}
-    again = change(requeue=True, arguments=resume)
+    again = change(requeue=True, arguments=resume(facts))
+    fix = change(longer, arguments=resume(facts))
     if facts.job.typed.text("requeue") == "True":
-        return _ended(facts, cause, change(longer, arguments=resume))
+        return _ended(facts, cause, fix)
     if not longer:
         return _ended(facts, cause, again)
     does = "to save before the limit, and to be queued again and go on from there by itself"
-    others = [Alternative(does, again)]
-    return _ended(facts, cause, change(longer, arguments=resume), others=others)
+    return _ended(facts, cause, fix, others=[Alternative(does, again)])
 
 
-def preempted(facts: Facts) -> Finding | None:
+def preempted(facts: Facts) -> Explanation:
     """A job of a better partition or QOS took its nodes."""
-    if facts.state != JobState.PREEMPTED:
-        return None
-    cause = f"a job with a higher priority took its nodes{_since(facts)}"
+    cause = f"a job with a higher priority took its nodes{since(facts)}"
     return _ended(facts, cause, change(requeue=True))
 
 
-def cancelled(facts: Facts) -> Finding | None:
+def cancelled(facts: Facts) -> Explanation:
     """Somebody cancelled it."""
-    if facts.state != JobState.CANCELLED:
-        return None
     by = f" {facts.reason}" if facts.reason.startswith("by ") else ""
     by = " by yourself" if by == f" by {os.getuid()}" else by.replace(" by ", " by user ")
-    return _ended(facts, f"the job was cancelled{by}{_since(facts)}", go_on(facts))
+    return _ended(facts, f"the job was cancelled{by}{since(facts)}", go_on(facts))
 
 
-def stopped(facts: Facts) -> Finding | None:
+def stopped(facts: Facts) -> Explanation:
     """The ranks were asked to stop, and saved."""
-    if facts.state != JobState.STOPPED:
-        return None
     why = f" ({facts.reason})" if facts.reason else ""
-    cause = f"the ranks were asked to stop{why}, saved and ended: no failure{_since(facts)}"
+    cause = f"the ranks were asked to stop{why}, saved and ended: no failure{since(facts)}"
     return _ended(facts, cause, go_on(facts), because="the ranks left word of it")
 
 
-def not_staged(facts: Facts) -> Finding | None:
-    """A node could not have the data, or the image, on its own disk."""
-    first = facts.first
-    if first is None or first.record is None or facts.kind != kinds.NOT_STAGED:
-        return None
-    what = first.record.fields["what"]
-    return Finding(
-        f"{first.host} could not have the {what} on its own disk: {first.how}",
-        first.evidence,
-        change({f"stage-{what}": "none"}),
-        Certainty.CERTAIN,
-        "the node recorded it before any rank was started",
-    )
+NOT_STAGED = Row(
+    "staging-failed",
+    kinds.NOT_STAGED,
+    "{host} could not have the {what} on its own disk: {how}",
+    lambda _, named: change({f"stage-{named['what']}": "none"}),
+    "the node recorded it before any rank was started",
+)
 
 
-def runs_folder(facts: Facts) -> Finding | None:
+def runs_folder(facts: Facts) -> Explanation | None:
     """The run's folder is not there on the node: Slurm could not even open the log."""
     found = BY_SIGNAL.match(facts.reason)
     if not found or int(found[1]) != NO_OUTPUT or facts.log.size or facts.failures:
@@ -191,29 +198,26 @@ def runs_folder(facts: Facts) -> Finding | None:
     return _ended(facts, cause, fix, facts.reason, because=because)
 
 
-def script_killed(facts: Facts) -> Finding | None:
+def script_killed(facts: Facts) -> Explanation | None:
     """A signal ended the job's script, and its ranks with it."""
     found = BY_SIGNAL.match(facts.reason)
-    if facts.state != JobState.FAILED or not found:
+    if not found:
         return None
     number = int(found[1])
     name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
-    cause = f"the job's script was ended by {name}, and the ranks with it{_since(facts)}"
+    cause = f"the job's script was ended by {name}, and the ranks with it{since(facts)}"
     if number != signal.SIGUSR1:
         return _ended(facts, cause, go_on(facts))
     because = "it passes SIGUSR1 on to the ranks, which save then, only if the launch asked for it"
     return _ended(facts, cause, change(signal="USR1@120"), because=because)
 
 
-def no_word(facts: Facts) -> Finding | None:
+def no_word(facts: Facts) -> Explanation:
     """The scheduler has forgotten the job, and it left no record."""
-    if facts.state != JobState.UNKNOWN:
-        return None
-    lines: tuple[Line, ...] = facts.log.last[-3:]
-    return Finding(
+    return finding(
         "the scheduler has forgotten the job, and its script could not record its end: it was "
         "killed, its node was lost, or the run's folder was not to be written",
-        (facts.reason, *lines),
+        (facts.reason, *facts.log.last[-3:]),
         command("sacct", "-j", _of_slurm(facts)),
         Certainty.UNSURE,
         "only what the ranks logged is left",
@@ -221,15 +225,16 @@ def no_word(facts: Facts) -> Finding | None:
 
 
 SIGNATURES = (
-    Signature("staging-failed", not_staged),
+    Signature("stall", stall, (WAITED, MISSED, NAMED)),
+    *signatures((NOT_STAGED,), of_kind),
     Signature("ranks-not-started", cannot_launch, (NO_LAUNCH,)),
     Signature("node-lost", node_lost, (NODE, CANCELLED)),
     Signature("no-step", no_step, (NO_STEP, NEVER, WAITS, STEP), early=True),
-    Signature("time-limit", time_limit),
-    Signature("preempted", preempted),
-    Signature("cancelled", cancelled),
-    Signature("stopped-early", stopped),
+    Signature("time-limit", time_limit, state=JobState.TIMEOUT),
+    Signature("preempted", preempted, state=JobState.PREEMPTED),
+    Signature("cancelled", cancelled, state=JobState.CANCELLED),
+    Signature("stopped-early", stopped, state=JobState.STOPPED),
     Signature("runs-folder-not-shared", runs_folder),
-    Signature("script-killed", script_killed),
-    Signature("no-record", no_word),
+    Signature("script-killed", script_killed, state=JobState.FAILED),
+    Signature("no-record", no_word, state=JobState.UNKNOWN),
 )

@@ -1,4 +1,4 @@
-"""What a signature makes of the facts, and what it becomes: an explanation."""
+"""What a signature is, and what it makes of the facts: an explanation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Callable, NamedTuple
 
+from ..core.job_record import JobState
 from ..core.remedy import Remedy
 from .facts import Facts, LogPattern
 
@@ -25,40 +26,6 @@ class Alternative(NamedTuple):
     fix: Remedy
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What a signature makes of the facts.
-
-    `fix` changes the command that launched the job, or is one of its own; `others` are further
-    ways. `rank` and `host` are only given where it is not the first rank to fail that the finding
-    is about; one `of_job` is about no rank.
-    """
-
-    cause: str
-    evidence: tuple[object, ...]
-    fix: Remedy
-    certainty: Certainty
-    because: str
-    rank: int | None = None
-    host: str = ""
-    others: tuple[Alternative, ...] = ()
-    of_job: bool = False
-
-
-@dataclass(frozen=True)
-class Signature:
-    """One kind of failure: its name, what it looks for in the log, and its judgement.
-
-    `judge` is pure and answers None for all that is not this kind. An `early` one can tell while
-    the job still runs, before any rank has failed.
-    """
-
-    name: str
-    judge: Callable[[Facts], Finding | None]
-    patterns: tuple[LogPattern, ...] = ()
-    early: bool = False
-
-
 # The names of explanations of jobs that have not failed.
 PENDING, RUNNING, COMPLETED = "pending", "running", "completed"
 
@@ -67,10 +34,14 @@ PENDING, RUNNING, COMPLETED = "pending", "running", "completed"
 class Explanation:
     """Why a job ended as it did: cause, evidence, a command that mends it, and how sure that is.
 
-    `fix` and `others` are as in Finding; there is no fix where nothing failed. `evidence` are lines
-    `FILE[:LINE]: [RANK@HOST | ]TEXT`, files as seen from the run's folder; `traceback` is that of
-    the rank that failed. `rank` and `host` are the first to fail, None and "" if it was none; `who`
-    names it, or the ranks that failed alike.
+    `fix` changes the command that launched the job, or is one of its own, and is None where nothing
+    failed; `others` are further ways. `evidence` are lines `FILE[:LINE]: [RANK@HOST | ]TEXT`, files
+    as seen from the run's folder; `traceback` is that of the rank that failed. `rank` and `host`
+    are the first to fail, None and "" if it was none; `who` names it, or the ranks that failed
+    alike.
+
+    A signature leaves out `name`, `who` and `traceback`, and gives `rank` and `host` only where it
+    is not the first rank to fail that it is about; one `of_job` is about no rank.
     """
 
     name: str
@@ -84,8 +55,32 @@ class Explanation:
     who: str = ""
     traceback: tuple[str, ...] = ()
     others: tuple[Alternative, ...] = ()
+    of_job: bool = False
 
     @property
     def failed(self) -> bool:
         """Whether there is a failure to explain."""
         return self.name not in (PENDING, RUNNING, COMPLETED)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One kind of failure: its name, what it looks for in the log, and its judgement.
+
+    `judge` is pure and answers None for all that is not this kind. It is asked only about jobs in
+    `state`, and about a first failure of this `kind`, where they are given. An `early` one can tell
+    while the job still runs, before any rank has failed.
+    """
+
+    name: str
+    judge: Callable[[Facts], Explanation | None]
+    patterns: tuple[LogPattern, ...] = ()
+    early: bool = False
+    state: JobState | None = None
+    kind: str = ""
+
+    def ask(self, facts: Facts) -> Explanation | None:
+        """Return its judgement."""
+        if self.state not in (None, facts.state) or self.kind not in ("", facts.kind):
+            return None
+        return self.judge(facts)

@@ -90,11 +90,8 @@ class Failure:
 
     def alike(self, other: Failure) -> bool:
         """Whether another rank failed in the very same way."""
-        return (self.kind, self.exit_code, self.message) == (
-            other.kind,
-            other.exit_code,
-            other.message,
-        )
+        same = self.kind == other.kind and self.exit_code == other.exit_code
+        return same and self.message == other.message
 
     def __str__(self) -> str:
         """Return it as evidence."""
@@ -206,6 +203,11 @@ class Facts:
     def error(self) -> str:
         """The first rank's own error, in the words of the program; "" if it left none."""
         return self.record.error if self.record else ""
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The fields that the first rank's record has of its kind; none without a record."""
+        return self.record.fields if self.record else {}
 
     @property
     def image(self) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from shlex import quote
 
 from ..core.remedy import Remedy, advice, change, command
 from ..jobs import srun_messages
-from .explanation import Certainty, Finding
+from .explanation import Certainty, Explanation
 from .facts import Facts, Line
 
 AGAIN = change()  # as a fix: the same command once more
@@ -22,25 +23,36 @@ ITSELF = "the rank's own last error says so"
 GUESSED = "this is its last line that looks like an error"
 
 
+def finding(
+    cause: str, evidence: Iterable[object], fix: Remedy, certainty: Certainty, because: str
+) -> Explanation:
+    """Return what a signature makes of the facts."""
+    return Explanation("", cause, tuple(map(str, evidence)), fix, certainty, because)
+
+
 def certain(
     facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str = ITSELF
-) -> Finding:
+) -> Explanation:
     """Return what is known for sure; the record of the first rank to fail is evidence too.
 
     Where the rank did not say itself why it ended it is not sure: Python ends with 1 after an
     error, and a program that handled the error and then ends with another code may have had others.
     """
-    record = facts.record
-    if record is None or not record.guessed or because != ITSELF:
-        return Finding(cause, (*_record(facts), *evidence), fix, Certainty.CERTAIN, because)
-    sure = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE
-    because = f"the rank ended without a word, and {GUESSED}"
-    return Finding(cause, (*_record(facts), *evidence), fix, sure, because)
+    record, sure = facts.record, Certainty.CERTAIN
+    if record and record.guessed and because == ITSELF:
+        sure = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE
+        because = f"the rank ended without a word, and {GUESSED}"
+    return finding(cause, (*_record(facts), *evidence), fix, sure, because)
 
 
-def likely(facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str) -> Finding:
+def likely(facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str) -> Explanation:
     """Return what most probably is so."""
-    return Finding(cause, (*_record(facts), *evidence), fix, Certainty.LIKELY, because)
+    return finding(cause, (*_record(facts), *evidence), fix, Certainty.LIKELY, because)
+
+
+def unsure(facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str) -> Explanation:
+    """Return what may be so."""
+    return finding(cause, (*_record(facts), *evidence), fix, Certainty.UNSURE, because)
 
 
 def _record(facts: Facts) -> tuple[str, ...]:
@@ -94,7 +106,7 @@ def before(facts: Facts) -> list[Line]:
     return [line for at in ends for line in last[max(0, at - 3) : at] if ERROR.match(line.text)]
 
 
-def edit(facts: Facts) -> Remedy:
+def edit(facts: Facts, _: object = None) -> Remedy:
     """Return the fix of a fault in the user's own code: open it there, then launch again."""
     found = place(facts)
     if not found:
@@ -102,7 +114,7 @@ def edit(facts: Facts) -> Remedy:
     return change(first=f"${{EDITOR:-vi}} +{found[2]} {quote(found[1])}")
 
 
-def logs(facts: Facts) -> Remedy:
+def logs(facts: Facts, _: object = None) -> Remedy:
     """Return the command that shows what the first rank to fail said."""
     return logs_of(facts, facts.first.rank if facts.first else None)
 
@@ -113,9 +125,24 @@ def logs_of(facts: Facts, rank: int | None) -> Remedy:
     return command("runner", "logs", *which, facts.job.id)
 
 
+def since(facts: Facts) -> str:
+    """Return what is saved of a job, as the end of a sentence."""
+    return "" if facts.saved is None else f"; the checkpoint of step {facts.saved} is whole"
+
+
+def resume(facts: Facts) -> dict[str, object]:
+    """Return the arguments to go on from the newest checkpoint, none where there is none."""
+    return {} if facts.saved is None else {"--resume": facts.paths.root}
+
+
 def go_on(facts: Facts) -> Remedy:
     """Return how to launch it again: from its newest checkpoint, if there is one."""
-    return AGAIN if facts.saved is None else change(arguments={"--resume": facts.paths.root})
+    return change(arguments=resume(facts))
+
+
+def on_node(facts: Facts, *words: object) -> Remedy:
+    """Return a command for the node of the first rank to fail."""
+    return command("srun", "-w", host(facts), *words)
 
 
 def doctor(facts: Facts, *nodes: object) -> Remedy:

@@ -1,4 +1,4 @@
-"""An import fails: a module is missing, hidden by a file, or not the image's own."""
+"""An import fails: a module or a library is missing, does not fit, or is not the image's own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from shlex import quote
 
 from ..core.remedy import Remedy, change, command
 from ..core.remedy import line as typed_line
+from ..injob import failure_kinds as kinds
 from ..injob import log_lines
-from .explanation import Finding, Signature
+from .explanation import Explanation, Signature
 from .facts import Facts, Line, LogPattern
-from .finding_helpers import PLACE, certain, edit, likely, who
+from .finding_helpers import PLACE, certain, doctor, edit, host, who
+from .table import Named, Row, in_error, of_kind, signatures
 
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[^']+)'")
-HIDDEN = re.compile(r"No module named '[^']+'; '([^']+)' is not a package")
-HALF = re.compile(r"partially initialized module '([^']+)'")
 IMPORTING = re.compile(r"(?:ImportError|AttributeError|ModuleNotFoundError|SystemError): ")
 # Modules that trainers often want; most packages of the index are called as their modules are.
 ALIKE = """
@@ -43,20 +43,85 @@ NOT_LOADED = LogPattern(log_lines.NO_MODULE, rf"^{log_lines.NO_MODULE}(\S+): ")
 NO_COMMAND = LogPattern("module: command not found")
 
 
-def hidden_module(facts: Facts) -> Finding | None:
-    """A file of the user's has the name of a module, and is imported in its place."""
-    found = HIDDEN.search(facts.error) or HALF.search(facts.error)
-    if not found:
-        return None
-    file = f"{found[1].partition('.')[0]}.py"
-    cause = f"a file of yours named {file} is imported in place of the module {found[1]}"
-    fix = command("find", ".", "-name", file)
-    if HIDDEN.search(facts.error):
-        return certain(facts, cause, fix)
-    return likely(facts, cause, fix, because="or two modules import each other, which looks alike")
+def _driver(facts: Facts, named: Named) -> Remedy:
+    if named["reason"] == kinds.NO_DRIVER:
+        return change(nv=False, leave_out=["force"])
+    return doctor(facts, "--nodelist", host(facts), "--gpus-per-node", 1)
 
 
-def import_leak(facts: Facts) -> Finding | None:
+def _without_bind(facts: Facts, named: Named) -> Remedy:
+    """Return the launch without the only folder that is bound, if the library is below it."""
+    binds = [str(value).split(":") for value in facts.job.typed.values("bind")]
+    targets = [words[min(1, len(words) - 1)] for words in binds]
+    if len(targets) == 1 and named["by"].startswith(targets[0].rstrip("/") + "/"):
+        return change(leave_out=["bind"])
+    return command("apptainer", "exec", facts.image, "ldd", "--version")
+
+
+def _find(facts: Facts, named: Named) -> Remedy:
+    return command("find", ".", "-name", f"{named['top']}.py")
+
+
+HIDDEN = "a file of yours named {top}.py is imported in place of the module {name}"
+LOADER = "the loader's own words"
+LIBRARIES = (
+    Row(
+        "glibc-mismatch",
+        r"version [`'](?P<version>GLIBC(?:XX)?_[\d.]+)' not found \(required by (?P<by>[^)]+)\)",
+        "{by} needs {version}, which the image's own C library does not have: it was built on a "
+        "newer system than the image",
+        _without_bind,
+        LOADER,
+    ),
+    Row(
+        "library-missing",
+        r"(?P<name>lib(?=cuda\.|nvidia)[\w.+-]+\.so[.\d]*): cannot open shared object file",
+        "{name} is the NVIDIA driver's, and the driver is not in the container",
+        change(nv=True),
+        LOADER,
+    ),
+    Row(
+        "library-missing",
+        r"(?P<name>lib[\w.+-]+\.so[.\d]*): cannot open shared object file",
+        "the image {image} does not have the library {name}, or not where it is sought",
+        lambda facts, _: command("apptainer", "exec", facts.image, "ldconfig", "-p"),
+        "the loader names it; it may also be of another path",
+        sure=False,
+    ),
+)
+MODULES = (
+    Row(
+        "hidden-module",
+        r"No module named '[^']+'; '(?P<name>(?P<top>[^'.]+)[^']*)' is not a package",
+        HIDDEN,
+        _find,
+    ),
+    Row(
+        "hidden-module",
+        r"partially initialized module '(?P<name>(?P<top>[^'.]+)[^']*)'",
+        HIDDEN,
+        _find,
+        "or two modules import each other, which looks alike",
+        sure=False,
+    ),
+    Row(
+        "no-horovod",
+        r"ModuleNotFoundError: No module named '(?P<name>horovod(?:\.[^']*)?)'",
+        "the image {image} has no {name}",
+        change(image="horovod_cpu.sif"),
+    ),
+)
+# The shim looked before the trainer whether the node's driver fits the image.
+DRIVER = Row(
+    "driver-mismatch",
+    kinds.DRIVER,
+    "{how}",
+    _driver,
+    "the rank tried to load the driver's library before the trainer began",
+)
+
+
+def import_leak(facts: Facts) -> Explanation | None:
     """Python took a package from the user's home, which is not the image's."""
     leaked = _from_home(facts)
     if leaked is None or not IMPORTING.search(facts.error):
@@ -79,16 +144,7 @@ def _from_home(facts: Facts) -> Line | None:
     return None
 
 
-def no_horovod(facts: Facts) -> Finding | None:
-    """The image has no Horovod, or not for this framework."""
-    found = MISSING.search(facts.error)
-    if not found or found["name"].partition(".")[0] != "horovod":
-        return None
-    cause = f"the image {facts.image} has no {found['name']}"
-    return certain(facts, cause, change(image="horovod_cpu.sif"))
-
-
-def python_module(facts: Facts) -> Finding | None:
+def python_module(facts: Facts) -> Explanation | None:
     """The trainer imports what the image does not have.
 
     Only well-known names are offered for installing: behind others may be anybody's package.
@@ -117,7 +173,7 @@ def _install(facts: Facts, package: str) -> Remedy:
     return change(image="./more.sif", first=f"echo {package} >> more.txt && {build}")
 
 
-def environment_module(facts: Facts) -> Finding | None:
+def environment_module(facts: Facts) -> Explanation | None:
     """An environment module of the site could not be loaded."""
     line = next(iter(facts.lines(NOT_LOADED)), None)
     if line is None or facts.first:
@@ -136,9 +192,10 @@ def environment_module(facts: Facts) -> Finding | None:
 
 
 SIGNATURES = (
+    *signatures((DRIVER,), of_kind),
+    *signatures(LIBRARIES, in_error),
     Signature("import-leak", import_leak),
-    Signature("hidden-module", hidden_module),
-    Signature("no-horovod", no_horovod),
+    *signatures(MODULES, in_error),
     Signature("python-module-missing", python_module),
     Signature("environment-module-missing", environment_module, (NOT_LOADED, NO_COMMAND)),
 )

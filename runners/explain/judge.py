@@ -1,13 +1,43 @@
-"""The explanation of a job: what the signatures make of its facts."""
+"""The explanation of a job: what the signatures make of its facts.
+
+The signatures go from the particular to the general: the first sure one explains a failure.
+"""
 
 from __future__ import annotations
 
-from ..core.job_record import Job, JobPaths, JobState, Status
-from . import read_facts, unrecognised
-from .explanation import COMPLETED, PENDING, RUNNING, Certainty, Explanation, Finding
-from .facts import Facts
-from .signatures import PATTERNS, SIGNATURES
+from dataclasses import replace
 
+from ..core.job_record import Job, JobPaths, JobState, Status
+from . import (
+    container,
+    ended_by_slurm,
+    file_errors,
+    imports,
+    known_errors,
+    known_worlds,
+    read_facts,
+    rendezvous,
+    signals,
+    training,
+    unrecognised,
+)
+from .explanation import COMPLETED, PENDING, RUNNING, Certainty, Explanation, Signature
+from .facts import Facts, LogPattern
+
+MODULES = (
+    container,
+    ended_by_slurm,
+    rendezvous,
+    known_worlds,
+    known_errors,
+    imports,
+    file_errors,
+    training,
+    signals,
+    unrecognised,
+)
+SIGNATURES: tuple[Signature, ...] = tuple(one for module in MODULES for one in module.SIGNATURES)
+PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)
 NOTHING = {
     JobState.PENDING: (PENDING, "the job has not started"),
     JobState.RUNNING: (RUNNING, "nothing has failed so far"),
@@ -29,7 +59,7 @@ def judge(facts: Facts) -> Explanation:
     if nothing and facts.state != JobState.RUNNING:
         return nothing
     asked = [one for one in SIGNATURES if one.early or not nothing]
-    findings = ((one.name, one.judge(facts)) for one in asked)
+    findings = ((one.name, one.ask(facts)) for one in asked)
     unsure: Explanation | None = None
     for name, found in findings:
         if found and found.certainty != Certainty.UNSURE:
@@ -46,18 +76,21 @@ def _nothing(facts: Facts) -> Explanation | None:
     return Explanation(name, cause, (), None, Certainty.CERTAIN, "that is its state")
 
 
-def _explanation(name: str, found: Finding, facts: Facts) -> Explanation:
-    first = facts.first
-    rank, host = found.rank, found.host
+def _explanation(name: str, said: Explanation, facts: Facts) -> Explanation:
+    """Return what a signature said with its name, and with the rank that it is about."""
+    first, rank, host = facts.first, said.rank, said.host
     who = host if rank is None else f"rank {rank}@{host}".rstrip("@")
     traceback: tuple[str, ...] = ()
-    if rank is None and not host and first and not found.of_job:
+    if rank is None and not host and first and not said.of_job:
         rank, host, who = (None if first.alike > 1 else first.rank), first.host, first.name
         traceback = first.record.traceback if first.record else ()
-    because = "; ".join(text for text in (found.because, first.doubt if first else "") if text)
-    evidence = tuple(dict.fromkeys(map(str, found.evidence)))
-    return Explanation(
-        name, found.cause, evidence, found.fix, found.certainty, because,
-        rank, host if rank is not None or not first or first.alike == 1 else "", who, traceback,
-        found.others,
-    )  # fmt: skip
+    return replace(
+        said,
+        name=name,
+        evidence=tuple(dict.fromkeys(said.evidence)),
+        because="; ".join(filter(None, (said.because, first.doubt if first else ""))),
+        rank=rank,
+        host=host if rank is not None or not first or first.alike == 1 else "",
+        who=who,
+        traceback=traceback,
+    )

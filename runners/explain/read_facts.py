@@ -14,7 +14,7 @@ from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, Status
 from ..injob import failure_kinds as kinds
 from ..jobs import srun_messages
-from . import first_failure, own_error, read_log
+from . import first_failure, read_log
 from .facts import Facts, Failure, FirstFailure, LogFacts, LogPattern
 
 
@@ -31,7 +31,7 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
         status.exit_code,
         status.restart,
         failures=failed,
-        first=own_error.told(first, lines),
+        first=first_failure.with_own_error(first, lines),
         log=lines,
         plan=plan_record.read(paths),
         saved=job_record.saved_step(paths),

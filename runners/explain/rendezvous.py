@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from ..core.remedy import Remedy, advice, change
 from ..injob import failure_kinds as kinds
-from .explanation import Certainty, Finding, Signature
+from .explanation import Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import AGAIN, certain, doctor, host, likely, logs, logs_of, who
+from .finding_helpers import (
+    AGAIN,
+    certain,
+    doctor,
+    host,
+    likely,
+    logs,
+    logs_of,
+    unsure,
+    who,
+)
+from .table import Row, Seen, in_log, of_kind, signatures
 
-GDS = LogPattern("usable plugins for the GDS framework")
-PSEC = LogPattern("usable plugins for the PSEC framework")
 NO_PMI = LogPattern("SLURM's PMI support")
 PMIX_ERROR = LogPattern("PMIX ERROR")
 MPI_ENDED = LogPattern("An error occurred in MPI_Init")
@@ -41,35 +48,7 @@ def _ended_in_init(facts: Facts) -> bool:
     return facts.kind in kinds.NO_WORLD
 
 
-def _fields(facts: Facts, kind: str) -> Mapping[str, Any] | None:
-    """Return the fields of the first failure if it is of this kind."""
-    return facts.record.fields if facts.record and facts.record.kind == kind else None
-
-
-def pmix_memory(facts: Facts) -> Finding | None:
-    """The image's PMIx cannot share memory with Slurm's: its directories are not in the image."""
-    line = facts.line(GDS)
-    if not _ended_in_init(facts) or line is None:
-        return None
-    cause = (
-        "the PMIx in the image cannot share memory with Slurm's: the directory of Slurm's PMIx is "
-        "not in the container, or the two are of other versions"
-    )
-    because = "PMIx itself says that nothing was left to exchange data with (GDS)"
-    return certain(facts, cause, change(env="PMIX_MCA_gds=hash"), line, because=because)
-
-
-def pmix_security(facts: Facts) -> Finding | None:
-    """The image's PMIx has no way to prove who it is that Slurm's accepts."""
-    line = facts.line(PSEC)
-    if not _ended_in_init(facts) or line is None:
-        return None
-    cause = "the PMIx in the image and Slurm's share no way to prove who they are (munge, native)"
-    because = "PMIx itself says that no plugin was left (PSEC)"
-    return certain(facts, cause, change(env="PMIX_MCA_psec=native"), line, because=because)
-
-
-def controller_changed(facts: Facts) -> Finding | None:
+def controller_changed(facts: Facts) -> Explanation | None:
     """A Gloo job in which MPI was started: the trainer has changed Horovod's settings."""
     line = facts.line(MPI_ENDED)
     if not _ended_in_init(facts) or line is None or facts.plan.get("controller") != "gloo":
@@ -82,7 +61,7 @@ def controller_changed(facts: Facts) -> Finding | None:
     return certain(facts, cause, change(controller="mpi"), line, because=because)
 
 
-def pmi_missing(facts: Facts) -> Finding | None:
+def pmi_missing(facts: Facts) -> Explanation | None:
     """The image's MPI found nobody that tells it its rank."""
     kind = facts.plan.get("mpi", "")
     # Where PMIx was there, MPI may have ended for any other reason.
@@ -91,38 +70,29 @@ def pmi_missing(facts: Facts) -> Finding | None:
         return None
     if kind in ("none", ""):
         cause = "the MPI in the image found no PMI: srun ran with --mpi=none"
-        return certain(
-            facts,
-            cause,
-            change(mpi="pmix", leave_out=["force"]),
-            line,
-            because="the plan, and MPI itself, say so",
-        )
+        fix = change(mpi="pmix", leave_out=["force"])
+        return certain(facts, cause, fix, line, because="the plan, and MPI itself, say so")
     cause = f"the MPI in the image does not speak srun's --mpi={kind}"
     because = "MPI ended in MPI_Init, and says that it found no PMI"
     return certain(facts, cause, BY_GLOO, line, because=because)
 
 
-def size_mismatch(facts: Facts) -> Finding | None:
+def size_mismatch(facts: Facts) -> Explanation:
     """Each rank believes to be alone, or the world is of another size than was started."""
-    fields = _fields(facts, kinds.WORLD_SIZE)
-    if fields is None:
-        return None
-    framework = fields["framework"]
-    cause = f"{fields['tasks']} ranks were started, and {framework} saw a world of "
-    cause += str(fields["world"])
-    if framework == "torch.distributed":
-        cause += ": the trainer, or its launcher, says itself how many ranks there are"
-        return certain(facts, cause, _own_number(facts), because=GATE)
-    if framework == "tf.distribute":
-        cause += ": TF_CONFIG is not set, or is not the job's"
-        return certain(facts, cause, change(tf_config=True), because=GATE)
-    if framework == "Horovod" and facts.plan.get("controller") == "gloo":
-        cause += ": the trainer changes HOROVOD_* before hvd.init(), or the image has no Gloo"
-        return certain(facts, cause, change(controller="mpi"), because=GATE)
-    kind = facts.plan.get("mpi", "none")
-    cause += f": the MPI in the image does not meet srun's --mpi={kind}"
+    tasks, world, framework = (facts.fields[name] for name in ("tasks", "world", "framework"))
+    mpi = facts.plan.get("mpi", "none")
+    why = f"the MPI in the image does not meet srun's --mpi={mpi}"
     fix = BY_GLOO if framework == "Horovod" else BY_PMIX
+    if framework == "torch.distributed":
+        why = "the trainer, or its launcher, says itself how many ranks there are"
+        fix = _own_number(facts)
+    elif framework == "tf.distribute":
+        why = "TF_CONFIG is not set, or is not the job's"
+        fix = change(tf_config=True)
+    elif framework == "Horovod" and facts.plan.get("controller") == "gloo":
+        why = "the trainer changes HOROVOD_* before hvd.init(), or the image has no Gloo"
+        fix = change(controller="mpi")
+    cause = f"{tasks} ranks were started, and {framework} saw a world of {world}: {why}"
     return certain(facts, cause, fix, because=GATE)
 
 
@@ -135,34 +105,28 @@ def _own_number(facts: Facts) -> Remedy:
     return advice("init_process_group() without a size or a store: runner sets the variables")
 
 
-def no_world_formed(facts: Facts) -> Finding | None:
+def no_world_formed(facts: Facts) -> Explanation:
     """The trainer ended well, and its ranks were never one world."""
-    fields = _fields(facts, kinds.NO_WORLD_FORMED)
-    if fields is None:
-        return None
-    cause = f"{who(facts)} ran on its own, and formed no world of the {fields['tasks']} ranks"
-    if "mpi4py" in fields["alone"]:
+    cause = f"{who(facts)} ran on its own, and formed no world of the {facts.fields['tasks']} ranks"
+    if "mpi4py" in facts.fields["alone"]:
         cause += ", and MPI's COMM_WORLD has one rank"
         return certain(facts, cause, BY_PMIX, because=GATE)
     because = f"{GATE}; for independent ranks: --no-gate"
     return certain(facts, cause, change(gate=False), because=because)
 
 
-def interface(facts: Facts) -> Finding | None:
+def interface(facts: Facts) -> Explanation:
     """The interface that was asked for is not on the node."""
-    fields = _fields(facts, kinds.NO_INTERFACE)
-    if fields is None:
-        return None
-    usable = ", ".join(fields["usable"]) or "none but loopback"
-    wanted = " or ".join(fields["wanted"])
-    cause = f"{host(facts)} has no network interface {wanted} with an address; it has {usable}"
+    usable, wanted = facts.fields["usable"], " or ".join(facts.fields["wanted"])
+    there = ", ".join(usable) or "none but loopback"
+    cause = f"{host(facts)} has no network interface {wanted} with an address; it has {there}"
     fix = BY_ITSELF
-    if fields["usable"] and not facts.job.typed.text("network-interfaces"):
-        fix = change(network_interfaces=fields["usable"][0])
+    if usable and not facts.job.typed.text("network-interfaces"):
+        fix = change(network_interfaces=usable[0])
     return certain(facts, cause, fix, because="the rank looked at its node's interfaces")
 
 
-def no_way(facts: Facts) -> Finding | None:
+def no_way(facts: Facts) -> Explanation | None:
     """The ranks met, and Gloo then found no way from one to the other through its interface."""
     seen = facts.match(NO_WAY)
     if not _ended_in_init(facts) or seen is None:
@@ -178,39 +142,16 @@ def no_way(facts: Facts) -> Finding | None:
     return likely(facts, cause, change(controller="mpi"), line, because=because)
 
 
-def misleading_name(facts: Facts) -> Finding | None:
-    """The node's own name leads elsewhere than the interface, and Gloo goes by the name."""
-    fields = _fields(facts, kinds.MISLEADING_NAME)
-    if fields is None:
-        return None
-    cause = (
-        f"the name of {host(facts)} leads away from its interface {fields['interface']}, and Gloo "
-        "goes by the name"
-    )
-    return certain(facts, cause, change(controller="mpi"))
-
-
-def no_port(facts: Facts) -> Finding | None:
-    """All ports that this job may take for the rendezvous are taken."""
-    if facts.kind != kinds.NO_PORT:
-        return None
-    cause = "the ports at which the ranks would meet are taken by others on rank 0's node"
-    return certain(
-        facts, cause, AGAIN, because="another job has other ports, derived from its number"
-    )
-
-
-def not_met(facts: Facts) -> Finding | None:
+def not_met(facts: Facts) -> Explanation | None:
     """A rank did not come to the rendezvous; it is the one to look at, not those that waited."""
-    fields = _fields(facts, kinds.NOT_MET)
-    how = next((name for name in WHY_NOT if fields and fields[name]), None)
-    if fields is None or how is None:
+    how = next((name for name in WHY_NOT if facts.fields[name]), None)
+    if how is None:
         return None
-    rank, host = fields[how][0]
+    rank, host = facts.fields[how][0]
     cause = f"rank {rank}{'@' if host else ''}{host} {WHY_NOT[how]}"
     because = "the other ranks waited for it in hvd.init()"
-    finding = likely(facts, cause, _fix(facts, how, rank), because=because)
-    return replace(finding, rank=rank, host=host)
+    said = likely(facts, cause, _fix(facts, how, rank), because=because)
+    return replace(said, rank=rank, host=host)
 
 
 def _fix(facts: Facts, how: str, rank: int) -> Remedy:
@@ -219,27 +160,16 @@ def _fix(facts: Facts, how: str, rank: int) -> Remedy:
     return doctor(facts, "--nodes", 2) if how == "unreached" else logs_of(facts, rank)
 
 
-def host_mpi(facts: Facts) -> Finding | None:
-    """The host's MPI does not fit into the image."""
-    if facts.kind != kinds.HOST_MPI:
-        return None
-    cause = f"the host's MPI libraries do not work in the image: {facts.error}"
-    because = "the check before the job proper tried them"
-    return certain(facts, cause, change(leave_out=["host-mpi"]), because=because)
-
-
-def no_world(facts: Facts) -> Finding | None:
+def no_world(facts: Facts) -> Explanation | None:
     """Horovod ended the process while it was to meet the others, for a reason not known here."""
     if not _ended_in_init(facts):
         return None
     cause = f"{who(facts)} ended within hvd.init(), where it was to meet the other ranks"
     because = "the last lines of the rank are all that is known"
-    lines = facts.log.last[-8:]
-    record = facts.first.evidence if facts.first else ()
-    return Finding(cause, (*record, *lines), logs(facts), Certainty.UNSURE, because)
+    return unsure(facts, cause, logs(facts), *facts.log.last[-8:], because=because)
 
 
-def mpi_aborted(facts: Facts) -> Finding | None:
+def mpi_aborted(facts: Facts) -> Explanation | None:
     """Open MPI ended the job through PMIx, on which Slurm kills each rank: few leave a record."""
     seen, unexplained = facts.match(GAVE_UP), facts.first is None or facts.kind == kinds.IN_INIT
     if not unexplained or seen is None or seen[0].rank is None:
@@ -249,23 +179,65 @@ def mpi_aborted(facts: Facts) -> Finding | None:
     cause = f"MPI gave up on rank {line.rank}@{line.host}, in {found[1]}, and ended all ranks"
     fix = logs_of(facts, line.rank)
     because = "Open MPI says so; what it says before that is the reason"
-    finding = likely(facts, cause, fix, *why[:4], line, because=because)
-    return replace(finding, rank=line.rank, host=line.host)
+    said = likely(facts, cause, fix, *why[:4], line, because=because)
+    return replace(said, rank=line.rank, host=line.host)
 
 
+def _in_init(row: Row, facts: Facts) -> Seen:
+    return in_log(row, facts) if _ended_in_init(facts) else None
+
+
+IN_INIT = (
+    Row(
+        "pmix-directory-missing",
+        "",
+        "the PMIx in the image cannot share memory with Slurm's: the directory of Slurm's PMIx is "
+        "not in the container, or the two are of other versions",
+        change(env="PMIX_MCA_gds=hash"),
+        "PMIx itself says that nothing was left to exchange data with (GDS)",
+        words="usable plugins for the GDS framework",
+    ),
+    Row(
+        "pmix-security",
+        "",
+        "the PMIx in the image and Slurm's share no way to prove who they are (munge, native)",
+        change(env="PMIX_MCA_psec=native"),
+        "PMIx itself says that no plugin was left (PSEC)",
+        words="usable plugins for the PSEC framework",
+    ),
+)
+KINDS = (
+    Row(
+        "misleading-host-name",
+        kinds.MISLEADING_NAME,
+        "the name of {host} leads away from its interface {interface}, and Gloo goes by the name",
+        change(controller="mpi"),
+    ),
+    Row(
+        "no-port-for-the-rendezvous",
+        kinds.NO_PORT,
+        "the ports at which the ranks would meet are taken by others on rank 0's node",
+        AGAIN,
+        "another job has other ports, derived from its number",
+    ),
+    Row(
+        "host-mpi-mismatch",
+        kinds.HOST_MPI,
+        "the host's MPI libraries do not work in the image: {error}",
+        change(leave_out=["host-mpi"]),
+        "the check before the job proper tried them",
+    ),
+)
 SIGNATURES = (
-    Signature("pmix-directory-missing", pmix_memory, (GDS,)),
-    Signature("pmix-security", pmix_security, (PSEC,)),
+    *signatures(IN_INIT, _in_init),
     Signature("controller-changed", controller_changed, (MPI_ENDED,)),
     Signature("pmi-missing", pmi_missing, (NO_PMI, PMIX_ERROR, MPI_ENDED)),
-    Signature("size-mismatch", size_mismatch),
-    Signature("ranks-alone", no_world_formed),
-    Signature("wrong-interface", interface),
+    Signature("size-mismatch", size_mismatch, kind=kinds.WORLD_SIZE),
+    Signature("ranks-alone", no_world_formed, kind=kinds.NO_WORLD_FORMED),
+    Signature("wrong-interface", interface, kind=kinds.NO_INTERFACE),
     Signature("wrong-interface", no_way, (NO_WAY,)),
-    Signature("misleading-host-name", misleading_name),
-    Signature("no-port-for-the-rendezvous", no_port),
-    Signature("rank-did-not-come", not_met),
-    Signature("host-mpi-mismatch", host_mpi),
+    *signatures(KINDS, of_kind),
+    Signature("rank-did-not-come", not_met, kind=kinds.NOT_MET),
     Signature("mpi-aborted", mpi_aborted, (GAVE_UP, *WHY)),
     Signature("no-world", no_world),
 )

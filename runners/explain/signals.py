@@ -5,10 +5,21 @@ from __future__ import annotations
 import re
 import signal
 
+from ..core.job_record import JobState
 from ..core.remedy import Remedy, change
-from .explanation import Certainty, Finding, Signature
+from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import certain, go_on, likely, logs, signal_of, who
+from .finding_helpers import (
+    certain,
+    finding,
+    go_on,
+    likely,
+    logs,
+    resume,
+    signal_of,
+    since,
+    who,
+)
 
 # slurmstepd, where Slurm limits memory by control groups: `Detected 1 oom_kill event in StepId=...`
 OOM = LogPattern("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill events?")
@@ -25,10 +36,10 @@ FAULTS = {
 }
 
 
-def out_of_memory(facts: Facts) -> Finding | None:
+def out_of_memory(facts: Facts) -> Explanation | None:
     """The kernel killed it, since the job's memory on the node was used up."""
     lines = [*facts.lines(OOM), *facts.lines(OOM_TASK)]
-    if not lines and facts.state.name != "OUT_OF_MEMORY":
+    if not lines and facts.state != JobState.OUT_OF_MEMORY:
         return None
     return certain(
         facts,
@@ -47,29 +58,27 @@ def _more_memory(facts: Facts) -> Remedy:
     return change(mem="0")
 
 
-def image_unmounted(facts: Facts) -> Finding | None:
+def image_unmounted(facts: Facts) -> Explanation | None:
     """Slurm's signal ended the process that shows the container its files, and so the ranks."""
     typed = facts.job.typed
-    asked = facts.record.fields.get("asked") if facts.record else typed.text("requeue")
+    asked = facts.fields.get("asked") if facts.record else typed.text("requeue")
     if signal_of(facts) != signal.SIGBUS or not (asked or typed.text("signal")):
         return None
     if typed.text("stage-image") == "unpack":
         return None
     # One that was asked for and did not help fell back to the file on that node.
     way = "unpack" if typed.text("stage-image") == "mount" else "mount"
-    saved = "" if facts.saved is None else f"; the checkpoint of step {facts.saved} is whole"
-    resume = {} if facts.saved is None else {"--resume": facts.paths.root}
     return likely(
         facts,
         f"{who(facts)} lost its image (SIGBUS): Slurm's signal also ended squashfuse, which shows "
-        f"the container its files{saved}",
-        change({"stage-image": way}, arguments=resume),
+        f"the container its files{since(facts)}",
+        change({"stage-image": way}, arguments=resume(facts)),
         because="without control groups Slurm signals every process of a rank; one mount for all "
         "ranks of a node blocks the signals, and an unpacked image needs none",
     )
 
 
-def crashed(facts: Facts) -> Finding | None:
+def crashed(facts: Facts) -> Explanation | None:
     """The program itself crashed, in a library most likely."""
     number = signal_of(facts)
     if number not in FAULTS:
@@ -84,9 +93,9 @@ def crashed(facts: Facts) -> Finding | None:
     )
 
 
-def killed(facts: Facts) -> Finding | None:
+def killed(facts: Facts) -> Explanation | None:
     """SIGKILL from somebody: Slurm's own are told otherwise."""
-    if signal_of(facts) != signal.SIGKILL or facts.state.name != "FAILED":
+    if signal_of(facts) != signal.SIGKILL:
         return None
     return likely(
         facts,
@@ -97,25 +106,22 @@ def killed(facts: Facts) -> Finding | None:
     )
 
 
-def launcher(facts: Facts) -> Finding | None:
+def launcher(facts: Facts) -> Explanation | None:
     """Who starts and holds the ranks was killed, and they ended with it."""
     seen = facts.match(LAUNCHER)
     if not seen:
         return None
     line, found = seen
-    return Finding(
-        f"{found[1]}, which holds the ranks together, was killed with SIGKILL, and they ended too",
-        (line,),
-        go_on(facts),
-        Certainty.CERTAIN,
-        "the job's script saw it end so; who sent the signal nobody knows",
+    cause = (
+        f"{found[1]}, which holds the ranks together, was killed with SIGKILL, and they ended too"
     )
+    because = "the job's script saw it end so; who sent the signal nobody knows"
+    return finding(cause, (line,), go_on(facts), Certainty.CERTAIN, because)
 
 
-def unanswered(facts: Facts) -> Finding | None:
+def unanswered(facts: Facts) -> Explanation | None:
     """Somebody's signal asked a trainer of the user's own to save, and it does not know how."""
-    asked = facts.record.fields.get("asked", ()) if facts.record else ()
-    if signal_of(facts) != signal.SIGUSR1 or signal.SIGUSR1 not in asked:
+    if signal_of(facts) != signal.SIGUSR1 or signal.SIGUSR1 not in facts.fields.get("asked", ()):
         return None
     return certain(
         facts,
@@ -132,5 +138,5 @@ SIGNATURES = (
     Signature("signal-not-handled", unanswered),
     Signature("image-unmounted", image_unmounted),
     Signature("rank-crashed", crashed),
-    Signature("rank-killed", killed),
+    Signature("rank-killed", killed, state=JobState.FAILED),
 )

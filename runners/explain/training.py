@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from ..core.remedy import Remedy, change, command
-from .explanation import Finding, Signature
+from .explanation import Explanation, Signature
 from .facts import Facts, Line
 from .finding_helpers import FETCH, certain, edit, likely, logs, own_code, who
+from .table import Row, in_error, signatures
 
-DIVERGED = re.compile(r"training diverged: (?P<how>.*)")
 NAN = re.compile(r"\bnan\b|\bNaN\b|non-finite|not finite")
 # argparse's, in the packaged trainers and in others
 ARGUMENT = re.compile(
@@ -23,28 +23,32 @@ NETWORK = re.compile(
 )
 
 
-def diverged(facts: Facts) -> Finding | None:
+def not_a_number(facts: Facts) -> Explanation | None:
     """The loss is no longer a number."""
-    found = DIVERGED.search(facts.error)
-    if found:
-        rate = facts.job.typed.argument("--base-lr")
-        fix = change(arguments={"--base-lr": _lower(rate)})
-        return certain(facts, f"training diverged: {found['how']}", fix)
     if facts.record is None or facts.record.exit_code != 1 or not NAN.search(facts.error):
         return None
     cause = f"{who(facts)} met a number that is none (NaN): {facts.error}"
     return likely(facts, cause, edit(facts), because="the rank's last error names it")
 
 
-def _lower(rate: str) -> str:
-    """Return a tenth of a learning rate, and no more than one hundredth."""
+def _lower_rate(facts: Facts, _: object) -> Remedy:
+    """Return the launch with a tenth of the learning rate, and no more than one hundredth."""
     try:
-        return f"{min(float(rate) / 10, 0.01):g}"
+        rate = min(float(facts.job.typed.argument("--base-lr")) / 10, 0.01)
     except ValueError:
-        return "0.01"
+        rate = 0.01
+    return change(arguments={"--base-lr": f"{rate:g}"})
 
 
-def bad_argument(facts: Facts) -> Finding | None:
+DIVERGED = Row(
+    "training-diverged",
+    r"training diverged: (?P<what>.*)",
+    "training diverged: {what}",
+    _lower_rate,
+)
+
+
+def bad_argument(facts: Facts) -> Explanation | None:
     """The trainer does not take one of its arguments."""
     found = ARGUMENT.search(facts.error)
     line = None if found else _usage(facts)
@@ -70,7 +74,7 @@ def _help(facts: Facts) -> Remedy:
     return command("apptainer", "exec", facts.image, "python3", *program, "--help")
 
 
-def network(facts: Facts) -> Finding | None:
+def network(facts: Facts) -> Explanation | None:
     """The trainer wants to download, and compute nodes often have no way out."""
     if not NETWORK.search(facts.error):
         return None
@@ -85,7 +89,8 @@ def _downloads(facts: Facts) -> bool:
 
 
 SIGNATURES = (
-    Signature("training-diverged", diverged),
+    *signatures((DIVERGED,), in_error),
+    Signature("training-diverged", not_a_number),
     Signature("bad-argument", bad_argument),
     Signature("no-network", network),
 )

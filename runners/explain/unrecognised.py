@@ -1,19 +1,63 @@
-"""What is left when no signature knows the failure: an exception, an exit code, or nothing."""
+"""What is left when nothing else is known: a full disk, an exception, an exit code, or nothing."""
 
 from __future__ import annotations
 
 import re
 
+from ..core.job_record import JobState
+from ..core.remedy import command
 from ..injob import failure_kinds as kinds
-from .explanation import Certainty, Finding, Signature
-from .facts import Facts
-from .finding_helpers import certain, edit, logs, own_code, who
+from ..jobs import srun_messages
+from .explanation import Certainty, Explanation, Signature
+from .facts import Facts, LogPattern
+from .finding_helpers import certain, edit, finding, logs, own_code, who
 
 OF_A_TYPE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt)\b")
 SHOWN = 8  # lines of a failure that nobody knows
+TOO_LITTLE = 2**20  # bytes: less than the log and the records of an end
+# Trainers' words, and the shim's
+WARNED = LogPattern("No space left on device", "^(?:warning: |runner: )")
 
 
-def exception(facts: Facts) -> Finding | None:
+def full(facts: Facts) -> Explanation | None:
+    """The file system of the run's folder is full at this moment, or was when the ranks wrote."""
+    now = facts.free is not None and facts.free < TOO_LITTLE
+    lines = facts.lines(WARNED)
+    if not now and (not lines or facts.error):
+        return None
+    root = str(facts.paths.root)
+    free = (
+        [f"{facts.free // 1024} KiB are free there now"] if now and facts.free is not None else []
+    )
+    return finding(
+        f"no space left where the run writes, {root}: records and the end of the log are lost",
+        (*free, *(lines[:3] or facts.log.last[-3:])),
+        command("df", "-h", root),
+        Certainty.LIKELY,
+        "the job failed without a word of another cause",
+    )
+
+
+def records_lost(facts: Facts) -> Explanation | None:
+    """A rank's shim labelled its lines, and left no record of its end, as it always does.
+
+    Where srun's line was written it says 1; the job's own exit code may be lost too.
+    """
+    first = facts.first
+    unsaid = not facts.log.errors if first is None else srun_messages.code(first.how) == 1
+    ran = any(line.rank is not None for line in facts.log.last)
+    if facts.record or not (unsaid and ran):
+        return None
+    return finding(
+        f"no rank could record why it failed: {facts.paths.root} was full, or at its quota",
+        facts.log.last[-3:],
+        command("df", "-h", str(facts.paths.root)),
+        Certainty.UNSURE,
+        "the shim of each rank records how it failed, and none did",
+    )
+
+
+def exception(facts: Facts) -> Explanation | None:
     """A Python exception ended the first rank."""
     shown = facts.kind == kinds.EXIT and OF_A_TYPE.match(facts.error)
     if facts.kind != kinds.EXCEPTION and not shown:
@@ -21,7 +65,7 @@ def exception(facts: Facts) -> Finding | None:
     return certain(facts, f"{who(facts)} ended with {facts.error}", edit(facts), *own_code(facts))
 
 
-def own_words(facts: Facts) -> Finding | None:
+def own_words(facts: Facts) -> Explanation | None:
     """The trainer ended itself, and said why."""
     record = facts.record
     if record is None or record.kind != kinds.EXIT or record.guessed or not record.error:
@@ -33,14 +77,14 @@ def own_words(facts: Facts) -> Finding | None:
     )  # fmt: skip
 
 
-def unknown(facts: Facts) -> Finding:
+def unknown(facts: Facts) -> Explanation:
     """What is known of a failure that no signature explains."""
     first = facts.first
     if first is None:
         errors = [line for line in facts.log.errors if line.rank is None] or list(facts.log.errors)
         seen = errors[:SHOWN] or list(facts.log.last[-SHOWN:])
         cause = f"the job ended ({_end(facts)}) and no rank left a record of why"
-        return _unsure(facts, cause, tuple(seen), "no rank says what happened")
+        return _unknown(facts, cause, tuple(seen), "no rank says what happened")
     own = [line for line in facts.log.errors if line.rank in (first.rank, None)]
     own = [line for line in own if not line.text.startswith("srun: error: ")]
     seen = own[:SHOWN] or list(facts.log.last[-SHOWN:])
@@ -48,11 +92,13 @@ def unknown(facts: Facts) -> Finding:
     if first.alike == 1:
         cause = f"{first.name} was the first to fail: {first.how}"
     because = "no signature knows it; these are the first lines that look like errors"
-    return _unsure(facts, cause, (*first.evidence, *seen), because if own else "no error is logged")
+    return _unknown(
+        facts, cause, (*first.evidence, *seen), because if own else "no error is logged"
+    )
 
 
-def _unsure(facts: Facts, cause: str, evidence: tuple[object, ...], because: str) -> Finding:
-    return Finding(cause, evidence, logs(facts), Certainty.UNSURE, because)
+def _unknown(facts: Facts, cause: str, evidence: tuple[object, ...], because: str) -> Explanation:
+    return finding(cause, evidence, logs(facts), Certainty.UNSURE, because)
 
 
 def _end(facts: Facts) -> str:
@@ -60,4 +106,9 @@ def _end(facts: Facts) -> str:
     return f"{facts.state.value}{code}"
 
 
-SIGNATURES = (Signature("rank-exception", exception), Signature("trainer-gave-up", own_words))
+SIGNATURES = (
+    Signature("disk-full", full, (WARNED,)),
+    Signature("disk-full", records_lost, state=JobState.FAILED),
+    Signature("rank-exception", exception),
+    Signature("trainer-gave-up", own_words),
+)

@@ -15,8 +15,7 @@ from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.explain import read_log
 from runners.explain.explanation import Certainty, Explanation
 from runners.explain.facts import LogPattern
-from runners.explain.judge import explain
-from runners.explain.signatures import SIGNATURES
+from runners.explain.judge import SIGNATURES, explain
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import failure
 from runners.injob.rank.problem import Problem

@@ -1,0 +1,94 @@
+"""Signatures that are rows of a table: how a failure reads, what happened, and what mends it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+from ..core.remedy import Remedy
+from .explanation import Explanation, Signature
+from .facts import Facts, Line, LogPattern
+from .finding_helpers import ITSELF, certain, edit, host, likely, own_code, who
+
+Named = Mapping[str, Any]  # the named groups of a regex, or the fields of a record
+Fix = Union[Remedy, Callable[[Facts, Named], Remedy]]
+
+
+class Row(NamedTuple):
+    """A failure: `sign` is a regex, or the kind of a record, by which it is known.
+
+    `cause` may have {who}, {host}, {how}, {image}, {error} and what is named by the sign. `words`
+    are in a line of the log that is searched; `amid` are words (a regex) one of which stands around
+    the error, `sure` is whether it can be nothing else.
+    """
+
+    name: str
+    sign: str
+    cause: str
+    fix: Fix = edit
+    because: str = ITSELF
+    sure: bool = True
+    words: str = ""
+    amid: str = ""
+
+    @property
+    def pattern(self) -> LogPattern:
+        """What is looked for in the log."""
+        return LogPattern(self.words, self.sign)
+
+
+# What a row's sign names, and the lines that show it; None where the sign is not there
+Seen = Optional["tuple[Named, tuple[Line, ...]]"]
+
+
+def signatures(rows: tuple[Row, ...], see: Callable[[Row, Facts], Seen]) -> tuple[Signature, ...]:
+    """Return the signatures of a table's rows, whose signs `see` looks for."""
+    return tuple(
+        Signature(row.name, partial(_judge, row, see), (row.pattern,) if row.words else ())
+        for row in rows
+    )
+
+
+def _judge(row: Row, see: Callable[[Row, Facts], Seen], facts: Facts) -> Explanation | None:
+    seen = see(row, facts)
+    if seen is None:
+        return None
+    named, lines = seen
+    how = facts.first.how if facts.first else ""
+    known = {"who": who(facts), "host": host(facts), "how": how, "image": facts.image}
+    cause = row.cause.format(**{"error": facts.error, **known, **named})
+    fix = row.fix if isinstance(row.fix, Remedy) else row.fix(facts, named)
+    made = certain if row.sure else likely
+    return made(facts, cause, fix, *lines, because=row.because)
+
+
+def of_kind(row: Row, facts: Facts) -> Seen:
+    """See the kind of the first rank's record."""
+    return (facts.fields, facts.fields.get("evidence", ())) if facts.kind == row.sign else None
+
+
+def in_error(row: Row, facts: Facts) -> Seen:
+    """See the sign in the error of the first rank to fail."""
+    found = re.search(row.sign, facts.error)
+    return (found.groupdict(""), ()) if found else None
+
+
+def in_own_code(row: Row, facts: Facts) -> Seen:
+    """See the sign in the error of the first rank to fail, and show where the user's code was.
+
+    A rank that left no error may have said it in the log, before a signal ended it.
+    """
+    around = (*(facts.record.traceback if facts.record else ()), *map(str, facts.log.last))
+    if row.amid and not any(re.search(row.amid, line, re.I) for line in around):
+        return None
+    if found := in_error(row, facts):
+        return found[0], own_code(facts)
+    return in_log(row, facts) if row.words and facts.first and not facts.error else None
+
+
+def in_log(row: Row, facts: Facts) -> Seen:
+    """See the sign in the log, in a line of the first rank to fail or of none."""
+    seen = facts.match(row.pattern)
+    return (seen[1].groupdict(""), (seen[0],)) if seen else None
