@@ -1,4 +1,5 @@
 """The doctor: what this machine, an image and a short real job say, each as a finding.
 
-`facts` asks the machine, `checks` turn facts into findings, `trial` is what runs in the job.
+A module of `checks` asks the machine about its subject (`look`) and turns the facts into findings
+(`check`, pure); `injob.trial` is what runs in the job.
 """

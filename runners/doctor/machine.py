@@ -11,13 +11,7 @@ from pathlib import Path
 from ..core import places
 from ..core.site import Site
 from ..injob.trial.interfaces import interfaces
-from .checks import container as container_check
-from .checks import environment as environment_check
-from .checks import gpu as gpu_check
-from .checks import network as network_check
-from .checks import scratch as scratch_check
-from .checks import slurm as slurm_check
-from .facts import container, gpu, network, scratch, slurm
+from .checks import container, environment, gpu, network, scratch, slurm
 from .finding import Finding
 from .question import Subject, in_time
 
@@ -25,22 +19,22 @@ from .question import Subject, in_time
 def subjects(site: Site, runs_dir: Path, image: Path | None = None) -> list[Subject]:
     """Return what is to be looked at; `image` is tried as a job would start it."""
     return [
-        Subject(container_check.SUBJECT, lambda: _containers(site, image), 180.0),
-        Subject(slurm_check.SUBJECT, lambda: _scheduler(site), 30.0),
-        Subject(gpu_check.SUBJECT, lambda: gpu_check.check(gpu.look()), 40.0),
-        Subject(network_check.SUBJECT, lambda: network_check.check(network.look()), 20.0),
-        Subject(scratch_check.SUBJECT, lambda: scratch_check.check(scratch.look(runs_dir)), 40.0),
-        Subject(environment_check.SUBJECT, _environment, 20.0),
+        Subject(container.SUBJECT, lambda: _containers(site, image), 180.0),
+        Subject(slurm.SUBJECT, lambda: _scheduler(site), 30.0),
+        Subject(gpu.SUBJECT, lambda: gpu.check(gpu.look()), 40.0),
+        Subject(network.SUBJECT, lambda: network.check(network.look()), 20.0),
+        Subject(scratch.SUBJECT, lambda: scratch.check(scratch.look(runs_dir)), 40.0),
+        Subject(environment.SUBJECT, _environment, 20.0),
     ]
 
 
 def _containers(site: Site, image: Path | None) -> list[Finding]:
     command = shutil.which("apptainer") or shutil.which("singularity")
     if command is None:
-        return container_check.absent(site)
-    found = container_check.check(container.look(command, places.user(), _workplace()))
+        return container.absent(site)
+    found = container.check(container.look(command, places.user(), _workplace()))
     if image is not None:
-        found.append(container_check.run(container.start("the image", command, [str(image)])))
+        found.append(container.run(container.start("the image", command, [str(image)])))
     return found
 
 
@@ -53,8 +47,8 @@ def _workplace() -> Path:
 
 def _scheduler(site: Site) -> list[Finding]:
     if "slurm" not in site.schedulers:
-        return slurm_check.absent(site)
-    return slurm_check.check(site, slurm.look())
+        return slurm.absent(site)
+    return slurm.check(site, slurm.look())
 
 
 def _environment() -> list[Finding]:
@@ -62,8 +56,8 @@ def _environment() -> list[Finding]:
     names = [item.name for item in interfaces()]
     named = [
         path
-        for name in (*environment_check.PATHS, *environment_check.FOLDERS)
-        for path in environment_check.paths(name, env)
+        for name in (*environment.PATHS, *environment.FOLDERS)
+        for path in environment.paths(name, env)
     ]
     gone = [path for path in named if not in_time(partial(os.path.exists, path), 5.0)]
-    return environment_check.check(env, names, gone)
+    return environment.check(env, names, gone)

@@ -9,8 +9,8 @@ import pytest
 from containers import build_modes
 from runners.core.site import Partition, Site
 from runners.doctor.checks import container, slurm
-from runners.doctor.facts.container import Container, Run
-from runners.doctor.facts.slurm import Slurm
+from runners.doctor.checks.container import Container, Run
+from runners.doctor.checks.slurm import Slurm
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from runners.doctor.question import Answer
 

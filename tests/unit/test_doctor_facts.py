@@ -11,8 +11,8 @@ from socket import AF_INET6
 import pytest
 
 from runners.doctor import question
-from runners.doctor.facts import container, scratch, transport
-from runners.doctor.facts.network import Network
+from runners.doctor.checks import container, scratch, transport
+from runners.doctor.checks.network import Network
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.question import Subject
 from runners.images import image_storage

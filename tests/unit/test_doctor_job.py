@@ -12,7 +12,7 @@ import pytest
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.doctor import job as trial
 from runners.doctor.checks import cpus, job, transport, world
-from runners.doctor.facts.transport import Words
+from runners.doctor.checks.transport import Words
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.job import Outcome
 from runners.injob.trial import frameworks

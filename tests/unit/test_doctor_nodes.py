@@ -12,9 +12,9 @@ from containers.space import Volume
 from runners.core.errors import SystemFault
 from runners.core.site import Site
 from runners.doctor.checks import environment, gpu, image, network, scratch
-from runners.doctor.facts.gpu import Gpu
-from runners.doctor.facts.network import Network
-from runners.doctor.facts.scratch import Place
+from runners.doctor.checks.gpu import Gpu
+from runners.doctor.checks.network import Network
+from runners.doctor.checks.scratch import Place
 from runners.doctor.finding import FAILURE, OK, WARNING
 from runners.doctor.question import Answer
 from runners.images.inspect import Fact, Inspection

@@ -1,1 +1,1 @@
-"""One module for each subject: facts -> findings, pure."""
+"""One module for each subject: what is asked of the machine, and the findings, which are pure."""

@@ -9,7 +9,6 @@ from ...core.remedy import Remedy, advice, change, command
 from ...explain import read_facts
 from ...explain.judge import explain
 from .. import job as trial
-from ..facts import transport as words
 from ..finding import FAILURE, OK, WARNING, Finding
 from ..job import Outcome
 from ..question import LINES_SHOWN
@@ -32,7 +31,7 @@ def check(found: Outcome) -> list[Finding]:
         _ended(found, result),
         *world.check(ranks, result["started"]),
         *cpus.check(ranks),
-        *transport.check(result, words.parse(found.log)),
+        *transport.check(result, transport.parse(found.log)),
         *_nodes(ranks),
     ]
 
