@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Union
 
-from ..core.remedy import Remedy
+from ..core.remedy import Remedy, advice
 
 OK, WARNING, FAILURE = "ok", "warning", "failure"
 ORDER = (OK, WARNING, FAILURE)
+Fix = Union[Remedy, str, "tuple[Remedy, ...]"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,45 @@ class Finding:
     def remedies(self) -> tuple[Remedy, ...]:
         """What mends it, however many."""
         return self.fix if isinstance(self.fix, tuple) else (self.fix,)
+
+
+@dataclass(frozen=True)
+class About:
+    """Makes the findings about one subject; a fix that is given as text is advice."""
+
+    subject: str
+
+    def ok(self, name: str, says: str, evidence: str = "") -> Finding:
+        """Return that all is well."""
+        return Finding(self.subject, name, OK, says, evidence)
+
+    def warning(self, name: str, says: str, evidence: str = "", fix: Fix = ()) -> Finding:
+        """Return what may hurt."""
+        return self.finding(name, WARNING, says, evidence, fix)
+
+    def failure(self, name: str, says: str, evidence: str = "", fix: Fix = ()) -> Finding:
+        """Return what does not work."""
+        return self.finding(name, FAILURE, says, evidence, fix)
+
+    def finding(
+        self, name: str, state: str, says: str, evidence: str = "", fix: Fix = ()
+    ) -> Finding:
+        """Return a finding in any state; a fix is for what is not ok."""
+        mends = advice(fix) if isinstance(fix, str) else fix
+        return Finding(self.subject, name, state, says, evidence, () if state == OK else mends)
+
+    def either(
+        self,
+        well: bool,
+        name: str,
+        good: str,
+        bad: str,
+        evidence: str,
+        fix: Fix,
+        state: str = WARNING,
+    ) -> Finding:
+        """Return what is good where it is well, else what is bad, on the same evidence."""
+        return self.finding(name, OK if well else state, good if well else bad, evidence, fix)
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:

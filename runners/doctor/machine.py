@@ -19,12 +19,12 @@ from .question import Subject, in_time
 def subjects(site: Site, runs_dir: Path, image: Path | None = None) -> list[Subject]:
     """Return what is to be looked at; `image` is tried as a job would start it."""
     return [
-        Subject(container.SUBJECT, lambda: _containers(site, image), 180.0),
-        Subject(slurm.SUBJECT, lambda: _scheduler(site), 30.0),
-        Subject(gpu.SUBJECT, lambda: gpu.check(gpu.look()), 40.0),
-        Subject(network.SUBJECT, lambda: network.check(network.look()), 20.0),
-        Subject(scratch.SUBJECT, lambda: scratch.check(scratch.look(runs_dir)), 40.0),
-        Subject(environment.SUBJECT, _environment, 20.0),
+        Subject(container.ABOUT.subject, lambda: _containers(site, image), 180.0),
+        Subject(slurm.ABOUT.subject, lambda: _scheduler(site), 30.0),
+        Subject(gpu.ABOUT.subject, lambda: gpu.check(gpu.look()), 40.0),
+        Subject(network.ABOUT.subject, lambda: network.check(network.look()), 20.0),
+        Subject(scratch.ABOUT.subject, lambda: scratch.check(scratch.look(runs_dir)), 40.0),
+        Subject(environment.ABOUT.subject, _environment, 20.0),
     ]
 
 

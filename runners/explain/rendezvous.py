@@ -8,17 +8,7 @@ from ..core.remedy import Remedy, advice, change
 from ..injob import failure_kinds as kinds
 from .explanation import Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import (
-    AGAIN,
-    certain,
-    doctor,
-    host,
-    likely,
-    logs,
-    logs_of,
-    unsure,
-    who,
-)
+from .finding_helpers import AGAIN, certain, doctor, host, likely, logs, logs_of, unsure, who
 from .table import Row, Seen, in_log, of_kind, signatures
 
 NO_PMI = LogPattern("SLURM's PMI support")

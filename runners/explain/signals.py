@@ -9,17 +9,7 @@ from ..core.job_record import JobState
 from ..core.remedy import Remedy, change
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import (
-    certain,
-    finding,
-    go_on,
-    likely,
-    logs,
-    resume,
-    signal_of,
-    since,
-    who,
-)
+from .finding_helpers import certain, finding, go_on, likely, logs, resume, signal_of, since, who
 
 # slurmstepd, where Slurm limits memory by control groups: `Detected 1 oom_kill event in StepId=...`
 OOM = LogPattern("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill events?")

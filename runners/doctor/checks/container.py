@@ -15,10 +15,10 @@ from pathlib import Path
 
 from containers import build_modes, process
 
-from ...core.remedy import Remedy, advice, command, line
+from ...core.remedy import command, line
 from ...core.site import Site
 from ...images.image_storage import SQUASHFUSE, parse_config, setuid, tools_path
-from ..finding import FAILURE, OK, WARNING, Finding
+from ..finding import FAILURE, WARNING, About, Finding, Fix
 from ..question import Answer, ask
 
 SECONDS_FOR_A_RUN = 60.0
@@ -137,10 +137,9 @@ def _runs(command: str, folder: Path) -> tuple[Run, ...]:
         made = ask([command, "build", str(sif), str(work / "root")], SECONDS_FOR_A_RUN)
         runs = [("a folder (sandbox)", [*binds, str(work / "root")])]
         if not made.problem:
-            runs.append(("a SIF file", [*binds, str(sif)]))
-            runs.append(
-                ("a SIF file, unpacked first (--unsquash)", ["--unsquash", *binds, str(sif)])
-            )
+            words = [*binds, str(sif)]
+            runs.append(("a SIF file", words))
+            runs.append(("a SIF file, unpacked first (--unsquash)", ["--unsquash", *words]))
         found = [start(what, command, words) for what, words in runs]
         return tuple(found) if not made.problem else (*found, Run("making a SIF file", made))
     finally:
@@ -154,32 +153,30 @@ def start(what: str, command: str, words: list[str]) -> Run:
     return Run(what, answer, time.monotonic() - began)
 
 
-SUBJECT = "containers"
+ABOUT = About("containers")
 LOAD = command("module", "load", "apptainer")
 # Words of the runtime when it starts a container, and what helps.
-CAUSES = {
+CAUSES: dict[str, Fix] = {
     "mount source": line(
         "unset APPTAINER_BIND APPTAINER_BINDPATH SINGULARITY_BIND SINGULARITY_BINDPATH"
     ),
-    "unknown userid": advice(
-        "getent passwd $(id -u)    (the runtime needs a name for your number)"
-    ),
-    "no space left on device": advice("export APPTAINER_TMPDIR=FOLDER, on scratch"),
+    "unknown userid": "getent passwd $(id -u)    (the runtime needs a name for your number)",
+    "no space left on device": "export APPTAINER_TMPDIR=FOLDER, on scratch",
     "setting up user namespace": line("sudo sysctl -w user.max_user_namespaces=15000"),
 }
 
 
 def absent(site: Site) -> list[Finding]:
     """Return the finding of a machine without a runtime; the nodes of a cluster may have one."""
-    evidence = "neither apptainer nor singularity is on the PATH"
     if site.runtimes:
         says = ", ".join(site.runtimes)
-        return [Finding(SUBJECT, "runtime", OK, says, "what it can do is seen in a job: --job")]
-    if site.schedulers:
-        says = "none on this machine; the nodes have to have one"
-        return [Finding(SUBJECT, "runtime", WARNING, says, evidence, LOAD)]
-    says = "none on this machine, and no scheduler that leads to others: nothing can run"
-    return [Finding(SUBJECT, "runtime", FAILURE, says, evidence, LOAD)]
+        return [ABOUT.ok("runtime", says, "what it can do is seen in a job: --job")]
+    says = "none on this machine; the nodes have to have one"
+    if not site.schedulers:
+        says = "none on this machine, and no scheduler that leads to others: nothing can run"
+    evidence = "neither apptainer nor singularity is on the PATH"
+    state = WARNING if site.schedulers else FAILURE
+    return [ABOUT.finding("runtime", state, says, evidence, LOAD)]
 
 
 def check(found: Container) -> list[Finding]:
@@ -187,7 +184,7 @@ def check(found: Container) -> list[Finding]:
     if found.version.problem:
         says = f"{found.command} does not answer: {found.version.problem}"
         fix = _cause(found.version.err) or LOAD
-        return [Finding(SUBJECT, "runtime", FAILURE, says, found.version.shown, fix)]
+        return [ABOUT.failure("runtime", says, found.version.shown, fix)]
     return [
         _runtime(found),
         _namespaces(found),
@@ -201,18 +198,18 @@ def check(found: Container) -> list[Finding]:
 def _runtime(found: Container) -> Finding:
     how = "with a setuid part" if found.setuid else "without setuid, through user namespaces"
     says = found.version.out.strip() or "says no version"
-    return Finding(SUBJECT, "runtime", OK, says, f"{found.command}, installed {how}")
+    return ABOUT.ok("runtime", says, f"{found.command}, installed {how}")
 
 
 def _namespaces(found: Container) -> Finding:
     name = "user namespaces"
     if not found.namespace.problem:
-        return Finding(SUBJECT, name, OK, "allowed", found.namespace.command)
+        return ABOUT.ok(name, "allowed", found.namespace.command)
     told = [f"{key} = {value}" for key, value in found.settings.items()]
     evidence = "\n".join([found.namespace.shown, *told])
     state = WARNING if found.setuid else FAILURE
     says = "not allowed here: nothing can be built, and without setuid nothing can run"
-    return Finding(SUBJECT, name, state, says, evidence, advice(found.remedy))
+    return ABOUT.finding(name, state, says, evidence, found.remedy)
 
 
 def _subordinate(found: Container) -> Finding:
@@ -220,10 +217,10 @@ def _subordinate(found: Container) -> Finding:
     missing = [file for file in ("subuid", "subgid") if not _has(found, file)]
     if not missing and found.tools.get("newuidmap"):
         says = "there are some for this user"
-        return Finding(SUBJECT, name, OK, says, "\n".join(found.subordinate))
-    lacks = " and ".join([*(f"no line in /etc/{file}" for file in missing)] or ["no newuidmap"])
+        return ABOUT.ok(name, says, "\n".join(found.subordinate))
+    lacks = " and ".join(f"no line in /etc/{file}" for file in missing) or "no newuidmap"
     says = f"{lacks}: images with several owners cannot be built in the best way"
-    return Finding(SUBJECT, name, WARNING, says, "\n".join(found.subordinate), advice(found.remedy))
+    return ABOUT.warning(name, says, "\n".join(found.subordinate), found.remedy)
 
 
 def _has(found: Container, file: str) -> bool:
@@ -231,15 +228,16 @@ def _has(found: Container, file: str) -> bool:
 
 
 def _mounts(found: Container) -> Finding:
-    name = "image mounts"
-    evidence = "\n".join(f"{tool}: {path or 'not here'}" for tool, path in found.tools.items())
-    evidence += f"\n/dev/fuse: {'usable' if found.fuse else 'not usable'}"
-    if found.setuid or (found.fuse and found.tools.get("squashfuse")):
-        says = "by the setuid part" if found.setuid else "by squashfuse"
-        return Finding(SUBJECT, name, OK, says, evidence)
-    says = "no squashfuse: each start unpacks the whole image first, into memory or /tmp"
-    fix = advice("sudo apt-get install squashfuse    (on RPM systems: sudo dnf install squashfuse)")
-    return Finding(SUBJECT, name, WARNING, says, evidence, fix)
+    tools = [f"{tool}: {path or 'not here'}" for tool, path in found.tools.items()]
+    fuse = f"/dev/fuse: {'usable' if found.fuse else 'not usable'}"
+    return ABOUT.either(
+        bool(found.setuid or (found.fuse and found.tools.get("squashfuse"))),
+        "image mounts",
+        "by the setuid part" if found.setuid else "by squashfuse",
+        "no squashfuse: each start unpacks the whole image first, into memory or /tmp",
+        "\n".join([*tools, fuse]),
+        "sudo apt-get install squashfuse    (on RPM systems: sudo dnf install squashfuse)",
+    )
 
 
 def _builds(found: Container) -> list[Finding]:
@@ -249,10 +247,10 @@ def _builds(found: Container) -> list[Finding]:
     evidence = "\n".join(text for _, text in found.builds)
     if not works:
         says = "no way of building works here; finished images can be pulled"
-        fix = _cause("".join(tried.answer.err for tried in found.runs)) or advice(found.remedy)
-        return [Finding(SUBJECT, "building", WARNING, says, evidence, fix)]
+        fix = _cause("".join(tried.answer.err for tried in found.runs)) or found.remedy
+        return [ABOUT.warning("building", says, evidence, fix)]
     names = ", ".join(dict.fromkeys(mode.name for mode in works))
-    return [Finding(SUBJECT, "building", OK, names, evidence)]
+    return [ABOUT.ok("building", names, evidence)]
 
 
 def run(tried: Run) -> Finding:
@@ -264,19 +262,19 @@ def run(tried: Run) -> Finding:
         # A sandbox or an unpacked image is a detour; without a SIF that runs there is nothing.
         state = FAILURE if tried.what in ("a SIF file", "the image") else WARNING
         fix = _cause(tried.answer.err) or _detour(tried.what)
-        return Finding(SUBJECT, name, state, tried.answer.problem, evidence, fix)
+        return ABOUT.finding(name, state, tried.answer.problem, evidence, fix)
     if tried.unpacked and "unpacked" not in tried.what:
         says = "works, but unpacks the image first: slow, and large in memory or /tmp"
-        return Finding(SUBJECT, name, WARNING, says, tried.answer.err.strip(), _detour(tried.what))
-    return Finding(SUBJECT, name, OK, "works", f"/bin/true ended after {tried.seconds:.2f} s")
+        return ABOUT.warning(name, says, tried.answer.err.strip(), _detour(tried.what))
+    return ABOUT.ok(name, "works", f"/bin/true ended after {tried.seconds:.2f} s")
 
 
-def _cause(said: str) -> Remedy | None:
+def _cause(said: str) -> Fix | None:
     """Return what to type against a cause that the runtime's own words name."""
     return next((fix for words, fix in CAUSES.items() if words in said), None)
 
 
-def _detour(what: str) -> Remedy:
+def _detour(what: str) -> Fix:
     if what.startswith("making"):
         return line("sudo apt-get install squashfs-tools")
-    return advice("apptainer build --sandbox FOLDER IMAGE, and --image FOLDER")
+    return "apptainer build --sandbox FOLDER IMAGE, and --image FOLDER"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from itertools import combinations
-from typing import Any
 
-from ...core.remedy import advice
-from ..finding import OK, WARNING, Finding
+from ..finding import About, Finding
+from .records import Record, grouped
 
-SUBJECT = "CPUs"
-Record = dict[str, Any]
+ABOUT = About("CPUs")
 
 
 def check(ranks: list[Record]) -> list[Finding]:
@@ -20,37 +17,28 @@ def check(ranks: list[Record]) -> list[Finding]:
 
 def _shared(ranks: list[Record]) -> Finding:
     lines = "\n".join(shown(record) for record in sorted(ranks, key=lambda r: r["rank"]))
-    pairs = [pair for group in _by_host(ranks).values() for pair in combinations(group, 2)]
+    pairs = [pair for group in grouped(ranks, "host").values() for pair in combinations(group, 2)]
     together = [(a, b) for a, b in pairs if set(a["cpus"]) & set(b["cpus"])]
     if not together:
         says = "no two ranks of a node share a CPU"
-        return Finding(SUBJECT, "affinity", OK, says, lines)
+        return ABOUT.ok("affinity", says, lines)
     if all(set(a["cpus"]) == set(b["cpus"]) for a, b in together):
         says = "ranks of a node are not bound: they share its CPUs"
     else:
         first, second = together[0]
         says = f"ranks {first['rank']} and {second['rank']} have some CPUs in common"
-    fix = advice("runner launch --cpu-bind cores --cpus-per-task N ...")
-    return Finding(SUBJECT, "affinity", WARNING, says, lines, fix)
-
-
-def _by_host(ranks: list[Record]) -> dict[str, list[Record]]:
-    groups: dict[str, list[Record]] = defaultdict(list)
-    for record in ranks:
-        groups[record["host"]].append(record)
-    return groups
+    fix = "runner launch --cpu-bind cores --cpus-per-task N ..."
+    return ABOUT.warning("affinity", says, lines, fix)
 
 
 def _threads(ranks: list[Record]) -> list[Finding]:
     short = [record for record in ranks if record.get("threads", 0) > len(record["cpus"])]
     if not short:
         return []
-    record = short[0]
-    says = f"{record['threads']} threads on {len(record['cpus'])} CPUs, on {len(short)} ranks"
-    fix = f"runner launch --cpus-per-task {record['threads']} ..., or --env OMP_NUM_THREADS=" + (
-        str(len(record["cpus"]))
-    )
-    return [Finding(SUBJECT, "threads", WARNING, says, "\n".join(map(shown, short)), advice(fix))]
+    threads, cpus = short[0]["threads"], len(short[0]["cpus"])
+    says = f"{threads} threads on {cpus} CPUs, on {len(short)} ranks"
+    fix = f"runner launch --cpus-per-task {threads} ..., or --env OMP_NUM_THREADS={cpus}"
+    return [ABOUT.warning("threads", says, "\n".join(map(shown, short)), fix)]
 
 
 def shown(record: Record) -> str:

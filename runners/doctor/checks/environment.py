@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from ...core.remedy import command
 from ...script.environment import LEAKS
-from ..finding import OK, WARNING, Finding
+from ..finding import OK, WARNING, About, Finding
 
-SUBJECT = "environment"
+ABOUT = About("environment")
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,9 @@ RULES = (
     ),
     Rule("CUDA_VISIBLE_DEVICES", WARNING, "hides GPUs wherever the scheduler does not set it"),
     Rule(
-        "NCCL_(P2P|SHM|IB)_DISABLE",
-        WARNING,
-        "switches off one of NCCL's fast ways, if it is not 0",
+        "NCCL_(P2P|SHM|IB)_DISABLE", WARNING, "switches off one of NCCL's fast ways, if it is not 0"
     ),
-    Rule(
-        "OMP_NUM_THREADS",
-        WARNING,
-        "wins over what --cpus-per-task says",
-    ),
+    Rule("OMP_NUM_THREADS", WARNING, "wins over what --cpus-per-task says"),
     Rule("(HTTPS?|NO|ALL)_PROXY", OK, "used by pulls and builds; reaches the job too"),
     Rule(
         "(HOROVOD|NCCL|UCX|OMPI_MCA|PMIX_MCA|GLOO|FI|MPICH)_.+",
@@ -91,7 +85,7 @@ def check(
             groups.setdefault(rule, []).append(name)
     found = [_of_rule(rule, groups[rule], env) for rule in RULES if rule in groups]
     found += [*absent_interfaces(env, interfaces), *_binds(env, missing)]
-    return found or [Finding(SUBJECT, "variables", OK, "nothing that concerns a job")]
+    return found or [ABOUT.ok("variables", "nothing that concerns a job")]
 
 
 def _rule(name: str) -> Rule | None:
@@ -103,7 +97,7 @@ def _of_rule(rule: Rule, names: list[str], env: Mapping[str, str]) -> Finding:
     evidence = "\n".join(f"{name}={env[name]}" for name in names)
     fix = command("unset", *names) if rule.state != OK else ()
     shown = " ".join(names[:3]) + (" ..." if len(names) > 3 else "")
-    return Finding(SUBJECT, shown, rule.state, rule.says, evidence, fix)
+    return ABOUT.finding(shown, rule.state, rule.says, evidence, fix)
 
 
 def absent_interfaces(
@@ -117,7 +111,7 @@ def absent_interfaces(
         if gone:
             says = f"names {', '.join(gone)}, which {where} does not have"
             evidence = f"{name}={env[name]}\ninterfaces: {', '.join(sorted(interfaces))}"
-            found.append(Finding(SUBJECT, name, WARNING, says, evidence, command("unset", name)))
+            found.append(ABOUT.warning(name, says, evidence, command("unset", name)))
     return found
 
 
@@ -140,10 +134,10 @@ def _binds(env: Mapping[str, str], missing: Collection[str]) -> list[Finding]:
         if gone:
             says = f"names {', '.join(gone)}, which is not on this machine"
             evidence = f"{name}={env[name]}"
-            found.append(Finding(SUBJECT, name, WARNING, says, evidence, command("unset", name)))
+            found.append(ABOUT.warning(name, says, evidence, command("unset", name)))
         elif env.get(name) and name in PATHS:
             says = "is bound into each container, the jobs' too"
-            found.append(Finding(SUBJECT, name, OK, says, env[name]))
+            found.append(ABOUT.ok(name, says, env[name]))
     return found
 
 

@@ -6,9 +6,8 @@ import os
 import shutil
 from dataclasses import dataclass
 
-from ...core.remedy import advice
 from ...injob.rank.gpu import driver_version
-from ..finding import FAILURE, OK, WARNING, Finding
+from ..finding import About, Finding
 from ..question import Answer, ask
 
 AMD = ("/sys/module/amdgpu/version", "/opt/rocm/.info/version")
@@ -40,7 +39,7 @@ def _amd() -> str:
     return "yes" if os.path.exists("/dev/kfd") else ""
 
 
-SUBJECT = "GPU"
+ABOUT = About("GPU")
 
 
 def check(gpu: Gpu) -> list[Finding]:
@@ -49,9 +48,9 @@ def check(gpu: Gpu) -> list[Finding]:
     if gpu.nvidia or gpu.listed:
         found.append(_nvidia(gpu))
     if gpu.amd:
-        found.append(Finding(SUBJECT, "AMD driver", OK, gpu.amd, "/sys/module/amdgpu, /dev/kfd"))
+        found.append(ABOUT.ok("AMD driver", gpu.amd, "/sys/module/amdgpu, /dev/kfd"))
     none = "none on this machine; each node is asked when a job starts"
-    return found or [Finding(SUBJECT, "driver", OK, none, "no /proc/driver/nvidia, no /dev/kfd")]
+    return found or [ABOUT.ok("driver", none, "no /proc/driver/nvidia, no /dev/kfd")]
 
 
 def _nvidia(gpu: Gpu) -> Finding:
@@ -59,22 +58,15 @@ def _nvidia(gpu: Gpu) -> Finding:
     if not gpu.nvidia:
         evidence = gpu.listed.shown if gpu.listed else ""
         says = "nvidia-smi is here, but the kernel has no driver"
-        return Finding(
-            SUBJECT,
-            name,
-            WARNING,
-            says,
-            evidence,
-            advice("--partition NAME, of nodes with GPUs"),
-        )
+        return ABOUT.warning(name, says, evidence, "--partition NAME, of nodes with GPUs")
     if gpu.listed is None:
         says = f"{gpu.nvidia}, but nvidia-smi is not on the PATH"
-        return Finding(SUBJECT, name, OK, says, "/proc/driver/nvidia/version")
+        return ABOUT.ok(name, says, "/proc/driver/nvidia/version")
     if gpu.listed.problem:
         # "Driver/library version mismatch": the package was updated and the kernel's part was not.
         says = f"{gpu.nvidia} does not answer: {gpu.listed.problem}"
         fix = "nvidia-smi, and ask the administrators to reload the driver"
-        return Finding(SUBJECT, name, FAILURE, says, gpu.listed.shown, advice(fix))
+        return ABOUT.failure(name, says, gpu.listed.shown, fix)
     devices = gpu.listed.out.strip()
-    count = len([line for line in devices.splitlines() if line.startswith("GPU ")])
-    return Finding(SUBJECT, name, OK, f"{gpu.nvidia}, {count} GPUs", devices)
+    count = sum(line.startswith("GPU ") for line in devices.splitlines())
+    return ABOUT.ok(name, f"{gpu.nvidia}, {count} GPUs", devices)

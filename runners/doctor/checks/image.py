@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ...core.errors import RunnerError
 from ...core.model import Plan
-from ...core.remedy import advice, change, command
+from ...core.remedy import change, command
 from ...core.site import Site
 from ...images.inspect import UNKNOWN, Fact, Inspection
 from ...injob.rank.gpu import older
-from ..finding import FAILURE, OK, WARNING, Finding
+from ..finding import About, Finding
 
-SUBJECT = "image"
+ABOUT = About("image")
 SHOWN = (
     "horovod.version",
     "horovod.frameworks",
@@ -30,7 +30,7 @@ MINIMUM = "cuda.driver.minimum"
 
 def refused(error: RunnerError) -> Finding:
     """Return the finding of an image, or a plan, that is refused with an error."""
-    return Finding(SUBJECT, "plan", FAILURE, error.message, error.evidence, error.remedies)
+    return ABOUT.failure("plan", error.message, error.evidence, error.remedies)
 
 
 def facts(found: Inspection) -> list[Finding]:
@@ -40,12 +40,12 @@ def facts(found: Inspection) -> list[Finding]:
     unknown = [name for name, fact in known.items() if fact.value == UNKNOWN]
     if found.problem:
         says = f"cannot be looked into: {found.problem.message}"
-        return [Finding(SUBJECT, "facts", WARNING, says, lines, found.problem.remedies)]
+        return [ABOUT.warning("facts", says, lines, found.problem.remedies)]
     version = found.facts["horovod.version"].value
     if version in (UNKNOWN, "none"):
         return [_without_horovod(known, lines)]
     says = f"Horovod {version}" + (f"; unknown: {', '.join(unknown)}" if unknown else "")
-    return [Finding(SUBJECT, "facts", OK, says, lines)]
+    return [ABOUT.ok("facts", says, lines)]
 
 
 def _without_horovod(known: dict[str, Fact], lines: str) -> Finding:
@@ -56,9 +56,9 @@ def _without_horovod(known: dict[str, Fact], lines: str) -> Finding:
     ]
     if there:
         says = f"{', '.join(there)}; without Horovod"
-        return Finding(SUBJECT, "facts", OK, says, lines)
+        return ABOUT.ok("facts", says, lines)
     says = "neither Horovod, torch nor TensorFlow was found in it"
-    return Finding(SUBJECT, "facts", FAILURE, says, lines, command("runner", "build", "cpu"))
+    return ABOUT.failure("facts", says, lines, command("runner", "build", "cpu"))
 
 
 def fits(found: Inspection, site: Site) -> list[Finding]:
@@ -72,22 +72,26 @@ def _architecture(values: dict[str, str], site: Site) -> list[Finding]:
     names = {"x86_64": "amd64", "aarch64": "arm64"}  # as Python names what our images are for
     there = names.get(there, there)
     if there in (UNKNOWN, here):
-        return [Finding(SUBJECT, "architecture", OK, there)] if there == here else []
+        return [ABOUT.ok("architecture", there)] if there == here else []
     says = f"it is for {there}, this machine is {here}"
-    fix = advice(f"runner launch --partition NAME, of {there} nodes; or build it for {here}")
-    return [Finding(SUBJECT, "architecture", WARNING, says, "", fix)]
+    fix = f"runner launch --partition NAME, of {there} nodes; or build it for {here}"
+    return [ABOUT.warning("architecture", says, "", fix)]
 
 
 def _driver(values: dict[str, str], site: Site) -> list[Finding]:
     minimum = values.get(MINIMUM, "")
     if not minimum or not site.driver:
         return []
-    evidence = f"{MINIMUM}: {minimum}; this machine: {site.driver}"
-    if older(site.driver, minimum):
-        says = f"the driver here is too old for CUDA {values.get('cuda.version', '')}"
-        fix = advice("an image with an older CUDA, or --partition NAME with a newer driver")
-        return [Finding(SUBJECT, "driver", WARNING, says, evidence, fix)]
-    return [Finding(SUBJECT, "driver", OK, "new enough", evidence)]
+    return [
+        ABOUT.either(
+            not older(site.driver, minimum),
+            "driver",
+            "new enough",
+            f"the driver here is too old for CUDA {values.get('cuda.version', '')}",
+            f"{MINIMUM}: {minimum}; this machine: {site.driver}",
+            "an image with an older CUDA, or --partition NAME with a newer driver",
+        )
+    ]
 
 
 def _glibc(values: dict[str, str], site: Site) -> list[Finding]:
@@ -95,24 +99,25 @@ def _glibc(values: dict[str, str], site: Site) -> list[Finding]:
     own = values.get("glibc.version", UNKNOWN)
     if own == UNKNOWN or not site.glibc or not (site.driver or site.amd):
         return []
-    evidence = f"image: glibc {own}; this machine: {site.glibc}"
-    if older(own, site.glibc):
-        says = "older than this machine's: the driver's libraries may not load in it"
-        fix = change(job=True, gpus_per_node="1")
-        return [Finding(SUBJECT, "C library", WARNING, says, evidence, fix)]
-    return [Finding(SUBJECT, "C library", OK, "as new as this machine's", evidence)]
+    return [
+        ABOUT.either(
+            not older(own, site.glibc),
+            "C library",
+            "as new as this machine's",
+            "older than this machine's: the driver's libraries may not load in it",
+            f"image: glibc {own}; this machine: {site.glibc}",
+            change(job=True, gpus_per_node="1"),
+        )
+    ]
 
 
 def plan(made: Plan) -> list[Finding]:
     """Return what a launch would do here, and why it would not."""
     lines = "\n".join(f"{choice.id}: {choice.text} ({choice.reason})" for choice in made.choices)
-    warnings = [
-        Finding(SUBJECT, "plan", WARNING, one.what, "", one.remedies) for one in made.warnings
-    ]
+    warnings = [ABOUT.warning("plan", one.what, "", one.remedies) for one in made.warnings]
     refusals = [
-        Finding(SUBJECT, "plan", FAILURE, item.what, item.evidence, item.remedies)
-        for item in made.refusals
+        ABOUT.failure("plan", item.what, item.evidence, item.remedies) for item in made.refusals
     ]
     says = f"{made.launcher}, controller {made.controller}, {made.spec.resources.tasks} ranks"
-    works = [] if refusals else [Finding(SUBJECT, "plan", OK, says, lines)]
+    works = [] if refusals else [ABOUT.ok("plan", says, lines)]
     return [*works, *warnings, *refusals]

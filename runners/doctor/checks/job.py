@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...core.job_record import JobState
-from ...core.remedy import Remedy, advice, change, command
+from ...core.remedy import Remedy, change, command
 from ...explain import read_facts
 from ...explain.judge import explain
 from .. import job as trial
-from ..finding import FAILURE, OK, WARNING, Finding
+from ..finding import About, Finding
 from ..job import Outcome
 from ..question import LINES_SHOWN
 from . import cpus, environment, network, scratch, transport, world
+from .records import Record
 
-SUBJECT = "job"
+ABOUT = About("job")
 DISTRIBUTED = "torch.distributed"  # what the trial calls itself where it ran without Horovod
 UNLIMITED = -1
 ENOUGH_LOCKED = 64 * 2**30
@@ -41,7 +40,7 @@ def _waiting(found: Outcome) -> Finding:
     says = f"job {found.job.id} has not ended yet: {state}"
     back = command("runner", "doctor", "--run", found.paths.root)
     fix = (back, command("runner", "cancel", found.job.id))
-    return Finding(SUBJECT, "trial", WARNING, says, f"its folder: {found.paths.root}", fix)
+    return ABOUT.warning("trial", says, f"its folder: {found.paths.root}", fix)
 
 
 def _no_result(found: Outcome) -> Finding:
@@ -52,32 +51,32 @@ def _no_result(found: Outcome) -> Finding:
         says = f"{len(alone)} ranks ran, but the image has no {wanted} that Python can use"
         reasons = "\n".join(f"{name}: {why}" for name, why in problems.items())
         fix = change(image="horovod_cpu.sif")
-        return Finding(SUBJECT, "trial", FAILURE, says, reasons, fix)
+        return ABOUT.failure("trial", says, reasons, fix)
     says = f"job {found.job.id} ended: {found.status.state.value} {found.status.reason}".rstrip()
     known = explain(found.paths, found.job, found.status)
     shown = known.evidence[:LINES_SHOWN] or found.log.strip().splitlines()[-LINES_SHOWN:]
     mends = known.fix or _logs(found)
-    return Finding(SUBJECT, "trial", FAILURE, says, "\n".join([known.cause, *shown]), mends)
+    return ABOUT.failure("trial", says, "\n".join([known.cause, *shown]), mends)
 
 
-def _ended(found: Outcome, result: dict[str, Any]) -> Finding:
+def _ended(found: Outcome, result: Record) -> Finding:
     device = result["ranks"][0]["device"]
     says = f"job {found.job.id} ran: {result['framework']} on {device}"
     controller = result["ranks"][0]["variables"].get("HOROVOD_CONTROLLER")
     says += f", controller {controller}" if controller else ""
     if found.status.state == JobState.COMPLETED:
-        return Finding(SUBJECT, "trial", OK, says, f"its folder: {found.paths.root}")
+        return ABOUT.ok("trial", says, f"its folder: {found.paths.root}")
     says += f"; it measured all, then ended: {found.status.state.value}"
     first = read_facts.first(found.paths, found.job)
     evidence = str(first) if first else ""
-    return Finding(SUBJECT, "trial", FAILURE, says, evidence, _logs(found))
+    return ABOUT.failure("trial", says, evidence, _logs(found))
 
 
 def _logs(found: Outcome) -> Remedy:
     return command("runner", "logs", found.paths.root)
 
 
-def _nodes(ranks: list[dict[str, Any]]) -> list[Finding]:
+def _nodes(ranks: list[Record]) -> list[Finding]:
     """Return what is wrong on single nodes, once for each of them."""
     found: list[Finding] = []
     for host, seen in transport.networks(ranks).items():
@@ -91,21 +90,21 @@ def _nodes(ranks: list[dict[str, Any]]) -> list[Finding]:
     return found
 
 
-def _shared_memory(host: str, record: dict[str, Any]) -> list[Finding]:
+def _shared_memory(host: str, record: Record) -> list[Finding]:
     """NCCL, MPI and data loaders pass data between the processes of a node there."""
     free = record["shared_memory"]
     if free >= scratch.LITTLE["shared memory"]:
         return []
     says = f"only {free // 2**20} MiB free in /dev/shm of {host}"
-    fix = advice(f"ls -l /dev/shm on {host}: another job may have left files there")
-    return [Finding(SUBJECT, "shared memory", WARNING, says, "", fix)]
+    fix = f"ls -l /dev/shm on {host}: another job may have left files there"
+    return [ABOUT.warning("shared memory", says, "", fix)]
 
 
-def _locked_memory(host: str, record: dict[str, Any]) -> list[Finding]:
+def _locked_memory(host: str, record: Record) -> list[Finding]:
     """RDMA registers memory, which counts against this limit; Slurm passes on the login node's."""
     limit = record["locked_memory"]
     if not record["ports"] or limit == UNLIMITED or limit >= ENOUGH_LOCKED:
         return []
     says = f"only {limit // 1024} KiB of memory may be locked on {host}: RDMA will fail"
-    fix = advice("runner launch --srun-arg=--propagate=NONE ..., or ask for unlimited memlock")
-    return [Finding(SUBJECT, "locked memory", WARNING, says, "ulimit -l", fix)]
+    fix = "runner launch --srun-arg=--propagate=NONE ..., or ask for unlimited memlock"
+    return [ABOUT.warning("locked memory", says, "ulimit -l", fix)]

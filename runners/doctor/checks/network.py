@@ -7,10 +7,10 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...core.remedy import advice, command
+from ...core.remedy import command
 from ...injob.trial import interfaces
 from ...injob.trial.interfaces import Interface, Port
-from ..finding import OK, WARNING, Finding
+from ..finding import About, Finding
 from ..question import in_time
 
 SECONDS_FOR_A_NAME = 5.0
@@ -56,7 +56,7 @@ def _resolve(host: str) -> str:
         return ""
 
 
-SUBJECT = "network"
+ABOUT = About("network")
 
 
 def check(network: Network) -> list[Finding]:
@@ -77,17 +77,19 @@ def _fabric(network: Network) -> Finding:
     lines += [f"{name}: a Slingshot device" for name in network.cxi]
     evidence = "\n".join(lines) or "no ports in /sys/class/infiniband, no interface named hsn*"
     says = ", ".join(found) if found else "none here but Ethernet; nodes may have more (--job)"
-    return Finding(SUBJECT, "fabric", OK, says, evidence)
+    return ABOUT.ok("fabric", says, evidence)
 
 
 def _interfaces(all: Iterable[Interface]) -> Finding:
     working = [item for item in all if item.works and item.kind != "loopback"]
-    if working:
-        names = ", ".join(item.name for item in working)
-        return Finding(SUBJECT, "interfaces", OK, names, "\n".join(map(shown, working)))
-    says = "none with a link and an address, apart from loopback"
-    evidence = "\n".join(map(shown, all))
-    return Finding(SUBJECT, "interfaces", WARNING, says, evidence, command("ip", "address"))
+    return ABOUT.either(
+        bool(working),
+        "interfaces",
+        ", ".join(item.name for item in working),
+        "none with a link and an address, apart from loopback",
+        "\n".join(map(shown, working or all)),
+        command("ip", "address"),
+    )
 
 
 def dead_interfaces(all: Iterable[Interface], where: str = "") -> list[Finding]:
@@ -98,8 +100,8 @@ def dead_interfaces(all: Iterable[Interface], where: str = "") -> list[Finding]:
     alive = [item for item in all if item.works and item.kind in ("ethernet", "slingshot")]
     name = max(alive, key=lambda item: item.speed).name if alive else "NAME"
     says = f"{', '.join(item.name for item in dead)} has an address but no link{where}"
-    fix = advice(f"runner launch --network-interfaces {name} --env NCCL_SOCKET_IFNAME={name} ...")
-    return [Finding(SUBJECT, "dead interfaces", WARNING, says, "\n".join(map(shown, dead)), fix)]
+    fix = f"runner launch --network-interfaces {name} --env NCCL_SOCKET_IFNAME={name} ..."
+    return [ABOUT.warning("dead interfaces", says, "\n".join(map(shown, dead)), fix)]
 
 
 def dead_ports(all: Iterable[Port], where: str = "") -> list[Finding]:
@@ -110,33 +112,23 @@ def dead_ports(all: Iterable[Port], where: str = "") -> list[Finding]:
     # "=" is for exact names, and stands once before them all (NCCL's user guide).
     alive = ",".join(port.name for port in all if port.works)
     says = f"{', '.join(port.name for port in dead)} is not active{where}"
-    fix = command("ibstat")
-    if alive:
-        fix = advice(f"runner launch --env NCCL_IB_HCA=={alive} ...")
-    return [Finding(SUBJECT, "ports", WARNING, says, "\n".join(map(shown_port, dead)), fix)]
+    fix = f"runner launch --env NCCL_IB_HCA=={alive} ..." if alive else command("ibstat")
+    return [ABOUT.warning("ports", says, "\n".join(map(shown_port, dead)), fix)]
 
 
 def _name(network: Network) -> list[Finding]:
-    if network.address is None:
-        says = f"the name {network.host} was not resolved within {SECONDS_FOR_A_NAME:.0f} s"
-        return [
-            Finding(
-                SUBJECT, "host name", WARNING, says, "", command("getent", "hosts", network.host)
-            )
-        ]
+    name = f"the name {network.host}"
     if not network.address:
-        says = f"the name {network.host} leads to no address"
-        return [
-            Finding(
-                SUBJECT, "host name", WARNING, says, "", command("getent", "hosts", network.host)
-            )
-        ]
+        says = f"{name} leads to no address"
+        if network.address is None:
+            says = f"{name} was not resolved within {SECONDS_FOR_A_NAME:.0f} s"
+        return [ABOUT.warning("host name", says, "", command("getent", "hosts", network.host))]
     if not network.address.startswith("127.") and network.address != "::1":
         return []
-    says = f"the name {network.host} leads to loopback, {network.address}"
+    says = f"{name} leads to loopback, {network.address}"
     evidence = "other nodes cannot come in there; the runner asks for the route instead"
     fix = "runner launch --network-interfaces NAME ..., for programs that trust the name"
-    return [Finding(SUBJECT, "host name", WARNING, says, evidence, advice(fix))]
+    return [ABOUT.warning("host name", says, evidence, fix)]
 
 
 def shown(item: Interface) -> str:

@@ -9,8 +9,7 @@ from pathlib import Path
 from containers.space import MEMORY, Volume
 
 from ...core import places
-from ...core.remedy import advice
-from ..finding import FAILURE, OK, WARNING, Finding
+from ..finding import FAILURE, OK, WARNING, About, Finding
 from ..question import in_time
 
 SECONDS = 10.0
@@ -44,7 +43,7 @@ def _ask(path: Path) -> tuple[Volume, bool]:
     return Volume.of(there), os.access(there, os.W_OK | os.X_OK)
 
 
-SUBJECT = "disk"
+ABOUT = About("disk")
 GB = 10**9
 # A run's folder; a build of the CPU image from nothing; Python's data loaders and NCCL's buffers.
 TOO_LITTLE = {"scratch": GB // 10, "runs": 64 * 2**20, "shared memory": 64 * 2**20}
@@ -65,14 +64,13 @@ def check(places: tuple[Place, ...]) -> list[Finding]:
 def _place(place: Place) -> Finding:
     if place.volume is None:
         says = f"{place.path} did not answer within {SECONDS:.0f} s"
-        return Finding(SUBJECT, place.role, FAILURE, says, "", advice(ELSEWHERE[place.role]))
+        return ABOUT.failure(place.role, says, "", ELSEWHERE[place.role])
     complaints = _complaints(place, place.volume)
     state = (OK, WARNING, FAILURE)[max((weight for weight, _ in complaints), default=0)]
     says = "; ".join(text for _, text in complaints) or _room(place.volume)
     files = "" if place.volume.inodes is None else f", room for {place.volume.inodes} files"
     evidence = f"{place.path}: {place.volume.type}, {_room(place.volume)}{files}"
-    fix = advice(ELSEWHERE[place.role]) if complaints else ()
-    return Finding(SUBJECT, place.role, state, says, evidence, fix)
+    return ABOUT.finding(place.role, state, says, evidence, ELSEWHERE[place.role])
 
 
 def _complaints(place: Place, volume: Volume) -> list[tuple[int, str]]:

@@ -6,12 +6,12 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ...core.remedy import advice, command, line
+from ...core.remedy import command, line
 from ...core.site import Partition, Site
 from ...plan.requeue import TRACKS_TASKS
 from ...plan.staging import MOUNT
 from ...schedulers import slurm_facts
-from ..finding import FAILURE, OK, WARNING, Finding
+from ..finding import About, Finding
 from ..question import Answer, ask
 
 
@@ -45,25 +45,27 @@ def look() -> Slurm:
     )
 
 
-SUBJECT = "scheduler"
+ABOUT = About("scheduler")
 
 
 def absent(site: Site) -> list[Finding]:
     """Return the finding of a machine without Slurm."""
     if site.schedulers:
-        return [Finding(SUBJECT, "scheduler", OK, ", ".join(site.schedulers), "its commands")]
+        return [ABOUT.ok("scheduler", ", ".join(site.schedulers), "its commands")]
     says = "no Slurm here: jobs run on this machine"
-    return [Finding(SUBJECT, "scheduler", OK, says, "sbatch is not on the PATH")]
+    return [ABOUT.ok("scheduler", says, "sbatch is not on the PATH")]
 
 
 def check(site: Site, slurm: Slurm) -> list[Finding]:
     """Return what can be said of Slurm."""
-    if slurm.ping.problem or " UP" not in slurm.ping.out:
-        return [_silent(slurm.ping), *problems(site)]
+    ping = slurm.ping
+    if ping.problem or " UP" not in ping.out:
+        evidence, fix = ping.problem or ping.shown, command("scontrol", "ping")
+        silent = ABOUT.failure("controller", "Slurm's controller does not answer", evidence, fix)
+        return [silent, *problems(site)]
+    answers = f"Slurm {site.slurm_version or '?'} answers"
     return [
-        Finding(
-            SUBJECT, "controller", OK, f"Slurm {site.slurm_version or '?'} answers", _up(slurm)
-        ),
+        ABOUT.ok("controller", answers, ping.out.strip().splitlines()[0]),
         _types(site),
         _plugins(slurm.config, slurm.configuration),
         *_signals(site),
@@ -75,68 +77,49 @@ def check(site: Site, slurm: Slurm) -> list[Finding]:
     ]
 
 
-def _silent(ping: Answer) -> Finding:
-    says = "Slurm's controller does not answer"
-    return Finding(
-        SUBJECT,
-        "controller",
-        FAILURE,
-        says,
-        ping.problem or ping.shown,
-        command("scontrol", "ping"),
-    )
-
-
-def _up(slurm: Slurm) -> str:
-    return slurm.ping.out.strip().splitlines()[0]
-
-
 def profile(site: Site) -> Finding:
     """Return which profile is in force."""
     if site.profile is None:
         says = "no profile is known for this site: runner sites new writes one"
-        return Finding(SUBJECT, "site", OK, says, f"cluster {site.cluster_name or 'without name'}")
+        return ABOUT.ok("site", says, f"cluster {site.cluster_name or 'without name'}")
     evidence = site.profile.chosen or "no reason is noted"
-    return Finding(SUBJECT, "site", OK, site.profile.title or site.profile.name, evidence)
+    return ABOUT.ok("site", site.profile.title or site.profile.name, evidence)
 
 
 def problems(site: Site) -> list[Finding]:
     """Return a warning for each command that hung or was not understood."""
     return [
-        Finding(SUBJECT, "answers", WARNING, problem, "", line(f"time {problem.partition(':')[0]}"))
+        ABOUT.warning("answers", problem, "", line(f"time {problem.partition(':')[0]}"))
         for problem in site.problems
     ]
 
 
 def _types(site: Site) -> Finding:
-    evidence = f"srun --mpi=list: {', '.join(site.mpi_types) or 'nothing'}"
-    evidence += f"\nMpiDefault: {site.mpi_default or 'none'}"
-    if any(name.startswith("pmix") for name in site.mpi_types):
-        return Finding(SUBJECT, "srun --mpi", OK, ", ".join(site.mpi_types), evidence)
-    says = "srun offers no pmix: images with Open MPI cannot use MPI under srun"
-    return Finding(
-        SUBJECT,
+    return ABOUT.either(
+        any(name.startswith("pmix") for name in site.mpi_types),
         "srun --mpi",
-        WARNING,
-        says,
-        evidence,
-        advice("runner launch --controller gloo ..."),
+        ", ".join(site.mpi_types),
+        "srun offers no pmix: images with Open MPI cannot use MPI under srun",
+        f"srun --mpi=list: {', '.join(site.mpi_types) or 'nothing'}\n"
+        f"MpiDefault: {site.mpi_default or 'none'}",
+        "runner launch --controller gloo ...",
     )
 
 
 def _plugins(config: dict[str, str], answer: Answer) -> Finding:
     if not config:
         says = answer.problem or "scontrol show config is in words that are not understood"
-        return Finding(
-            SUBJECT, "plugins", WARNING, says, answer.shown, line("scontrol show config")
-        )
+        return ABOUT.warning("plugins", says, answer.shown, line("scontrol show config"))
     names = ("SelectType", "SelectTypeParameters", "TaskPlugin", "ProctrackType")
-    evidence = "\n".join(f"{name} = {config.get(name) or 'none'}" for name in names)
-    if config.get("TaskPlugin", "") in ("", "task/none"):
-        says = "no TaskPlugin: ranks are not bound to CPUs, and --cpu-bind does nothing"
-        fix = "ask the administrators for TaskPlugin=task/affinity,task/cgroup in slurm.conf"
-        return Finding(SUBJECT, "plugins", WARNING, says, evidence, advice(fix))
-    return Finding(SUBJECT, "plugins", OK, f"{config['TaskPlugin']} binds ranks", evidence)
+    binds = config.get("TaskPlugin", "")
+    return ABOUT.either(
+        binds not in ("", "task/none"),
+        "plugins",
+        f"{binds} binds ranks",
+        "no TaskPlugin: ranks are not bound to CPUs, and --cpu-bind does nothing",
+        "\n".join(f"{name} = {config.get(name) or 'none'}" for name in names),
+        "ask the administrators for TaskPlugin=task/affinity,task/cgroup in slurm.conf",
+    )
 
 
 def _signals(site: Site) -> list[Finding]:
@@ -146,22 +129,17 @@ def _signals(site: Site) -> list[Finding]:
         return []
     says = "--requeue and --signal: the process that shows the ranks their image is signalled too"
     fix = f"--stage-image {MOUNT}, with --requeue or --signal"
-    return [Finding(SUBJECT, "signals", WARNING, says, f"ProctrackType = {kind}", advice(fix))]
+    return [ABOUT.warning("signals", says, f"ProctrackType = {kind}", fix)]
 
 
 def _partitions(partitions: tuple[Partition, ...]) -> list[Finding]:
     if not partitions:
-        says = "no partition is known"
-        return [Finding(SUBJECT, "partitions", WARNING, says, "", command("sinfo"))]
+        return [ABOUT.warning("partitions", "no partition is known", "", command("sinfo"))]
     names = ", ".join(part.name + ("*" if part.default else "") for part in partitions)
     lines = "\n".join(map(_partition, partitions))
-    found = [Finding(SUBJECT, "partitions", OK, names, lines)]
-    gpus = sorted(
-        {f"{kind or 'gpu'} ({part.name})" for part in partitions for kind, _ in part.gpus}
-    )
-    if gpus:
-        found.append(Finding(SUBJECT, "GPUs", OK, ", ".join(gpus), "what sinfo counts"))
-    return found
+    kinds = {f"{kind or 'gpu'} ({part.name})" for part in partitions for kind, _ in part.gpus}
+    gpus = [ABOUT.ok("GPUs", ", ".join(sorted(kinds)), "what sinfo counts")] if kinds else []
+    return [ABOUT.ok("partitions", names, lines), *gpus]
 
 
 def _partition(part: Partition) -> str:
@@ -173,24 +151,17 @@ def _partition(part: Partition) -> str:
 def _accounting(slurm: Slurm) -> Finding:
     if not slurm.accounting.problem:
         kind = slurm.config.get("AccountingStorageType") or "of a kind that is not shown"
-        return Finding(SUBJECT, "accounting", OK, "sacct answers", kind)
+        return ABOUT.ok("accounting", "sacct answers", kind)
     says = "sacct does not answer; states come from squeue and the runs' folders"
     evidence = f"{slurm.accounting.problem}\n{slurm.accounting.shown}"
-    return Finding(
-        SUBJECT,
-        "accounting",
-        WARNING,
-        says,
-        evidence,
-        advice("runner status, in place of sacct"),
-    )
+    return ABOUT.warning("accounting", says, evidence, "runner status, in place of sacct")
 
 
 def _munge(slurm: Slurm) -> list[Finding]:
     if slurm.config.get("AuthType") != "auth/munge" or slurm.munge is None:
         return []
     if not slurm.munge.problem:
-        return [Finding(SUBJECT, "munge", OK, "gives credentials", "munge --no-input")]
+        return [ABOUT.ok("munge", "gives credentials", "munge --no-input")]
     says = "munge gives no credential: Slurm will refuse you here"
     fix = "ask the administrators: systemctl status munge"
-    return [Finding(SUBJECT, "munge", FAILURE, says, slurm.munge.shown, advice(fix))]
+    return [ABOUT.failure("munge", says, slurm.munge.shown, fix)]

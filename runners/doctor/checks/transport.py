@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
-from ...core.remedy import advice, change
+from ...core.remedy import change
 from ...injob.trial.interfaces import Interface, Port
-from ..finding import FAILURE, OK, WARNING, Finding
+from ..finding import About, Finding
 from .network import Network, rate, shown, shown_port
+from .records import Record
 
 # NCCL 2.4 to 2.27, NCCL_DEBUG=INFO: "Channel 03/0 : 5[5] -> 12[4] [send] via NET/IB/3/GDRDMA",
 # "... via NET/AWS Libfabric/0", "... via P2P/IPC/read", "... via SHM/direct/direct".
@@ -105,8 +105,7 @@ def _btl(name: str) -> str:
     return f"memory ({name})" if name in LOCAL_BTLS else f"{RDMA} ({name})"
 
 
-SUBJECT = "network of the job"
-Record = dict[str, Any]
+ABOUT = About("network of the job")
 MB = 10**6
 SHARE = 0.05  # of the bytes sent; less is the chatter of the system
 COUNTED = 0.5  # of the bytes that must have been sent; less means that they went another way
@@ -128,7 +127,7 @@ def check(result: Record, words: Words) -> list[Finding]:
     speed = _speed(result["bandwidth"])
     if len({record["host"] for record in ranks}) == 1:
         says = "one node: nothing went over a network"
-        return [Finding(SUBJECT, "transport", OK, says, evidence(ranks, words)), speed]
+        return [ABOUT.ok("transport", says, evidence(ranks, words)), speed]
     moved = sum(row["moved"] for row in result["bandwidth"])
     return [_transport(ranks, words, moved), speed, *_slow(ranks, result["bandwidth"])]
 
@@ -144,9 +143,9 @@ def _speed(table: list[Record]) -> Finding:
     if not all(row["right"] for row in table):
         says = "sums of the ranks are wrong"
         fix = "runner verify IMAGE, and another --controller"
-        return Finding(SUBJECT, "allreduce", FAILURE, says, "\n".join(lines), advice(fix))
+        return ABOUT.failure("allreduce", says, "\n".join(lines), fix)
     says = f"{_rate(table[-1]['bus'])} bus bandwidth at {table[-1]['bytes'] // 2**20} MiB"
-    return Finding(SUBJECT, "allreduce", OK, says, "\n".join(lines))
+    return ABOUT.ok("allreduce", says, "\n".join(lines))
 
 
 def _rate(value: float) -> str:
@@ -193,14 +192,12 @@ def _transport(ranks: list[Record], words: Words, moved: int) -> Finding:
     says = f"{kind}{over}" + (f", by {words.who}'s own words" if words.kind else "")
     proof = evidence(ranks, words)
     if kind != TCP or not fast:
-        return Finding(SUBJECT, "transport", OK, says, proof)
+        return ABOUT.ok("transport", says, proof)
     fix = _fix(words.who, fast, ranks, names)
     if fix is None:
-        return Finding(
-            SUBJECT, "transport", OK, f"{says}, on the fabric ({', '.join(fast)})", proof
-        )
+        return ABOUT.ok("transport", f"{says}, on the fabric ({', '.join(fast)})", proof)
     says += f", while every node has {', '.join(fast)}"
-    return Finding(SUBJECT, "transport", WARNING, says, proof, advice(fix))
+    return ABOUT.warning("transport", says, proof, fix)
 
 
 def _fix(who: str, fast: list[str], ranks: list[Record], used: list[str]) -> str | None:
@@ -257,4 +254,4 @@ def _slow(ranks: list[Record], table: list[Record]) -> list[Finding]:
         return []
     says = f"{megabits:.0f} Mbit/s of the {rate(speeds[0])} that {names[0]} can do"
     fix = change(job=True, ntasks_per_node=1, exclusive=True)
-    return [Finding(SUBJECT, "speed", WARNING, says, "", fix)]
+    return [ABOUT.warning("speed", says, "", fix)]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from typing import Any
+from collections import Counter
 
-from ...core.remedy import advice, change
-from ..finding import FAILURE, OK, WARNING, Finding
+from ...core.remedy import change
+from ..finding import FAILURE, About, Finding
+from .records import Record, grouped
 
-SUBJECT = "world"
-Record = dict[str, Any]
+ABOUT = About("world")
 
 
 def check(ranks: list[Record], expected: int) -> list[Finding]:
@@ -28,59 +27,50 @@ def _one_world(ranks: list[Record], expected: int) -> Finding:
     sizes = sorted({record["size"] for record in ranks})
     per_host = Counter(record["host"] for record in ranks)
     evidence = ", ".join(f"{count} on {host}" for host, count in sorted(per_host.items()))
-    if seen == list(range(expected)) and sizes == [expected]:
-        says = f"{expected} rank{'s' * (expected > 1)}, distinct, in one world"
-        return Finding(SUBJECT, "ranks", OK, says, evidence)
-    says = f"{expected} ranks were started; these came: {seen}, in a world of {sizes}"
-    fix = change(controller="gloo")
-    return Finding(SUBJECT, "ranks", FAILURE, says, evidence, fix)
+    return ABOUT.either(
+        seen == list(range(expected)) and sizes == [expected],
+        "ranks",
+        f"{expected} rank{'s' * (expected > 1)}, distinct, in one world",
+        f"{expected} ranks were started; these came: {seen}, in a world of {sizes}",
+        evidence,
+        change(controller="gloo"),
+        FAILURE,
+    )
 
 
 def _places(ranks: list[Record]) -> Finding:
-    wrong = [*_wrong_local(ranks), *_wrong_cross(ranks)]
-    lines = "\n".join(_place(record) for record in sorted(ranks, key=lambda r: r["rank"]))
-    if not wrong:
-        return Finding(SUBJECT, "places", OK, "local ranks and cross ranks are right", lines)
-    evidence = "\n".join([*wrong, lines])
-    says = "local or cross ranks are wrong: two ranks may take one GPU"
-    return Finding(SUBJECT, "places", FAILURE, says, evidence, change(controller="gloo"))
+    """Local ranks are numbered on each node, cross ranks among those with one local rank."""
+    wrong = [
+        *_wrong(ranks, "host", "local", "{}"),
+        *_wrong(ranks, "local_rank", "cross", "local rank {}"),
+    ]
+    lines = [_place(record) for record in sorted(ranks, key=lambda r: r["rank"])]
+    return ABOUT.either(
+        not wrong,
+        "places",
+        "local ranks and cross ranks are right",
+        "local or cross ranks are wrong: two ranks may take one GPU",
+        "\n".join([*wrong, *lines]),
+        change(controller="gloo"),
+        FAILURE,
+    )
 
 
 def _place(record: Record) -> str:
     local = f"local {record['local_rank']} of {record['local_size']}"
-    return f"rank {record['rank']}@{record['host']}: {local}, cross {record['cross_rank']} of " + (
-        str(record["cross_size"])
-    )
+    cross = f"cross {record['cross_rank']} of {record['cross_size']}"
+    return f"rank {record['rank']}@{record['host']}: {local}, {cross}"
 
 
-def _wrong_local(ranks: list[Record]) -> list[str]:
-    """Each node's local ranks must be 0 to its number of ranks, in each order."""
-    hosts: dict[str, list[Record]] = defaultdict(list)
-    for record in ranks:
-        hosts[record["host"]].append(record)
-    return [
-        f"{host} has local ranks {_sorted(group, 'local_rank')}"
-        for host, group in sorted(hosts.items())
-        if _sorted(group, "local_rank") != list(range(len(group)))
-        or {record["local_size"] for record in group} != {len(group)}
-    ]
-
-
-def _wrong_cross(ranks: list[Record]) -> list[str]:
-    """The ranks with one local rank, one on each node that has so many, must be numbered."""
-    columns: dict[int, list[Record]] = defaultdict(list)
-    for record in ranks:
-        columns[record["local_rank"]].append(record)
-    return [
-        f"local rank {local} has cross ranks {_sorted(group, 'cross_rank')}"
-        for local, group in sorted(columns.items())
-        if _sorted(group, "cross_rank") != list(range(len(group)))
-        or {record["cross_size"] for record in group} != {len(group)}
-    ]
-
-
-def _sorted(group: list[Record], name: str) -> list[int]:
-    return sorted(record[name] for record in group)
+def _wrong(ranks: list[Record], by: str, kind: str, who: str) -> list[str]:
+    """Return the groups of ranks that are not numbered from 0 on, or know another size."""
+    found = []
+    for name, group in sorted(grouped(ranks, by).items()):
+        numbers = sorted(record[f"{kind}_rank"] for record in group)
+        sizes = {record[f"{kind}_size"] for record in group}
+        if numbers != list(range(len(group))) or sizes != {len(group)}:
+            found.append(f"{who.format(name)} has {kind} ranks {numbers}")
+    return found
 
 
 def _launcher(ranks: list[Record]) -> list[Finding]:
@@ -95,7 +85,7 @@ def _launcher(ranks: list[Record]) -> list[Finding]:
     if not other or any(record["local_size"] == record["size"] for record in ranks):
         return []  # on one node mpirun may have started them all within one task
     says = "Horovod numbers the ranks otherwise than Slurm: bindings by task are not by rank"
-    return [Finding(SUBJECT, "numbers", WARNING, says, "\n".join(other), change(controller="gloo"))]
+    return [ABOUT.warning("numbers", says, "\n".join(other), change(controller="gloo"))]
 
 
 def _gpus(ranks: list[Record]) -> list[Finding]:
@@ -104,11 +94,17 @@ def _gpus(ranks: list[Record]) -> list[Finding]:
     if not named:
         return []
     lines = "\n".join(f"rank {r['rank']}@{r['host']}: {r['device']}, {r['gpu']}" for r in named)
-    if len({record["gpu"] for record in named}) == len(named):
-        return [Finding(SUBJECT, "GPUs", OK, "each rank has one of its own", lines)]
-    says = "several ranks use one GPU: NCCL refuses that"
-    fix = "runner launch --gpus-per-node N --ntasks-per-node N ..."
-    return [Finding(SUBJECT, "GPUs", FAILURE, says, lines, advice(fix))]
+    return [
+        ABOUT.either(
+            len({record["gpu"] for record in named}) == len(named),
+            "GPUs",
+            "each rank has one of its own",
+            "several ranks use one GPU: NCCL refuses that",
+            lines,
+            "runner launch --gpus-per-node N --ntasks-per-node N ...",
+            FAILURE,
+        )
+    ]
 
 
 def _image(ranks: list[Record]) -> Finding:
@@ -118,14 +114,14 @@ def _image(ranks: list[Record]) -> Finding:
     problems = {view["problem"] for view in views.values() if "problem" in view}
     if problems or not views:
         says = "the nodes' views of the image were not compared"
-        return Finding(SUBJECT, "image", WARNING, says, lines, advice("runner verify IMAGE"))
+        return ABOUT.warning("image", says, lines, "runner verify IMAGE")
     if len({(view["sha256"], view["size"]) for view in views.values()}) == 1:
         of = next(iter(views.values()))["of"]
         says = f"one digest on {len(views)} nodes (sha256 of {of})"
-        return Finding(SUBJECT, "image", OK, says, lines)
+        return ABOUT.ok("image", says, lines)
     says = "the nodes do not see the same image"
     fix = "sha256sum IMAGE on each node; copy it again to a file system that all share"
-    return Finding(SUBJECT, "image", FAILURE, says, lines, advice(fix))
+    return ABOUT.failure("image", says, lines, fix)
 
 
 def _view(view: Record) -> str:
