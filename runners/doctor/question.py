@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable
 
 from ..core import shell
@@ -57,51 +60,39 @@ class Subject:
 
 def examine(subjects: Sequence[Subject]) -> list[Finding]:
     """Return the findings of all subjects, looked at side by side, in the subjects' order."""
-    looks = [_Look(subject) for subject in subjects]
-    return [finding for look in looks for finding in look.findings()]
+    looks = [(subject, _start(subject.look)) for subject in subjects]
+    return [finding for subject, look in looks for finding in _findings(subject, look)]
 
 
-class _Look:
-    """One subject in a thread of its own, which a dead file system cannot keep us from leaving."""
+def _findings(subject: Subject, look: Future[list[Finding]]) -> list[Finding]:
+    none = partial(Finding, subject.name, "answer", WARNING)
+    if not wait([look], subject.seconds).done:
+        return [none(f"did not answer within {subject.seconds:.0f} s")]
+    try:
+        return look.result()
+    except (RunnerError, OSError) as error:
+        return [none("could not be looked at", str(error))]
 
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-        self.found: list[Finding] = []
-        self.error: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
 
-    def _run(self) -> None:
+def _start(function: Callable[[], Any]) -> Future[Any]:
+    """Call it in a thread of its own, which a dead file system cannot keep us from leaving."""
+    future: Future[Any] = Future()
+
+    def call() -> None:
         try:
-            self.found = self.subject.look()
+            future.set_result(function())
         except BaseException as error:  # handed on to the thread that asks
-            self.error = error
+            future.set_exception(error)
 
-    def findings(self) -> list[Finding]:
-        self.thread.join(self.subject.seconds)
-        if self.thread.is_alive():
-            return [self._none(f"did not answer within {self.subject.seconds:.0f} s")]
-        if isinstance(self.error, (RunnerError, OSError)):
-            return [self._none("could not be looked at", str(self.error))]
-        if self.error is not None:
-            raise self.error
-        return self.found
-
-    def _none(self, says: str, evidence: str = "") -> Finding:
-        return Finding(self.subject.name, "answer", WARNING, says, evidence)
+    threading.Thread(target=call, daemon=True).start()
+    return future
 
 
 def in_time(function: Callable[[], Any], seconds: float) -> Any:
     """Return what `function` returns, None when it takes longer or the system refuses it."""
-    results: list[Any] = []
-
-    def call() -> None:
-        try:
-            results.append(function())
-        except OSError:
-            results.append(None)
-
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return results[0] if results else None
+    future = _start(function)
+    if not wait([future], seconds).done:
+        return None
+    with suppress(OSError):
+        return future.result()
+    return None

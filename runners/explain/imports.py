@@ -85,8 +85,7 @@ LIBRARIES = (
         r"(?P<name>lib[\w.+-]+\.so[.\d]*): cannot open shared object file",
         "the image {image} does not have the library {name}, or not where it is sought",
         lambda facts, _: command("apptainer", "exec", facts.image, "ldconfig", "-p"),
-        "the loader names it; it may also be of another path",
-        sure=False,
+        likely="the loader names it; it may also be of another path",
     ),
 )
 MODULES = (
@@ -101,8 +100,7 @@ MODULES = (
         r"partially initialized module '(?P<name>(?P<top>[^'.]+)[^']*)'",
         HIDDEN,
         _find,
-        "or two modules import each other, which looks alike",
-        sure=False,
+        likely="or two modules import each other, which looks alike",
     ),
     Row(
         "no-horovod",

@@ -19,9 +19,9 @@ Fix = Union[Remedy, Callable[[Facts, Named], Remedy]]
 class Row(NamedTuple):
     """A failure: `sign` is a regex, or the kind of a record, by which it is known.
 
-    `cause` may have {who}, {host}, {how}, {image}, {error} and what is named by the sign. `words`
-    are in a line of the log that is searched; `amid` are words (a regex) one of which stands around
-    the error, `sure` is whether it can be nothing else.
+    `cause` may have {who}, {host}, {how}, {image}, {error} and what is named by the sign. `because`
+    tells why it is certain, `likely` why it is no more than that. `words` are in a line of the log
+    that is searched; `amid` are words (a regex) one of which stands around the error.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     cause: str
     fix: Fix = edit
     because: str = ITSELF
-    sure: bool = True
+    likely: str = ""
     words: str = ""
     amid: str = ""
 
@@ -60,8 +60,9 @@ def _judge(row: Row, see: Callable[[Row, Facts], Seen], facts: Facts) -> Explana
     known = {"who": who(facts), "host": host(facts), "how": how, "image": facts.image}
     cause = row.cause.format(**{"error": facts.error, **known, **named})
     fix = row.fix if isinstance(row.fix, Remedy) else row.fix(facts, named)
-    made = certain if row.sure else likely
-    return made(facts, cause, fix, *lines, because=row.because)
+    if row.likely:
+        return likely(facts, cause, fix, *lines, because=row.likely)
+    return certain(facts, cause, fix, *lines, because=row.because)
 
 
 def of_kind(row: Row, facts: Facts) -> Seen:

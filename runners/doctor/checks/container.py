@@ -72,7 +72,7 @@ class Container:
 
 def look(command: str, user: str, folder: Path) -> Container:
     """Ask this machine; what is tried is made below `folder`, and removed."""
-    config = _config(command)
+    config = parse_config(ask([command, "buildcfg"]).out)
     settings = build_modes.settings()
     return Container(
         command=command,
@@ -89,31 +89,22 @@ def look(command: str, user: str, folder: Path) -> Container:
     )
 
 
-def _config(command: str) -> dict[str, str]:
-    return parse_config(ask([command, "buildcfg"]).out)
-
-
 def _tools(path: str) -> dict[str, str]:
     """Return where each tool is."""
-    found = {}
-    for name, programs in TOOLS.items():
-        there = [shutil.which(program, path=path) for program in programs]
-        found[name] = next((place for place in there if place), "")
-    return found
+    there = {
+        name: [shutil.which(program, path=path) for program in programs]
+        for name, programs in TOOLS.items()
+    }
+    return {name: next(filter(None, places), "") for name, places in there.items()}
 
 
 def subordinate(user: str, etc: str = "/etc") -> tuple[str, ...]:
     """Return the user's lines of /etc/subuid and /etc/subgid, by name or number."""
-    lines = []
-    for name in ("subuid", "subgid"):
-        path = Path(etc, name)
+    names, lines = (user, str(os.getuid())), []
+    for path in (Path(etc, "subuid"), Path(etc, "subgid")):
         text = path.read_text(errors="replace") if path.is_file() else ""
-        lines += [f"{path}: {line}" for line in text.splitlines() if _of(line, user)]
+        lines += [f"{path}: {line}" for line in text.splitlines() if line.split(":")[0] in names]
     return tuple(lines)
-
-
-def _of(line: str, user: str) -> bool:
-    return line.split(":")[0] in (user, str(os.getuid()))
 
 
 def _tried_builds(folder: Path) -> tuple[tuple[build_modes.Mode | None, str], ...]:
@@ -214,17 +205,17 @@ def _namespaces(found: Container) -> Finding:
 
 def _subordinate(found: Container) -> Finding:
     name = "subordinate ids"
-    missing = [file for file in ("subuid", "subgid") if not _has(found, file)]
+    missing = [
+        file
+        for file in ("subuid", "subgid")
+        if not any(f"/{file}:" in line for line in found.subordinate)
+    ]
     if not missing and found.tools.get("newuidmap"):
         says = "there are some for this user"
         return ABOUT.ok(name, says, "\n".join(found.subordinate))
     lacks = " and ".join(f"no line in /etc/{file}" for file in missing) or "no newuidmap"
     says = f"{lacks}: images with several owners cannot be built in the best way"
     return ABOUT.warning(name, says, "\n".join(found.subordinate), found.remedy)
-
-
-def _has(found: Container, file: str) -> bool:
-    return any(f"/{file}:" in line for line in found.subordinate)
 
 
 def _mounts(found: Container) -> Finding:

@@ -108,11 +108,18 @@ def absent_interfaces(
     for name in INTERFACES:
         prefixes = name == "NCCL_SOCKET_IFNAME" and not env.get(name, "").startswith("=")
         gone = [word for word in _named(env.get(name, "")) if not _is(word, interfaces, prefixes)]
-        if gone:
-            says = f"names {', '.join(gone)}, which {where} does not have"
-            evidence = f"{name}={env[name]}\ninterfaces: {', '.join(sorted(interfaces))}"
-            found.append(ABOUT.warning(name, says, evidence, command("unset", name)))
+        there = f"\ninterfaces: {', '.join(sorted(interfaces))}"
+        found += _gone(name, env, gone, f"{where} does not have", there)
     return found
+
+
+def _gone(
+    name: str, env: Mapping[str, str], gone: Collection[str], lacks: str, more: str = ""
+) -> list[Finding]:
+    """Return a warning if a variable names what is not there."""
+    says = f"names {', '.join(gone)}, which {lacks}"
+    fix = command("unset", name)
+    return [ABOUT.warning(name, says, f"{name}={env[name]}{more}", fix)] if gone else []
 
 
 def _named(value: str) -> list[str]:
@@ -131,13 +138,9 @@ def _binds(env: Mapping[str, str], missing: Collection[str]) -> list[Finding]:
     found = []
     for name in (*PATHS, *FOLDERS):
         gone = [path for path in paths(name, env) if path in missing]
-        if gone:
-            says = f"names {', '.join(gone)}, which is not on this machine"
-            evidence = f"{name}={env[name]}"
-            found.append(ABOUT.warning(name, says, evidence, command("unset", name)))
-        elif env.get(name) and name in PATHS:
-            says = "is bound into each container, the jobs' too"
-            found.append(ABOUT.ok(name, says, env[name]))
+        found += _gone(name, env, gone, "is not on this machine")
+        if env.get(name) and name in PATHS and not gone:
+            found.append(ABOUT.ok(name, "is bound into each container, the jobs' too", env[name]))
     return found
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...core.errors import RunnerError
 from ...core.model import Plan
 from ...core.remedy import change, command
 from ...core.site import Site
-from ...images.inspect import UNKNOWN, Fact, Inspection
+from ...images.inspect import UNKNOWN, Inspection
 from ...injob.rank.gpu import older
 from ..finding import About, Finding
 
@@ -25,6 +27,7 @@ SHOWN = (
     "glibc.version",
 )
 FRAMEWORKS = ("torch.version", "tensorflow.version")
+ABSENT = (UNKNOWN, "none")
 MINIMUM = "cuda.driver.minimum"
 
 
@@ -37,26 +40,23 @@ def facts(found: Inspection) -> list[Finding]:
     """Return what the image has."""
     known = {name: fact for name, fact in found.facts.items() if name in SHOWN}
     lines = "\n".join(f"{name}: {fact.value} ({fact.source})" for name, fact in known.items())
-    unknown = [name for name, fact in known.items() if fact.value == UNKNOWN]
     if found.problem:
         says = f"cannot be looked into: {found.problem.message}"
         return [ABOUT.warning("facts", says, lines, found.problem.remedies)]
+    values = {name: fact.value for name, fact in known.items()}
     version = found.facts["horovod.version"].value
-    if version in (UNKNOWN, "none"):
-        return [_without_horovod(known, lines)]
-    says = f"Horovod {version}" + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+    if version in ABSENT:
+        return [_without_horovod(values, lines)]
+    unknown = ", ".join(name for name, value in values.items() if value == UNKNOWN)
+    says = f"Horovod {version}" + (f"; unknown: {unknown}" if unknown else "")
     return [ABOUT.ok("facts", says, lines)]
 
 
-def _without_horovod(known: dict[str, Fact], lines: str) -> Finding:
-    there = [
-        f"{name.partition('.')[0]} {known[name].value}"
-        for name in FRAMEWORKS
-        if name in known and known[name].value not in (UNKNOWN, "none")
-    ]
-    if there:
-        says = f"{', '.join(there)}; without Horovod"
-        return ABOUT.ok("facts", says, lines)
+def _without_horovod(values: Mapping[str, object], lines: str) -> Finding:
+    there = {name.partition(".")[0]: values.get(name, "none") for name in FRAMEWORKS}
+    names = ", ".join(f"{name} {value}" for name, value in there.items() if value not in ABSENT)
+    if names:
+        return ABOUT.ok("facts", f"{names}; without Horovod", lines)
     says = "neither Horovod, torch nor TensorFlow was found in it"
     return ABOUT.failure("facts", says, lines, command("runner", "build", "cpu"))
 
@@ -64,51 +64,50 @@ def _without_horovod(known: dict[str, Fact], lines: str) -> Finding:
 def fits(found: Inspection, site: Site) -> list[Finding]:
     """Return whether machine, driver and C library fit, as far as this machine can tell."""
     values = {name: str(fact.value) for name, fact in found.facts.items()}
-    return [*_architecture(values, site), *_driver(values, site), *_glibc(values, site)]
+    looks = (_architecture(values, site), _driver(values, site), _glibc(values, site))
+    return [finding for finding in looks if finding]
 
 
-def _architecture(values: dict[str, str], site: Site) -> list[Finding]:
+def _architecture(values: dict[str, str], site: Site) -> Finding | None:
     there, here = values.get("architecture", UNKNOWN), site.architecture
     names = {"x86_64": "amd64", "aarch64": "arm64"}  # as Python names what our images are for
     there = names.get(there, there)
-    if there in (UNKNOWN, here):
-        return [ABOUT.ok("architecture", there)] if there == here else []
+    if there == here:
+        return ABOUT.ok("architecture", there)
+    if there == UNKNOWN:
+        return None
     says = f"it is for {there}, this machine is {here}"
     fix = f"runner launch --partition NAME, of {there} nodes; or build it for {here}"
-    return [ABOUT.warning("architecture", says, "", fix)]
+    return ABOUT.warning("architecture", says, "", fix)
 
 
-def _driver(values: dict[str, str], site: Site) -> list[Finding]:
+def _driver(values: dict[str, str], site: Site) -> Finding | None:
     minimum = values.get(MINIMUM, "")
     if not minimum or not site.driver:
-        return []
-    return [
-        ABOUT.either(
-            not older(site.driver, minimum),
-            "driver",
-            "new enough",
-            f"the driver here is too old for CUDA {values.get('cuda.version', '')}",
-            f"{MINIMUM}: {minimum}; this machine: {site.driver}",
-            "an image with an older CUDA, or --partition NAME with a newer driver",
-        )
-    ]
+        return None
+    return ABOUT.either(
+        not older(site.driver, minimum),
+        "driver",
+        "new enough",
+        f"the driver here is too old for CUDA {values.get('cuda.version', '')}",
+        f"{MINIMUM}: {minimum}; this machine: {site.driver}",
+        "an image with an older CUDA, or --partition NAME with a newer driver",
+    )
 
 
-def _glibc(values: dict[str, str], site: Site) -> list[Finding]:
+def _glibc(values: dict[str, str], site: Site) -> Finding | None:
     """Only what --nv or --rocm brings from the host is linked against the host's C library."""
     own = values.get("glibc.version", UNKNOWN)
     if own == UNKNOWN or not site.glibc or not (site.driver or site.amd):
-        return []
-    return [
-        ABOUT.either(
-            not older(own, site.glibc),
-            "C library",
-            "as new as this machine's",
-            "older than this machine's: the driver's libraries may not load in it",
-            f"image: glibc {own}; this machine: {site.glibc}",
-            change(job=True, gpus_per_node="1"),
-        )
-    ]
+        return None
+    return ABOUT.either(
+        not older(own, site.glibc),
+        "C library",
+        "as new as this machine's",
+        "older than this machine's: the driver's libraries may not load in it",
+        f"image: glibc {own}; this machine: {site.glibc}",
+        change(job=True, gpus_per_node="1"),
+    )
 
 
 def plan(made: Plan) -> list[Finding]:

@@ -52,7 +52,7 @@ def look() -> Network:
 def _resolve(host: str) -> str:
     try:
         return str(socket.getaddrinfo(host, None)[0][4][0])
-    except OSError:
+    except (OSError, UnicodeError):  # a name may be none that can be asked for
         return ""
 
 

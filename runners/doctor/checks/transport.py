@@ -28,6 +28,20 @@ OMPI_BTL = re.compile(r"bml: Using (\w+) btl for send to \S+ on node (\S+)")
 OMPI_PML = re.compile(r"selected (\w+) best priority")
 LOCAL_BTLS = ("self", "vader", "sm")
 TCP, RDMA, PLUGIN = "TCP", "RDMA", "libfabric"
+ABOUT = About("network of the job")
+MB = 10**6
+SHARE = 0.05  # of the bytes sent; less is the chatter of the system
+COUNTED = 0.5  # of the bytes that must have been sent; less means that they went another way
+# Bus bandwidth below this part of the interface's speed is not the network's doing.
+SLOW = 0.05
+# Data over TCP where something faster works, by who moves them.
+FASTER = {
+    "NCCL": "unset NCCL_IB_DISABLE NCCL_NET, and: runner launch --env NCCL_IB_HCA=DEVICE ...",
+    "UCX": "runner launch --env UCX_TLS=all ..., and look why UCX leaves out the device",
+    "Open MPI": "runner launch --host-mpi ..., or an image whose Open MPI has UCX",
+    "": "runner launch --controller mpi ..., or NCCL for the data (an image for GPUs)",
+}
+LIBFABRIC = "runner launch --host-mpi ..., or bind the site's NCCL plugin (runner sites show)"
 
 
 @dataclass(frozen=True)
@@ -91,34 +105,14 @@ def _ucx_way(lane: str) -> str:
 
 def openmpi(log: str) -> Words:
     """Read which of Open MPI's byte transfer layers lead to the other nodes."""
-    pairs = set(OMPI_BTL.findall(log))
-    ways = Counter(btl for btl, _ in pairs)
-    named = {TCP if btl == "tcp" else _btl(btl): count for btl, count in ways.items()}
+    ways = Counter(btl for btl, _ in set(OMPI_BTL.findall(log)))
+    kinds = {"tcp": TCP, **{btl: f"memory ({btl})" for btl in LOCAL_BTLS}}
+    named = {kinds.get(btl, f"{RDMA} ({btl})"): count for btl, count in ways.items()}
     found = OMPI_PML.search(log)
     messenger = found.group(1) if found else ""
     if messenger == "cm":  # hands messages whole to libfabric or PSM
         named[f"{PLUGIN} (pml cm)"] = 1
     return Words("Open MPI", named, messenger=messenger)
-
-
-def _btl(name: str) -> str:
-    return f"memory ({name})" if name in LOCAL_BTLS else f"{RDMA} ({name})"
-
-
-ABOUT = About("network of the job")
-MB = 10**6
-SHARE = 0.05  # of the bytes sent; less is the chatter of the system
-COUNTED = 0.5  # of the bytes that must have been sent; less means that they went another way
-# Bus bandwidth below this part of the interface's speed is not the network's doing.
-SLOW = 0.05
-# Data over TCP where something faster works, by who moves them.
-FASTER = {
-    "NCCL": "unset NCCL_IB_DISABLE NCCL_NET, and: runner launch --env NCCL_IB_HCA=DEVICE ...",
-    "UCX": "runner launch --env UCX_TLS=all ..., and look why UCX leaves out the device",
-    "Open MPI": "runner launch --host-mpi ..., or an image whose Open MPI has UCX",
-    "": "runner launch --controller mpi ..., or NCCL for the data (an image for GPUs)",
-}
-LIBFABRIC = "runner launch --host-mpi ..., or bind the site's NCCL plugin (runner sites show)"
 
 
 def check(result: Record, words: Words) -> list[Finding]:

@@ -13,13 +13,14 @@ ABOUT = About("world")
 
 def check(ranks: list[Record], expected: int) -> list[Finding]:
     """Return whether the ranks of the trial are `expected` in number, distinct and well placed."""
-    return [
+    looks = (
         _one_world(ranks, expected),
         _places(ranks),
-        *_launcher(ranks),
-        *_gpus(ranks),
+        _launcher(ranks),
+        _gpus(ranks),
         _image(ranks),
-    ]
+    )
+    return [finding for finding in looks if finding]
 
 
 def _one_world(ranks: list[Record], expected: int) -> Finding:
@@ -73,7 +74,7 @@ def _wrong(ranks: list[Record], by: str, kind: str, who: str) -> list[str]:
     return found
 
 
-def _launcher(ranks: list[Record]) -> list[Finding]:
+def _launcher(ranks: list[Record]) -> Finding | None:
     """Slurm's own numbers, where it started the ranks, should be Horovod's."""
     pairs = (("SLURM_PROCID", "rank"), ("SLURM_LOCALID", "local_rank"))
     other = [
@@ -83,28 +84,25 @@ def _launcher(ranks: list[Record]) -> list[Finding]:
         if name in record["told"] and int(record["told"][name]) != record[word]
     ]
     if not other or any(record["local_size"] == record["size"] for record in ranks):
-        return []  # on one node mpirun may have started them all within one task
+        return None  # on one node mpirun may have started them all within one task
     says = "Horovod numbers the ranks otherwise than Slurm: bindings by task are not by rank"
-    return [ABOUT.warning("numbers", says, "\n".join(other), change(controller="gloo"))]
+    return ABOUT.warning("numbers", says, "\n".join(other), change(controller="gloo"))
 
 
-def _gpus(ranks: list[Record]) -> list[Finding]:
+def _gpus(ranks: list[Record]) -> Finding | None:
     """Each rank should have a GPU of its own."""
     named = [record for record in ranks if record["gpu"]]
     if not named:
-        return []
-    lines = "\n".join(f"rank {r['rank']}@{r['host']}: {r['device']}, {r['gpu']}" for r in named)
-    return [
-        ABOUT.either(
-            len({record["gpu"] for record in named}) == len(named),
-            "GPUs",
-            "each rank has one of its own",
-            "several ranks use one GPU: NCCL refuses that",
-            lines,
-            "runner launch --gpus-per-node N --ntasks-per-node N ...",
-            FAILURE,
-        )
-    ]
+        return None
+    return ABOUT.either(
+        len({record["gpu"] for record in named}) == len(named),
+        "GPUs",
+        "each rank has one of its own",
+        "several ranks use one GPU: NCCL refuses that",
+        "\n".join(f"rank {r['rank']}@{r['host']}: {r['device']}, {r['gpu']}" for r in named),
+        "runner launch --gpus-per-node N --ntasks-per-node N ...",
+        FAILURE,
+    )
 
 
 def _image(ranks: list[Record]) -> Finding:
