@@ -75,14 +75,10 @@ class About:
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:
     """Return the findings by subject, in the order of first mention, each group's worst last."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault(finding.subject, []).append(finding)
-    return [(name, sorted(group, key=_severity)) for name, group in groups.items()]
-
-
-def _severity(finding: Finding) -> int:
-    return ORDER.index(finding.state)
+    found = list(findings)
+    worst_last = sorted(found, key=lambda one: ORDER.index(one.state))
+    names = dict.fromkeys(one.subject for one in found)
+    return [(name, [one for one in worst_last if one.subject == name]) for name in names]
 
 
 def failed(findings: Iterable[Finding]) -> bool:
@@ -91,6 +87,5 @@ def failed(findings: Iterable[Finding]) -> bool:
 
 
 def counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """Return how many findings there are in each state."""
     states = [finding.state for finding in findings]
     return {state: states.count(state) for state in ORDER}

@@ -88,7 +88,6 @@ def wait(paths: JobPaths, job: Job, seconds: float, tell: Callable[[Status], Non
 
 
 def outcome(paths: JobPaths, job: Job, status: Status) -> Outcome:
-    """Return what a run's folder holds."""
     log = Path(job.log)
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     return Outcome(paths, job, status, files.read_json(paths.result), text)

@@ -137,7 +137,6 @@ def no_step(facts: Facts) -> Explanation | None:
 
 
 def time_limit(facts: Facts) -> Explanation:
-    """The time limit was reached."""
     asked = facts.job.typed.text("time")
     seconds = time_limits.seconds(asked) if asked else None
     limit = f" of {time_limits.clock(seconds)}" if seconds else ", the partition's,"
@@ -160,7 +159,6 @@ def preempted(facts: Facts) -> Explanation:
 
 
 def cancelled(facts: Facts) -> Explanation:
-    """Somebody cancelled it."""
     by = f" {facts.reason}" if facts.reason.startswith("by ") else ""
     by = " by yourself" if by == f" by {os.getuid()}" else by.replace(" by ", " by user ")
     return _ended(facts, f"the job was cancelled{by}{since(facts)}", go_on(facts))

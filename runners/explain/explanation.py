@@ -59,7 +59,6 @@ class Explanation:
 
     @property
     def failed(self) -> bool:
-        """Whether there is a failure to explain."""
         return self.name not in (PENDING, RUNNING, COMPLETED)
 
 
@@ -80,7 +79,6 @@ class Signature:
     kind: str = ""
 
     def ask(self, facts: Facts) -> Explanation | None:
-        """Return its judgement."""
         if self.state not in (None, facts.state) or self.kind not in ("", facts.kind):
             return None
         return self.judge(facts)

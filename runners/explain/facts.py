@@ -45,7 +45,10 @@ class Failure:
 
     `kind` is one of `injob.rank.kinds`, "" in a record of before there were kinds; `fields` are
     those of its kind. `time` is in seconds of the epoch, by the rank's own clock; `size` is the
-    number of ranks; `file` is the record's, as seen from the run's folder.
+    number of ranks; `file` is the record's, as seen from the run's folder. `error` is the first
+    line of the rank's own error, `guessed` if it is only the last line that looks like one, before
+    it ended silently; `traceback` are the lines of an exception that ended it, `signal` is the one
+    that did, 0 for none.
     """
 
     rank: int | None
@@ -57,31 +60,15 @@ class Failure:
     kind: str = ""
     size: int | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+    traceback: tuple[str, ...] = ()
+    guessed: bool = False
+    signal: int = 0
 
     @property
     def follower(self) -> bool:
         """Whether it failed because another had."""
         return kinds.follows(self.kind, self.fields)
-
-    @property
-    def error(self) -> str:
-        """The first line of the rank's own error; "" where it said none."""
-        return str(self.fields.get("error", ""))
-
-    @property
-    def traceback(self) -> tuple[str, ...]:
-        """The lines of its traceback, if an exception ended it."""
-        return tuple(self.fields.get("traceback", ()))
-
-    @property
-    def guessed(self) -> bool:
-        """Whether `error` is only the last line that looks like one, before it ended silently."""
-        return bool(self.fields.get("guessed"))
-
-    @property
-    def signal(self) -> int:
-        """The signal that ended it, 0 for none."""
-        return int(self.fields.get("signal", 0))
 
     @property
     def silent(self) -> bool:

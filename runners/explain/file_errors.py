@@ -36,7 +36,6 @@ def _search(facts: Facts, words: str) -> tuple[Line, ...] | None:
 
 
 def full_disk(facts: Facts) -> Explanation | None:
-    """A file system is full."""
     lines = _search(facts, FULL)
     if lines is None:
         return None

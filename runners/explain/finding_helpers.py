@@ -42,20 +42,15 @@ def certain(
     if record and record.guessed and because == ITSELF:
         sure = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE
         because = f"the rank ended without a word, and {GUESSED}"
-    return finding(cause, (*_record(facts), *evidence), fix, sure, because)
+    return finding(cause, (*record_of(facts), *evidence), fix, sure, because)
 
 
 def likely(facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str) -> Explanation:
-    """Return what most probably is so."""
-    return finding(cause, (*_record(facts), *evidence), fix, Certainty.LIKELY, because)
+    return finding(cause, (*record_of(facts), *evidence), fix, Certainty.LIKELY, because)
 
 
-def unsure(facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str) -> Explanation:
-    """Return what may be so."""
-    return finding(cause, (*_record(facts), *evidence), fix, Certainty.UNSURE, because)
-
-
-def _record(facts: Facts) -> tuple[str, ...]:
+def record_of(facts: Facts) -> tuple[str, ...]:
+    """Return the record of the first rank to fail, as evidence."""
     return facts.first.evidence if facts.first else ()
 
 
@@ -141,7 +136,6 @@ def go_on(facts: Facts) -> Remedy:
 
 
 def on_node(facts: Facts, *words: object) -> Remedy:
-    """Return a command for the node of the first rank to fail."""
     return command("srun", "-w", host(facts), *words)
 
 

@@ -29,11 +29,10 @@ def of(failed: Sequence[Failure], log: LogFacts) -> FirstFailure | None:
     `failed` has those to blame first. A rank that was killed with its shim left no record, and is
     named by who started it.
     """
-    by_record = _who_tells(failed)
-    gone = _lost(failed, log)
-    if by_record is None or (gone and _came_first(gone, by_record, log)):
-        return _of_lost(gone) if gone else None
-    return _of_record(by_record, failed, log)
+    by_record, gone = _who_tells(failed), _lost(failed, log)
+    if gone and (by_record is None or _came_first(gone, by_record, log)):
+        return FirstFailure(gone.rank, gone.host, gone.how, (str(gone.line),))
+    return _of_record(by_record, failed, log) if by_record else None
 
 
 def _who_tells(failed: Sequence[Failure]) -> Failure | None:
@@ -58,10 +57,6 @@ def _came_first(gone: Lost, record: Failure, log: LogFacts) -> bool:
     return record.follower or gone.line.number < logged
 
 
-def _of_lost(gone: Lost) -> FirstFailure:
-    return FirstFailure(gone.rank, gone.host, gone.how, (str(gone.line),))
-
-
 def _of_record(record: Failure, failed: Sequence[Failure], log: LogFacts) -> FirstFailure:
     rivals = [one for one in failed if one.follower == record.follower]
     named = NAMED.search(record.error)
@@ -75,32 +70,23 @@ def _of_record(record: Failure, failed: Sequence[Failure], log: LogFacts) -> Fir
 
 def _alike(record: Failure, rivals: Sequence[Failure]) -> int:
     """Return how many ranks failed in the same way; 1 where any failed in another."""
-    same = [
-        one
-        for one in rivals
-        if one.alike(record) or (one.silent and one.exit_code == record.exit_code)
-    ]
-    return len(same) if len(same) == len(rivals) else 1
+    same = all(
+        one.alike(record) or (one.silent and one.exit_code == record.exit_code) for one in rivals
+    )
+    return len(rivals) if same else 1
 
 
 def _doubt(record: Failure, rivals: Sequence[Failure], log: LogFacts) -> str:
     """Say so when the log has another rank's failure before this one's: clocks may differ."""
     ranks = [one.rank for one in rivals if one.rank is not None]
     logged = {rank: log.failed[rank] for rank in ranks if rank in log.failed}
-    if record.rank not in logged or not logged:
+    if record.rank not in logged:
         return ""
     earliest = min(logged, key=lambda rank: logged[rank])
-    if earliest == record.rank or _same(record, rivals, earliest):
-        return ""
-    return (
-        f"rank {record.rank} was first by the nodes' clocks, rank {earliest} by the order of the "
-        "log"
-    )
-
-
-def _same(record: Failure, rivals: Sequence[Failure], rank: int | None) -> bool:
-    """Whether another rank says the very same, so that it does not matter which was first."""
-    return any(one.rank == rank and one.alike(record) for one in rivals)
+    if any(one.rank == earliest and one.alike(record) for one in rivals):
+        return ""  # it is this one, or says the very same
+    told = f"rank {record.rank} was first by the nodes' clocks, rank {earliest} by the order of the"
+    return f"{told} log"
 
 
 def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
@@ -117,7 +103,7 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
         return first
     message = f"exit code {record.exit_code}: {error}"
     kind = kinds.PEER_LOST if kinds.of_lost_peer(error) else record.kind
-    record = replace(record, message=message, kind=kind, fields={**record.fields, "error": error})
+    record = replace(record, message=message, kind=kind, error=error)
     return replace(first, how=message, record=record)
 
 

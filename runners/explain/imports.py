@@ -172,7 +172,6 @@ def _install(facts: Facts, package: str) -> Remedy:
 
 
 def environment_module(facts: Facts) -> Explanation | None:
-    """An environment module of the site could not be loaded."""
     line = next(iter(facts.lines(NOT_LOADED)), None)
     if line is None or facts.first:
         return None

@@ -76,6 +76,7 @@ def _failure(path: Path, record: dict[str, Any]) -> Failure:
     version, kind = record.get("version", 0), record.get("kind", "")
     if version > kinds.VERSION:
         raise SystemFault(f"cannot read {path}: a newer runner wrote it (version {version})")
+    fields = {name: record[name] for name in kinds.KINDS.get(kind, ()) if name in record}
     return Failure(
         record["rank"],
         record["host"],
@@ -85,7 +86,11 @@ def _failure(path: Path, record: dict[str, Any]) -> Failure:
         f"failures/{path.name}",
         kind,
         record.get("size"),
-        {name: record[name] for name in kinds.KINDS.get(kind, ()) if name in record},
+        fields,
+        str(fields.get("error", "")),
+        tuple(fields.get("traceback", ())),
+        bool(fields.get("guessed")),
+        int(fields.get("signal", 0)),
     )
 
 

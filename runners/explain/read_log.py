@@ -5,9 +5,11 @@ Of each kind of line only the first ones of each rank are kept.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
 from ..injob import log_lines
@@ -35,6 +37,7 @@ LOST = (
     LogPattern("noticed that process rank"),
     LogPattern(": rank ", r"died|exited"),
 )
+NUMBER = attrgetter("number")
 # What an error looks like: an exception's last line, a C++ abort, a program's own word, Apptainer's
 LOOKS = (
     r"^\s*(?:\[rank\d+\]: )?(?:[\w.]*(?:Error|Exception|Interrupt)\b|terminate called|FATAL\b"
@@ -109,7 +112,6 @@ class _Reader:
         self.last: list[Line] = []
 
     def take(self, piece: bytes) -> None:
-        """Take the next lines."""
         again = _begins(piece)
         if again > 0:
             self.lines += piece.count(b"\n", 0, again)
@@ -155,16 +157,14 @@ class _Reader:
         return found[::-1]
 
     def facts(self) -> LogFacts:
-        """Return what was found."""
         hits = {pattern: tuple(lines) for pattern, lines in self.hits.items()}
-        errors = sorted({line for pattern in ERRORS for line in hits.get(pattern, ())}, key=_number)
+        errors = sorted({line for pattern in ERRORS for line in hits.get(pattern, ())}, key=NUMBER)
         told = [(re.search(FAILED.pattern, line.text), line) for line in hits.get(FAILED, ())]
         failed = {int(match.group(1)): line.number for match, line in told if match}
-        ending = min(
-            (one.number for pattern in ENDING for one in hits.get(pattern, ())), default=None
-        )
-        gone = [line for pattern in LOST for line in hits.get(pattern, ())]
-        gone = [line for line in gone if ending is None or line.number < ending]
+        ends = [one.number for pattern in ENDING for one in hits.get(pattern, ())]
+        ending = min(ends, default=math.inf)
+        lost = [line for pattern in LOST for line in hits.get(pattern, ())]
+        gone = [line for line in lost if line.number < ending]
         return LogFacts(
             hits, tuple(errors), tuple(self.last), failed, _lost(gone), self.lines, self.size
         )
@@ -188,10 +188,6 @@ def _from_the_end(piece: bytes, label: bytes) -> Iterator[tuple[int, int]]:
         end = start - 1
 
 
-def _number(line: Line) -> int:
-    return line.number
-
-
 def _parted(piece: bytes, start: int, stop: int) -> tuple[int | None, str, str]:
     """Return rank, host and text of a line, without colours; a long one is cut between words."""
     raw = piece[start : min(stop, start + LONGEST)]
@@ -206,10 +202,7 @@ def _parted(piece: bytes, start: int, stop: int) -> tuple[int | None, str, str]:
 
 def _lost(lines: Sequence[Line]) -> tuple[Lost, ...]:
     """Return the ranks that somebody says were lost, in the order of the log."""
-    found = []
-    for line in sorted(set(lines), key=_number):
-        named = srun_messages.parse(line.text)
-        if named:
-            ranks, host, how = named
-            found += [Lost(rank, host, how, line) for rank in ranks]
-    return tuple(found)
+    told = ((line, srun_messages.parse(line.text)) for line in sorted(set(lines), key=NUMBER))
+    return tuple(
+        Lost(rank, named[1], named[2], line) for line, named in told if named for rank in named[0]
+    )

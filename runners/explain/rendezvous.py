@@ -6,9 +6,20 @@ from dataclasses import replace
 
 from ..core.remedy import Remedy, advice, change
 from ..injob import failure_kinds as kinds
-from .explanation import Explanation, Signature
+from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import AGAIN, certain, doctor, host, likely, logs, logs_of, unsure, who
+from .finding_helpers import (
+    AGAIN,
+    certain,
+    doctor,
+    finding,
+    host,
+    likely,
+    logs,
+    logs_of,
+    record_of,
+    who,
+)
 from .table import Row, Seen, in_log, of_kind, signatures
 
 NO_PMI = LogPattern("SLURM's PMI support")
@@ -106,7 +117,6 @@ def no_world_formed(facts: Facts) -> Explanation:
 
 
 def interface(facts: Facts) -> Explanation:
-    """The interface that was asked for is not on the node."""
     usable, wanted = facts.fields["usable"], " or ".join(facts.fields["wanted"])
     there = ", ".join(usable) or "none but loopback"
     cause = f"{host(facts)} has no network interface {wanted} with an address; it has {there}"
@@ -156,7 +166,8 @@ def no_world(facts: Facts) -> Explanation | None:
         return None
     cause = f"{who(facts)} ended within hvd.init(), where it was to meet the other ranks"
     because = "the last lines of the rank are all that is known"
-    return unsure(facts, cause, logs(facts), *facts.log.last[-8:], because=because)
+    evidence = (*record_of(facts), *facts.log.last[-8:])
+    return finding(cause, evidence, logs(facts), Certainty.UNSURE, because)
 
 
 def mpi_aborted(facts: Facts) -> Explanation | None:

@@ -35,7 +35,6 @@ class Row(NamedTuple):
 
     @property
     def pattern(self) -> LogPattern:
-        """What is looked for in the log."""
         return LogPattern(self.words, self.sign)
 
 

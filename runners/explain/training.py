@@ -17,6 +17,7 @@ ARGUMENT = re.compile(
     r"are required|invalid choice|--[\w-]+ ).*)"
 )
 USAGE = re.compile(r"^\S+: error: (.*)")
+DOWNLOAD = re.compile("url|http|download|hub", re.IGNORECASE)
 NETWORK = re.compile(
     r"Temporary failure in name resolution|Name or service not known|Network is unreachable|"
     r"No route to host|Failed to establish a new connection|LocalEntryNotFoundError"
@@ -49,7 +50,6 @@ DIVERGED = Row(
 
 
 def bad_argument(facts: Facts) -> Explanation | None:
-    """The trainer does not take one of its arguments."""
     found = ARGUMENT.search(facts.error)
     line = None if found else _usage(facts)
     # The rank's own code: the job's is 143 where srun ended another rank before it failed alike.
@@ -68,7 +68,6 @@ def _usage(facts: Facts) -> Line | None:
 
 
 def _help(facts: Facts) -> Remedy:
-    """Return the command that shows the trainer's own help."""
     trainer = facts.job.typed.trainer
     program = [trainer] if trainer.endswith(".py") else ["-m", f"recipes.{trainer}"]
     return command("apptainer", "exec", facts.image, "python3", *program, "--help")
@@ -79,13 +78,10 @@ def network(facts: Facts) -> Explanation | None:
     if not NETWORK.search(facts.error):
         return None
     cause = f"{who(facts)} wants to reach another machine, and the node has no way there"
-    fix = FETCH if _downloads(facts) else logs(facts)
+    downloads = any(DOWNLOAD.search(line.text) for line in facts.log.last)
+    fix = FETCH if downloads else logs(facts)
     because = "its last error is the network's; on most sites compute nodes reach nothing outside"
     return likely(facts, cause, fix, *own_code(facts), because=because)
-
-
-def _downloads(facts: Facts) -> bool:
-    return any(re.search(r"url|http|download|hub", line.text, re.I) for line in facts.log.last)
 
 
 SIGNATURES = (

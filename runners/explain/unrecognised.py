@@ -70,40 +70,29 @@ def own_words(facts: Facts) -> Explanation | None:
     record = facts.record
     if record is None or record.kind != kinds.EXIT or record.guessed or not record.error:
         return None
-    words = record.error.removeprefix("error: ")
-    return certain(
-        facts, f"the trainer ended itself on {who(facts)}: {words}", logs(facts),
-        because="these are its own last words, with its exit code",
-    )  # fmt: skip
+    cause = f"the trainer ended itself on {who(facts)}: {record.error.removeprefix('error: ')}"
+    because = "these are its own last words, with its exit code"
+    return certain(facts, cause, logs(facts), because=because)
 
 
 def unknown(facts: Facts) -> Explanation:
     """What is known of a failure that no signature explains."""
-    first = facts.first
+    first, errors = facts.first, facts.log.errors
+    own = [line for line in errors if line.rank in (None, first.rank if first else None)]
     if first is None:
-        errors = [line for line in facts.log.errors if line.rank is None] or list(facts.log.errors)
-        seen = errors[:SHOWN] or list(facts.log.last[-SHOWN:])
-        cause = f"the job ended ({_end(facts)}) and no rank left a record of why"
-        return _unknown(facts, cause, tuple(seen), "no rank says what happened")
-    own = [line for line in facts.log.errors if line.rank in (first.rank, None)]
-    own = [line for line in own if not line.text.startswith("srun: error: ")]
-    seen = own[:SHOWN] or list(facts.log.last[-SHOWN:])
-    cause = f"{first.name} failed: {first.how}"
-    if first.alike == 1:
-        cause = f"{first.name} was the first to fail: {first.how}"
-    because = "no signature knows it; these are the first lines that look like errors"
-    return _unknown(
-        facts, cause, (*first.evidence, *seen), because if own else "no error is logged"
-    )
-
-
-def _unknown(facts: Facts, cause: str, evidence: tuple[object, ...], because: str) -> Explanation:
-    return finding(cause, evidence, logs(facts), Certainty.UNSURE, because)
-
-
-def _end(facts: Facts) -> str:
-    code = "" if facts.exit_code is None else f", exit code {facts.exit_code}"
-    return f"{facts.state.value}{code}"
+        own = own or list(errors)
+        code = "" if facts.exit_code is None else f", exit code {facts.exit_code}"
+        cause = f"the job ended ({facts.state.value}{code}) and no rank left a record of why"
+        because = "no rank says what happened"
+    else:
+        own = [line for line in own if not line.text.startswith("srun: error: ")]
+        failed = "was the first to fail" if first.alike == 1 else "failed"
+        cause = f"{first.name} {failed}: {first.how}"
+        because = "no signature knows it; these are the first lines that look like errors"
+        because = because if own else "no error is logged"
+    seen = own[:SHOWN] or facts.log.last[-SHOWN:]
+    record = first.evidence if first else ()
+    return finding(cause, (*record, *seen), logs(facts), Certainty.UNSURE, because)
 
 
 SIGNATURES = (

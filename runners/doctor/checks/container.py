@@ -90,7 +90,6 @@ def look(command: str, user: str, folder: Path) -> Container:
 
 
 def _tools(path: str) -> dict[str, str]:
-    """Return where each tool is."""
     there = {
         name: [shutil.which(program, path=path) for program in programs]
         for name, programs in TOOLS.items()
@@ -245,7 +244,6 @@ def _builds(found: Container) -> list[Finding]:
 
 
 def run(tried: Run) -> Finding:
-    """Return the finding of one start."""
     name = f"running {tried.what}" if not tried.what.startswith("making") else tried.what
     if tried.answer.problem:
         fatal = [line for line in tried.answer.err.splitlines() if line.startswith("FATAL")]

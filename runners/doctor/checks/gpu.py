@@ -43,7 +43,6 @@ ABOUT = About("GPU")
 
 
 def check(gpu: Gpu) -> list[Finding]:
-    """Return what can be said of this machine's GPUs."""
     found = []
     if gpu.nvidia or gpu.listed:
         found.append(_nvidia(gpu))

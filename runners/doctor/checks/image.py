@@ -37,7 +37,6 @@ def refused(error: RunnerError) -> Finding:
 
 
 def facts(found: Inspection) -> list[Finding]:
-    """Return what the image has."""
     known = {name: fact for name, fact in found.facts.items() if name in SHOWN}
     lines = "\n".join(f"{name}: {fact.value} ({fact.source})" for name, fact in known.items())
     if found.problem:

@@ -38,7 +38,6 @@ class Network:
 
 
 def look() -> Network:
-    """Ask this machine."""
     host = socket.gethostname()
     return Network(
         host=host,
@@ -60,7 +59,6 @@ ABOUT = About("network")
 
 
 def check(network: Network) -> list[Finding]:
-    """Return what can be said of this node's network."""
     return [
         _fabric(network),
         _interfaces(network.interfaces),
@@ -132,7 +130,6 @@ def _name(network: Network) -> list[Finding]:
 
 
 def shown(item: Interface) -> str:
-    """Return an interface in one line."""
     state = "up" if item.up and item.carrier else "no link" if item.up else "down"
     speed = f", {rate(item.speed)}" if item.speed else ""
     addresses = ", ".join(item.addresses) or "no address"
@@ -145,5 +142,4 @@ def rate(megabits: float) -> str:
 
 
 def shown_port(port: Port) -> str:
-    """Return a port in one line."""
     return f"{port.name}: {port.kind}, {port.state.lower()}, {port.rate or 'rate unknown'}"

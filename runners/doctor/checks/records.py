@@ -9,7 +9,6 @@ Record = dict[str, Any]
 
 
 def grouped(ranks: list[Record], name: str) -> dict[Any, list[Record]]:
-    """Return the ranks by a field of their records."""
     groups: dict[Any, list[Record]] = defaultdict(list)
     for record in ranks:
         groups[record[name]].append(record)

@@ -57,7 +57,6 @@ ELSEWHERE = {
 
 
 def check(places: tuple[Place, ...]) -> list[Finding]:
-    """Return what can be said of each place."""
     return [_place(place) for place in places]
 
 

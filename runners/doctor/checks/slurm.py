@@ -49,7 +49,6 @@ ABOUT = About("scheduler")
 
 
 def absent(site: Site) -> list[Finding]:
-    """Return the finding of a machine without Slurm."""
     if site.schedulers:
         return [ABOUT.ok("scheduler", ", ".join(site.schedulers), "its commands")]
     says = "no Slurm here: jobs run on this machine"
@@ -57,7 +56,6 @@ def absent(site: Site) -> list[Finding]:
 
 
 def check(site: Site, slurm: Slurm) -> list[Finding]:
-    """Return what can be said of Slurm."""
     ping = slurm.ping
     if ping.problem or " UP" not in ping.out:
         evidence, fix = ping.problem or ping.shown, command("scontrol", "ping")
@@ -78,7 +76,6 @@ def check(site: Site, slurm: Slurm) -> list[Finding]:
 
 
 def profile(site: Site) -> Finding:
-    """Return which profile is in force."""
     if site.profile is None:
         says = "no profile is known for this site: runner sites new writes one"
         return ABOUT.ok("site", says, f"cluster {site.cluster_name or 'without name'}")

@@ -73,7 +73,6 @@ def parse(log: str) -> Words:
 
 
 def nccl(log: str) -> Words:
-    """Read NCCL's channels."""
     using = dict.fromkeys(line.strip() for line in NCCL_USING.findall(log))
     ways = Counter(_nccl_way(way) for way in NCCL_WAY.findall(log))
     direct = ("GPUDirect RDMA is used",) if NCCL_DIRECT in log else ()
@@ -116,7 +115,6 @@ def openmpi(log: str) -> Words:
 
 
 def check(result: Record, words: Words) -> list[Finding]:
-    """Return the findings about bandwidth and transport of a trial."""
     ranks = result["ranks"]
     speed = _speed(result["bandwidth"])
     if len({record["host"] for record in ranks}) == 1:
