@@ -83,20 +83,12 @@ def wait(paths: JobPaths, job: Job, seconds: float, tell: Callable[[Status], Non
             break
     assert status is not None  # there is always a last one
     if status.state == JobState.COMPLETED:
-        _wait_for(paths.result, SECONDS_FOR_A_SLOW_DISK)
-    return outcome(paths, job, status)
-
-
-def outcome(paths: JobPaths, job: Job, status: Status) -> Outcome:
+        deadline = time.monotonic() + SECONDS_FOR_A_SLOW_DISK
+        while not paths.result.exists() and time.monotonic() < deadline:
+            time.sleep(0.5)
     log = Path(job.log)
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     return Outcome(paths, job, status, files.read_json(paths.result), text)
-
-
-def _wait_for(path: Path, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.5)
 
 
 def alone(paths: JobPaths) -> list[dict[str, Any]]:

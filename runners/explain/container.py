@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from functools import partial
 from posixpath import basename
 from shlex import quote
 
@@ -41,66 +42,61 @@ def _image(facts: Facts, named: Named) -> Remedy:
 
 
 SAID = "the container runtime says so, before any rank could start"
+_row = partial(Row, because=SAID)
 ROWS = (
-    Row(
+    _row(
         "image-missing",
         r"^FATAL\b.*could not open image (?P<what>\S+): .*no such file",
         "the image {what} is not there on the node: removed, or on no shared folder",
         _image,
-        SAID,
         words="could not open image",
     ),
-    Row(
+    _row(
         "image-damaged",
         r"^FATAL\b.*(?:Something went wrong trying to read the squashfs image|image format not "
         r"recognized|squashfuse(?:_ll)? exited|unable to read (?:SIF|squashfs)|unexpected EOF)",
         "the image {image} is damaged: it is cut short, or was overwritten",
         lambda facts, _: command("runner", "verify", facts.image),
-        SAID,
         words="FATAL",
     ),
-    Row(
+    _row(
         "bind-missing",
         r"^FATAL\b.*mount source (?P<what>\S+) doesn't exist",
         "the folder {what}, which is to be bound, does not exist on the node",
         lambda _, named: change(first=f"ls -ld {quote(named['what'])}"),
-        SAID,
         words="mount source ",
     ),
     # What is in /proc or /dev, and what is below another bound folder in which the user may not
     # write
-    Row(
+    _row(
         "bind-target-missing",
         r"^FATAL\b.*(?:destination (?=\S+ doesn't exist in container)"
         r"|failed to create (?=\S+ directory: mkdir ))(?P<what>\S+)",
         "something is to be bound at {what}, which is not there and cannot be made there",
         _bound_elsewhere,
-        SAID,
         words="FATAL",
     ),
-    Row(
+    _row(
         "program-missing",
         r'FATAL\b.*"(?P<what>[^"]+)": executable file not found',
         "the image {image} has no {what}",
         change(image="horovod_cpu.sif"),
-        SAID,
         words="executable file not found",
     ),
-    Row(
+    _row(
         "runtime-missing",
         r"^slurmstepd.*: error: execve\(\): (?P<what>\S+): No such file or directory",
         "there is no {what} on the node, though there is one where the job was launched",
         lambda _, named: change(module=named["what"]),
-        "Slurm's daemon could not start it on the node",
+        because="Slurm's daemon could not start it on the node",
         words="execve()",
     ),
-    Row(
+    _row(
         "no-user-namespaces",
         r"^(?:FATAL|ERROR)\b.*user namespace",
         "the node does not let users run containers: user namespaces are switched off there; an "
         "administrator can switch them on, or install apptainer-suid",
         lambda facts, _: change(exclude=facts.first.host) if facts.first else logs(facts),
-        SAID,
         words="namespace",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from ..finding import About, Finding
-from .records import Record, grouped
+from .world import Record, grouped
 
 ABOUT = About("CPUs")
 

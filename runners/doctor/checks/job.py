@@ -11,7 +11,7 @@ from ..finding import About, Finding
 from ..job import Outcome
 from ..question import LINES_SHOWN
 from . import cpus, environment, network, scratch, transport, world
-from .records import Record
+from .world import Record
 
 ABOUT = About("job")
 DISTRIBUTED = "torch.distributed"  # what the trial calls itself where it ran without Horovod

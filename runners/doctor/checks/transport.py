@@ -10,7 +10,7 @@ from ...core.remedy import change
 from ...injob.trial.interfaces import Interface, Port
 from ..finding import About, Finding
 from .network import Network, rate, shown, shown_port
-from .records import Record
+from .world import Record
 
 # NCCL 2.4 to 2.27, NCCL_DEBUG=INFO: "Channel 03/0 : 5[5] -> 12[4] [send] via NET/IB/3/GDRDMA",
 # "... via NET/AWS Libfabric/0", "... via P2P/IPC/read", "... via SHM/direct/direct".

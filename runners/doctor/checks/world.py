@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from typing import Any
 
 from ...core.remedy import change
 from ..finding import FAILURE, About, Finding
-from .records import Record, grouped
 
 ABOUT = About("world")
+Record = dict[str, Any]
+
+
+def grouped(ranks: list[Record], name: str) -> dict[Any, list[Record]]:
+    groups: dict[Any, list[Record]] = defaultdict(list)
+    for record in ranks:
+        groups[record[name]].append(record)
+    return groups
 
 
 def check(ranks: list[Record], expected: int) -> list[Finding]:
