@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,8 +81,7 @@ class Inside:
 
 def find_python(base: Base) -> Inside:
     """The Python that the base has. Refused when it has none, or no pip that can do this."""
-    command = ["apptainer", "exec", "--cleanenv", str(base.path), "sh", "-c", FIND, "sh", PROBE]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = apptainer.ask(base.path, "sh", "-c", FIND, "sh", PROBE)
     if done.returncode == NO_PYTHON:
         raise Refused(f"{base.path.name} has no Python to install packages into.\n{BY_DEFINITION}")
     if done.returncode:
@@ -111,7 +109,6 @@ class Request:
 
     @property
     def name(self) -> str:
-        """What is to be added, for messages."""
         return "Horovod" if isinstance(self.wanted, Horovod) else str(self.wanted)
 
     def fetch(self, runtime: Apptainer, folder: Path, stage: Path, log: Path) -> None:

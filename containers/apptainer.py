@@ -50,6 +50,16 @@ def require() -> None:
         raise Refused(f"'apptainer --version' fails:\n{done.stderr.strip()}")
 
 
+def exec_argv(image: Path, *words: str) -> list[str]:
+    """What runs a command in an image, without the variables of this machine."""
+    return ["apptainer", "exec", "--cleanenv", str(image), *words]
+
+
+def ask(image: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The answer of a command in an image."""
+    return subprocess.run(exec_argv(image, *words), capture_output=True, text=True)
+
+
 def environment(
     places: Places, environ: Mapping[str, str], epoch: int | None = None
 ) -> dict[str, str]:
@@ -90,8 +100,6 @@ class Build:
 
 @dataclass(frozen=True)
 class Apptainer:
-    """Apptainer as it is to be run for a build."""
-
     mode: Mode
     environ: Mapping[str, str]
     temporary: Path
@@ -110,8 +118,9 @@ class Apptainer:
         paths. The test is not run. Raises RunnerError.
         """
         inputs = folder or self._inputs(asked)
-        environ = {**self.environ, "PATH": f"{self._packer()}:{self.environ.get('PATH', '')}"}
-        process.run(self.argv(asked), log, {**environ, **self._trust()}, inputs)
+        path = f"{self._packer()}:{self.environ.get('PATH', '')}"
+        environ = {**self.environ, "PATH": path, **self._trust()}
+        process.run(self.argv(asked), log, environ, inputs)
 
     def argv(self, asked: Build) -> list[str]:
         binds = [*asked.binds, *([f"{self._ca_folder()}:{CA_FOLDER}:ro"] if self.ca else [])]

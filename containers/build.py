@@ -112,18 +112,16 @@ class Builder:
     def do(self, steps: list[Step], needs: Needs, shown: Progress) -> None:
         """Do these steps, if there is room for them. Raises RunnerError."""
         with process.emptied(self.plan.places.temporary) as folder:
-            for warning in space.require(folder, needs):
-                shown.say(f"warning: {warning}")
+            space.require(folder, needs, shown.say)
             progress.run(steps, shown)
 
     def steps(self) -> list[Step]:
         """All steps in order; those whose result is there, or is not asked for, are not needed."""
         plan = self.plan
         compiling, packing = not plan.horovod.exists(), not plan.environment.exists()
-        base = self.base_step("base of the image", packing, plan.definition)
         return [
             *self.wheel_steps(compiling or packing),
-            *([] if plan.registry_base else [base]),
+            *self.base_steps("base of the image", packing, plan.definition),
             Step(
                 "environment, with its test",
                 packing,
@@ -144,7 +142,6 @@ class Builder:
         """The steps to Horovod's wheel; the packages are fetched if they are `wanted`."""
         plan, compiling = self.plan, not self.plan.horovod.exists()
         fetch = (plan.image, self.options.source, plan.wheels)
-        base = self.base_step("base to compile in", compiling, plan.wheel_definition)
         return [
             Step(
                 "wheels",
@@ -153,7 +150,7 @@ class Builder:
                 command=partial(wheels.command, *fetch),
                 status=partial(progress.fetched, plan.wheels),
             ),
-            *([] if plan.registry_base else [base]),
+            *self.base_steps("base to compile in", compiling, plan.wheel_definition),
             Step(
                 "Horovod wheel",
                 compiling,
@@ -165,16 +162,19 @@ class Builder:
 
     # 2. bases
 
-    def base_step(self, name: str, wanted: bool, path: Path) -> Step:
-        """The base of the definition `path`, from Debian packages."""
+    def base_steps(self, name: str, wanted: bool, path: Path) -> list[Step]:
+        """What makes the base of the definition `path` from Debian packages, if it has such one."""
+        if self.plan.registry_base:
+            return []
         archive = self.plan.base_archive(path)
-        return Step(
+        step = Step(
             name,
             needed=wanted and not archive.exists(),
             make=partial(self.make_base, path),
             command=partial(self.base_command, path, archive),
             status=self.last_line(f"base-for-{path.stem}"),
         )
+        return [step]
 
     def make_base(self, path: Path) -> None:
         """Fill it, compare its packages with the lock, wrap it as an image."""
@@ -195,11 +195,10 @@ class Builder:
 
     def check_versions(self, installed: Mapping[str, str], path: Path) -> None:
         """Report what differs from the locked versions; SystemFault when frozen."""
-        section = debian.section(path, self.plan.definition)
+        section = self.plan.lock_section(path)
         debian.check_versions(installed, self.plan.lock, section, self.options.frozen)
 
     def base_arguments(self) -> dict[str, str]:
-        """The build arguments that name the base."""
         if self.plan.registry_base:
             return {"bootstrap": "docker", "from": self.plan.registry_base}
         return {"bootstrap": "docker-archive", "from": BASE}
@@ -233,7 +232,7 @@ class Builder:
         self.apptainer.build(asked, log)
         if self.plan.registry_base:  # its packages are known only when it is unpacked
             answer = self.log("versions")
-            self.apptainer.run(debian.list_command(asked.output), answer)
+            self.apptainer.run(apptainer.exec_argv(asked.output, *debian.DPKG), answer)
             installed = debian.parse_status(answer.read_text(encoding="utf-8"))
             found = debian.locked_ones(installed, self.plan.lock)
             self.check_versions(found, self.plan.definition)
@@ -242,7 +241,6 @@ class Builder:
             shutil.move(str(asked.output), part)
 
     def environment_build(self) -> Build:
-        """What installs everything but the trainers."""
         plan = self.plan
         return Build(
             definition=plan.definition,
@@ -287,12 +285,10 @@ class Builder:
     # logs
 
     def log(self, name: str) -> Path:
-        """A fresh log for one step."""
         return process.fresh_log(self.log_path(name))
 
     def log_path(self, name: str) -> Path:
         return self.plan.places.logs / f"{self.plan.image.name}-{name}.log"
 
     def last_line(self, name: str) -> progress.Status:
-        """What the log of a step says now."""
         return partial(progress.last_line, self.log_path(name))

@@ -109,8 +109,7 @@ def build(asked: OneDefinition, shown: Progress) -> None:
     places = Places.locate(os.environ)
     with process.only_build(places.work, shown), process.emptied(places.temporary) as temporary:
         needs = definition.needs(asked.base) if asked.base else UNKNOWN
-        for warning in space.require(temporary, needs):
-            shown.say(f"warning: {warning}")
+        space.require(temporary, needs, shown.say)
         runtime = Apptainer.here(places, asked.ca)
         shown.say(runtime.mode.said)
         log = process.fresh_log(places.logs / f"{asked.output.stem}.log")
@@ -158,15 +157,9 @@ def _test(asked: OneDefinition, runtime: Apptainer, image: Path, log: Path) -> N
         raise SystemFault(UNFINISHED.format(name=asked.name))
     # A %test of the definition takes the place of the base's.
     own = definition.has_section(asked.text, "test")
-    if script := _test_of(asked.base.path) if own else b"":
+    script = apptainer.exec_argv(asked.base.path, "cat", "/.singularity.d/test")
+    if text := subprocess.run(script, capture_output=True).stdout if own else b"":
         path = runtime.temporary / "base-test"
-        path.write_bytes(script)
+        path.write_bytes(text)
         path.chmod(0o755)
         runtime.test(image, log, instead=path)
-
-
-def _test_of(image: Path) -> bytes:
-    """The image's own %test; empty when it has none."""
-    script = ["cat", "/.singularity.d/test"]
-    command = ["apptainer", "exec", "--cleanenv", str(image), *script]
-    return subprocess.run(command, capture_output=True).stdout

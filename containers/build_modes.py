@@ -49,7 +49,6 @@ class Mode:
 
     @property
     def said(self) -> str:
-        """What a build says of it."""
         return f"build mode: {self.name} ({self.evidence})"
 
 
@@ -142,9 +141,9 @@ def judge(flags: tuple[str, ...], code: int, output: str) -> Mode | None:
     return Mode("root-mapped namespace", flags, f"uid map: {ranges}; {how}", False)
 
 
-def settings(root: Path = Path("/proc/sys")) -> dict[str, str]:
+def settings() -> dict[str, str]:
     """What the kernel says on user namespaces, of the settings that it has."""
-    paths = {name: root / name.replace(".", "/") for name, _, _ in OBSTACLES}
+    paths = {name: Path("/proc/sys", name.replace(".", "/")) for name, _, _ in OBSTACLES}
     return {name: path.read_text().strip() for name, path in paths.items() if path.is_file()}
 
 

@@ -26,7 +26,6 @@ class Record:
 
 
 def path(image: Path) -> Path:
-    """Where the note of `image` lies."""
     return image.with_name(f".{image.name}.json")
 
 

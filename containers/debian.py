@@ -46,11 +46,11 @@ MERGED = {"bookworm": ("--hook-dir=/usr/share/mmdebstrap/hooks/maybe-merged-usr"
 CLEAN = 'rm -f "$1"/etc/apt/sources.list "$1"/etc/resolv.conf "$1"/etc/hostname'
 SECTIONS = ("debian", "debian-build")  # of a lock: for the image, and to compile in
 SHOWN = 10
+# Lists the packages in the form of dpkg's own status file.
 DPKG = ("dpkg-query", "--show", r"--showformat=Package: ${Package}\nVersion: ${Version}\n\n")
 
 
 def available() -> bool:
-    """Whether this machine has the tools."""
     return shutil.which("mmdebstrap") is not None and Path(KEYRING).exists()
 
 
@@ -64,10 +64,10 @@ def find_archive(environ: Mapping[str, str], sources: Sequence[str]) -> str:
     raise Refused(NO_ARCHIVE)
 
 
-def apt_sources(etc_apt: Path = Path("/etc/apt")) -> list[str]:
-    """The texts of this machine's apt sources."""
-    parts = etc_apt / "sources.list.d"
-    files = [etc_apt / "sources.list", *sorted(parts.glob("*.list")), *parts.glob("*.sources")]
+def apt_sources() -> list[str]:
+    apt = Path("/etc/apt")
+    parts = apt / "sources.list.d"
+    files = [apt / "sources.list", *sorted(parts.glob("*.list")), *parts.glob("*.sources")]
     return [file.read_text(encoding="utf-8") for file in files if file.is_file()]
 
 
@@ -146,11 +146,6 @@ def docker_archive(layer: Path, output: Path) -> None:
         archive.add(layer, "layer.tar")
 
 
-def section(path: Path, image_definition: Path) -> str:
-    """The lock's section for the base of one definition."""
-    return SECTIONS[0] if path == image_definition else SECTIONS[1]
-
-
 def check_versions(installed: Mapping[str, str], lock: Path, section: str, frozen: bool) -> None:
     """Say what is not as locked, on standard error; SystemFault when `frozen`."""
     locked = lockfile.debian(lock, section)
@@ -167,11 +162,6 @@ def check_versions(installed: Mapping[str, str], lock: Path, section: str, froze
     if frozen:
         raise SystemFault(f"{text}\n--frozen allows none of it. To renew the lock: make lock")
     print(text, file=sys.stderr)
-
-
-def list_command(image: Path) -> list[str]:
-    """What lists the packages of an image, in the form of dpkg's own status file."""
-    return ["apptainer", "exec", "--cleanenv", str(image), *DPKG]
 
 
 def locked_ones(installed: Mapping[str, str], lock: Path) -> dict[str, str]:

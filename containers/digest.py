@@ -10,20 +10,14 @@ from pathlib import Path
 BLOCK = 1 << 20
 
 
-def sha256(
-    file: Path,
-    offset: int = 0,
-    size: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> str:
-    """The digest of a file, or of `size` bytes of it (hashlib.file_digest needs Python 3.11).
+def sha256(file: Path, progress: Callable[[int], None] | None = None) -> str:
+    """The digest of a file (hashlib.file_digest needs Python 3.11). Raises OSError.
 
-    `progress` is called with the number of bytes read so far. Raises OSError.
+    `progress` is called with the number of bytes read so far.
     """
     found, read = hashlib.sha256(), 0
     with file.open("rb") as stream:
-        stream.seek(offset)
-        while block := stream.read(BLOCK if size is None else min(BLOCK, size - read)):
+        while block := stream.read(BLOCK):
             found.update(block)
             read += len(block)
             if progress:

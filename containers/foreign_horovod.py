@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import catalogue, horovod_source, lockfile
+from . import apptainer, catalogue, horovod_source, lockfile
 from .apptainer import Apptainer
 from .definition import STAGE, Base
 from .errors import Refused, SystemFault
@@ -49,27 +48,20 @@ class Horovod:
     gpu: bool
     variables: Mapping[str, str]  # of the image: PATH and PYTHONPATH
 
-    @property
-    def version(self) -> str:
-        """Of Horovod."""
-        return _pin("horovod").version
-
     def imports(self) -> str:
-        """Return the program that loads it with each framework."""
         return f"import {', '.join(f'horovod.{name}' for name in sorted(self.modules))}"
 
     def labels(self) -> dict[str, str]:
         """Return what `horovodrun --check-build` would say, as labels."""
         controllers = [*(["mpi"] if self.mpi else []), "gloo"]
         return {
-            "horovod.version": self.version,
+            "horovod.version": _pin("horovod").version,
             "horovod.frameworks": ",".join(sorted(self.modules.values())).lower(),
             "horovod.controllers": ",".join(controllers),
             "horovod.operations": ",".join([*(["nccl"] if self.gpu else []), *controllers]),
         }
 
     def environ(self) -> dict[str, str]:
-        """Return the variables with which it compiles in the container."""
         theirs = self.variables["PYTHONPATH"]
         return {
             "PATH": f"{STAGE}/tools/bin:{self.variables['PATH']}",
@@ -132,10 +124,8 @@ def find(base: Base, python: str, packages: Mapping[str, str]) -> Horovod:
 
 
 def _ask(base: Base, python: str) -> dict[str, Any]:
-    """What can be compiled in it, as probe_compilers.py says."""
     program = (catalogue.HERE / "probe_compilers.py").read_text(encoding="utf-8")
-    command = ["apptainer", "exec", "--cleanenv", str(base.path), python, "-s", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = apptainer.ask(base.path, python, "-s", "-c", program)
     if done.returncode:
         raise SystemFault(f"nothing can be tried in {base.path.name}", done.stderr)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

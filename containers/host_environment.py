@@ -34,7 +34,6 @@ from . import (
 from .errors import Refused, SystemFault, UsageError
 from .host_horovod import Compilation
 from .lockfile import Pin, normalised
-from .places import Places
 from .plan import Options, Plan, make
 from .progress import Progress
 from .space import Needs
@@ -75,10 +74,14 @@ def build(asked: Asked, shown: Progress) -> Made:
     with process.only_build(plan.places.work, shown):
         with process.emptied(plan.places.temporary) as work:
             wanted = host_tools.library(mpi, environ, work) if mpi else ""
-        _fetch(plan, asked, shown)
+        if not plan.wheels.exists():
+            with shown.phase("wheels", partial(progress.fetched, plan.wheels)):
+                wheels.fetch(plan.image, asked.source, plan.wheels)
         compilation = Compilation(plan.image, python, plan.wheels, mpi, environ, wanted)
         with shown.phase("Horovod wheel", partial(progress.last_line, log)):
-            wheel = _compiled(compilation, plan.places, log, shown)
+            temporary = plan.places.temporary
+            space.require(temporary, NEEDS, shown.say)
+            wheel = host_horovod.compiled(compilation, plan.places.builds, temporary, log)
         with shown.phase("environment", partial(progress.last_line, log)):
             _fill(asked, plan, python, wheel, log)
     library = host_horovod.linked(asked.folder, environ)
@@ -152,21 +155,7 @@ def _check_packages(folder: Path, there: Mapping[str, str], plan: Plan) -> None:
             raise Refused(f"{what} {instead}\ntry: another DIR; nothing of it was changed")
 
 
-def _fetch(plan: Plan, asked: Asked, shown: Progress) -> None:
-    if not plan.wheels.exists():
-        with shown.phase("wheels", partial(progress.fetched, plan.wheels)):
-            wheels.fetch(plan.image, asked.source, plan.wheels)
-
-
-def _compiled(asked: Compilation, places: Places, log: Path, shown: Progress) -> Path:
-    places.temporary.mkdir(parents=True, exist_ok=True)
-    for warning in space.require(places.temporary, NEEDS):
-        shown.say(f"warning: {warning}")
-    return host_horovod.compiled(asked, places.builds, places.temporary, log)
-
-
 def _fill(asked: Asked, plan: Plan, python: Path, horovod: Path, log: Path) -> None:
-    """Install all packages and Horovod in one step."""
     before = packages(python) if asked.into else {}
     if not asked.into:
         process.run([str(python), "-m", "venv", str(asked.folder)], log, os.environ)
@@ -177,14 +166,9 @@ def _fill(asked: Asked, plan: Plan, python: Path, horovod: Path, log: Path) -> N
     what = ["--require-hashes", f"--requirement={wanted}", f"--find-links={horovod}"]
     host_horovod.install(asked.folder, plan.wheels, what, log)
     if ours := [name for name in installed_edits.EDITS if name not in before]:
-        _edit(asked.folder, ours, log)
-
-
-def _edit(folder: Path, names: list[str], log: Path) -> None:
-    """Change installed packages as in the image."""
-    (site,) = folder.glob("lib/python3.*/site-packages")
-    command = [str(folder / "bin" / "python"), "-m", installed_edits.__name__, str(site), *names]
-    process.run(command, log, os.environ, catalogue.CHECKOUT)
+        (site,) = asked.folder.glob("lib/python3.*/site-packages")
+        program = [str(asked.folder / "bin" / "python"), "-m", installed_edits.__name__]
+        process.run([*program, str(site), *ours], log, os.environ, catalogue.CHECKOUT)
 
 
 def prove(folder: Path, environ: Mapping[str, str]) -> None:

@@ -38,29 +38,20 @@ def _plain(name: str) -> str:
     return re.sub("[-_.]+", "-", name).lower()
 
 
-def fault(module: str) -> BaseException | None:
-    """What importing a module raises, its traceback printed."""
-    print(f"importing {module}", flush=True)
-    try:
-        importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        traceback.print_exc(limit=-FRAMES)
-        return error
-    return None
-
-
 def main(names: Path) -> int:
     """Import all; 1 at the first that cannot be."""
     for name in names.read_text(encoding="utf-8").split():
         for module in sorted(modules(name)):
-            error = fault(module)
-            if error is None:
-                continue
-            said = f"{name} cannot be imported in the image: {type(error).__name__}: {error}"
-            if not DRIVER.search(str(error)):
-                print(f"ERROR: {said}\nAsk for a version that fits the packages of the image.")
-                return 1
-            print(f"warning: without a GPU {said}")
+            print(f"importing {module}", flush=True)
+            try:
+                importlib.import_module(module)
+            except (Exception, SystemExit) as error:
+                traceback.print_exc(limit=-FRAMES)
+                said = f"{name} cannot be imported in the image: {type(error).__name__}: {error}"
+                if not DRIVER.search(str(error)):
+                    print(f"ERROR: {said}\nAsk for a version that fits the packages of the image.")
+                    return 1
+                print(f"warning: without a GPU {said}")
     return 0
 
 

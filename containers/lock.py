@@ -99,7 +99,7 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
     present = {pin.name for pin in runtime}
     build = [pin for pin in tools if pin.name not in present]
     header = HEADER.format(image=image.name, python=image.python)
-    text = lockfile.render(against, others, header) + lockfile.render_build(build)
+    text = lockfile.render(against, others, header) + lockfile.lines(build, lockfile.BUILD_MARK)
     if lock.exists():
         old = {section: lockfile.debian(lock, section) for section in debian.SECTIONS}
         text += lockfile.render_debian(old)
@@ -110,9 +110,9 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
 def renew_debian(image: catalogue.Image) -> None:
     """Write the versions of the Debian packages, as the archive has them now, into the lock."""
     lock = catalogue.HERE / image.lock
+    definitions = zip(debian.SECTIONS, (image.definition, image.wheel_definition))
     sections = {
-        "debian": installed_versions(image, catalogue.HERE / image.definition),
-        "debian-build": installed_versions(image, catalogue.HERE / image.wheel_definition),
+        name: installed_versions(image, catalogue.HERE / path) for name, path in definitions
     }
     text = "".join(
         line

@@ -25,7 +25,8 @@ LINE = re.compile(r"(?P<name>[\w.-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256
 
 # compile.sh cuts at this line too.
 JOIN = "# These join them in the image."
-BUILD = re.compile(r"^# build (\S.*)$", re.MULTILINE)
+BUILD_MARK = "# build "
+BUILD = re.compile(rf"^{BUILD_MARK}(\S.*)$", re.MULTILINE)
 DEBIAN = re.compile(r"^# (debian(?:-build)?) ([a-z0-9][a-z0-9.+-]+)=(\S+)$", re.MULTILINE)
 
 
@@ -92,11 +93,6 @@ def against(path: Path) -> list[Pin]:
 def build(path: Path) -> list[Pin]:
     """What compiling Horovod needs besides; Horovod itself is a source archive."""
     return parse("\n".join(BUILD.findall(path.read_text(encoding="utf-8"))), path.name)
-
-
-def render_build(pins: Iterable[Pin]) -> str:
-    """The lines that `build` reads."""
-    return lines(pins, "# build ")
 
 
 def render(against: Iterable[Pin], others: Iterable[Pin], header: str) -> str:

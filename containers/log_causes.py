@@ -9,8 +9,6 @@ LAST_LINES = 25
 
 
 class Cause(NamedTuple):
-    """What a line of a log means, and what to do."""
-
     pattern: str
     words: str
     remedy: str
@@ -115,5 +113,4 @@ def _likely(errors: list[str], lines: list[str]) -> str:
 
 
 def last_lines(log: str) -> str:
-    """The end of a log, where the reason usually is."""
     return "\n".join(f"  | {line}" for line in log.splitlines()[-LAST_LINES:])

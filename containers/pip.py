@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .errors import Refused, SystemFault, UsageError
@@ -22,16 +21,15 @@ from .errors import Refused, SystemFault, UsageError
 LISTS = frozenset({"extra-index-url", "find-links", "trusted-host"})
 FOLDERS = frozenset({"index-url", "extra-index-url", "find-links"})
 FILES = frozenset({"cert", "client-cert"})
-KEPT = (
-    LISTS
-    | FOLDERS
-    | FILES
-    | {"no-index", "proxy", "timeout", "default-timeout", "retries", "prefer-binary"}
-    | {"only-binary", "no-binary", "keyring-provider"}
-)
+KEPT = {
+    *(*LISTS, *FOLDERS, *FILES),
+    *("no-index", "proxy", "timeout", "default-timeout", "retries", "prefer-binary"),
+    *("only-binary", "no-binary", "keyring-provider"),
+}
 HERE = "where this machine's pip looks (see: python3 -m pip config list)"
 ELSEWHERE = "an index (--extra-index-url URL, --index-url URL) or a folder (--wheelhouse DIR)"
 NO_ANSWER = "connection broken by"  # pip's words for each attempt
+TRUE = ("1", "true", "yes", "on", "t", "y")
 # Later ones win (pip's documentation, "Configuration": precedence).
 ORDER = ("global", "install", "wheel", ":env:")
 
@@ -58,7 +56,6 @@ class Source:
         return cls(folder, index_url, extra_index_url)
 
     def options(self) -> list[str]:
-        """The options of pip that say so."""
         if self.wheelhouse:
             return ["--no-index", f"--find-links={self.wheelhouse}"]
         given = {"index-url": self.index_url, "extra-index-url": self.extra_index_url}
@@ -66,17 +63,15 @@ class Source:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where wheels come from."""
     parser.add_argument("--wheelhouse", metavar="DIR", help="take wheels from this folder only")
     parser.add_argument("--index-url", metavar="URL", default="", help="package index to use")
     parser.add_argument("--extra-index-url", metavar="URL", default="", help="a second index")
 
 
-def target(python: str, glibc_minor: int, architecture: str = "x86_64") -> list[str]:
+def target(python: str, glibc_minor: int) -> list[str]:
     """Options that choose wheels for CPython `python` and glibc 2.N, whatever runs pip."""
-    newer = [f"manylinux_2_{minor}_{architecture}" for minor in range(glibc_minor, 4, -1)]
-    older = [f"manylinux{year}_{architecture}" for year in ("2014", "2010", "1")]
-    platforms = [f"--platform={tag}" for tag in [*newer, *older]]
+    glibcs = [*(f"_2_{minor}" for minor in range(glibc_minor, 4, -1)), "2014", "2010", "1"]
+    platforms = [f"--platform=manylinux{glibc}_x86_64" for glibc in glibcs]
     return [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", *platforms]
 
 
@@ -119,17 +114,19 @@ class Addition:
 
 def additions(report: str) -> list[Addition]:
     """What pip's installation report (version 1 of its format) lists."""
-    return [_addition(item, item["download_info"]) for item in json.loads(report)["install"]]
-
-
-def _addition(item: dict[str, Any], source: dict[str, Any]) -> Addition:
-    return Addition(
-        name=item["metadata"]["name"],
-        version=item["metadata"]["version"],
-        sha256=source.get("archive_info", {}).get("hashes", {}).get("sha256", ""),
-        url=source["url"] if item.get("is_direct") else "",
-        requested=item.get("requested", False),
-    )
+    return [
+        Addition(
+            name=item["metadata"]["name"],
+            version=item["metadata"]["version"],
+            sha256=item["download_info"]
+            .get("archive_info", {})
+            .get("hashes", {})
+            .get("sha256", ""),
+            url=item["download_info"]["url"] if item.get("is_direct") else "",
+            requested=item.get("requested", False),
+        )
+        for item in json.loads(report)["install"]
+    ]
 
 
 class NoFile(SystemFault):
@@ -137,7 +134,6 @@ class NoFile(SystemFault):
 
 
 def no_file(pin: str, source: Source, evidence: str) -> NoFile:
-    """What to say when pip finds no file for a requirement."""
     place = f"in {source.wheelhouse}" if source.wheelhouse else HERE
     return NoFile(f"no file for {pin} {place}", evidence, ELSEWHERE)
 
@@ -145,11 +141,6 @@ def no_file(pin: str, source: Source, evidence: str) -> NoFile:
 def machine_settings() -> dict[str, str]:
     """This machine's settings that say where packages come from. Raises RunnerError."""
     return parse_settings(run(["config", "list"]))
-
-
-def without_index() -> bool:
-    """Whether this machine's settings say that no index is asked."""
-    return machine_settings().get("no-index", "").lower() in ("1", "true", "yes", "on", "t", "y")
 
 
 def parse_settings(listing: str) -> dict[str, str]:

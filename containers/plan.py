@@ -28,14 +28,14 @@ ASSEMBLY = ("trainers.py", "sif_write.py")  # what puts environment and trainers
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may ask of a build; `revision` is root's, whose repository it is."""
+    """What a user may ask of a build."""
 
     base: str = "auto"  # auto, debian, or an image of a registry
     source: pip.Source = field(default_factory=pip.Source)  # of the wheels
     output: Path | None = None
     frozen: bool = False  # no Debian packages but the locked ones
     ca: Path | None = None
-    revision: str = ""
+    revision: str = ""  # `COMMIT DATE`, from root, who can ask the repository
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,6 @@ class Revision:
 
     @property
     def dirty(self) -> bool:
-        """Whether the files differ from the commit."""
         return self.commit.endswith("-dirty")
 
     def labels(self) -> dict[str, str]:
@@ -85,12 +84,10 @@ class Plan:
 
     @cached_property
     def wheels(self) -> Path:
-        """The folder of all locked wheels."""
         return self.places.wheels / f"{self.image.name}-{self.pins}"
 
     @cached_property
     def pins(self) -> str:
-        """Key of all wheels and archives."""
         return self._key_of(lockfile.read(self.lock))
 
     def _key_of(self, pins: list[lockfile.Pin]) -> str:
@@ -101,21 +98,20 @@ class Plan:
         """Content key of the base that a definition starts from."""
         if self.registry_base:
             return f"docker:{self.registry_base}"
-        section = debian.section(path, self.definition)
         image, packages = self.image, definition.packages(path)
         command = debian.argv("", image.codename, image.components, packages, Path())
-        return digest.key(
-            command="\n".join(command),
-            versions=lockfile.render_debian({"": lockfile.debian(self.lock, section)}),
-        )
+        locked = lockfile.debian(self.lock, self.lock_section(path))
+        return digest.key(command="\n".join(command), versions=lockfile.render_debian({"": locked}))
+
+    def lock_section(self, path: Path) -> str:
+        """The lock's section for the base of one definition."""
+        return debian.SECTIONS[0] if path == self.definition else debian.SECTIONS[1]
 
     def base_archive(self, path: Path) -> Path:
-        """The file of a base made from Debian packages."""
         return self.places.builds / f"base-{self.base_key(path)}.tar"
 
     @cached_property
     def horovod(self) -> Path:
-        """The folder of the compiled Horovod wheel."""
         inputs = [self.wheel_definition]
         inputs += sorted(p for p in (HERE / "horovod").iterdir() if p.suffix in (".py", ".sh"))
         pins = self._key_of(lockfile.against(self.lock))
@@ -125,7 +121,6 @@ class Plan:
 
     @property
     def compression(self) -> str:
-        """How the environment is packed, once for each lock."""
         return ZSTD.format(self.image.level)
 
     @cached_property
@@ -172,14 +167,10 @@ def make(name: str, options: Options) -> Plan:
     # What decides the image's content, as paths in the repository, for its revision label.
     names = (image.definition, image.wheel_definition, image.lock, image.slim)
     paths = [f"containers/{name}" for name in ("horovod", INSIDE, *CHANGES, *names)]
-    revision = find_revision(CHECKOUT, ["recipes", *paths], options.revision)
+    change = options.revision or last_change(CHECKOUT, ["recipes", *paths]) or f"unknown {EPOCH}"
+    commit, date = change.split()
+    revision = Revision(version(CHECKOUT), commit, int(date))
     return Plan(image, choose_base(options.base, image), places, output, revision)
-
-
-def find_revision(checkout: Path, paths: Sequence[str], given: str) -> Revision:
-    """The last change of `paths`; `given` is `COMMIT DATE` of who can ask the repository."""
-    commit, date = (given or last_change(checkout, paths) or f"unknown {EPOCH}").split()
-    return Revision(version(checkout), commit, int(date))
 
 
 def version(checkout: Path) -> str:

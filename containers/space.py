@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,11 +90,12 @@ def check_place(volume: Volume) -> None:
         )
 
 
-def require(folder: Path, needs: Needs) -> list[str]:
-    """Check `folder`, which exists, on this machine."""
+def require(folder: Path, needs: Needs, say: Callable[[str], None]) -> None:
+    """Check `folder`, which exists, on this machine; say what may do harm. Raises Refused."""
     facts = Path("/proc/meminfo").read_text().splitlines()
     kilobytes = (int(line.split()[1]) for line in facts if line.startswith("MemAvailable:"))
-    return check(Volume.of(folder), needs, next(kilobytes, 0) * 1024)
+    for warning in check(Volume.of(folder), needs, next(kilobytes, 0) * 1024):
+        say(f"warning: {warning}")
 
 
 def free_bytes(folder: Path) -> int:

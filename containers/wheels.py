@@ -78,7 +78,8 @@ def _why_not_asked(source: pip.Source) -> str:
     """What says that the user wants no other place than those named, "" when nothing does."""
     if source.wheelhouse or source.index_url:
         return f"{'--wheelhouse' if source.wheelhouse else '--index-url'} says where to look"
-    return "pip's configuration says no-index" if pip.without_index() else ""
+    no_index = pip.machine_settings().get("no-index", "").lower() in pip.TRUE
+    return "pip's configuration says no-index" if no_index else ""
 
 
 def _download(
@@ -97,10 +98,11 @@ def _download(
         fixed = ["download", "--no-deps", "--require-hashes", "--progress-bar=off"]
         where = [f"--requirement={lock}", f"--dest={into}"]
         # The machine's constraints could only hide what is missing: every file is pinned.
-        own = {"TMPDIR": temporary, "PIP_CONSTRAINT": os.devnull}
-        own |= {"PIP_FIND_LINKS": os.devnull} if source.wheelhouse else {}  # not its other folders
+        own = {"TMPDIR": temporary, "PIP_CONSTRAINT": os.devnull, **(variables or {})}
+        if source.wheelhouse:
+            own["PIP_FIND_LINKS"] = os.devnull  # not its other folders
         try:
-            pip.run([*fixed, *where, *kind, *source.options()], {**own, **(variables or {})})
+            pip.run([*fixed, *where, *kind, *source.options()], own)
         except RunnerError as error:
             raise _explained(error, pins, source) from error
 
