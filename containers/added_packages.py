@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import apptainer, atomic, digest, import_added, lockfile, pip
+from . import apptainer, atomic, digest, import_added, lockfile, log_causes, pip
 from .apptainer import Apptainer
 from .definition import STAGE, Base
 from .errors import Refused, RunnerError, SystemFault, UsageError
@@ -174,8 +174,8 @@ class Request:
         runtime.run([*install, *ask, "--constraint", f"{STAGE}/constraints.txt"], log)
         found = pip.additions((folder / "report.json").read_text(encoding="utf-8"))
         if not found:
-            name = self.base.path.name
-            raise Refused(f"{name} has everything in {self.name} already; nothing to add")
+            base = self.base.path.name
+            raise Refused(f"{base} has everything in {self.name} already; nothing to add")
         return found
 
     def _explained(self, error: RunnerError, log: Path) -> RunnerError:
@@ -185,14 +185,12 @@ class Request:
         text = log.read_text(encoding="utf-8", errors="replace")
         if isinstance(self.wanted, Path):
             text = text.replace(f"{FOLDER}/", f"{self.wanted.parent}/")
-        shown = text.splitlines()
-        evidence = "\n".join(f"  | {line}" for line in shown[-EVIDENCE:])
+        evidence = log_causes.last_lines(text, EVIDENCE)
         if found := held(text):
             listed = "\n".join(f"  {pin}" for pin in found)
-            name = self.base.path.name
-            return Refused(
-                CONFLICT.format(wanted=self.name, base=name, held=listed, evidence=evidence)
-            )
+            base = self.base.path.name
+            facts = {"wanted": self.name, "base": base, "held": listed, "evidence": evidence}
+            return Refused(CONFLICT.format(**facts))
         if any(words in text for words in BAD_FILE):
             return UsageError(f"pip cannot read {self.name}:\n{evidence}")
         if pin := missing(text):

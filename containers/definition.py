@@ -14,19 +14,15 @@ from .digest import sha256
 from .errors import UsageError, nearest
 from .space import Needs
 
-SECTIONS = frozenset(
-    {
-        *("arguments", "setup", "files", "pre", "post", "environment", "labels", "runscript"),
-        *("startscript", "test", "help", "appenv", "apphelp", "appinstall", "appfiles"),
-        *("applabels", "apprun", "appstart", "apptest"),
-    }
+SECTIONS = (
+    *("arguments", "setup", "files", "pre", "post", "environment", "labels", "runscript"),
+    *("startscript", "test", "help", "appenv", "apphelp", "appinstall", "appfiles"),
+    *("applabels", "apprun", "appstart", "apptest"),
 )
-HEADERS = frozenset(
-    {
-        *("bootstrap", "from", "stage", "fingerprints", "mirrorurl", "updateurl", "osversion"),
-        *("include", "includecmd", "otherurl", "registry", "namespace", "library", "product"),
-        *("user", "regcode", "productpgp", "registerurl", "modules", "confurl", "setopt"),
-    }
+HEADERS = (
+    *("bootstrap", "from", "stage", "fingerprints", "mirrorurl", "updateurl", "osversion"),
+    *("include", "includecmd", "otherurl", "registry", "namespace", "library", "product"),
+    *("user", "regcode", "productpgp", "registerurl", "modules", "confurl", "setopt"),
 )
 ARGUMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*=(.*)$")
 PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")

@@ -97,8 +97,7 @@ def kept(asked: Asked) -> Iterator[None]:
     Of an environment that was there that is Horovod, without which the same can be asked again.
     """
     folder, there = asked.folder, asked.folder.exists()
-    fresh = not there or (folder.is_dir() and not any(folder.iterdir()))
-    had_horovod = _has_horovod(folder)
+    fresh, had_horovod = _is_fresh(folder), _has_horovod(folder)
     try:
         yield
     except BaseException:
@@ -112,6 +111,10 @@ def kept(asked: Asked) -> Iterator[None]:
         raise
 
 
+def _is_fresh(folder: Path) -> bool:
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
 def _has_horovod(folder: Path) -> bool:
     return any(folder.glob("lib/python3*/site-packages/horovod-*"))
 
@@ -120,7 +123,7 @@ def _python(asked: Asked, plan: Plan, environ: Mapping[str, str]) -> Path:
     """Return the Python to compile for, which is that of an existing environment."""
     version = plan.image.python
     if not asked.into:
-        if asked.folder.exists() and (not asked.folder.is_dir() or any(asked.folder.iterdir())):
+        if not _is_fresh(asked.folder):
             what = f"{asked.folder} is there already, and not empty"
             raise UsageError(f"{what}; name a new folder, or --into for an environment")
         python = host_tools.find_python(version, environ)

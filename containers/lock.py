@@ -71,9 +71,8 @@ def require_same_python(python: str) -> None:
 
 def interpreter(python: str, pyenv: Path) -> str:
     """A Python of that version that runs: on PATH, or one of pyenv's. Refused without one."""
-    named = shutil.which(f"python{python}")
     others = sorted(pyenv.glob(f"versions/{python}.*/bin/python{python}"))
-    for found in (*([named] if named else []), *map(str, others)):
+    for found in filter(None, [shutil.which(f"python{python}"), *map(str, others)]):
         # What pyenv puts on PATH is there for every version, and fails for most.
         if subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
             return found

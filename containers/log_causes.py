@@ -112,5 +112,5 @@ def _likely(errors: list[str], lines: list[str]) -> str:
     return f"  | {reasons[-1][:300]}" if reasons else ""
 
 
-def last_lines(log: str) -> str:
-    return "\n".join(f"  | {line}" for line in log.splitlines()[-LAST_LINES:])
+def last_lines(log: str, count: int = LAST_LINES) -> str:
+    return "\n".join(f"  | {line}" for line in log.splitlines()[-count:])

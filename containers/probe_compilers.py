@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+from pathlib import Path
 from typing import Optional
 
-CXX = os.environ.get("CXX") or "g++"
+CXX = (os.environ.get("CXX") or "g++").split()
 PYTHON = f"-I{sysconfig.get_path('include')}"
 CUDA = "-I/usr/local/cuda/include"
 
@@ -24,10 +25,10 @@ def complaint(command: list[str], text: str) -> Optional[str]:  # noqa: UP045 (P
     if shutil.which(command[0]) is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        source, result = os.path.join(folder, "try.cc"), os.path.join(folder, "try")
-        with open(source, "w", encoding="utf-8") as file:
-            file.write(text)
-        done = subprocess.run([*command, source, "-o", result], capture_output=True, text=True)
+        source = Path(folder, "try.cc")
+        source.write_text(text, encoding="utf-8")
+        words = [*command, str(source), "-o", str(Path(folder, "try"))]
+        done = subprocess.run(words, capture_output=True, text=True)
     said = (done.stderr + done.stdout).strip().replace(f"{folder}/", "")
     return (said or f"exit code {done.returncode}") if done.returncode else ""
 
@@ -35,14 +36,14 @@ def complaint(command: list[str], text: str) -> Optional[str]:  # noqa: UP045 (P
 print(
     json.dumps(
         {
-            "compiler": complaint([*CXX.split()], "int main() { return 0; }\n"),
+            "compiler": complaint(CXX, "int main() { return 0; }\n"),
             "make": "" if shutil.which("make") else None,
-            "python": complaint([*CXX.split(), "-c", PYTHON], "#include <Python.h>\n"),
+            "python": complaint([*CXX, "-c", PYTHON], "#include <Python.h>\n"),
             "mpi": complaint(
                 ["mpicxx"], "#include <mpi.h>\nint main() { return MPI_Init(0, 0); }\n"
             ),
             "nvcc": "" if shutil.which("nvcc") else None,
-            "nccl": complaint([*CXX.split(), "-c", CUDA], "#include <nccl.h>\n"),
+            "nccl": complaint([*CXX, "-c", CUDA], "#include <nccl.h>\n"),
             "variables": {name: os.environ.get(name, "") for name in ("PATH", "PYTHONPATH")},
         }
     )

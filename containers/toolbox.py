@@ -40,14 +40,12 @@ def _scratch(environ: Mapping[str, str]) -> Path:
 
 def on_host(path: Path, environ: Mapping[str, str]) -> Path:
     """A path below the toolbox's /scratch as the host sees it; others are a UsageError."""
-    try:
-        below = path.relative_to("/scratch")
-    except ValueError:
+    if not path.is_relative_to("/scratch"):
         raise UsageError(
             f"--output {path}: root builds in the test cluster's toolbox, which shares only"
             f" /scratch.\nUse {SCRATCH}/images/{path.name}, or build as an ordinary user."
-        ) from None
-    return _scratch(environ) / below
+        )
+    return _scratch(environ) / path.relative_to("/scratch")
 
 
 def inside(path: Path, environ: Mapping[str, str]) -> Path:
