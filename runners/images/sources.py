@@ -7,7 +7,7 @@ runtime's work.
 
 from __future__ import annotations
 
-import io
+import os
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -26,7 +26,6 @@ from .reference import Reference
 from .registry import Blob, Registry
 
 Write = Callable[[Path, Progress], str]
-PAGE = 1 << 16  # a SIF's table of contents has 28 kB
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,9 @@ def resolve(reference: Reference, arch: str, plain: bool) -> Source:
     if reference.kind == "file":
         return Source(reference.source, partial(download.copy, reference.path))
     if reference.kind == "library":
-        write = partial(_by_runtime, reference.text, reference, arch, plain)
-        return Source(reference.source, write)
+        return Source(
+            reference.source, partial(_by_runtime, reference.text, reference, arch, plain)
+        )
     return Source(reference.source, partial(_from_an_archive, reference, arch), made=True)
 
 
@@ -152,40 +152,33 @@ def _from_an_archive(reference: Reference, arch: str, part: Path, progress: Prog
 
 
 def _remote_labels(server: Registry, layer: Blob) -> dict[str, str]:
-    """Return the labels of a SIF in a registry, from a few of its pages."""
-    with io.BufferedReader(_RemoteFile(server, layer), PAGE) as file:
-        try:
-            return sif.labels_in(cast(BinaryIO, file)) or {}
-        except (sif.SifError, ValueError) as error:
-            raise Refused(f"{server.reference.source} is no SIF", str(error)) from None
+    try:
+        return sif.labels_in(cast(BinaryIO, _RemoteFile(server, layer))) or {}
+    except (sif.SifError, ValueError) as error:
+        raise Refused(f"{server.reference.source} is no SIF", str(error)) from None
 
 
-class _RemoteFile(io.RawIOBase):
-    """Reads a blob by HTTP range (RFC 9110, 14.2); raises a RunnerError."""
+class _RemoteFile:
+    """Reads a blob by HTTP range (RFC 9110, 14.2), as much as is asked for; raises a RunnerError.
+
+    That is three times for the labels of a SIF: header, table of contents (28 kB), labels.
+    """
 
     def __init__(self, server: Registry, blob: Blob) -> None:
         self.server, self.blob, self.position = server, blob, 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self.position = {io.SEEK_CUR: self.position, io.SEEK_END: self.blob.size}.get(whence, 0)
-        self.position += offset
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self.position = offset + (self.blob.size if whence == os.SEEK_END else 0)
         return self.position
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        last = min(self.position + len(buffer), self.blob.size) - 1
+    def read(self, size: int) -> bytes:
+        last = min(self.position + size, self.blob.size) - 1
         if last < self.position:
-            return 0
+            return b""
         with self.server.blob(self.blob, f"{self.position}-{last}") as answer:
             if answer.status != HTTPStatus.PARTIAL_CONTENT:
                 host = self.server.reference.registry
                 raise SystemFault(f"{host} does not send parts of files")
             data = answer.read(last - self.position + 1)
-        buffer[: len(data)] = data
         self.position += len(data)
-        return len(data)
+        return data

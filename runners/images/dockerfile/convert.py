@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from .. import spython_adapter
-from .parse import SHELL, Instruction, pairs, parse, shell, words
-from .stage import DELIMITER, VARIABLE, Note, Reader, Stage, automatic, placeholder
+from .parse import HEREDOC, SHELL, Instruction, pairs, parse, shell, words
+from .stage import VARIABLE, Note, Reader, Stage, automatic, placeholder
 
 # A RUN that changes its shell: in a Dockerfile the next one starts afresh, in %post it does not.
 CHANGES_SHELL = re.compile(r"(?:^|[;&|(\n]\s*)(?:cd|export|set|umask|exit|exec|source|\.)\s", re.M)
@@ -42,29 +44,16 @@ class Converter(Reader):
     def __init__(self, context: Path) -> None:
         super().__init__(context)
         self.globals: dict[str, str] = {}
-        self.readers = {
-            "FROM": self._from,
-            "ARG": self._arg,
-            "ENV": self._env,
-            "LABEL": self._label,
-            "MAINTAINER": self._maintainer,
-            "SHELL": self._shell,
-            "RUN": self._run,
-            "WORKDIR": self._workdir,
-            "ENTRYPOINT": self._entrypoint,
-            "CMD": self._cmd,
-            "COPY": self.copy,
-            "ADD": self.add,
-        }
 
     def read(self, item: Instruction) -> None:
-        """One instruction."""
+        """One instruction, by the method with its name."""
+        method = getattr(self, f"read_{item.word.lower()}", None)
         if item.word == "ARG" and not self.stages:
             self._global(item)
         elif item.word in LOST:
             self.note(item, f"{item.word} {item.flat}", LOST[item.word])
-        elif item.word in self.readers:
-            self.readers[item.word](item)
+        elif method:
+            method(item)
         else:
             self.note(item, f"{item.word} is not known", "write what it does into %post")
 
@@ -73,18 +62,20 @@ class Converter(Reader):
             name, _, value = word.partition("=")
             self.globals[name] = self.expand(item, shell(value), self.globals)
 
-    def _from(self, item: Instruction) -> None:
+    def read_from(self, item: Instruction) -> None:
         found = item.flat.split()
         name = found[2] if len(found) > 2 else f"stage{len(self.stages)}"
         for flag, value in item.flags:
             self.note(item, f"--{flag}={value}", "an image is built for the machine it is built on")
-        base = self.expand(item, found[0], {**self.globals})
+        base = self.expand(item, found[0], self.globals)
         earlier = self.named(base)
-        self.stages.append(earlier.continued(name) if earlier else Stage(name, base))
         if earlier:
             self.note(item, f"FROM {base}, a stage", "the lines of that stage are repeated")
+            self.stages.append(replace(deepcopy(earlier), name=name))
+        else:
+            self.stages.append(Stage(name, base))
 
-    def _arg(self, item: Instruction) -> None:
+    def read_arg(self, item: Instruction) -> None:
         here = self.stage
         for word in words(item.flat):
             name, equals, value = word.partition("=")
@@ -95,7 +86,7 @@ class Converter(Reader):
             here.arguments[name] = self.expand(item, default or "", known)
             self.post(f'export {name}="{placeholder(name)}"')
 
-    def _env(self, item: Instruction) -> None:
+    def read_env(self, item: Instruction) -> None:
         here = self.stage
         for name, value in pairs(item.flat):
             text = self.with_arguments(item, value)
@@ -105,18 +96,18 @@ class Converter(Reader):
             here.recipe.environ.append(f'{name}="{text}"')
             self.post(f'export {name}="{text}"')
 
-    def _label(self, item: Instruction) -> None:
+    def read_label(self, item: Instruction) -> None:
         for name, value in pairs(item.flat):
             text = " ".join(self.static(item, value).split())
             self.stage.recipe.labels.append([name, text])
 
-    def _maintainer(self, item: Instruction) -> None:
+    def read_maintainer(self, item: Instruction) -> None:
         self.stage.recipe.labels.append(["org.opencontainers.image.authors", item.flat])
 
-    def _shell(self, item: Instruction) -> None:
+    def read_shell(self, item: Instruction) -> None:
         self.stage.shell = tuple(item.command())
 
-    def _run(self, item: Instruction) -> None:
+    def read_run(self, item: Instruction) -> None:
         self._run_flags(item)
         self.stage.ran = True
         listed = item.listed()
@@ -135,17 +126,17 @@ class Converter(Reader):
             remedy = MOUNTS.get(kind, SECRET) if flag == "mount" else "%post has the host's network"
             self.note(item, f"RUN --{flag}={value}", remedy)
 
-    def _workdir(self, item: Instruction) -> None:
+    def read_workdir(self, item: Instruction) -> None:
         here = self.stage
         here.folder = str(PurePosixPath(here.folder) / self.static(item, shell(item.flat)))
         here.recipe.workdir = shlex.quote(here.folder)
         self.post(f"mkdir -p {here.recipe.workdir}")
         self.post(f"cd {here.recipe.workdir}")
 
-    def _entrypoint(self, item: Instruction) -> None:
+    def read_entrypoint(self, item: Instruction) -> None:
         self.stage.entrypoint = item.command()
 
-    def _cmd(self, item: Instruction) -> None:
+    def read_cmd(self, item: Instruction) -> None:
         self.stage.command = item.command()
 
 
@@ -155,7 +146,7 @@ def _apart(text: str) -> str:
 
 
 def _with_bodies(item: Instruction) -> str:
-    text, names = item.text, [match[2] for match in DELIMITER.finditer(item.text)]
+    text, names = item.text, [match[2] for match in HEREDOC.finditer(item.text)]
     if text.startswith("<<"):  # the body is the script itself
         match = INTERPRETER.match(item.bodies[0])
         text = f"{match[1] if match else SHELL[0]} <<'{names[0]}'"

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from ...core.errors import UsageError
 
@@ -73,8 +74,8 @@ def _instruction(
     number: int, line: str, lines: Iterator[tuple[int, str]], name: str
 ) -> Instruction:
     parts = [line.strip()]
-    while parts[-1].endswith("\\"):
-        parts += _next(lines)
+    while parts[-1].endswith("\\"):  # comments and empty lines between are left out
+        parts.append(next((line.rstrip() for _, line in lines if _says(line)), ""))
     word, _, rest = "\n".join(parts).partition(" ")
     if not re.fullmatch(r"[A-Za-z]+", word):
         raise UsageError(f"{name}, line {number}: not an instruction", line)
@@ -86,14 +87,6 @@ def _instruction(
     return Instruction(word.upper(), flags, text, number, bodies)
 
 
-def _next(lines: Iterator[tuple[int, str]]) -> list[str]:
-    """The next line that says something, comments and empty ones between lines left out."""
-    for _, line in lines:
-        if _says(line):
-            return [line.rstrip()]
-    return [""]
-
-
 def _flags(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
     found = []
     while match := FLAG.match(text):
@@ -103,37 +96,22 @@ def _flags(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
 
 
 def _body(delimiter: str, lines: Iterator[tuple[int, str]]) -> str:
-    found = []
-    for _, line in lines:
-        if line.strip() == delimiter:
-            break
-        found.append(line)
-    return "\n".join(found)
+    inside = takewhile(lambda numbered: numbered[1].strip() != delimiter, lines)
+    return "\n".join(line for _, line in inside)
 
 
 # A word of ENV, LABEL or ARG: quoted parts, escaped characters, and the rest.
-PART = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.|[^\s'\"\\]")
-
-
-ANYTHING = re.compile(f"{PART.pattern}|.", re.DOTALL)
+PART = r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.|[^\s'\"\\]"
 
 
 def words(text: str) -> list[str]:
     """Split at white space outside of quotes; the quotes stay."""
-    found, current, place = [], "", 0
-    while place < len(text):
-        match = PART.match(text, place)
-        if match is None:
-            found.append(current)
-            current, place = "", place + 1
-        else:
-            current, place = current + match[0], match.end()
-    return [word for word in [*found, current] if word]
+    return re.findall(f"(?:{PART})+", text)
 
 
 def shell(word: str) -> str:
     """The word as text for double quotes in a shell, where $NAME stays one."""
-    return "".join(map(_part, ANYTHING.findall(word)))
+    return "".join(map(_part, re.findall(f"{PART}|.", word, re.DOTALL)))
 
 
 def _part(part: str) -> str:

@@ -9,20 +9,18 @@ import glob
 import re
 import shlex
 from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ...core import architecture
 from .. import spython_adapter
-from .parse import SHELL, Instruction, shell, words
+from .parse import HEREDOC, SHELL, Instruction, shell, words
 
 VARIABLE = re.compile(r"(?<!\\)\$(?:\{(\w+)\}|(\w+))")
 # ${NAME:-word} and the like, which have no counterpart for an ARG
 ODD_VARIABLE = re.compile(r"(?<!\\)\$\{(\w+)[^}\w]")
 ARCHIVE = re.compile(r"\.(?:tar|tar\.\w+|tgz|tbz2?|txz)$")
-DELIMITER = re.compile(r"<<-?(['\"]?)(\w+)\1")
 UNPACK = "/opt/.added"  # where archives lie until they are unpacked
 
 
@@ -54,17 +52,6 @@ class Stage:
     ran: bool = False
     uses: set[str] = field(default_factory=set)  # the stages it has files from
 
-    def continued(self, name: str) -> Stage:
-        """Another stage that starts where this one ends."""
-        return replace(
-            self,
-            name=name,
-            recipe=deepcopy(self.recipe),
-            arguments=dict(self.arguments),
-            variables=dict(self.variables),
-            uses=set(self.uses),
-        )
-
 
 class Reader:
     """Stages and notes; reads the instructions that bring files."""
@@ -83,10 +70,8 @@ class Reader:
 
     def named(self, name: str) -> Stage | None:
         """An earlier stage, by name or number."""
-        for number, stage in enumerate(self.stages):
-            if name in (stage.name, str(number)):
-                return stage
-        return None
+        numbered = enumerate(self.stages)
+        return next((stage for n, stage in numbered if name in (stage.name, str(n))), None)
 
     def needed(self) -> list[Stage]:
         """The stages that the last one is made from, and itself, in their order."""
@@ -133,11 +118,11 @@ class Reader:
         """A path or label: arguments by name, variables by value."""
         return self.expand(item, self.with_arguments(item, text), self.stage.variables)
 
-    def add(self, item: Instruction) -> None:
+    def read_add(self, item: Instruction) -> None:
         """ADD: files, archives to unpack, addresses to fetch."""
         paths = self._paths(item)
         if len(paths) < 2 or not any(fetched(path) or unpacked(path) for path in paths[:-1]):
-            self.copy(item)
+            self.read_copy(item)
             return
         for source in paths[:-1]:
             self._add_one(item, source, self._target(paths[-1]))
@@ -161,7 +146,7 @@ class Reader:
         folder = shlex.quote(str(PurePosixPath(file).parent))
         self.post(f"mkdir -p {folder} && curl -fsSL {shlex.quote(source)} -o {shlex.quote(file)}")
 
-    def copy(self, item: Instruction) -> None:
+    def read_copy(self, item: Instruction) -> None:
         """COPY: from beside the Dockerfile, from a stage or image, or the text that follows."""
         origin, paths = dict(item.flags).get("from"), self._paths(item)
         if len(paths) < (1 if item.bodies else 2):
@@ -178,7 +163,7 @@ class Reader:
 
     def _write(self, item: Instruction, target: str) -> None:
         path = shlex.quote(target)
-        matches = list(DELIMITER.finditer(item.text))
+        matches = list(HEREDOC.finditer(item.text))
         folder = shlex.quote(str(PurePosixPath(target).parent))
         start = f"mkdir -p {folder}\n    cat > {path} {matches[0][0]}"
         self.post(f"{start}\n{item.bodies[0]}\n{matches[0][2]}")
@@ -249,10 +234,8 @@ def automatic(name: str) -> str | None:
     """The value of an ARG that Docker's builder sets by itself."""
     here = architecture.architecture()
     known = {"OS": "linux", "ARCH": here, "PLATFORM": f"linux/{here}"}
-    for which in ("TARGET", "BUILD"):
-        if name.startswith(which):
-            return known.get(name[len(which) :])
-    return None
+    which = re.match("TARGET|BUILD", name)
+    return known.get(name[which.end() :]) if which else None
 
 
 def fetched(source: str) -> bool:
