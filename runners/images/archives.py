@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,9 @@ from ..core.errors import Refused
 
 def architecture(path: Path) -> str:
     """Return the machine that a Docker archive is for; raise Refused when it is not one."""
-    try:
-        with tarfile.open(path) as archive:
-            manifest = _member(archive, "manifest.json")
-            return str(_member(archive, manifest[0]["Config"])["architecture"])
-    except (tarfile.TarError, OSError, EOFError, LookupError, TypeError, ValueError) as error:
-        raise _no_archive(path, "docker save", error) from None
+    with _whole(path, "docker save"), tarfile.open(path) as archive:
+        manifest = _member(archive, "manifest.json")
+        return str(_member(archive, manifest[0]["Config"])["architecture"])
 
 
 def unpack(path: Path, folder: Path) -> str:
@@ -32,19 +31,18 @@ def unpack(path: Path, folder: Path) -> str:
 
     Raises Refused when it is not one, and SystemFault when the disk is full.
     """
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                _write(archive, member, folder)
+    with _whole(path, "OCI"):
+        try:
+            with tarfile.open(path) as archive:
+                for member in archive:
+                    _write(archive, member, folder)
+        except OSError as error:
+            if error.errno in disk_space.FULL:
+                raise disk_space.fault(folder, error) from None
+            raise
         index = json.loads((folder / "index.json").read_bytes())
         manifest = _blob(folder, index["manifests"][0])
         return str(_blob(folder, manifest["config"])["architecture"])
-    except OSError as error:
-        if error.errno in disk_space.FULL:
-            raise disk_space.fault(folder, error) from None
-        raise _no_archive(path, "OCI", error) from None
-    except (tarfile.TarError, EOFError, LookupError, TypeError, ValueError) as error:
-        raise _no_archive(path, "OCI", error) from None
 
 
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
@@ -70,6 +68,10 @@ def _member(archive: tarfile.TarFile, name: str) -> Any:
     return json.load(file) if file else {}
 
 
-def _no_archive(path: Path, kind: str, error: Exception) -> Refused:
-    what = f"{type(error).__name__}: {error}"
-    return Refused(f"{path} is not a whole {kind} archive", what, "make it again")
+@contextmanager
+def _whole(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, OSError, EOFError, LookupError, TypeError, ValueError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise Refused(f"{path} is not a whole {kind} archive", what, "make it again") from None

@@ -169,7 +169,9 @@ def foreign_test(image: Path) -> Proof:
     pairs = testable(built)
     if not pairs:
         return Proof(built, "", "there is no Horovod in it that could be tested")
-    said = [_said(_prove(image, *pair)) for pair in pairs]
+    file = Path(selftest.__file__).resolve()
+    prove = ["python3", str(file), "prove"]
+    said = [_said(run(image, [*prove, *pair], TEST_SECONDS, bind=file)) for pair in pairs]
     agreed, failures = ("\n".join(filter(None, texts)) for texts in zip(*said))
     return Proof(built, agreed, failures)
 
@@ -181,12 +183,6 @@ def testable(built: dict[str, str]) -> list[tuple[str, str]]:
     )
     usable = [name for name in ("gloo", "mpi") if name in controllers][:1]
     return [(FRAMEWORKS[name], usable[0]) for name in FRAMEWORKS if name in frameworks and usable]
-
-
-def _prove(image: Path, framework: str, controller: str) -> shell.Result:
-    file = Path(selftest.__file__).resolve()
-    argv = ["python3", str(file), "prove", framework, controller]
-    return run(image, argv, TEST_SECONDS, bind=file)
 
 
 def _said(done: shell.Result) -> tuple[str, str]:

@@ -23,10 +23,7 @@ def find(name: str | None) -> Path:
     if not name:
         raise UsageError("no image was given", remedy="--image horovod_cpu.sif")
     if "://" in name:
-        raise UsageError(
-            f"{name} is not on this machine",
-            remedy=f"runner pull {name}",
-        )
+        raise UsageError(f"{name} is not on this machine", remedy=f"runner pull {name}")
     for path in (Path(name).expanduser(), places.images() / name):
         if path.exists():
             return path.absolute()

@@ -132,7 +132,7 @@ def _check_wanted(request: Request, digest: str, manifest: str, whose: str) -> N
 
 def _fetch(request: Request, source: Source, progress: Progress) -> Stored:
     with store.workplace(source.key, progress) as work:
-        stored = _of_source(source)
+        stored = store.find(source.digest) if source.digest else store.of_manifest(source.manifest)
         if stored is None:
             disk_space.check(work, source.size)
             part = work / "image.sif"
@@ -142,13 +142,6 @@ def _fetch(request: Request, source: Source, progress: Progress) -> Stored:
             name = request.reference.source
             stored = store.find(digest) or store.keep(part, digest, name, source.manifest)
         return replace(stored, manifest=source.manifest)
-
-
-def _of_source(source: Source) -> Stored | None:
-    """Return what is stored of a source already, perhaps since a moment ago."""
-    if source.digest:
-        return store.find(source.digest)
-    return store.of_manifest(source.manifest) if source.manifest else None
 
 
 def _check_digest(request: Request, source: Source, digest: str) -> None:

@@ -48,7 +48,7 @@ def push(
         return Pushed(download.digest_of(image, image.name, progress), "")
     server = Registry(reference, plain, "pull,push")
     try:
-        server.get("")  # whether it answers and knows us: the runtime's own words are poor
+        server.ask("")  # whether it answers and knows us: the runtime's own words are poor
     except HTTPError as error:
         raise server.fault(error) from None
     if reference.kind == "docker":

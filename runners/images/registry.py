@@ -24,8 +24,9 @@ from .credentials import Credentials
 from .reference import DIGEST, Reference
 
 OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"
-INDEXES = (f"{OCI}.index.v1+json", f"{DOCKER}.manifest.list.v2+json")
-MANIFESTS = (f"{OCI}.manifest.v1+json", f"{DOCKER}.manifest.v2+json")
+INDEXES = f"{OCI}.index.v1+json", f"{DOCKER}.manifest.list.v2+json"
+MANIFESTS = f"{OCI}.manifest.v1+json", f"{DOCKER}.manifest.v2+json"
+ACCEPT = {"Accept": ", ".join(INDEXES + MANIFESTS)}
 SIF_LAYER = re.compile(r"application/vnd\.(sylabs|apptainer)\.sif\.layer\.v1\.sif")
 LARGEST_DOCUMENT = 8 << 20
 OTHER_ARCH = "--arch ARCH, if the nodes are of another kind than this machine"
@@ -57,17 +58,10 @@ class Registry:
     """
 
     def __init__(self, reference: Reference, plain: bool, action: str = "pull") -> None:
-        self.reference, self.secret = reference, ""
+        self.reference, self.host, self.secret = reference, reference.registry, ""
         self.who: Credentials | None = None
         self.base = f"{'http' if plain else 'https'}://{reference.server}/v2/"
         self.scope = f"repository:{reference.repository}:{action}" if reference.repository else ""
-
-    def get(self, path: str, accept: str = "", bytes_range: str = "") -> HTTPResponse:
-        """Return the open answer, as `ask` does; `bytes_range` such as "0-127"."""
-        headers = {"Accept": accept} if accept else {}
-        if bytes_range:
-            headers["Range"] = f"bytes={bytes_range}"
-        return self.ask(path, headers)
 
     def ask(
         self,
@@ -80,28 +74,23 @@ class Registry:
 
         `path` is below /v2/, or an address that the registry gave; `body` gives what is sent.
         """
+        url = urljoin(self.base, path)
+        ours = urlsplit(url)[:2] == urlsplit(self.base)[:2]  # it may store elsewhere
+
+        def send() -> HTTPResponse:
+            return http.send(url, headers, self.secret if ours else "", method, body and body())
+
         try:
-            return self._send(path, headers, method, body)
+            return send()
         except HTTPError as error:
             if error.code != 401 or not self._login(error):
                 raise
-        return self._send(path, headers, method, body)
-
-    def _send(
-        self,
-        path: str,
-        headers: dict[str, str] | None,
-        method: str,
-        body: Callable[[], http.Body] | None,
-    ) -> HTTPResponse:
-        url = urljoin(self.base, path)
-        ours = urlsplit(url)[:2] == urlsplit(self.base)[:2]  # it may store elsewhere
-        return http.send(url, headers, self.secret if ours else "", method, body and body())
+        return send()
 
     def _login(self, error: HTTPError) -> bool:
         """Whether there is another secret than what was refused; a token ends after minutes."""
         refused, challenge = self.secret, error.headers.get("WWW-Authenticate", "")
-        who = self.who or credentials.find(self._host)
+        who = self.who or credentials.find(self.host)
         self.secret = credentials.header(challenge, self.base, self.scope, who)
         return self.secret not in ("", refused)
 
@@ -125,27 +114,25 @@ class Registry:
 
     def _manifest(self, place: str) -> tuple[str, dict[str, Any]]:
         """Return the digest and content of a manifest or index; `place` is its tag or digest."""
-        digest, document = self._document(f"manifests/{place}", ", ".join(INDEXES + MANIFESTS))
+        digest, document = self._document(f"manifests/{place}", ACCEPT)
         if DIGEST.fullmatch(place) and digest != place:
-            raise NotVerified(f"{self._host} answers {digest} for {place}")
+            raise NotVerified(f"{self.host} answers {digest} for {place}")
         return digest, document
 
-    @property
-    def _host(self) -> str:
-        return self.reference.registry
-
-    def _document(self, path: str, accept: str = "") -> tuple[str, dict[str, Any]]:
+    def _document(
+        self, path: str, headers: dict[str, str] | None = None
+    ) -> tuple[str, dict[str, Any]]:
         """Return the digest and content of a JSON document of the repository."""
         try:
             path = f"{self.reference.repository}/{path}"
-            raw = self.get(path, accept).read(LARGEST_DOCUMENT)
+            raw = self.ask(path, headers).read(LARGEST_DOCUMENT)
             document = json.loads(raw)
             if not isinstance(document, dict):
                 raise ValueError(str(document)[:200])
         except HTTPError as error:
             raise self.fault(error) from None
         except (OSError, HTTPException, ValueError) as error:
-            raise SystemFault(f"{self._host} does not answer as a registry", str(error)) from None
+            raise SystemFault(f"{self.host} does not answer as a registry", str(error)) from None
         return f"sha256:{hashlib.sha256(raw).hexdigest()}", document
 
     def _choose(self, entries: list[dict[str, Any]], arch: str) -> str:
@@ -163,10 +150,10 @@ class Registry:
         return Refused(f"{self.reference.source} is not for {wanted}", f"for {there}", OTHER_ARCH)
 
     def blob(self, blob: Blob, bytes_range: str = "") -> HTTPResponse:
-        """Return the open answer with a blob's bytes; raise a RunnerError."""
+        """Return the open answer with a blob, or a range such as "0-127"; raise a RunnerError."""
+        headers = {"Range": f"bytes={bytes_range}"} if bytes_range else {}
         try:
-            path = f"{self.reference.repository}/blobs/{blob.digest}"
-            return self.get(path, bytes_range=bytes_range)
+            return self.ask(f"{self.reference.repository}/blobs/{blob.digest}", headers)
         except HTTPError as error:
             raise self.fault(error) from None
 
@@ -177,7 +164,7 @@ class Registry:
     def _tags(self) -> list[str]:
         """Return the tags of the repository, none where the registry does not tell."""
         try:
-            answer = self.get(f"{self.reference.repository}/tags/list").read(LARGEST_DOCUMENT)
+            answer = self.ask(f"{self.reference.repository}/tags/list").read(LARGEST_DOCUMENT)
             return [str(tag) for tag in json.loads(answer).get("tags") or []]
         except (OSError, HTTPException, ValueError, AttributeError):
             return []  # only a hint within another error hangs on this
@@ -192,24 +179,24 @@ class Registry:
             hint = nearest(self.reference.place, tags) if tags else "it has no tags"
             return NotFound(f"{self.reference.source} is not there", f"{told}\n{hint}")
         if error.code == 404:
-            return NotFound(f"{self._host} has no {self.reference.repository}", told)
+            return NotFound(f"{self.host} has no {self.reference.repository}", told)
         if error.code == 405:
-            return Refused(f"{self._host} takes no uploads", told)
+            return Refused(f"{self.host} takes no uploads", told)
         if error.code == 429:
             wait = error.headers.get("Retry-After")
             when = f"in {wait} s" if wait else "later, or logged in"
-            return SystemFault(f"{self._host} wants fewer requests", told, f"again {when}")
+            return SystemFault(f"{self.host} wants fewer requests", told, f"again {when}")
         if error.code == 400 and "HTTPS server" in told:
-            return Refused(f"{self._host} speaks https", told, "leave out --no-https")
-        return SystemFault(f"{self._host} failed: HTTP {error.code}", told)
+            return Refused(f"{self.host} speaks https", told, "leave out --no-https")
+        return SystemFault(f"{self.host} failed: HTTP {error.code}", told)
 
     def _no_access(self, told: str) -> Refused:
-        who = credentials.find(self.reference.registry)
+        who = credentials.find(self.host)
         us = f"as {who.user} (of {who.origin})" if who else "without a login"
         return Refused(
-            f"{self._host} refuses access to {self.reference.repository or 'itself'}, {us}",
+            f"{self.host} refuses access to {self.reference.repository or 'itself'}, {us}",
             f"{told}\nsome registries say so too when there is no such image",
-            f"runner registry login -u NAME {self._host}",
+            f"runner registry login -u NAME {self.host}",
         )
 
 
@@ -221,7 +208,7 @@ def check(host: str, plain: bool, user: str, password: str) -> None:
     server = Registry(Reference("docker", "", "", host), plain)
     server.who = Credentials(user, password, "the login")
     try:
-        server.get("")
+        server.ask("")
     except HTTPError as error:
         if error.code in (401, 403):
             raise Refused(f"{host} does not know {user} with this password") from None

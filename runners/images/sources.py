@@ -177,8 +177,8 @@ class _RemoteFile:
             return b""
         with self.server.blob(self.blob, f"{self.position}-{last}") as answer:
             if answer.status != HTTPStatus.PARTIAL_CONTENT:
-                host = self.server.reference.registry
-                raise SystemFault(f"{host} does not send parts of files")
+                raise SystemFault(f"{self.server.host} does not send parts of files")
             data = answer.read(last - self.position + 1)
         self.position += len(data)
-        return data
+        missing = size - len(data)  # a server may send less than was asked for
+        return data + self.read(missing) if data and missing else data

@@ -76,8 +76,8 @@ def find(digest: str) -> Stored | None:
 
 
 def of_manifest(manifest: str) -> Stored | None:
-    """Return the newest stored image that was made from a registry's manifest."""
-    made = [stored for stored in everything() if stored.manifest == manifest]
+    """Return the newest stored image that was made from a registry's manifest, if that is known."""
+    made = [stored for stored in everything() if manifest and stored.manifest == manifest]
     return max(made, key=lambda stored: stored.pulled, default=None)
 
 

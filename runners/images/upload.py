@@ -74,7 +74,7 @@ def _send(server: Registry, blob: Blob, made: Layout, progress: Progress) -> Non
         server.ask(place, headers, "PUT", opened).close()
     except SystemFault as error:
         raise SystemFault(
-            f"{server.reference.registry} ended the upload of {shown(blob.size)}",
+            f"{server.host} ended the upload of {shown(blob.size)}",
             f"{error.message}\n{error.evidence}",
             "again: the layers that have arrived stay there",
         ) from None
@@ -90,5 +90,5 @@ def _tag(server: Registry, made: Layout) -> None:
         fault = server.fault(error)
         if error.code not in REFUSED:
             raise fault from None
-        what = f"{server.reference.registry} takes no OCI image; the tag is as it was"
+        what = f"{server.host} takes no OCI image; the tag is as it was"
         raise Refused(what, fault.evidence, OTHERWISE) from None

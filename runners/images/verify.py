@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Callable
 
@@ -61,13 +62,21 @@ def verify(request: Request) -> Iterator[Check]:
 
 
 def _outside(request: Request) -> Iterator[Check]:
-    whole = _whole(request.image)
+    whole = _asked("whole", lambda: _whole(request.image))
     yield whole
     if whole.state == PASS:
         yield _architecture(request.image)
         yield _digest(request)
-        yield _signature(request)
-        yield from _policy(request)
+        yield _asked("signature", lambda: _signature(request))
+        for rules in request.policies:
+            yield _asked("policy", partial(_policy, request, rules))
+
+
+def _asked(name: str, question: Callable[[], Check]) -> Check:
+    try:
+        return question()
+    except RunnerError as error:
+        return _failed(name, error)
 
 
 def _failed(name: str, error: RunnerError) -> Check:
@@ -76,10 +85,7 @@ def _failed(name: str, error: RunnerError) -> Check:
 
 
 def _whole(image: Path) -> Check:
-    try:
-        local.read(image)
-    except RunnerError as error:
-        return _failed("whole", error)
+    local.read(image)
     if image.is_dir():
         return Check("whole", PASS, "a sandbox folder; nothing says what should be in it")
     size = image.stat().st_size
@@ -125,10 +131,7 @@ def _wanted(request: Request) -> dict[str, str]:
 def _signature(request: Request) -> Check:
     if request.image.is_dir():
         return Check("signature", UNSIGNED, "a folder cannot be signed")
-    try:
-        found = signature.check(request.image, request.online)
-    except RunnerError as error:
-        return _failed("signature", error)
+    found = signature.check(request.image, request.online)
     if found.state == signature.UNSIGNED:
         return Check("signature", UNSIGNED, "nobody has signed it", f"runner sign {request.image}")
     if found.state == signature.BAD:
@@ -136,13 +139,9 @@ def _signature(request: Request) -> Check:
     return Check("signature", PASS, ", ".join(signature.named(key) for key in found.signers))
 
 
-def _policy(request: Request) -> Iterator[Check]:
-    for rules in request.policies:
-        try:
-            met = policy.meets(rules, request.image, request.lockfile)
-            yield Check("policy", PASS, f"{rules.origin}: {met}")
-        except RunnerError as error:
-            yield _failed("policy", error)
+def _policy(request: Request, rules: policy.Policy) -> Check:
+    met = policy.meets(rules, request.image, request.lockfile)
+    return Check("policy", PASS, f"{rules.origin}: {met}")
 
 
 def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
