@@ -41,7 +41,6 @@ class Credentials:
 
     @property
     def basic(self) -> str:
-        """The value of an Authorization header."""
         pair = f"{self.user}:{self.password}".encode()
         return "Basic " + base64.b64encode(pair).decode("ascii")
 

@@ -23,7 +23,6 @@ LOCK, RUN = "lock", "run"
 
 
 def root() -> Path:
-    """Return the folder of the links."""
     return places.images() / ".roots"
 
 

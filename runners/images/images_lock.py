@@ -70,7 +70,6 @@ def read(path: Path) -> tuple[Entry, ...]:
 
 
 def find(path: Path, name: str) -> Entry | None:
-    """Return the entry of this name, or None."""
     return next((entry for entry in read(path) if entry.name == name), None)
 
 
@@ -102,11 +101,9 @@ def _table(entry: Entry) -> str:
 
 
 def _value(value: int | str) -> str:
-    return str(value) if isinstance(value, int) else f'"{ESCAPED.sub(_escape, value)}"'
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found.group()):04x}"
+    if isinstance(value, int):
+        return str(value)
+    return '"' + ESCAPED.sub(lambda found: f"\\u{ord(found.group()):04x}", value) + '"'
 
 
 @contextmanager

@@ -108,7 +108,6 @@ def check_build(image: Path) -> dict[str, str]:
 
 
 def parse_build(text: str) -> dict[str, str]:
-    """Return the facts in the output of check-build."""
     if "Available" not in text:
         return {}
     built = selftest.parse_build(text)
@@ -116,7 +115,6 @@ def parse_build(text: str) -> dict[str, str]:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return the facts in the script's output."""
     pieces = re.split(r"^== (\w+)$", text, flags=re.MULTILINE)
     parts = dict(zip(pieces[1::2], pieces[2::2]))
     found = {**_from_tools(parts), **_from_python(parts["python"])}

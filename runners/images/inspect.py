@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from containers import sif
 
 from ..core.errors import RunnerError
 from ..core.model import ImageInfo
-from . import digest_cache, environment, environment_label, inside, local, signature
+from . import digest_cache, environment, environment_label, inside, local, signature, store
 
 # Names are those of our labels; `containers/horovod_image/labels.py` writes them.
 SOFTWARE = (
@@ -133,9 +132,7 @@ def _created(path: Path, labels: dict[str, str]) -> dict[str, Fact]:
     if CREATED in labels:
         return {"created": Fact(labels[CREATED], LABEL)}
     seconds = 0 if path.is_dir() else sif.read(path)[0].created
-    if not seconds:
-        return {"created": NOT_KNOWN}
-    return {"created": Fact(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)), FILE)}
+    return {"created": Fact(store.utc(seconds), FILE) if seconds else NOT_KNOWN}
 
 
 def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import shutil
 import tarfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,7 +54,6 @@ class Layout:
     blobs: tuple[Blob, ...]
 
     def path(self, blob: Blob) -> Path:
-        """Return the file of a blob."""
         return self.folder / BLOBS / blob.digest.partition(":")[2]
 
 
@@ -112,7 +110,6 @@ def _unpack(image: Path, squashfs: Path, root: Path) -> None:
 
 
 def _layers(root: Path) -> Iterator[tuple[str, Iterator[Path]]]:
-    """Yield the name of each layer and the files in it."""
     names = sorted({path.name for path in root.iterdir()} - OWN - {trainers.FOLDER})
     yield "environment", oci_layer.below(*(root / name for name in names))
     if (root / trainers.FOLDER).is_dir():
@@ -128,7 +125,7 @@ def _settings(image: Path) -> dict[str, Any]:
     lines = [line for line in done.out.split("\0") if line]
     head, labels = sif.read(image)[0], sif.labels(image) or {}
     return {
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(head.created)),
+        "created": store.utc(head.created),
         "architecture": sif.architecture(sif.objects(image)) or architecture.architecture(),
         "os": "linux",
         "config": {

@@ -47,7 +47,6 @@ class Gzip:
         self.waiting: deque[Future[bytes]] = deque()
 
     def write(self, data: bytes) -> int:
-        """Take what tarfile writes."""
         self.plain.update(data)
         self.buffer += data
         while len(self.buffer) >= BLOCK:
@@ -56,7 +55,6 @@ class Gzip:
         return len(data)
 
     def finish(self) -> Layer:
-        """Write what is left."""
         self._submit(bytes(self.buffer))
         self._take(0)
         tar, packed = self.plain.hexdigest(), self.packed.hexdigest()

@@ -57,7 +57,6 @@ def load(env: Mapping[str, str]) -> tuple[Policy, ...]:
 
 
 def parse(origin: str, table: Mapping[str, Any]) -> Policy:
-    """Return the policy of a file's table."""
     check(origin, KEYS, dict(table))
     signers = _signers(origin, table.get("signers", []))
     signed, known = (bool(table.get(key)) for key in ("require-signature", "known-digests-only"))
@@ -87,12 +86,9 @@ def decide(policies: Iterable[Policy], image: Path) -> Verdict:
     if not image.exists():
         return Verdict(tuple(Choice("policy", rules.words(), rules.origin) for rules in active))
     seen = digest_cache.stamp(image)
+    lockfile = images_lock.here()
     met = tuple(
-        Choice(
-            "policy",
-            meets(rules, image, images_lock.here()),
-            f"{rules.origin} wants: {rules.words()}",
-        )
+        Choice("policy", meets(rules, image, lockfile), f"{rules.origin} wants: {rules.words()}")
         for rules in active
     )
     digest = digest_cache.digest(image)
@@ -115,9 +111,8 @@ def _signed(rules: Policy, image: Path) -> str:
     from . import signature  # 8 ms that a launch without a policy need not pay
 
     if image.is_dir():
-        raise _refused(
-            rules, image, "a folder cannot be signed", f"apptainer build NEW.sif {image}"
-        )
+        remedy = f"apptainer build NEW.sif {image}"
+        raise _refused(rules, image, "a folder cannot be signed", remedy)
     found = signature.remembered(image)
     if found.state == signature.UNSIGNED:
         raise _refused(rules, image, "it is not signed", f"runner sign {image}")

@@ -75,7 +75,7 @@ def _check(request: Request) -> None:
 
 def _record(request: Request, stored: Stored) -> None:
     before = locked(request.reference, request.name)
-    known = replace(stored, source=request.reference.source, pulled=store.now())
+    known = replace(stored, source=request.reference.source, pulled=store.utc())
     entry = images_lock.Entry(name=request.name, **asdict(known))
     if before is None or replace(before, pulled=entry.pulled) != entry:
         images_lock.record(images_lock.here(), entry)

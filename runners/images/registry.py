@@ -146,7 +146,6 @@ class Registry:
         return _blob(there[arch]).digest
 
     def other_architecture(self, wanted: str, there: str) -> Refused:
-        """Return the error for an image that this machine cannot run."""
         return Refused(f"{self.reference.source} is not for {wanted}", f"for {there}", OTHER_ARCH)
 
     def blob(self, blob: Blob, bytes_range: str = "") -> HTTPResponse:
@@ -170,7 +169,6 @@ class Registry:
             return []  # only a hint within another error hangs on this
 
     def fault(self, error: HTTPError) -> RunnerError:
-        """Return the error for a registry's refusal."""
         told = _told_by(error)
         if error.code in (401, 403):
             return self._no_access(told)

@@ -73,7 +73,6 @@ class Signature:
 
     @property
     def signers(self) -> tuple[str, ...]:
-        """The fingerprints of all who signed."""
         return tuple(sorted({signer for group in self.groups for signer in group}))
 
 

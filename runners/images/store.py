@@ -44,7 +44,6 @@ class Stored:
 
     @property
     def path(self) -> Path:
-        """The file."""
         return path_of(self.digest)
 
 
@@ -87,7 +86,6 @@ def digests() -> list[str]:
 
 
 def everything() -> list[Stored]:
-    """Return all stored images."""
     return [stored for stored in map(find, digests()) if stored]
 
 
@@ -101,7 +99,7 @@ def others() -> list[Path]:
 def keep(part: Path, digest: str, source: str, manifest: str) -> Stored:
     """Give a whole, checked file its name; raise SystemFault when that cannot be written."""
     size = part.stat().st_size
-    stored = Stored(digest, size, source, manifest, now())
+    stored = Stored(digest, size, source, manifest, utc())
     record = asdict(stored)
     del record["digest"]
     try:
@@ -113,13 +111,12 @@ def keep(part: Path, digest: str, source: str, manifest: str) -> Stored:
     return stored
 
 
-def now() -> str:
-    """Return the time, UTC, such as 2026-11-21T10:00:00Z."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def utc(seconds: float | None = None) -> str:
+    """Return a time since 1970, or now, such as 2026-11-21T10:00:00Z."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def remove(digest: str) -> None:
-    """Remove an image and its record."""
     path_of(digest).unlink(missing_ok=True)
     _record_of(digest).unlink(missing_ok=True)
 

@@ -28,7 +28,6 @@ class Body(FileIO):
     progress: Progress
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read for the connection."""
         data = super().read(size)
         self.progress.at(self.tell())
         return data or b""

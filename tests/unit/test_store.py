@@ -96,7 +96,7 @@ def test_prune_keeps_what_a_name_or_a_lock_needs(images: Path, tmp_path: Path) -
     store.point("a.sif", named.digest)
     file = tmp_path / images_lock.FILE
     images_lock.record(
-        file, images_lock.Entry("b.sif", locked.source, locked.digest, 1, store.now())
+        file, images_lock.Entry("b.sif", locked.source, locked.digest, 1, store.utc())
     )
     gc_roots.hold_lock(file)
     assert gc_roots.prune(dry_run=True).digests == (unused.digest,)

@@ -170,7 +170,6 @@ def convert(path: Path, text: str) -> tuple[str, list[Note]]:
 
 
 def _write(reader: Reader) -> str:
-    """Return the definition of what was read."""
     stages, last = reader.needed(), reader.stage
     last.recipe.entrypoint = _runscript(last.entrypoint, last.command)
     blocks = [block for stage in stages for block in _blocks(stage, len(stages) > 1)]

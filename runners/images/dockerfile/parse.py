@@ -35,7 +35,6 @@ class Instruction:
 
     @property
     def flat(self) -> str:
-        """The text on one line."""
         return re.sub(r"\s*\\\n\s*", " ", self.text).strip()
 
     def listed(self) -> list[str] | None:

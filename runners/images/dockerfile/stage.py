@@ -65,7 +65,6 @@ class Reader:
 
     @property
     def stage(self) -> Stage:
-        """The one that is being read."""
         return self.stages[-1]
 
     def named(self, name: str) -> Stage | None:
@@ -84,11 +83,9 @@ class Reader:
         return [stage for stage in every if stage.name in names]
 
     def post(self, text: str) -> None:
-        """Add to what the stage runs."""
         self.stage.recipe.install.append(text)
 
     def note(self, item: Instruction, what: str, remedy: str) -> None:
-        """Remember what was lost."""
         self.notes.append(Note(item.line, what, remedy))
 
     def expand(self, item: Instruction, text: str, known: Mapping[str, str]) -> str:
@@ -226,7 +223,6 @@ class Reader:
 
 
 def placeholder(name: str) -> str:
-    """A build argument in a definition."""
     return "{{ " + name + " }}"
 
 
@@ -239,10 +235,8 @@ def automatic(name: str) -> str | None:
 
 
 def fetched(source: str) -> bool:
-    """Whether ADD fetches it from somewhere."""
     return source.startswith(("http://", "https://", "git@")) or source.endswith(".git")
 
 
 def unpacked(source: str) -> bool:
-    """Whether ADD unpacks it."""
     return not fetched(source) and bool(ARCHIVE.search(source))
