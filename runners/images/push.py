@@ -1,21 +1,34 @@
-"""Pushes an image to a registry, and looks whether what arrived is what was sent."""
+"""Pushes an image to a registry, and looks whether what arrived is what was sent.
+
+An OCI image is uploaded by the OCI distribution specification 1.1, "Pushing manifests": what the
+registry lacks, and the manifest last. A tag therefore points to a whole image or to what it pointed
+to before.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import urljoin
 
 from containers import sif
 
 from ..core import download, runtime_pull
-from ..core.errors import NotVerified, Refused, UsageError
+from ..core.disk_space import shown
+from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.progress import Progress
-from . import oci, upload
+from . import oci
+from .oci import Layout
 from .reference import Reference
-from .registry import Registry
+from .registry import Blob, Registry
 
 TARGETS = ("oras", "docker", "library", "oci-archive")
+REFUSED = (400, 415, 422)  # of a manifest: the registry knows the image's parts already
+OTHERWISE = """\
+runner push IMAGE oci-archive:FILE
+skopeo copy --format v2s2 oci-archive:FILE docker://REGISTRY/NAME:TAG"""
 
 
 @dataclass(frozen=True)
@@ -62,7 +75,7 @@ def push(
 
 def _push_oci(image: Path, server: Registry, progress: Progress) -> Pushed:
     with oci.layout(image, progress) as made:
-        upload.upload(server, made, progress)
+        upload(server, made, progress)
         digest = made.manifest.digest
     _check_arrived(server, digest, [server.manifest("").digest])
     return Pushed(digest, digest)
@@ -94,3 +107,74 @@ def _check_arrived(server: Registry, sent: str, there: list[str]) -> None:
             f"sent {sent}\nthere {', '.join(there)}",
             "again; somebody else may have pushed to the same tag",
         )
+
+
+class Body(FileIO):
+    """A file that tells how much of it has been read."""
+
+    progress: Progress
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.progress.at(self.tell())
+        return data or b""
+
+
+def upload(server: Registry, made: Layout, progress: Progress) -> None:
+    """Upload an image to the tag of the server's reference.
+
+    Raises Refused for no access and for a registry that does not take such images, and SystemFault.
+    """
+    try:
+        for blob in made.blobs:
+            if not _is_there(server, blob):
+                _send(server, blob, made, progress)
+    except HTTPError as error:
+        raise server.fault(error) from None
+    _tag(server, made)
+
+
+def _is_there(server: Registry, blob: Blob) -> bool:
+    try:
+        server.ask(f"{server.reference.repository}/blobs/{blob.digest}", method="HEAD").close()
+    except HTTPError as error:
+        if error.code != 404:
+            raise
+        return False
+    return True
+
+
+def _send(server: Registry, blob: Blob, made: Layout, progress: Progress) -> None:
+    start = server.ask(f"{server.reference.repository}/blobs/uploads/", method="POST", body=bytes)
+    place = urljoin(start.url, start.headers.get("Location", ""))
+    place += f"{'&' if '?' in place else '?'}digest={blob.digest}"
+    headers = {"Content-Type": "application/octet-stream", "Content-Length": str(blob.size)}
+
+    def opened() -> Body:
+        body = Body(made.path(blob))
+        body.progress = progress
+        return body
+
+    progress.begin(f"uploading {blob.digest[:19]}", blob.size)
+    try:
+        server.ask(place, headers, "PUT", opened).close()
+    except SystemFault as error:
+        raise SystemFault(
+            f"{server.host} ended the upload of {shown(blob.size)}",
+            f"{error.message}\n{error.evidence}",
+            "again: the layers that have arrived stay there",
+        ) from None
+
+
+def _tag(server: Registry, made: Layout) -> None:
+    """Give the image its tag: only now it is there for others."""
+    raw = made.path(made.manifest).read_bytes()
+    path = f"{server.reference.repository}/manifests/{server.reference.tag}"
+    try:
+        server.ask(path, {"Content-Type": made.manifest.type}, "PUT", lambda: raw).close()
+    except HTTPError as error:
+        fault = server.fault(error)
+        if error.code not in REFUSED:
+            raise fault from None
+        what = f"{server.host} takes no OCI image; the tag is as it was"
+        raise Refused(what, fault.evidence, OTHERWISE) from None

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import Refused, SystemFault
-from runners.images import oci, oci_layer, reference, upload
+from runners.images import oci, oci_layer, reference
 from runners.images.oci import Layout
+from runners.images.push import upload
 from runners.images.registry import Blob, Registry
 
 MANIFEST_PATH = "/v2/team/train/manifests/v1"
@@ -172,7 +173,7 @@ def layout(folder: Path) -> Layout:
 
 def push(store: Store, made: Layout) -> None:
     found = reference.parse(f"docker://{store.host}/team/train:v1")
-    upload.upload(Registry(found, plain=True, action="pull,push"), made, Quiet())
+    upload(Registry(found, plain=True, action="pull,push"), made, Quiet())
 
 
 @pytest.mark.parametrize("expires", [False, True])
