@@ -12,8 +12,8 @@ from pathlib import Path
 from .errors import SystemFault
 from .horovod import edits
 
-# As in compile.sh: below what TensorFlow's own wheels ask for.
-FLAGS = {"x86_64": "-march=x86-64-v2 -mtune=generic"}
+# As in compile.sh: with F16C and FMA, without which Adasum refuses fp16.
+FLAGS = {"x86_64": "-march=x86-64-v3 -mtune=generic"}
 BYTES_EACH = 1_500_000_000  # of memory, for a compiler with torch's headers
 FRAMEWORKS = ("PYTORCH", "TENSORFLOW", "MXNET")
 

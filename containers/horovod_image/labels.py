@@ -19,6 +19,8 @@ CONTROLLERS = ("mpi", "gloo")
 # PTX asks for a driver as new as the nvcc that wrote it (12.4: 550.54), but only GPUs newer than
 # 9.0 compile it, and those came with driver 570.
 OLDEST_DRIVER = {"12": "525.60.13"}
+# What compile.sh compiles Horovod for (x86-64 psABI, table 3.1): the node's CPU must have it.
+CPU_LEVELS = {"x86_64": "x86-64-v3"}
 OPERATIONS = ("nccl", "ddl", "ccl", "mpi", "gloo")  # in the order of `horovodrun --check-build`
 
 
@@ -102,6 +104,7 @@ def labels() -> dict[str, str]:
         "glibc.version": platform.libc_ver()[1],
         **cuda_labels(torch.version.cuda),
         "architecture": platform.machine(),
+        "cpu.level": CPU_LEVELS.get(platform.machine(), "any"),
         **({"recipes": ",".join(recipes)} if recipes else {}),
     }
 

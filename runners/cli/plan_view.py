@@ -11,6 +11,7 @@ from . import printer, suggest, typed
 
 LABELS = {
     "cpu-bind": "CPU binding",
+    "cpu-level": "CPU level",
     "cpus-per-task": "CPUs for each rank",
     "cycle-time-ms": "cycle time (ms)",
     "data": "dataset",

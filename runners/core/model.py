@@ -272,8 +272,9 @@ class Variable:
 class Plan:
     """Every choice made; `script` turns it into text and nothing else.
 
-    `driver` is the oldest NVIDIA driver for the image, None when it does not say. With `refusals`
-    it cannot work, and is submitted by force only.
+    `driver` is the oldest NVIDIA driver for the image, None when it does not say, `cpu_level` the
+    x86-64 level that its Horovod is compiled for. With `refusals` it cannot work, and is submitted
+    by force only.
     `runtime_args` are the site's options for the runtime, `module_use` its folders of modules.
     `host_mpi` is set where the host's MPI libraries go into the image. With `staged` the data is
     copied to `stage_root` of each node first, to the job's own scratch where that is empty; with
@@ -298,6 +299,7 @@ class Plan:
     image_digest: str = ""
     verified_digest: str = ""
     driver: str | None = None
+    cpu_level: str = ""
     rocm: bool = False
     cpu_bind: str | None = None
     variables: tuple[Variable, ...] = ()

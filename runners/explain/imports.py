@@ -117,6 +117,13 @@ DRIVER = Row(
     _driver,
     "the rank tried to load the driver's library before the trainer began",
 )
+CPU = Row(
+    "cpu-too-old",
+    kinds.CPU,
+    "{how}",
+    lambda facts, _: change(exclude=host(facts)),
+    "the rank compared the CPU with the image's label before the trainer began",
+)
 
 
 def import_leak(facts: Facts) -> Explanation | None:
@@ -189,7 +196,7 @@ def environment_module(facts: Facts) -> Explanation | None:
 
 
 SIGNATURES = (
-    *signatures((DRIVER,), of_kind),
+    *signatures((DRIVER, CPU), of_kind),
     *signatures(LIBRARIES, in_error),
     Signature("import-leak", import_leak),
     *signatures(MODULES, in_error),

@@ -32,8 +32,8 @@ SOFTWARE = (
     "recipes",
     "architecture",
 )
-# Only an image for GPUs has these.
-FOR_GPUS = ("cuda.driver.minimum", "cuda.capabilities", "cudnn.version")
+# What some images need of a node: ours for GPUs, those with a Horovod of ours.
+NEEDS = ("cpu.level", "cuda.driver.minimum", "cuda.capabilities", "cudnn.version")
 OURS = "horovod.version"
 CREATED = "org.opencontainers.image.created"
 LABELS = ("org.opencontainers.image.version", "org.opencontainers.image.revision")
@@ -77,7 +77,7 @@ def inspect(path: Path) -> Inspection:
         facts[name] = _known(name, labels, probed)
     if "mpi.device" in probed:  # only MPICH has one
         facts["mpi.device"] = Fact(probed["mpi.device"], PROBED)
-    facts.update({name: Fact(labels[name], LABEL) for name in FOR_GPUS if name in labels})
+    facts.update({name: Fact(labels[name], LABEL) for name in NEEDS if name in labels})
     if facts["architecture"] == NOT_KNOWN and path.is_file():
         facts["architecture"] = Fact(sif.architecture(sif.objects(path)) or UNKNOWN, FILE)
     return Inspection(facts, problem)

@@ -20,7 +20,7 @@ WORLD_SIZE, IN_INIT, NOT_MET = "world-size", "ended-in-init", "not-met"
 NO_INTERFACE, NO_PORT, MISLEADING_NAME = "no-interface", "no-port", "misleading-host-name"
 RENDEZVOUS, NO_WORLD_FORMED = "rendezvous", "no-world"
 # Checks before the trainer
-DRIVER, HOST_MPI = "driver", "host-mpi"
+DRIVER, CPU, HOST_MPI = "driver", "cpu", "host-mpi"
 # A node's, before any rank
 NOT_STAGED, IMAGE_CHANGED = "not-staged", "image-changed"
 
@@ -40,6 +40,7 @@ KINDS = {
     MISLEADING_NAME: ("interface",),
     RENDEZVOUS: (),
     DRIVER: ("reason", "evidence"),  # reason: no-driver, no-library, glibc, name or old
+    CPU: ("evidence",),
     HOST_MPI: ("error",),
     NOT_STAGED: ("what",),  # data or image
     IMAGE_CHANGED: ("what",),

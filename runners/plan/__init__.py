@@ -111,6 +111,7 @@ def _attempt(case: Case) -> Plan:
     partition.check(case, log)
     cpu.bind(case, log)
     cpu.threads(case, log)
+    cpu.level(case, log)
     network.interface(case, log)
     network.horovod_variables(case, log)
     network.variables(case, log)
@@ -145,6 +146,7 @@ def _plan(case: Case, log: Log) -> Plan:
         verified_digest=case.verified_digest,
         choices=tuple(log.choices),
         driver=image.fact(gpu.MINIMUM) or None,
+        cpu_level=chosen("cpu-level"),
         cpu_bind=chosen("cpu-bind") or None,
         variables=tuple(log.variables),
         warnings=tuple(log.warnings),

@@ -10,6 +10,7 @@ from . import partition, site_limits
 from .case import Case, Log
 
 EACH = "cpus-per-task"
+LEVEL = "cpu.level"  # the label
 
 
 def share(case: Case, log: Log) -> Case:
@@ -111,3 +112,11 @@ def threads(case: Case, log: Log) -> None:
     number = case.resources.cpus_per_task or 1
     log.set("OMP_NUM_THREADS", str(number), "the CPUs for each rank")
     log.choose("threads", number, "the CPUs for each rank")
+
+
+def level(case: Case, log: Log) -> None:
+    """Choose the instructions that the nodes' CPUs must have for the image's Horovod."""
+    needed = case.image.fact(LEVEL)
+    if needed not in ("", "any") and log.chosen("controller") != "none":
+        how = case.image.how(LEVEL)
+        log.choose("cpu-level", needed, "each node is asked when the job starts", how)

@@ -41,6 +41,7 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
         shim += ["--interface", plan.spec.interface]
     if plan.nv:
         shim += ["--nv", *(["--driver", plan.driver] if plan.driver else [])]
+    shim += ["--cpu-level", plan.cpu_level] * bool(plan.cpu_level)
     shim += ["--errors"] * bool(plan.spec.error)
     shim += ["--no-gate"] * (not plan.spec.gate) + ["--tf-config"] * plan.spec.tf_config
     return [*shim, "--run-dir", str(paths.root), "--"]

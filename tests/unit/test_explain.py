@@ -262,6 +262,7 @@ NOBODY: dict[str, object] = {"ended": [], "late": [], "silent": [], "unreached":
             0,
             "--no-nv",
         ),
+        (kinds.CPU, {"evidence": ["no avx2"]}, "cpu-too-old", 0, "--exclude"),
         (kinds.NOT_STAGED, {"what": "image"}, "staging-failed", 0, "--stage-image none"),
     ],
 )

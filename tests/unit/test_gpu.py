@@ -18,7 +18,7 @@ from runners import plan
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
 from runners.images import inspect
-from runners.injob.rank import gpu
+from runners.injob.rank import gpu, start
 from runners.plan.case import Case
 
 RANK = Path(runners.injob.rank.__file__).parent
@@ -253,9 +253,9 @@ def test_a_refused_task_explains_and_records_it_and_runs_nothing(
 ) -> None:
     unusable(libraries)
     done = run_shim(tmp_path, libraries, "print('STARTED')")
-    assert done.returncode == gpu.EXIT_REFUSED
+    assert done.returncode == start.EXIT_REFUSED
     assert "STARTED" not in done.stdout
     assert "  try: " in done.stdout
     failure = json.loads((tmp_path / "failures" / "rank-0.json").read_text())
-    assert failure["exit_code"] == gpu.EXIT_REFUSED
+    assert failure["exit_code"] == start.EXIT_REFUSED
     assert "\n" not in failure["message"]

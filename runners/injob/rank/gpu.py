@@ -17,7 +17,6 @@ from .problem import Problem
 LIBRARY = "libcuda.so.1"  # what the driver's library calls itself, and `--nv` always gives
 OPENED = "libcuda.so"  # what Horovod opens (0.28.1, horovod/torch/cuda_util.cc)
 DRIVER = "/proc/driver/nvidia/version"
-EXIT_REFUSED = 89
 GLIBC = re.compile(r"version [`'](GLIBC_[\d.]+)' not found")
 # "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023", or
 # "... NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build ..."

@@ -27,6 +27,7 @@ class Options(argparse.Namespace):
     interfaces: tuple[str, ...]
     gpus: bool
     driver: str | None
+    cpu_level: str
     errors: bool
     run_dir: str
     command: list[str]
@@ -55,6 +56,7 @@ def parse(argv: list[str]) -> Options:
     add("--interface", dest="interfaces", type=_names, default=exported, help="for Gloo: NAME,...")
     add("--nv", dest="gpus", action="store_true", help="look for the NVIDIA driver first")
     add("--driver", metavar="VERSION", help="the oldest for the image's CUDA")
+    add("--cpu-level", default="", help="what the image's Horovod is compiled for")
     add("--errors", action="store_true", help="write stderr to stderr too")
     add("--run-dir", required=True)
     options = parser.parse_args(argv[:split], Options(command=argv[split + 1 :]))

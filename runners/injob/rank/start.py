@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from . import failure, gpu, local_ranks, task
+from . import cpu, failure, gpu, local_ranks, task
 from .options import Options, parse
+from .problem import Problem
 from .supervise import supervise
 
 EXIT_USAGE = 2
+EXIT_REFUSED = 89  # the node's CPU or driver does not fit the image
 
 
 def main(argv: list[str]) -> int:
@@ -31,10 +33,16 @@ def _one(options: Options) -> int:
     except task.TaskError as error:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_USAGE
-    if options.gpus and (problem := gpu.problem(options.driver, me.host)):
+    if problem := _misfit(options, me.host):
         # On one rank of each node; all record it.
         if failure.speaks_for_node(me, options.run_dir):
             print("\n  ".join([f"runner: {problem.text}", *problem.fields["evidence"]]), flush=True)
-        failure.record(me, gpu.EXIT_REFUSED, problem, options.run_dir)
-        return gpu.EXIT_REFUSED
+        failure.record(me, EXIT_REFUSED, problem, options.run_dir)
+        return EXIT_REFUSED
     return supervise(me, options)
+
+
+def _misfit(options: Options, host: str) -> Problem | None:
+    """Return why this node cannot run what is in the image."""
+    problem = cpu.problem(options.cpu_level, host)
+    return problem or (gpu.problem(options.driver, host) if options.gpus else None)
