@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .conftest import Login
+from .conftest import IMAGE, Login
 
 TRAINER = """
 import os
@@ -34,3 +34,15 @@ def test_horovods_knobs_reach_both_ranks_and_the_timeline_has_them(login: Login)
     tensor = next(e["pid"] for e in events if e.get("args", {}).get("name") == "allreduce.weights")
     names = [e.get("name") for e in events if e.get("pid") == tensor]
     assert {"NEGOTIATE_ALLREDUCE", "0", "1", "ALLREDUCE"} <= set(names)
+
+
+def test_adasum_takes_sixteen_bits(login: Login) -> None:
+    """On CPUs that needs F16C and FMA, for which the image's Horovod is compiled."""
+    shown = login.runner("plan", "--image", IMAGE, "--nodes", "2", "--json", "torch_mnist")
+    plan = json.loads(shown.stdout)
+    chosen = {each["id"]: each["value"] for each in plan["choices"]}
+    assert chosen["cpu-level"] == "x86-64-v3"
+    words = ["--nodes", "2", "--controller", "mpi", "--wait", "torch_mnist", "--"]
+    done = login.launch(*words, "--adasum", "--fp16-allreduce", "--epochs", "4")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert login.result()["accuracy"] > 0.8
