@@ -235,10 +235,9 @@ class Recorder(tf.keras.callbacks.Callback):  # type: ignore[misc]  # not there 
         self.seen += self.run.batch.own
         loss = logs["loss"] * self.seen - self.loss_sum
         self.loss_sum += loss
-        agreement = self.run.agreement
         # Horovod: all ranks stop in the same step, whichever of them was asked to.
-        flags = agreement.exchange(agreement.flags(), tf.constant(loss, tf.float32))
-        self.run.step_done(loss, stop=agreement.stop(flags, loss))
+        flags = self.run.exchange(self.run.flags(), tf.constant(loss, tf.float32))
+        self.run.step_done(loss, stop=self.run.agreed(flags, loss))
 
 
 def batches(

@@ -5,7 +5,6 @@ For Keras 3, which wraps TensorFlow's variables; Horovod and tapes need those in
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -69,12 +68,8 @@ class Run(common.Run):
     """What `common.Run` is, for a model of TensorFlow."""
 
     def __init__(self, args: Namespace, hvd: Any, trainer: str, device: str, *, about: str) -> None:
-        there = sys.modules.get("horovod")  # tf_mirrored_mnist does without
         versions = {"tensorflow": tf.__version__}
-        versions |= {"horovod": there.__version__} if there else {}
         super().__init__(args, hvd, trainer, device=device, versions=versions, about=about)
-        self.agreement = Agreement(hvd, self)
-        self.train_on: Any = None
 
     def resume(self, state: tf_checkpoint.State, shards: common.Shards) -> None:
         """Go on from a checkpoint, or begin, as `--resume` says; see `common.Run.begin`."""
@@ -126,15 +121,15 @@ class Run(common.Run):
 
         def step(x: Any, y: Any, weight: Any, before: Any, flags: Any) -> Any:
             loss, *gradients = add(before, one_pass(x, y, weight))
-            flags = self.agreement.exchange(flags, loss)
+            flags = self.exchange(flags, loss)
             update(gradients)
             return loss, flags
 
         sums = [tf.TensorSpec([]), *(tf.TensorSpec(v.shape) for v in model.trainable_variables)]
         before = [] if self.args.batches_per_allreduce == 1 else sums
         more = [tf.TensorSpec([]), before, tf.TensorSpec([2])]
-        self.one_pass = one_pass
-        self.train_on = tf.function(step, [*part, *more], autograph=False)
+        self.one_pass: Any = one_pass
+        self.train_on: Any = tf.function(step, [*part, *more], autograph=False)
 
     def step(self, read: Callable[[Any], Any], blank: Any = None) -> None:
         """Do a step of training on what `read` returns for each part: x and y. Collective.
@@ -149,8 +144,26 @@ class Run(common.Run):
         before: list[Any] = []
         for part in parts[:-1]:
             before = add(before, self.one_pass(*part))
-        loss, flags = self.train_on(*parts[-1], before, self.agreement.flags())
-        self.step_done(loss, stop=self.agreement.stop(flags, loss))
+        loss, flags = self.train_on(*parts[-1], before, self.flags())
+        self.step_done(loss, stop=self.agreed(flags, loss))
+
+    # All ranks learn in the same step that one was asked to stop, has diverged or cannot read. What
+    # they exchange are three numbers a step, in the compiled step, with the gradients.
+
+    def flags(self) -> tf.Tensor:
+        """Return what this rank has to tell, for the step."""
+        return tf.constant([float(bool(self.stop)), float(self.failure is not None)])
+
+    def exchange(self, flags: tf.Tensor, loss: tf.Tensor) -> tf.Tensor:
+        """Return the flags of all ranks, and whether one has a bad loss. In the compiled step."""
+        bad = tf.cast(~tf.math.is_finite(loss), tf.float32)
+        # Horovod: the gradients' kind of reduction, so that they may travel as one.
+        return self.hvd.allreduce(tf.concat([flags, [bad]], 0), op=self.hvd.Average, name="flags")
+
+    def agreed(self, flags: tf.Tensor, loss: tf.Tensor) -> bool:
+        """Return whether to stop now (see `heed`), by all ranks' flags. Collective."""
+        asked, unread, bad = flags.numpy()
+        return self.heed(asked, unread, bad, loss, self.loop.step + 1)
 
     def _passes(self) -> list[tuple[Any, Any]]:
         """Return the samples of each backward pass, and the factor for their sum of losses.
@@ -189,32 +202,7 @@ def add(sums: Sequence[Any], more: Sequence[Any]) -> list[Any]:
     return [a + b for a, b in zip(sums, more)] if sums else list(more)
 
 
-class Agreement:
-    """All ranks learn in the same step that one was asked to stop, has diverged or cannot read.
-
-    What they exchange are three numbers a step, in the compiled step, with the gradients.
-    """
-
-    def __init__(self, hvd: Any, run: Run) -> None:
-        self.hvd, self.run = hvd, run
-
-    def flags(self) -> tf.Tensor:
-        """Return what this rank has to tell, for the step."""
-        return tf.constant([float(bool(self.run.stop)), float(self.run.failure is not None)])
-
-    def exchange(self, flags: tf.Tensor, loss: tf.Tensor) -> tf.Tensor:
-        """Return the flags of all ranks, and whether one has a bad loss. In the compiled step."""
-        bad = tf.cast(~tf.math.is_finite(loss), tf.float32)
-        # Horovod: the gradients' kind of reduction, so that they may travel as one.
-        return self.hvd.allreduce(tf.concat([flags, [bad]], 0), op=self.hvd.Average, name="flags")
-
-    def stop(self, flags: tf.Tensor, loss: tf.Tensor) -> bool:
-        """Return whether to stop now (see `common.Run.heed`), by all ranks' flags. Collective."""
-        asked, unread, bad = flags.numpy()
-        return self.run.heed(asked, unread, bad, loss, self.run.loop.step + 1)
-
-
-class Profiler(common.Profiler):
+class Profiler:
     """Profiles the steps of `--profile` into a folder.
 
     `step()` is called after each step, `stop()` at the end; steps count from this run's first.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,9 +60,7 @@ class Run(common.Run):
         self, args: Namespace, hvd: Any, trainer: str, device: torch.device, *, about: str,
         versions: dict[str, str] | None = None, unit: str = "samples", each: int = 1,
     ) -> None:  # fmt: skip
-        there = sys.modules.get("horovod")  # DDP and FSDP do without
-        own = {"horovod": there.__version__} if there else {}
-        found = {"torch": torch.__version__, **own, **(versions or {})}
+        found = {"torch": torch.__version__, **(versions or {})}
         super().__init__(
             args, hvd, trainer, device=str(device), versions=found, about=about, unit=unit,
             each=each,

@@ -4,12 +4,12 @@ Needs numpy and the standard library only; a trainer passes its own `hvd` module
 (`horovod.torch` or `horovod.tensorflow`), so this package serves both frameworks.
 """
 
-from recipes.errors import EXIT_SAVED, Diverged, UserError
+from recipes.errors import EXIT_SAVED, UserError
 
 from .abort import leave, on_all_ranks
 from .files import Sum, write_atomically
 from .placement import threads
-from .run import Profiler, Run
+from .run import Run
 from .steps import (
     EVALUATION_BATCH,
     Batch,
@@ -28,11 +28,9 @@ __all__ = [
     "EVALUATION_BATCH",
     "EXIT_SAVED",
     "Batch",
-    "Diverged",
     "Indices",
     "Loop",
     "Position",
-    "Profiler",
     "Run",
     "Shards",
     "Sum",

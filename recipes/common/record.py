@@ -35,7 +35,7 @@ class Record:
             (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
             (folder / "result.json").unlink(missing_ok=True)
             self.metrics = Metrics(folder / "metrics.jsonl")
-            self.board = TensorBoard(folder / "tensorboard")
+            self.board = event_writer(folder / "tensorboard")
         except OSError as error:
             raise UserError(
                 f"cannot write to the output folder {folder}: {error.strerror}\n"
@@ -49,7 +49,14 @@ class Record:
 
     def plot(self, step: int, scalars: Mapping[str, float]) -> None:
         """Write numbers for TensorBoard under their names, such as `epoch/accuracy`."""
-        self._try("TensorBoard's log", lambda: self.board.add(step, scalars))
+        if self.board is None:
+            return
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()]
+        event = Event(step=step, wall_time=time.time(), summary=Summary(value=values))
+        self._try("TensorBoard's log", lambda: self.board.add_event(event))
 
     def result(self, values: Mapping[str, Any]) -> None:
         """Write result.json, whole or not at all; raise `NotSaved`: it is what all was for."""
@@ -64,7 +71,8 @@ class Record:
 
     def close(self) -> None:
         """Write what is left."""
-        self._try("TensorBoard's log", self.board.close)
+        if self.board is not None:
+            self._try("TensorBoard's log", self.board.close)
 
     def _try(self, what: str, write: Callable[[], object]) -> None:
         """Write a part of the record; a full disk is told, and training goes on."""
@@ -85,11 +93,7 @@ class Metrics:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def begin(self) -> None:
-        """Take away the lines of an earlier run."""
-        self.path.write_text("", encoding="utf-8")
-
-    def go_on(self, position: Position) -> None:
+    def keep(self, position: Position) -> None:
         """Keep the lines up to `position`: what came after was lost, and will come again."""
         old = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
         kept = [line for line in old.splitlines(keepends=True) if _before(line, position)]
@@ -118,32 +122,10 @@ def _before(line: str, position: Position) -> bool:
         return False
 
 
-class TensorBoard:
-    """Event files in a folder. Without the package `tensorboard` it writes none."""
-
-    def __init__(self, folder: Path) -> None:
-        self.writer: Any = None
-        if importlib.util.find_spec("tensorboard") is not None:
-            self.writer = _writer(folder)
-
-    def add(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Write numbers under their names, such as `epoch/accuracy`."""
-        if self.writer is None:
-            return
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        values = [Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()]
-        event = Event(step=step, wall_time=time.time(), summary=Summary(value=values))
-        self.writer.add_event(event)
-
-    def close(self) -> None:
-        """Write what is left."""
-        if self.writer is not None:
-            self.writer.close()
-
-
-def _writer(folder: Path) -> Any:
+def event_writer(folder: Path) -> Any:
+    """Return what writes TensorBoard's event files; without the package `tensorboard` None."""
+    if importlib.util.find_spec("tensorboard") is None:
+        return None
     # tensorboard 2 imports all of TensorFlow when it is installed, seconds for a few numbers,
     # unless a module of this name is there; its own small replacement serves.
     name = "tensorboard.compat.notf"
@@ -161,11 +143,7 @@ def means(sums: Sequence[float]) -> dict[str, float]:
     tested. Never average the means of ranks: their shares differ in size.
     """
     loss, trained, test_loss, right, tested = sums
-    return {
-        "loss": loss / trained,
-        "test_loss": test_loss / tested,
-        "accuracy": right / tested,
-    }
+    return {"loss": loss / trained, "test_loss": test_loss / tested, "accuracy": right / tested}
 
 
 def check_finite(numbers: Mapping[str, float], where: str, base_lr: float) -> None:
@@ -184,9 +162,7 @@ def summary(epochs: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any]:
     seconds = [epoch["seconds"] for epoch in steady]
     count = sum(epoch["count"] for epoch in steady)
     return {
-        "accuracy": last["accuracy"],
-        "loss": last["loss"],
-        "test_loss": last["test_loss"],
+        **{name: last[name] for name in ("accuracy", "loss", "test_loss")},
         "epochs": len(epochs),
         "steps": last["step"],
         # The first epoch compiles, fills caches and warms up: never part of the speed.
@@ -199,16 +175,18 @@ def summary(epochs: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any]:
 class Progress:
     """Steps done of `last_step`, from `first_step` on. Says nothing unless `speaks`."""
 
-    def __init__(self, first_step: int, last_step: int, *, every: int, speaks: bool) -> None:
-        self.first, self.last, self.every = first_step, last_step, every
-        self.speaks = speaks
+    def __init__(self, first_step: int, last_step: int, *, speaks: bool) -> None:
+        self.first, self.last, self.speaks = first_step, last_step, speaks
         self.began = time.perf_counter()
         shown = speaks and last_step > first_step and sys.stdout.isatty()
-        self.bar: Any = _bar(first_step, last_step) if shown else None
+        self.bar: Any = None
+        if shown:
+            from tqdm import tqdm
 
-    def due(self, step: int) -> bool:
-        """Whether this step gets a line."""
-        return step % self.every == 0
+            self.bar = tqdm(
+                total=last_step, initial=first_step, unit="step", file=sys.stdout,
+                dynamic_ncols=True,
+            )  # fmt: skip
 
     def step(self, step: int, text: str) -> None:
         """Show that `step` is done; `text` goes beside the bar, or into the line."""
@@ -237,9 +215,3 @@ class Progress:
         minutes, rest = divmod(round(seconds), 60)
         hours, minutes = divmod(minutes, 60)
         return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def _bar(first: int, last: int) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(total=last, initial=first, unit="step", file=sys.stdout, dynamic_ncols=True)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,33 +32,12 @@ from .steps import Batch, Indices, Shards, chunks, deal, evaluation_share
 from .weights import assert_identical, digest
 
 
-class Profiler:
-    """Profiles nothing; those of the frameworks do as `--profile` says."""
-
-    def step(self) -> None:
-        """Count a step."""
-
-    def stop(self) -> None:
-        """Write what was seen, if it is not written yet."""
-
-
 class Run(SavedRun):
-    """One training run. Every rank has one; only that of rank 0 prints or writes.
+    """One training run (see `SavedRun`)."""
 
-    `about` says what is trained on what. `unit` is what is counted per second: "samples" or
-    "tokens", of which each sample has `each`.
-    Collective. Raises `UserError` if the output folder cannot be written.
-    """
-
-    def __init__(
-        self, args: Namespace, hvd: Any, trainer: str, *, device: str, versions: dict[str, str],
-        about: str, unit: str = "samples", each: int = 1,
-    ) -> None:  # fmt: skip
-        super().__init__(args, hvd, trainer, device=device, versions=versions, about=about)
-        self.unit, self.each = unit, each
-        self.first_step_unix_time = self.rate = math.nan  # until the first step
-        self.profiler = Profiler()
-        self.failure: UserError | None = None  # to read samples
+    first_step_unix_time = rate = math.nan  # until the first step
+    profiler: Any = None  # the framework's, for `--profile`
+    failure: UserError | None = None  # to read samples
 
     def deal(self, count: int, what: str = "samples", *, whole_steps: bool = False) -> Shards:
         """Return this rank's share of `count` training samples (see `steps.deal`). Collective."""
@@ -104,9 +82,10 @@ class Run(SavedRun):
         if math.isnan(self.first_step_unix_time):
             float(losses)
             self.first_step_unix_time = time.time()
-        if self.speaks and self.progress.due(self.loop.step):
+        if self.speaks and self.loop.step % self.args.log_interval == 0:
             self._tell_step(float(losses) / max(1, self.batch.own * self.each))
-        self.profiler.step()
+        if self.profiler is not None:
+            self.profiler.step()
         every: int = self.args.checkpoint_every
         due = every > 0 and self.loop.step % every == 0
         if (stop or due) and not self.loop.whole:
@@ -121,10 +100,6 @@ class Run(SavedRun):
         line = {"step": step, "steps": self.loop.last_step, "epoch": epoch, "loss": loss}
         self.record.add("step", {**line, f"{self.unit}_per_s": rate})
         self.record.plot(step, {"step/loss": loss, f"step/{self.unit}_per_s": rate})
-
-    def check_loss(self, loss: float, step: int) -> None:
-        """Stop all ranks if the loss of any is not a number. Collective."""
-        self._check_finite({"the loss": loss}, f"step {step}, epoch {self.loop.epoch}")
 
     def _check_finite(self, numbers: Mapping[str, float], where: str) -> None:
         on_all_ranks(self.hvd, lambda: check_finite(numbers, where, self.args.base_lr))
@@ -149,7 +124,8 @@ class Run(SavedRun):
         if unread:
             on_all_ranks(self.hvd, self.tell_failure)
         if bad:
-            self.check_loss(float(loss), int(step))
+            where = f"step {int(step)}, epoch {self.loop.epoch}"
+            self._check_finite({"the loss": float(loss)}, where)
         return bool(asked)
 
     def tell_failure(self) -> None:
@@ -207,7 +183,8 @@ class Run(SavedRun):
         Collective: all ranks must have ended with the same `weights`; if the result cannot be
         written, all end with a message.
         """
-        self.profiler.stop()
+        if self.profiler is not None:
+            self.profiler.stop()
         # Horovod: weights that differ are what a missing broadcast or exchange leaves.
         assert_identical(self.hvd.allgather_object(digest(weights), name="digest"))
         self.end_timeline()
@@ -215,18 +192,10 @@ class Run(SavedRun):
         on_all_ranks(self.hvd, lambda: self._write_result(facts) if self.speaks else None)
 
     def _write_result(self, facts: dict[str, Any]) -> None:
-        measured = summary(self.history, self.unit)
-        begin = self.first_step_unix_time
-        start = {"startup_seconds": begin - IMPORTED_UNIX_TIME, "first_step_unix_time": begin}
-        result = {**measured, **start, **self._circumstances(), **facts}
-        self.record.close()
-        self.record.result(result)
-        self.progress.close()
-        where = self.folder / "result.json"
-        print(f"accuracy {result['accuracy']:.4f}  result in {where}", flush=True)
-
-    def _circumstances(self) -> dict[str, Any]:
-        return {
+        result = {
+            **summary(self.history, self.unit),
+            "startup_seconds": self.first_step_unix_time - IMPORTED_UNIX_TIME,
+            "first_step_unix_time": self.first_step_unix_time,
             "trainer": self.trainer,
             "world_size": len(self.places),
             "hosts": [place.host for place in self.places],
@@ -237,4 +206,10 @@ class Run(SavedRun):
             "versions": self.versions,
             "arguments": vars(self.args),
             "finished": now(),
+            **facts,
         }
+        self.record.close()
+        self.record.result(result)
+        self.progress.close()
+        where = self.folder / "result.json"
+        print(f"accuracy {result['accuracy']:.4f}  result in {where}", flush=True)

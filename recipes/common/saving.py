@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -39,17 +40,21 @@ class State(Protocol):
 class SavedRun:
     """The output folder of a run, its checkpoints, and the signals that ask it to stop.
 
-    `about` says what is trained on what. Every rank has one; only that of rank 0 prints or writes.
+    `about` says what is trained on what. `unit` is what is counted per second: "samples" or
+    "tokens", of which each sample has `each`. Every rank has one; only that of rank 0 prints or
+    writes.
     Collective. Raises `UserError` if the output folder cannot be written.
     """
 
     def __init__(
         self, args: Namespace, hvd: Any, trainer: str, *, device: str, versions: dict[str, str],
-        about: str,
+        about: str, unit: str = "samples", each: int = 1,
     ) -> None:  # fmt: skip
-        self.args, self.hvd, self.trainer = args, hvd, trainer
+        self.args, self.hvd, self.trainer, self.unit, self.each = args, hvd, trainer, unit, each
         self.speaks = hvd.rank() == 0
-        self.versions = {**_base_versions(), **versions}
+        own = {"recipes": __version__, "python": platform.python_version(), "numpy": np.__version__}
+        there = sys.modules.get("horovod")  # some trainers do without
+        self.versions = {**own, **versions, **({"horovod": there.__version__} if there else {})}
         self.folder = Path(args.output)
         self.checkpoints = Checkpoints(self.folder / "checkpoints", args.keep)
         self.places = placement.gather(hvd, device)
@@ -57,17 +62,16 @@ class SavedRun:
         self.stop.listen()
         self.history: list[dict[str, Any]] = []  # what was recorded of each epoch
         self.resumed_at_steps: list[int] = []
-        self.progress = Progress(0, 0, every=args.log_interval, speaks=self.speaks)
+        self.progress = Progress(0, 0, speaks=self.speaks)
         # Horovod: the folder may be one that rank 0 cannot write to, and then all ranks stop.
-        self.record: Any = on_all_ranks(hvd, self._open)
+        self.record: Any = on_all_ranks(
+            hvd, lambda: Record(self.folder, self.say) if self.speaks else None
+        )
         if args.timeline:
             # Horovod: what each tensor waits for and when it is exchanged, by rank 0.
             hvd.start_timeline(str(self.folder / "timeline.json"))
         self.say(f"{trainer}: {about}, {len(self.places)} ranks")
         self.say(placement.banner(self.places))
-
-    def _open(self) -> Record | None:
-        return Record(self.folder, self.say) if self.speaks else None
 
     def say(self, text: str) -> None:
         """Print a line of progress, once for all ranks."""
@@ -85,20 +89,16 @@ class SavedRun:
         found = self.hvd.broadcast_object(found, root_rank=0, name="checkpoint")
         position = Position() if found is None else self._take_over(*found)
         self.loop = Loop(shards, position, self.args.epochs, self.args.max_steps)
-        self.progress = Progress(
-            self.loop.step, self.loop.last_step, every=self.args.log_interval, speaks=self.speaks
-        )
+        self.progress = Progress(self.loop.step, self.loop.last_step, speaks=self.speaks)
 
     def _find(self, shards: Shards) -> tuple[Manifest, Payload] | None:
         found = checkpoints.find(
             self.args.resume, self.checkpoints, self.trainer, self.signature, self.say
         )
-        if found is None:
-            self.record.metrics.begin()
-            return None
-        checkpoints.require_same_order(found[0], shards)
-        checkpoints.require_steps_left(found[0].position, self.args)
-        self.record.metrics.go_on(found[0].position)
+        if found is not None:
+            checkpoints.require_same_order(found[0], shards)
+            checkpoints.require_steps_left(found[0].position, self.args)
+        self.record.metrics.keep(found[0].position if found else Position())
         return found
 
     def _take_over(self, manifest: Manifest, payload: Payload) -> Position:
@@ -182,11 +182,3 @@ def _not_saved(why: str, position: Position) -> NoReturn:
         f"stopped on {why} after step {position.step}, and its checkpoint could not be saved; "
         "the one before is whole"
     )
-
-
-def _base_versions() -> dict[str, str]:
-    return {
-        "recipes": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-    }
