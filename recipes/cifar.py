@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recipes.common import UserError
-from recipes.errors import require_folder
+from recipes.errors import reading, require_folder
 from recipes.formats import FormatError
 from recipes.formats.cifar import (
     CLASSES,
@@ -86,10 +86,8 @@ def is_in(root: Path) -> bool:
 
 def _read(path: Path) -> tuple[Pixels, Labels]:
     """Read one file; return its pictures and labels. Raises `UserError`."""
-    try:
+    with reading(path):
         data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
     rows, labels = _binary(data, path) if path.suffix == ".bin" else _pickled(data, path)
     if labels.min() < 0 or labels.max() >= CLASSES:
         place = int(np.argmax((labels < 0) | (labels >= CLASSES)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 #: All ranks stopped early on a signal, their work is saved: the run can be continued.
@@ -24,6 +26,15 @@ class NotSaved(UserError):
     """The state of a run that has to stop could not be written."""
 
     exit_code = 1
+
+
+@contextlib.contextmanager
+def reading(what: object) -> Iterator[None]:
+    """Raise `UserError` where the system cannot read `what`, a path mostly."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot read {what}: {error.strerror}") from error
 
 
 def require_folder(root: Path) -> None:

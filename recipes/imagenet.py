@@ -16,7 +16,7 @@ import numpy as np
 
 from recipes import cifar
 from recipes.common import Indices, UserError
-from recipes.errors import require_folder
+from recipes.errors import reading, require_folder
 from recipes.formats.imagefolder import PARTS, SUFFIXES, TRAIN, VAL
 from recipes.pictures import Labels, PictureSet, Pixels
 from recipes.resnet_options import CIFAR
@@ -55,11 +55,8 @@ def _needed(root: Path) -> str:
 
 
 def _classes(part: Path) -> list[str]:
-    try:
-        with os.scandir(part) as entries:
-            found = sorted(entry.name for entry in entries if entry.is_dir() and _shown(entry.name))
-    except OSError as error:
-        raise UserError(f"cannot read {part}: {error.strerror}") from error
+    with reading(part), os.scandir(part) as entries:
+        found = sorted(entry.name for entry in entries if entry.is_dir() and _shown(entry.name))
     if not found:
         raise UserError(f"{part} has no folders: each class needs its own, {part}/CLASS/*.JPEG")
     return found
@@ -82,10 +79,8 @@ def _files(root: Path, part: str, classes: list[str]) -> tuple[list[str], Labels
 
 
 def _pictures(folder: Path) -> list[str]:
-    try:
+    with reading(folder):
         names = os.listdir(folder)
-    except OSError as error:
-        raise UserError(f"cannot read {folder}: {error.strerror}") from error
     return sorted(one for one in names if one.lower().endswith(SUFFIXES) and _shown(one))
 
 

@@ -11,10 +11,11 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from .errors import UserError
 
+T = TypeVar("T", int, float)
 #: How the learning rate may fall (see `common.decay`).
 SCHEDULES = ("constant", "step", "cosine")
 
@@ -57,19 +58,23 @@ class Parser(argparse.ArgumentParser):
                 raise UserError(f"{option} is not for {self.prog}: {reason}")
 
 
-def positive_int(text: str) -> int:
-    """Read a whole number of at least 1 (an argparse type)."""
-    return int(_at_least(text, int, 1))
+def _number(kind: Callable[[str], T], least: int) -> Callable[[str], T]:
+    """Return what reads a finite number of at least `least` (an argparse type)."""
+
+    def read(text: str) -> T:
+        try:
+            value = kind(text)
+        except ValueError:
+            name = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{text!r} is not {name}") from None
+        if not (math.isfinite(value) and value >= least):
+            raise argparse.ArgumentTypeError(f"must be at least {least}, not {text}")
+        return value
+
+    return read
 
 
-def natural_int(text: str) -> int:
-    """Read a whole number of at least 0 (an argparse type)."""
-    return int(_at_least(text, int, 0))
-
-
-def natural_float(text: str) -> float:
-    """Read a finite number of at least 0 (an argparse type)."""
-    return _at_least(text, float, 0)
+positive_int, natural_int, natural_float = _number(int, 1), _number(int, 0), _number(float, 0)
 
 
 def positive_float(text: str) -> float:
@@ -98,28 +103,16 @@ def steps(text: str) -> tuple[int, int]:
     return begin, end
 
 
-def _at_least(text: str, kind: Callable[[str], float], least: int) -> float:
-    try:
-        value = kind(text)
-    except ValueError:
-        name = "a whole number" if kind is int else "a number"
-        raise argparse.ArgumentTypeError(f"{text!r} is not {name}") from None
-    if not (math.isfinite(value) and value >= least):
-        raise argparse.ArgumentTypeError(f"must be at least {least}, not {text}")
-    return value
+def without_horovod(who: str, *more: str) -> dict[str, str]:
+    """Return why Horovod's options are not for a trainer in which `who` exchanges gradients."""
+    reason = f"it is Horovod's, and here {who} exchanges gradients"
+    names = ("adasum", "gradient_predivide_factor", *more)
+    return {**dict.fromkeys(names, reason), "timeline": f"{reason}: --profile shows it"}
 
 
 def add_common(parser: Parser, *, epochs: int, batch_size: int, base_lr: float, warmup: float,
-               seed: int = 1, log_interval: int = 100) -> None:  # fmt: skip
+               log_interval: int = 100) -> None:  # fmt: skip
     """Add the options that every trainer has; the arguments are this trainer's defaults."""
-    _add_training(parser, epochs, batch_size, base_lr, warmup, seed)
-    _add_exchange(parser)
-    _add_running(parser, log_interval)
-
-
-def _add_training(
-    parser: Parser, epochs: int, batch_size: int, base_lr: float, warmup: float, seed: int
-) -> None:
     add = parser.add_argument
     add("--epochs", type=positive_int, default=epochs, help="passes over the training set")
     add("--max-steps", type=positive_int, help="stop after this many steps, for a trial")
@@ -129,17 +122,11 @@ def _add_training(
     add("--base-lr", type=positive_float, default=base_lr, help="learning rate for one rank")
     add("--warmup-epochs", type=natural_float, default=warmup, help="epochs to reach N times it")
     # The test set does not depend on it, so results with different seeds can be compared.
-    add("--seed", type=natural_int, default=seed, help="of first weights and sample order")
+    add("--seed", type=natural_int, default=1, help="of first weights and sample order")
     add("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute")
-    precision = parser.add_mutually_exclusive_group()
-    precision.add_argument(
-        "--bf16", action="store_true", help="compute in bfloat16 where it is safe"
-    )
-    precision.add_argument("--amp", action="store_true", help="compute in float16 where it is safe")
-
-
-def _add_exchange(parser: Parser) -> None:
-    add = parser.add_argument
+    one_of = parser.add_mutually_exclusive_group().add_argument
+    one_of("--bf16", action="store_true", help="compute in bfloat16 where it is safe")
+    one_of("--amp", action="store_true", help="compute in float16 where it is safe")
     add("--batches-per-allreduce", type=positive_int, default=1,
         help="backward passes before gradients are exchanged")  # fmt: skip
     # Halves what travels between the ranks, at the price of rounding.
@@ -148,10 +135,6 @@ def _add_exchange(parser: Parser) -> None:
     # Divides gradients by this before they are summed, and by the rest after: against overflow.
     add("--gradient-predivide-factor", type=positive_float, default=1.0,
         help="part of the mean's division that is done before summing")  # fmt: skip
-
-
-def _add_running(parser: Parser, log_interval: int) -> None:
-    add = parser.add_argument
     add("--workers", type=natural_int, default=0, help="processes that load data; 0: this one")
     # The launcher sets DATA_DIR, OUTPUT_DIR and RESUME.
     add("--data", default=os.environ.get("DATA_DIR"), help="folder with the data set")

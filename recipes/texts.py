@@ -16,6 +16,7 @@ import csv
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recipes.common import UserError
-from recipes.errors import require_folder
+from recipes.errors import reading, require_folder
 
 TRAIN_NAMES = ("train", "ratings_train")
 TEST_NAMES = ("test", "validation", "dev", "ratings_test")
@@ -121,26 +122,29 @@ def count_classes(labels: list[int], path: Path) -> int:
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file with their numbers, empty ones left out. Raises `UserError`."""
-    try:
+    """Yield the lines of a file with their numbers, empty ones left out.
+
+    Raises `UserError`, for a file of empty lines too.
+    """
+    with reading(path):
         content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    empty = True
     for number, line in enumerate(content.split(b"\n"), start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
         except UnicodeDecodeError as error:
             raise UserError(f"{path}, line {number}: not UTF-8: {error.reason}") from error
         if text.strip():
+            empty = False
             yield number, text
+    if empty:
+        raise UserError(f"{path} is empty.")
 
 
 def read_table(path: Path, split: Callable[[str], list[str]]) -> Iterator[Row]:
     """Yield the rows below the line that names the columns. Raises `UserError`."""
     found = lines(path)
-    number, header = next(found, (0, ""))
-    if number == 0:
-        raise UserError(f"{path} is empty.")
+    _, header = next(found)
     columns = [name.strip().lower() for name in split(header)]
     text, label = (_column(columns, names, path) for names in (TEXT, LABEL))
     for number, line in found:
@@ -162,24 +166,10 @@ def _column(columns: list[str], names: tuple[str, ...], path: Path) -> int:
     )
 
 
-def read_tsv(path: Path) -> Iterator[Row]:
-    """Yield the rows of a tab-separated file, in which quotes mean nothing, as in NSMC."""
-    return read_table(path, lambda line: line.split("\t"))
-
-
-def read_csv(path: Path) -> Iterator[Row]:
-    """Yield the rows of a comma-separated file; a quoted text may hold commas, not line ends."""
-    return read_table(path, lambda line: next(csv.reader([line])))
-
-
 def read_jsonl(path: Path) -> Iterator[Row]:
     """Yield the rows of a file with a JSON object in each line."""
-    empty = True
     for number, line in lines(path):
-        empty = False
         yield number, *_members(line, f"{path}, line {number}")
-    if empty:
-        raise UserError(f"{path} is empty.")
 
 
 def _members(line: str, where: str) -> tuple[str, str]:
@@ -195,6 +185,10 @@ def _members(line: str, where: str) -> tuple[str, str]:
     return text, json.dumps(value["label"])
 
 
+# Quotes mean nothing between tabs, as in NSMC; between commas a quoted text may hold commas, not line
+# ends.
+read_tsv = partial(read_table, split=lambda line: line.split("\t"))
+read_csv = partial(read_table, split=lambda line: next(csv.reader([line])))
 READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".tsv": read_tsv,
     ".txt": read_tsv,

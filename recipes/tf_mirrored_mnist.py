@@ -38,9 +38,8 @@ MOMENTUM = 0.9
 
 def parser() -> options.Parser:
     """Define the command line: every setting there is, its default and what it does."""
-    horovods = "it is Horovod's, and here tf.distribute exchanges gradients"
-    not_here = dict.fromkeys(("adasum", "gradient_predivide_factor", "fp16_allreduce"), horovods)
-    not_here |= {"workers": "the data is in memory", "timeline": f"{horovods}: --profile shows it"}
+    horovods = options.without_horovod("tf.distribute", "fp16_allreduce")
+    not_here = {**horovods, "workers": "the data is in memory"}
     about = "Train a small network on digits, with tf.distribute."
     parser = options.Parser("tf_mirrored_mnist", about, not_here)
     options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)

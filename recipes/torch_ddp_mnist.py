@@ -35,9 +35,7 @@ MOMENTUM = 0.9
 
 def parser() -> options.Parser:
     """Define the command line: every setting there is, its default and what it does."""
-    horovods = "it is Horovod's, and here DDP exchanges gradients"
-    not_here = dict.fromkeys(("adasum", "gradient_predivide_factor"), horovods)
-    not_here |= {"workers": "the data is in memory", "timeline": f"{horovods}: --profile shows it"}
+    not_here = {**options.without_horovod("DDP"), "workers": "the data is in memory"}
     about = "Train a small network on digits, with DDP."
     parser = options.Parser("torch_ddp_mnist", about, not_here)
     options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)

@@ -36,12 +36,8 @@ from recipes.tokens import Tokens
 
 def parser() -> options.Parser:
     """Define the command line: every setting there is, its default and what it does."""
-    horovods = "it is Horovod's, and here FSDP exchanges gradients"
-    not_here = dict.fromkeys(("adasum", "gradient_predivide_factor"), horovods)
-    not_here["timeline"] = f"{horovods}: --profile shows it"
-    parser = lm_options.parser(
-        "torch_fsdp_lm", "Train a small language model, with FSDP.", not_here
-    )
+    about = "Train a small language model, with FSDP."
+    parser = lm_options.parser("torch_fsdp_lm", about, options.without_horovod("FSDP"))
     text = "each rank writes its own part of a checkpoint"
     parser.add_argument("--sharded-checkpoints", action="store_true", help=text)
     return parser
