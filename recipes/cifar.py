@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.common import UserError
-from recipes.errors import reading, require_folder
+from recipes.errors import UserError, reading, require_folder
 from recipes.formats import FormatError
 from recipes.formats.cifar import (
     CLASSES,

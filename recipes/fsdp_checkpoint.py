@@ -44,11 +44,10 @@ class State(torch_run.State):
         if self.sharded:
             self._write_part()
         else:
-            weights, state = get_state_dict(self.model, self.optimizer, options=WHOLE)
-            self.weights = {"model": weights, "optimizer": state}
+            self.weights = self._weights(WHOLE)
 
-    def _weights(self) -> dict[str, Any]:
-        weights, state = get_state_dict(self.model, self.optimizer)
+    def _weights(self, options: StateDictOptions | None = None) -> dict[str, Any]:
+        weights, state = get_state_dict(self.model, self.optimizer, options=options)
         return {"model": weights, "optimizer": state}
 
     def _write_part(self) -> None:

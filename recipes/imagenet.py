@@ -100,17 +100,13 @@ class Folder:
         return len(self.names)
 
     def read(self, epoch: int, part: Indices) -> tuple[Pixels, Labels]:
-        """See `pictures.Pictures`."""
         pixels = np.empty((len(part), self.size, self.size, 3), np.uint8)
-        for place, index in enumerate(part):
-            pixels[place] = self._one(epoch, int(index))
+        for place, index in enumerate(map(int, part)):
+            seed = self.seed
+            generator = None if seed is None else np.random.default_rng([seed, epoch, index])
+            path = os.path.join(self.root, self.names[index])
+            pixels[place] = decode(path, self.size, generator)
         return pixels, self.labels[part]
-
-    def _one(self, epoch: int, index: int) -> Pixels:
-        path = os.path.join(self.root, self.names[index])
-        if self.seed is None:
-            return decode(path, self.size, None)
-        return decode(path, self.size, np.random.default_rng([self.seed, epoch, index]))
 
 
 def decode(path: str, size: int, generator: np.random.Generator | None) -> Pixels:

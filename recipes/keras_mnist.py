@@ -172,7 +172,6 @@ def prepare(args: Namespace, data: mnist.Digits) -> tuple[tf.keras.Model, dict[s
 
 
 def callbacks(args: Namespace, shards: common.Shards, skipped: dict[int, int]) -> list[Any]:
-    """Return Horovod's callbacks."""
     # Horovod: the rate for all ranks, which the warm-up reaches and the schedule falls from.
     rate = args.base_lr * hvd.size()
     # Momentum is a mere number in optimisers since Keras 2.11: the callbacks cannot correct it.
@@ -210,7 +209,6 @@ class Run(tf_run.Run):
     """The run's record, for losses that `fit` tells as numbers of Python."""
 
     def scalar(self, value: float) -> float:
-        """Return the number."""
         return value
 
 

@@ -30,12 +30,18 @@ from typing import Any
 import horovod.torch as hvd
 import lightning
 import torch
-from torch import nn
 from torch.nn import functional
 
-from recipes import common, lightning_horovod, mnist, options, process_group, torch_run
+from recipes import (
+    common,
+    lightning_horovod,
+    mnist,
+    options,
+    process_group,
+    torch_mnist,
+    torch_run,
+)
 
-MOMENTUM = 0.9
 HOROVODS = ("adasum", "fp16_allreduce", "gradient_predivide_factor", "timeline")
 NOT_WITH_DDP = dict.fromkeys(HOROVODS, "it is Horovod's, not of --strategy ddp")
 
@@ -58,21 +64,6 @@ def settings(argv: Sequence[str] | None) -> Namespace:
     if args.strategy == "ddp":
         parser().refuse(args, NOT_WITH_DDP)
     return args
-
-
-def network(args: Namespace, data: mnist.Digits) -> nn.Module:
-    """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
-    return nn.Sequential(
-        nn.Unflatten(1, (1, data.height)),  # one channel
-        nn.Conv2d(1, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Dropout(args.dropout),
-        nn.Linear(64 * (data.height // 2) * (data.width // 2), data.classes),
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -105,7 +96,6 @@ def find_ranks(argv: Sequence[str] | None) -> Any:
 
 
 def strategy(args: Namespace, world: Any, device: torch.device) -> Any:
-    """Return Lightning's strategy."""
     if args.strategy == "ddp":
         return lightning_horovod.ddp(device, world)
     # Horovod: averages the gradients in each step.
@@ -138,7 +128,6 @@ class Parts:
         self.run = run
 
     def __len__(self) -> int:
-        """Return the number of backward passes."""
         return int(self.run.loop.steps_of_epoch() * self.run.args.batches_per_allreduce)
 
     def __iter__(self) -> Iterator[common.Indices]:
@@ -152,7 +141,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
     def __init__(self, run: torch_run.Run, data: mnist.Digits) -> None:
         super().__init__()
         self.args, self.run = run.args, run
-        self.network = network(run.args, data)
+        self.network = torch_mnist.network(run.args, data)
         self.x, self.y, self.x_test, self.y_test = (
             torch.from_numpy(each).to(run.device)
             for each in (data.x_train, data.y_train, data.x_test, data.y_test)
@@ -160,7 +149,8 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return the optimiser, which the strategy wraps."""
-        return torch.optim.SGD(self.parameters(), lr=self.args.base_lr, momentum=MOMENTUM)
+        rate, momentum = self.args.base_lr, torch_mnist.MOMENTUM
+        return torch.optim.SGD(self.parameters(), lr=rate, momentum=momentum)
 
     def on_fit_start(self) -> None:
         """Go on from a checkpoint, now that the strategy has set up model and optimiser."""
@@ -187,7 +177,6 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
         self.run.stop.listen()
 
     def on_train_epoch_start(self) -> None:
-        """Begin an epoch."""
         self.train()
 
     def on_train_batch_start(self, part: common.Indices, number: int) -> None:

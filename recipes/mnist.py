@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.common import UserError
-from recipes.errors import require_folder
+from recipes.errors import UserError, require_folder
 from recipes.formats import FormatError
 from recipes.formats.mnist import CLASSES, IDX_NAMES, NPZ, find, places, read_idx
 
@@ -40,16 +39,13 @@ class Digits:
 
     @property
     def height(self) -> int:
-        """Height of an image in pixels."""
         return int(self.x_train.shape[1])
 
     @property
     def width(self) -> int:
-        """Width of an image in pixels."""
         return int(self.x_train.shape[2])
 
     def describe(self) -> str:
-        """Say in a few words what this is."""
         return f"{self.name}, {len(self.y_train)} to learn from, {len(self.y_test)} to test with"
 
 
@@ -107,18 +103,14 @@ def _read_folder(root: Path) -> dict[str, NDArray[Any]]:
             return read_npz(folder / NPZ)
         found = {part: find(folder, name) for part, name in IDX_NAMES.items()}
         if any(found.values()):
-            return {part: _idx(_there(found[part], part, folder), part) for part in found}
+            return {part: _idx(path, part, folder) for part, path in found.items()}
     wanted = "\n  ".join([NPZ, *(f"{name}[.gz]" for name in IDX_NAMES.values())])
     raise UserError(f"no MNIST in {root}. Looked there and in MNIST/raw for\n  {wanted}")
 
 
-def _there(path: Path | None, part: str, folder: Path) -> Path:
+def _idx(path: Path | None, part: str, folder: Path) -> NDArray[np.uint8]:
     if path is None:
         raise UserError(f"incomplete MNIST: {IDX_NAMES[part]}[.gz] is missing in {folder}")
-    return path
-
-
-def _idx(path: Path, part: str) -> NDArray[np.uint8]:
     try:
         shape, body = read_idx(path, 3 if part.startswith("x") else 1)
     except FormatError as error:

@@ -46,7 +46,6 @@ class PictureSet:
     deviation: tuple[float, float, float] = GREY
 
     def describe(self) -> str:
-        """Say in a few words what this is."""
         return (
             f"{self.name}, {self.classes} classes, {self.size} x {self.size} pixels, "
             f"{len(self.train)} to learn from, {len(self.test)} to test with"
@@ -63,7 +62,6 @@ class Held:
         return len(self.labels)
 
     def read(self, epoch: int, part: Indices) -> tuple[Pixels, Labels]:
-        """See `Pictures`."""
         found = self.pixels[part]
         if self.seed is not None:
             wide = np.pad(found, ((0, 0), (SHIFT, SHIFT), (SHIFT, SHIFT), (0, 0)))
@@ -91,7 +89,6 @@ class Synthetic:
         return self.count
 
     def read(self, epoch: int, part: Indices) -> tuple[Pixels, Labels]:
-        """See `Pictures`."""
         return self.pool[part % SYNTHETIC_POOL], part % self.classes
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,12 @@ from recipes import common
 from recipes.common import UserError
 from recipes.texts import Texts
 
-OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-# The ranks of a node share its cores.
-ONE_THREAD = {"TOKENIZERS_PARALLELISM": "false"}
 # The random model: 0.1 million weights, and the most frequent words of the training texts.
-SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-SMALL_WIDE = {"intermediate_size": 128, "max_position_embeddings": 512}
 # Nothing is dropped: so small a model does not learn by heart.
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+SMALL = {
+    "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128,
+    "max_position_embeddings": 512, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+}  # fmt: skip
 WORDS = 8000
 SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]"}
 Tokens = list[NDArray[np.int64]]
@@ -38,7 +37,8 @@ Tokens = list[NDArray[np.int64]]
 
 def library() -> Any:
     """Return transformers, imported without a network and told to be quiet."""
-    os.environ.update({**OFFLINE, **ONE_THREAD})
+    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the ranks of a node share its cores
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -65,17 +65,14 @@ def small(data: Texts) -> tuple[nn.Module, Any]:
     transformers, tokenizer = library(), words(data.train)
     config = transformers.BertConfig(
         vocab_size=len(tokenizer), num_labels=data.classes, pad_token_id=pad_id(tokenizer),
-        **SMALL, **SMALL_WIDE, **NO_DROPOUT,
+        **SMALL,
     )  # fmt: skip
     return transformers.AutoModelForSequenceClassification.from_config(config), tokenizer
 
 
 def words(texts: list[str]) -> Any:
     """Return a tokenizer that gives each of the `WORDS` most frequent words a number."""
-    counts: dict[str, int] = {}
-    for text in texts:
-        for word in text.split():
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(word for text in texts for word in text.split())
     known = sorted(counts, key=lambda word: (-counts[word], word))[:WORDS]
     number = {word: i for i, word in enumerate([*SPECIAL.values(), *known])}
     transformers = library()

@@ -39,45 +39,35 @@ def _always(value: Any) -> Callable[[], Any]:
 class World:
     """The process group under the names of Horovod's functions, for what trainers share."""
 
-    Average, Sum = "average", "sum"
+    Average = "average"  # the only kind of reduction
 
     def __init__(self) -> None:
-        self.rank, self.size = (
-            _always(distributed.get_rank()),
-            _always(distributed.get_world_size()),
-        )
+        self.rank = _always(distributed.get_rank())
+        self.size = _always(distributed.get_world_size())
         self.local_rank = _always(int(os.environ.get("LOCAL_RANK", "0")))
         self.local_size = _always(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
         self.cross_rank = _always(int(os.environ.get("GROUP_RANK", "0")))
         # No Horovod, and so no controller of its.
         self.mpi_enabled = self.gloo_enabled = _always(False)
 
-    def allreduce(self, tensor: torch.Tensor, op: str, name: str) -> torch.Tensor:
-        """Return the sum or the mean of all ranks' tensors."""
-        return self.synchronize(self.allreduce_async_(tensor.clone(), op, name))
-
     def allreduce_async_(self, tensor: torch.Tensor, op: str, name: str) -> Any:
-        """Begin to replace a tensor by all ranks' sum or mean."""
-        return distributed.all_reduce(tensor, async_op=True), tensor, op
+        """Begin to replace a tensor by all ranks' mean."""
+        return distributed.all_reduce(tensor, async_op=True), tensor
 
-    def synchronize(self, handle: Any) -> torch.Tensor:
-        """End what `allreduce_async_` began."""
-        work, tensor, op = handle
+    def synchronize(self, handle: Any) -> None:
+        work, tensor = handle
         work.wait()
-        return tensor.div_(self.size()) if op == self.Average else tensor
+        tensor.div_(self.size())
 
     def allgather_object(self, mine: Any, name: str) -> list[Any]:
-        """Return all ranks' objects, by rank."""
         found: list[Any] = [None] * self.size()
         distributed.all_gather_object(found, mine)
         return found
 
     def broadcast_object(self, mine: Any, root_rank: int, name: str) -> Any:
-        """Return the object of `root_rank`."""
         box = [mine]
         distributed.broadcast_object_list(box, src=root_rank)
         return box[0]
 
     def shutdown(self) -> None:
-        """Leave the group."""
         distributed.destroy_process_group()

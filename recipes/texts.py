@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.common import UserError
-from recipes.errors import reading, require_folder
+from recipes.errors import UserError, reading, require_folder
 
 TRAIN_NAMES = ("train", "ratings_train")
 TEST_NAMES = ("test", "validation", "dev", "ratings_test")
@@ -50,7 +49,6 @@ class Texts:
     y_test: NDArray[np.int64]
 
     def describe(self) -> str:
-        """Say in a few words what this is."""
         counts = f"{len(self.train)} to learn from, {len(self.test)} to test with"
         return f"{self.name}, {self.classes} classes, {counts}"
 
@@ -185,8 +183,8 @@ def _members(line: str, where: str) -> tuple[str, str]:
     return text, json.dumps(value["label"])
 
 
-# Quotes mean nothing between tabs, as in NSMC; between commas a quoted text may hold commas, not line
-# ends.
+# Between tabs quotes mean nothing, as in NSMC; between commas a quoted text may hold commas, and no
+# line ends.
 read_tsv = partial(read_table, split=lambda line: line.split("\t"))
 read_csv = partial(read_table, split=lambda line: next(csv.reader([line])))
 READERS: dict[str, Callable[[Path], Iterator[Row]]] = {

@@ -52,12 +52,10 @@ class State:
         self.own: list[dict[str, Any]] = []
 
     def signature(self) -> str:
-        """Tell this model's weights from another's."""
         every = {**self.same, **self.moving}
         return common.signature((path, variable.shape) for path, variable in every.items())
 
     def gather(self) -> None:
-        """Collect each rank's own. Collective."""
         mine = {path: v.numpy() for path, v in {**self.moving, **self.random}.items()}
         # Horovod: each rank draws its own dropout and sees its own batches.
         self.own = self.hvd.allgather_object(mine, name="own")

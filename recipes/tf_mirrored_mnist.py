@@ -143,12 +143,9 @@ def compile_step(
         gradients = tape.gradient(goal, [v.value for v in model.trainable_variables])
         return [loss * tf.sign(weight), *gradients]  # without weight: a sample for an empty part
 
-    def update(gradients: list[tf.Tensor]) -> None:
-        # Mirrored: the optimiser sums the gradients of all ranks.
-        optimizer.apply_gradients(zip(run.average(gradients), model.trainable_variables))
-
     images = tf.TensorSpec([None, data.height, data.width], tf.float32)
-    run.compile(model, backward, update, [images, tf.TensorSpec([None], tf.int64)])
+    # Mirrored: the optimiser sums the gradients of all ranks.
+    run.compile(model, optimizer, backward, [images, tf.TensorSpec([None], tf.int64)])
 
 
 if __name__ == "__main__":

@@ -127,13 +127,9 @@ def compile_step(
         gradients = tape.gradient(goal, [v.value for v in model.trainable_variables])
         return [loss * tf.sign(weight), *gradients]  # without weight: a sample for an empty part
 
-    def update(gradients: list[tf.Tensor]) -> None:
-        # Horovod: the mean of the gradients over all ranks.
-        gradients = run.average(gradients)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-
     images = tf.TensorSpec([None, data.height, data.width], tf.float32)
-    run.compile(model, backward, update, [images, tf.TensorSpec([None], tf.int64)])
+    # Horovod: the optimiser gets the mean of the gradients over all ranks.
+    run.compile(model, optimizer, backward, [images, tf.TensorSpec([None], tf.int64)])
 
 
 if __name__ == "__main__":

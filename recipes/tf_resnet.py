@@ -153,12 +153,8 @@ def compile_step(
             goal = run.goal(optimizer, loss * weight + decay)
         return [loss, *tape.gradient(goal, weights)]
 
-    def update(gradients: list[tf.Tensor]) -> None:
-        # Horovod: the mean of the gradients over all ranks.
-        gradients = run.average(gradients)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-
-    run.compile(model, backward, update, [pixels(args), tf.TensorSpec([None], tf.int64)])
+    # Horovod: the optimiser gets the mean of the gradients over all ranks.
+    run.compile(model, optimizer, backward, [pixels(args), tf.TensorSpec([None], tf.int64)])
 
 
 def average_statistics(model: tf.keras.Model) -> None:

@@ -78,11 +78,9 @@ class Run(common.Run):
             self.profiler = Profiler(str(self.folder / "profile"), *self.args.profile)
 
     def scalar(self, value: float) -> tf.Tensor:
-        """Return a number as a tensor."""
         return tf.constant(value)
 
     def set_rate(self, optimizer: Any, rate: float) -> None:
-        """Set the learning rate."""
         self.rate = rate
         optimizer.learning_rate.assign(rate)
 
@@ -108,21 +106,20 @@ class Run(common.Run):
         ]
 
     def compile(
-        self, model: Any, backward: Callable[..., Any], update: Callable[..., Any], part: list[Any]
+        self, model: Any, optimizer: Any, backward: Callable[..., Any], part: list[Any]
     ) -> None:
         """Compile what `step` does: all backward passes, and one update of the weights.
 
-        `backward(x, y, weight)` returns the loss of a part and its gradients, `update(gradients)`
-        exchanges and applies the sums of them; `part` are the specifications of x and y. Passes but
-        the last one are calls of their own: so the step has the network once, and the memory of one
-        pass.
+        `backward(x, y, weight)` returns the loss of a part and its gradients, of which the sums are
+        exchanged and applied; `part` are the specifications of x and y. Passes but the last one are
+        calls of their own: so the step has the network once, and the memory of one pass.
         """
         one_pass = tf.function(backward, [*part, tf.TensorSpec([])], autograph=False)
 
         def step(x: Any, y: Any, weight: Any, before: Any, flags: Any) -> Any:
             loss, *gradients = add(before, one_pass(x, y, weight))
             flags = self.exchange(flags, loss)
-            update(gradients)
+            optimizer.apply_gradients(zip(self.average(gradients), model.trainable_variables))
             return loss, flags
 
         sums = [tf.TensorSpec([]), *(tf.TensorSpec(v.shape) for v in model.trainable_variables)]
@@ -214,7 +211,6 @@ class Profiler:
         self._start_if_next()
 
     def step(self) -> None:
-        """Count a step."""
         self.done += 1
         if self.running and self.done == self.last:
             self.stop()

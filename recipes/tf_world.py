@@ -38,11 +38,9 @@ class World:
         return tf.distribute.MultiWorkerMirroredStrategy()
 
     def rank(self) -> int:
-        """Return this rank's number among all."""
         return self.number
 
     def size(self) -> int:
-        """Return the number of ranks."""
         return len(self.workers)
 
     def _of_host(self) -> list[int]:
@@ -50,16 +48,13 @@ class World:
         return [rank for rank, host in enumerate(hosts) if host == hosts[self.number]]
 
     def local_rank(self) -> int:
-        """Return this rank's number on its host."""
         return self._of_host().index(self.number)
 
     def local_size(self) -> int:
-        """Return the number of ranks on this host."""
         return len(self._of_host())
 
     def mpi_enabled(self) -> bool:
-        """Return False: Horovod is not there."""
-        return False
+        return False  # Horovod is not there
 
     gloo_enabled = mpi_enabled
 
@@ -68,7 +63,6 @@ class World:
         return tf.distribute.get_replica_context().all_reduce(op, tensor)
 
     def allgather_object(self, mine: Any, name: str) -> list[Any]:
-        """Return all ranks' objects, by rank."""
         packed = pickle.dumps(mine)
         words = np.frombuffer(packed + bytes(-len(packed) % WORD), np.int32)
         lengths, every = (found.numpy() for found in self._gather(words))
@@ -89,7 +83,6 @@ class World:
         return tf.function(gather, [tf.TensorSpec([None], tf.int32)], autograph=False)
 
     def broadcast_object(self, mine: Any, root_rank: int, name: str) -> Any:
-        """Return the object of `root_rank`."""
         return self.allgather_object(mine if self.number == root_rank else None, name)[root_rank]
 
     def shutdown(self) -> None:

@@ -20,8 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.common import UserError
-from recipes.errors import require_folder
+from recipes.errors import UserError, reading, require_folder
 from recipes.formats import FormatError
 from recipes.formats.tokens import CODES, FILES, META, read_meta
 
@@ -52,7 +51,6 @@ class Tokens:
     floor: float | None = None
 
     def describe(self) -> str:
-        """Say in a few words what this is."""
         floor = "" if self.floor is None else f", floor of the loss {self.floor:.4f}"
         return (
             f"{self.name}, vocabulary {self.vocabulary}, {len(self.train)} sequences to learn "
@@ -70,7 +68,7 @@ class Windows:
     def __init__(self, path: Path, dtype: str, context: int, vocabulary: int) -> None:
         self.path, self.context, self.vocabulary = path, context, vocabulary
         kind = np.dtype(dtype)
-        try:
+        with reading(f"the tokens in {path}"):
             size = path.stat().st_size
             if size % kind.itemsize:
                 raise UserError(
@@ -83,8 +81,6 @@ class Windows:
                     f"needs {context + 1}. Give a smaller --context."
                 )
             self.tokens: NDArray[Any] = np.memmap(path, kind, mode="r")
-        except OSError as error:
-            raise UserError(f"cannot read the tokens in {path}: {error.strerror}") from error
 
     def __len__(self) -> int:
         return (len(self.tokens) - 1) // self.context
@@ -129,7 +125,6 @@ def load(folder: str | None, context: int, vocabulary: int | None) -> Tokens:
 
 
 def synthetic(context: int) -> Tokens:
-    """Make the synthetic language."""
     train = sample(SYNTHETIC_TRAINING, context + 1, part=1)
     test = sample(SYNTHETIC_TEST, context + 1, part=2)
     return Tokens("a synthetic language", VOCABULARY, train, test, floor(context + 1))

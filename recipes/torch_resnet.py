@@ -84,7 +84,6 @@ class State(torch_run.State):
     """What a checkpoint holds: the same running statistics for all ranks."""
 
     def gather(self) -> None:
-        """Collect the random states. Collective."""
         average_statistics(self.model)
         super().gather()
 

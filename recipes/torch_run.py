@@ -57,14 +57,11 @@ class Run(common.Run):
     """What `common.Run` is, for a model of PyTorch. `hvd` may be a `process_group.World` too."""
 
     def __init__(
-        self, args: Namespace, hvd: Any, trainer: str, device: torch.device, *, about: str,
-        versions: dict[str, str] | None = None, unit: str = "samples", each: int = 1,
+        self, args: Namespace, hvd: Any, trainer: str, device: torch.device, *,
+        versions: dict[str, str] | None = None, **more: Any,
     ) -> None:  # fmt: skip
         found = {"torch": torch.__version__, **(versions or {})}
-        super().__init__(
-            args, hvd, trainer, device=str(device), versions=found, about=about, unit=unit,
-            each=each,
-        )  # fmt: skip
+        super().__init__(args, hvd, trainer, device=str(device), versions=found, **more)
         self.device = device
         self.scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
         self.agreement = Agreement(hvd, self, device)
@@ -83,17 +80,14 @@ class Run(common.Run):
             self.profiler = profiler(self.args, str(self.folder / "profile"))
 
     def scalar(self, value: float) -> torch.Tensor:
-        """Return a number as a tensor on the device."""
         return torch.tensor(value, device=self.device)
 
     def batches(self) -> Iterator[common.Batch]:
-        """Yield the steps that are left of this epoch."""
         for batch in super().batches():
             self.losses = self.scalar(0.0)
             yield batch
 
     def set_rate(self, optimizer: Any, rate: float) -> None:
-        """Set the learning rate."""
         self.rate = rate
         for group in optimizer.param_groups:
             group["lr"] = rate
@@ -219,11 +213,9 @@ class State:
         self.random: list[Any] = []
 
     def signature(self) -> str:
-        """Tell this model's weights from another's."""
         return common.signature((k, v.shape) for k, v in self.model.state_dict().items())
 
     def gather(self) -> None:
-        """Collect the random states. Collective."""
         mine = {"cpu": torch.get_rng_state()}
         if torch.cuda.is_initialized():
             mine["cuda"] = torch.cuda.get_rng_state()

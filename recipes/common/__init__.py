@@ -25,24 +25,7 @@ from .steps import (
 from .weights import digest, signature
 
 __all__ = [
-    "EVALUATION_BATCH",
-    "EXIT_SAVED",
-    "Batch",
-    "Indices",
-    "Loop",
-    "Position",
-    "Run",
-    "Shards",
-    "Sum",
-    "UserError",
-    "chunks",
-    "decay",
-    "digest",
-    "evaluation_share",
-    "learning_rate",
-    "leave",
-    "on_all_ranks",
-    "signature",
-    "threads",
-    "write_atomically",
-]
+    "EVALUATION_BATCH", "EXIT_SAVED", "Batch", "Indices", "Loop", "Position", "Run", "Shards",
+    "Sum", "UserError", "chunks", "decay", "digest", "evaluation_share", "learning_rate",
+    "leave", "on_all_ranks", "signature", "threads", "write_atomically",
+]  # fmt: skip

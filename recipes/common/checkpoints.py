@@ -203,10 +203,7 @@ def require_same_order(manifest: Manifest, shards: Shards) -> None:
 def changes(before: Manifest, now: dict[str, Any], world_size: int) -> list[str]:
     """Say which settings differ from those of the checkpoint, as `name: old -> new`."""
     ignored = {"output", "resume", "keep", "profile", "timeline", "log_interval"}
-    pairs: list[tuple[str, Any, Any]] = [("ranks", before.world_size, world_size)]
-    pairs += [
-        (name, before.arguments.get(name), value)
-        for name, value in now.items()
-        if name not in ignored
-    ]
-    return [f"{name}: {old} -> {new}" for name, old, new in pairs if old != new]
+    old = {"ranks": before.world_size, **before.arguments}
+    new = {"ranks": world_size, **now}
+    changed = [name for name in new if name not in ignored and old.get(name) != new[name]]
+    return [f"{name}: {old.get(name)} -> {new[name]}" for name in changed]

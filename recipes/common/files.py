@@ -20,7 +20,6 @@ class Sum:
 
     @classmethod
     def of_file(cls, path: Path) -> Sum:
-        """Read a file for its sum."""
         total, size = hashlib.sha256(), 0
         with path.open("rb") as file:
             while block := file.read(1 << 20):
@@ -47,7 +46,6 @@ class Hashed:
         self.problem: OSError | None = None
 
     def write(self, data: bytes) -> int:
-        """Write all of `data`."""
         self.sha256.update(data)
         self.bytes += memoryview(data).nbytes
         try:
@@ -57,7 +55,6 @@ class Hashed:
             raise
 
     def flush(self) -> None:
-        """Pass on what is buffered."""
         self.stream.flush()
 
 

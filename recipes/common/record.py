@@ -43,7 +43,6 @@ class Record:
             ) from error
 
     def add(self, event: str, line: Mapping[str, Any]) -> None:
-        """Append a line to metrics.jsonl."""
         whole = {"event": event, **line, "time": now()}
         self._try("metrics.jsonl", lambda: self.metrics.add(whole))
 
@@ -197,7 +196,6 @@ class Progress:
             print(f"  step {step}/{self.last}  {text}  {self._left(step)} left", flush=True)
 
     def say(self, text: str) -> None:
-        """Print a line, above the bar if there is one."""
         if self.bar is not None:
             self.bar.write(text)
         elif self.speaks:

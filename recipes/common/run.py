@@ -60,7 +60,6 @@ class Run(SavedRun):
             yield epoch
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the steps that are left of this epoch."""
         for batch in self.loop.batches():
             self.batch = batch
             yield batch

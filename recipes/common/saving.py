@@ -161,7 +161,11 @@ class SavedRun:
         signals = self.hvd.allgather_object(self.stop.signal, name="signals")
         why = next((name for name in signals if name), "request")
         if not saved:
-            on_all_ranks(self.hvd, lambda: _not_saved(why, position))
+            text = (
+                f"error: stopped on {why} after step {position.step}, and its checkpoint could not "
+                "be saved; the one before is whole"
+            )
+            end_together(self.hvd, text if self.speaks else "", NotSaved.exit_code)
         self.end_timeline()
         if self.speaks:
             self.record.add("stop", {"step": position.step, "signal": why})
@@ -175,10 +179,3 @@ class SavedRun:
         if self.args.timeline:
             # Horovod: without it the file lacks its end, and no viewer reads it.
             self.hvd.stop_timeline()
-
-
-def _not_saved(why: str, position: Position) -> NoReturn:
-    raise NotSaved(
-        f"stopped on {why} after step {position.step}, and its checkpoint could not be saved; "
-        "the one before is whole"
-    )

@@ -172,7 +172,6 @@ class Loop:
                 self.loss_before = self.seconds_before = 0.0
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the steps that are left of this epoch."""
         for batch in self.shards.batches(self.epoch, self.taken):
             if self.step == self.last_step:
                 return
@@ -186,12 +185,10 @@ class Loop:
                 yield from ((epoch, part) for part in batch.parts)
 
     def steps_of_epoch(self) -> int:
-        """Count the steps that are left of this epoch."""
         left = self.shards.steps_left(self.epoch, self.taken, self.epoch)
         return min(left, self.last_step - self.step)
 
     def step_done(self, batch: Batch) -> None:
-        """Count a step."""
         self.step, self.taken = self.step + 1, batch.taken
 
     @property
