@@ -64,7 +64,7 @@ class Run(common.Run):
         super().__init__(args, hvd, trainer, device=str(device), versions=found, **more)
         self.device = device
         self.scaler = torch.amp.GradScaler(device.type, enabled=args.amp)
-        self.agreement = Agreement(hvd, self, device)
+        self.last_loss, self.bad_step = 0.0, torch.zeros((), dtype=torch.int64, device=device)
 
     def resume(
         self, model: Any, optimizer: Any, shards: common.Shards,
@@ -121,12 +121,37 @@ class Run(common.Run):
         """Change the weights by the gradients of all ranks, and count the step. Collective.
 
         Without an `optimizer` they are changed already. Saves if it is time to; ends all ranks if
-        one was asked to stop, has a loss that is no number, or could not read its samples.
+        one was asked to stop, has a loss that is no number, or could not read its samples: all
+        learn of it in the same step, from three numbers.
         """
-        self.agreement.ask(self.losses)
+        is_bad = self._is_bad(self.losses, self.loop.step + 1)
+        mine = [bool(self.stop), self.failure is not None, is_bad]
+        flags = torch.tensor(mine, dtype=torch.float32)
+        # Horovod: while the gradients are exchanged anyway, and by the same kind of reduction, so
+        # that it may travel together with them.
+        handle = self.hvd.allreduce_async_(flags, op=self.hvd.Average, name="agreement")
         if optimizer is not None:
             self._update(optimizer)
-        self.step_done(self.losses, stop=self.agreement.stop())
+        self.hvd.synchronize(handle)
+        asked, unread, bad = flags.tolist()
+        stop = self.heed(asked, unread, bad, self.last_loss, self.bad_step)
+        self.step_done(self.losses, stop=stop)
+
+    def _is_bad(self, loss: torch.Tensor, step: int) -> bool:
+        """Whether the loss is no number; on a GPU that is looked at every `--log-interval` steps.
+
+        Looking waits for the device.
+        """
+        if self.device.type == "cpu":
+            self.last_loss = loss.item()
+            self.bad_step.fill_(0 if math.isfinite(self.last_loss) else step)
+            return not math.isfinite(self.last_loss)
+        newly_bad = (self.bad_step == 0) & ~torch.isfinite(loss)
+        self.bad_step = torch.where(newly_bad, step, self.bad_step)
+        if step % self.args.log_interval:
+            return False
+        self.last_loss = math.nan if self.bad_step.item() else 0.0
+        return math.isnan(self.last_loss)
 
     def _update(self, optimizer: Any) -> None:
         if self.args.adasum:
@@ -161,47 +186,6 @@ class Run(common.Run):
     def finish(self, model: nn.Module, **facts: Any) -> None:
         """Check that all ranks have the same model, and write result.json. Collective."""
         self.conclude((weight.detach().cpu().numpy() for weight in model.parameters()), **facts)
-
-
-class Agreement:
-    """All ranks learn in the same step that one was asked to stop, has diverged or cannot read.
-
-    What they exchange are three numbers a step, while the gradients are exchanged anyway. On a GPU
-    the loss is looked at every `--log-interval` steps, because looking waits for the device.
-    """
-
-    def __init__(self, hvd: Any, run: Run, device: torch.device) -> None:
-        self.hvd, self.run = hvd, run
-        self.each_step = device.type == "cpu"
-        self.flags = torch.zeros(3)
-        self.handle: Any = None
-        self.loss, self.bad_step = 0.0, torch.zeros((), dtype=torch.int64, device=device)
-
-    def ask(self, loss: torch.Tensor) -> None:
-        """Begin the exchange; `loss` is this rank's in this step. Collective, like `stop`."""
-        bad = self._bad(loss, self.run.loop.step + 1)
-        flags = [bool(self.run.stop), self.run.failure is not None, bad]
-        self.flags.copy_(torch.tensor(flags, dtype=torch.float32))
-        # Horovod: the gradients' kind of reduction, so that it may travel together with them.
-        self.handle = self.hvd.allreduce_async_(self.flags, op=self.hvd.Average, name="agreement")
-
-    def _bad(self, loss: torch.Tensor, step: int) -> bool:
-        if self.each_step:
-            self.loss = loss.item()
-            self.bad_step.fill_(0 if math.isfinite(self.loss) else step)
-            return not math.isfinite(self.loss)
-        newly_bad = (self.bad_step == 0) & ~torch.isfinite(loss)
-        self.bad_step = torch.where(newly_bad, step, self.bad_step)
-        if step % self.run.args.log_interval:
-            return False
-        self.loss = math.nan if self.bad_step.item() else 0.0
-        return math.isnan(self.loss)
-
-    def stop(self) -> bool:
-        """End the exchange; return whether to stop now (see `common.Run.heed`)."""
-        self.hvd.synchronize(self.handle)
-        asked, unread, bad = self.flags.tolist()
-        return self.run.heed(asked, unread, bad, self.loss, self.bad_step)
 
 
 class State:
