@@ -32,15 +32,8 @@ import lightning
 import torch
 from torch.nn import functional
 
-from recipes import (
-    common,
-    lightning_horovod,
-    mnist,
-    options,
-    process_group,
-    torch_mnist,
-    torch_run,
-)
+from recipes import common, lightning_horovod, mnist, options, process_group, torch_run
+from recipes.torch_mnist import MOMENTUM, network
 
 HOROVODS = ("adasum", "fp16_allreduce", "gradient_predivide_factor", "timeline")
 NOT_WITH_DDP = dict.fromkeys(HOROVODS, "it is Horovod's, not of --strategy ddp")
@@ -141,7 +134,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
     def __init__(self, run: torch_run.Run, data: mnist.Digits) -> None:
         super().__init__()
         self.args, self.run = run.args, run
-        self.network = torch_mnist.network(run.args, data)
+        self.network = network(run.args, data)
         self.x, self.y, self.x_test, self.y_test = (
             torch.from_numpy(each).to(run.device)
             for each in (data.x_train, data.y_train, data.x_test, data.y_test)
@@ -149,8 +142,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return the optimiser, which the strategy wraps."""
-        rate, momentum = self.args.base_lr, torch_mnist.MOMENTUM
-        return torch.optim.SGD(self.parameters(), lr=rate, momentum=momentum)
+        return torch.optim.SGD(self.parameters(), lr=self.args.base_lr, momentum=MOMENTUM)
 
     def on_fit_start(self) -> None:
         """Go on from a checkpoint, now that the strategy has set up model and optimiser."""

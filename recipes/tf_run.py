@@ -60,10 +60,6 @@ def losses(guesses: Any, labels: Any) -> Any:
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.cast(guesses, tf.float32))
 
 
-#: Returns guesses and truth for a part of the test samples.
-Guess = Callable[[common.Indices], tuple[Any, Any]]
-
-
 class Run(common.Run):
     """What `common.Run` is, for a model of TensorFlow."""
 
@@ -175,11 +171,12 @@ class Run(common.Run):
         return [(part, factor) if len(part) else nothing for part in self.batch.parts]
 
     def evaluate(
-        self, count: int, guess: Guess, at_once: int = common.EVALUATION_BATCH
-    ) -> list[float]:
+        self, count: int, guess: Callable[[common.Indices], Any],
+        at_once: int = common.EVALUATION_BATCH,
+    ) -> list[float]:  # fmt: skip
         """Test this rank's share of `count` samples, `at_once` of them at a time.
 
-        Returns its sum of losses, its right answers and its size.
+        `guess` returns guesses and truth for them. Returns its sum of losses, its right answers and its size.
         """
         loss = right = 0.0
         parts = self.test_parts(count, at_once)

@@ -49,10 +49,6 @@ def optimizer_options(args: Namespace, hvd: Any) -> dict[str, Any]:
     }
 
 
-#: Returns guesses and truth for a part of the test samples.
-Guess = Callable[[common.Indices], tuple[torch.Tensor, torch.Tensor]]
-
-
 class Run(common.Run):
     """What `common.Run` is, for a model of PyTorch. `hvd` may be a `process_group.World` too."""
 
@@ -167,11 +163,12 @@ class Run(common.Run):
         self.scaler.update()
 
     def evaluate(
-        self, model: nn.Module, count: int, guess: Guess, at_once: int = common.EVALUATION_BATCH
-    ) -> list[float]:
+        self, model: nn.Module, count: int, guess: Callable[[common.Indices], Any],
+        at_once: int = common.EVALUATION_BATCH,
+    ) -> list[float]:  # fmt: skip
         """Test this rank's share of `count` samples, `at_once` of them at a time.
 
-        Returns its sum of losses, its right answers and its size.
+        `guess` returns guesses and truth for them. Returns its sum of losses, its right answers and its size.
         """
         loss = right = 0.0
         parts = self.test_parts(count, at_once)
