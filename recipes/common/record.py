@@ -92,7 +92,11 @@ class Metrics:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def keep(self, position: Position) -> None:
+    def begin(self) -> None:
+        """Take away the lines of an earlier run."""
+        self.path.write_text("", encoding="utf-8")
+
+    def go_on(self, position: Position) -> None:
         """Keep the lines up to `position`: what came after was lost, and will come again."""
         old = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
         kept = [line for line in old.splitlines(keepends=True) if _before(line, position)]

@@ -95,10 +95,12 @@ class SavedRun:
         found = checkpoints.find(
             self.args.resume, self.checkpoints, self.trainer, self.signature, self.say
         )
-        if found is not None:
-            checkpoints.require_same_order(found[0], shards)
-            checkpoints.require_steps_left(found[0].position, self.args)
-        self.record.metrics.keep(found[0].position if found else Position())
+        if found is None:
+            self.record.metrics.begin()
+            return None
+        checkpoints.require_same_order(found[0], shards)
+        checkpoints.require_steps_left(found[0].position, self.args)
+        self.record.metrics.go_on(found[0].position)
         return found
 
     def _take_over(self, manifest: Manifest, payload: Payload) -> Position:
