@@ -28,8 +28,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.nn import functional
 
-from recipes import common, lm_options, options, process_group, tokens, torch_lm, torch_run
+from recipes import common, lm_options, options, process_group, tokens, torch_run
 from recipes.fsdp_checkpoint import State
+from recipes.language_model import LanguageModel, guess
 from recipes.process_group import World
 from recipes.tokens import Tokens
 
@@ -69,7 +70,7 @@ def train(run: Run, world: World, data: Tokens) -> FSDPModule:
     run.resume(model, optimizer, shards, partial(State, run, args.sharded_checkpoints))
 
     def tested(part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch_lm.guess(model, run.read(data.test, part), device)
+        return guess(model, run.read(data.test, part), device)
 
     def evaluate() -> list[float]:
         sums = run.evaluate(model, len(data.test), tested, args.batch_size)
@@ -87,7 +88,7 @@ def train(run: Run, world: World, data: Tokens) -> FSDPModule:
                 model.set_requires_gradient_sync(number == len(batch.parts))
                 text = run.read(data.train, part)
                 with run.autocast():
-                    guesses, truth = torch_lm.guess(model, text, device)
+                    guesses, truth = guess(model, text, device)
                     loss = functional.cross_entropy(guesses, truth, reduction="sum")
                 run.backward(loss)
             run.step(optimizer)
@@ -100,7 +101,7 @@ def prepare(args: Namespace, world: World, data: Tokens, device: torch.device) -
     # Nothing here changes what the model returns in place.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
     torch.manual_seed(args.seed)  # FSDP: all ranks begin with the same weights.
-    model = torch_lm.LanguageModel(args, data.vocabulary).to(device)
+    model = LanguageModel(args, data.vocabulary).to(device)
     mesh = init_device_mesh(device.type, (world.size(),))
     reduced = torch.float16 if args.fp16_allreduce else None
     policy = MixedPrecisionPolicy(reduce_dtype=reduced)

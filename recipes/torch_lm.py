@@ -21,62 +21,18 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 import horovod.torch as hvd
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
 from recipes import common, lm_options, options, tokens, torch_run
+from recipes.language_model import LanguageModel, guess
 from recipes.tokens import Tokens
 
 
 def parser() -> options.Parser:
     """Define the command line: every setting there is, its default and what it does."""
     return lm_options.parser("torch_lm", "Train a small language model on tokens.", {})
-
-
-class Block(nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
-    """Attention to the tokens before, then a small network on each token by itself."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.before_attention, self.before_network = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.project_in, self.project_out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.network = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
-        )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map (batch, length, width) to the same shape."""
-        x = x + self.attend(self.before_attention(x))
-        return x + self.network(self.before_network(x))
-
-    def attend(self, x: torch.Tensor) -> torch.Tensor:
-        """Let each place gather from itself and those before it."""
-        batch, length, width = x.shape
-        heads = self.project_in(x).view(batch, length, 3, self.heads, width // self.heads)
-        query, key, value = heads.permute(2, 0, 3, 1, 4)
-        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.project_out(seen.transpose(1, 2).reshape(batch, length, width))
-
-
-class LanguageModel(nn.Module):  # type: ignore[misc]  # as above
-    """A transformer that guesses the next token at every place."""
-
-    def __init__(self, args: Namespace, vocabulary: int) -> None:
-        super().__init__()
-        width = args.width
-        self.meaning = nn.Embedding(vocabulary, width)
-        self.place = nn.Embedding(args.context, width)
-        self.blocks = nn.Sequential(*(Block(width, args.heads) for _ in range(args.blocks)))
-        self.guess = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, vocabulary))
-
-    def forward(self, text: torch.Tensor) -> torch.Tensor:
-        """Map tokens (batch, length) to unnormalised chances (batch, length, vocabulary)."""
-        places = torch.arange(text.shape[1], device=text.device)
-        return self.guess(self.blocks(self.meaning(text) + self.place(places)))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -139,14 +95,6 @@ def prepare(
     # and with weight decay that step changes the weights.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     return model, optimizer
-
-
-def guess(
-    model: nn.Module, text: NDArray[np.int64], device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Guess each next token of `text`; return all guesses in one row, and the true tokens."""
-    given = torch.from_numpy(text).to(device)
-    return model(given[:, :-1]).flatten(0, 1), given[:, 1:].flatten()
 
 
 if __name__ == "__main__":

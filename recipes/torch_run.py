@@ -168,7 +168,8 @@ class Run(common.Run):
     ) -> list[float]:  # fmt: skip
         """Test this rank's share of `count` samples, `at_once` of them at a time.
 
-        `guess` returns guesses and truth for them. Returns its sum of losses, its right answers and its size.
+        `guess` returns guesses and truth for them. Returns its sum of losses, its right answers
+        and its size.
         """
         loss = right = 0.0
         parts = self.test_parts(count, at_once)

@@ -66,7 +66,7 @@ def torch_model(name: str) -> tuple[Any, Callable[[Any], Any]]:
     import torch
     from torch.nn import functional
 
-    from recipes import torch_lm, torch_mnist
+    from recipes import language_model, torch_mnist
 
     torch.manual_seed(1)
     if name == "small":
@@ -77,7 +77,7 @@ def torch_model(name: str) -> tuple[Any, Callable[[Any], Any]]:
     text = torch.randint(0, 64, (2, 33))
     sizes = Namespace(width=256, heads=4, blocks=4, context=32)
     given, wanted = text[:, :-1], text[:, 1:].flatten()
-    network = torch_lm.LanguageModel(sizes, 64)
+    network = language_model.LanguageModel(sizes, 64)
     return network, lambda net: functional.cross_entropy(net(given).flatten(0, 1), wanted)
 
 
