@@ -153,14 +153,22 @@ def _environment(own: "str", runtime: "str") -> "dict[str, str]":
 
 def _run(command: "list[str]", env: "dict[str, str]") -> "int":
     """Run the command with our own terminal; what ends us ends it first."""
-    process = subprocess.Popen(command, env=env)
+    started = []  # type: list[subprocess.Popen[bytes]]
+    early = []  # type: list[int]  # a signal may come before there is a command to have it
 
     def pass_on(number: "int", frame: "Optional[FrameType]") -> None:
-        process.send_signal(number)
+        if started:
+            started[0].send_signal(number)
+        else:
+            early.append(number)
 
     # The terminal sends its own signals to the command itself.
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, pass_on)
+    process = subprocess.Popen(command, env=env)
+    started.append(process)
+    for each in early:
+        process.send_signal(each)
     return exit_code(process.wait())
