@@ -67,6 +67,7 @@ def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
     value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())
     path = _path(task, run_dir)
     try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         json_files.write(path, {**value, **problem.fields})
         if not kinds.follows(problem.kind, problem.fields):
             open(os.path.join(os.path.dirname(path), CAUSE), "w").close()

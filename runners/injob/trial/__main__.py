@@ -10,7 +10,6 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from .. import json_files
 from . import frameworks, image, interfaces
 
 # What the launcher says of a rank, whoever the launcher is.
@@ -76,7 +75,11 @@ def place(world: Any) -> dict[str, int]:
 
 
 def write(name: str, value: Any) -> None:
-    json_files.write(os.path.join(os.environ["OUTPUT_DIR"], name), value, indent=2)
+    """Write a file of the run by rename, under a name that an explanation can show."""
+    path = os.path.join(os.environ["OUTPUT_DIR"], name)
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(value, file, indent=2)
+    os.replace(path + ".part", path)
 
 
 if __name__ == "__main__":
