@@ -15,7 +15,7 @@ LEVELS = {
 }
 
 
-def missing(level: str) -> list[str]:
+def _missing(level: str) -> list[str]:
     """Return what this machine's CPU lacks of a level; nothing where the kernel does not tell."""
     here = _flags()
     return [name for name in LEVELS.get(level, ()) if name not in here] if here else []
@@ -31,7 +31,7 @@ def _flags() -> list[str]:
 
 def problem(level: str, host: str) -> Problem | None:
     """Return why this node cannot run the image's Horovod, which is compiled for `level`."""
-    lacks = missing(level)
+    lacks = _missing(level)
     if not lacks:
         return None
     return Problem(
