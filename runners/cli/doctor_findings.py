@@ -31,7 +31,7 @@ WIDTH = max(map(len, COLOURS)) + 2
 
 def everything(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     """Return every finding; `max_wait` is None without a job."""
-    here = make_plan.look_around(flags, job.preset())
+    here = make_plan.look_around(flags, job.preset(), anew=True)
     make_plan.only_here(here)
     settings = config.load(flags, os.environ, job.preset(), here.profile)
     name = settings.get("image")

@@ -83,12 +83,13 @@ def _waiting(case: Case) -> Case:
     return replace(case.asking(resources=resources), reasons=reasons)
 
 
-def look_around(flags: dict[str, Any], preset: config.Layer | None) -> Site:
+def look_around(flags: dict[str, Any], preset: config.Layer | None, anew: bool = False) -> Site:
     """Return what this machine offers, with the profile of the site that it belongs to.
 
-    A site that was named and is not here has its profile alone.
+    A site that was named and is not here has its profile alone. Slurm's answers may be a minute
+    old, unless it is asked `anew`.
     """
-    here, host = probe.probe(), socket.gethostname()
+    here, host = probe.probe(anew), socket.gethostname()
     settings = config.load(flags, os.environ, preset)
     name, scheduler = settings.get("site"), settings.get("scheduler")
     profile = find.find(name, here.cluster_name, host, os.environ)

@@ -30,3 +30,9 @@ def data() -> Path:
 def images() -> Path:
     """Return the folder where built images lie."""
     return scratch() / "images"
+
+
+def private_cache() -> Path:
+    """Return the folder of small files that are trusted: the user's own, not a group's scratch."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base, "horovod-runner")

@@ -7,9 +7,7 @@ write the file, as `touch` sets back the modification time.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
 import os
 import shlex
 import time
@@ -18,7 +16,7 @@ from typing import Any, Callable
 
 from containers import digest as file_digest
 
-from ..core import files
+from ..core import files, places
 from ..core.errors import SystemFault
 
 # Seconds that a file must have been at rest before its facts are kept. A second change within one
@@ -68,7 +66,7 @@ def compute_digest(path: Path) -> str:
 
 def recall(path: Path, name: str) -> Any:
     """Return a fact that was remembered of the file as it is now, or None."""
-    entry = _read(_place(path))
+    entry = files.recall(_place(path), FORM)
     return entry.get(name) if entry.get("stamp") == stamp(path) else None
 
 
@@ -77,15 +75,15 @@ def remember(path: Path, seen: Stamp, began: float, name: str, value: Any) -> No
     if not at_rest(seen, began):
         return
     place = _place(path)
-    entry = _read(place)
+    entry = files.recall(place, FORM)
     if entry.get("stamp") != seen:
         entry = {"path": str(path), "stamp": seen}
-    _write(place, {**entry, name: value})
+    files.remember(place, FORM, {**entry, name: value})
 
 
 def recall_content(digest: str) -> dict[str, Any]:
     """Return what was found inside an image with this digest; empty when nothing was."""
-    return _read(folder() / f"{digest.replace(':', '-')}.json")
+    return files.recall(folder() / f"{digest.replace(':', '-')}.json", FORM)
 
 
 def content(digest: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -93,7 +91,7 @@ def content(digest: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     found = recall_content(digest)
     if not found:
         found = look()
-        _write(folder() / f"{digest.replace(':', '-')}.json", found)
+        files.remember(folder() / f"{digest.replace(':', '-')}.json", FORM, found)
     return found
 
 
@@ -102,31 +100,9 @@ def folder() -> Path:
 
     Not on scratch, which may be a group's.
     """
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base, "horovod-runner", "images")
+    return places.private_cache() / "images"
 
 
 def _place(path: Path) -> Path:
     name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
     return folder() / f"path-{name}.json"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Return the content; nothing where another user or another form of it could be there."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            status = os.fstat(file.fileno())
-            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-                return {}
-            found = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    known = isinstance(found, dict) and found.pop("form", FORM) == FORM
-    return found if known else {}
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    # A full or read-only home costs time at the next launch, and nothing else.
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files.write_json(path, {"form": FORM, **content}, private=True)

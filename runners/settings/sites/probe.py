@@ -13,6 +13,7 @@ from ...core import architecture, shell
 from ...core.site import Partition, Site
 from ...injob.rank.gpu import driver_version
 from ...schedulers import CAPABILITIES, slurm_facts
+from . import slurm_answers
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
 RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc", "podman")
@@ -25,9 +26,10 @@ MPIRUN = ["mpirun", "--version"]
 Parsed = TypeVar("Parsed")
 
 
-def probe() -> Site:
+def probe(anew: bool = True) -> Site:
     """Return what is here; a command that hangs or cannot be read is left out, and told.
 
+    Slurm is asked `anew`, or its answers may be a minute old.
     `srun --mpi=list` only lists plugin files; the other two questions go to Slurm's controller.
     """
     env = os.environ
@@ -36,7 +38,7 @@ def probe() -> Site:
         name for name, each in CAPABILITIES.items() if each.queue and shutil.which(each.command)
     )
     problems: list[str] = []
-    types, settings, partitions = _slurm(problems) if "slurm" in schedulers else ((), {}, ())
+    types, settings, partitions = _slurm(problems, anew) if "slurm" in schedulers else ((), {}, ())
     return Site(
         schedulers,
         mpi_types=types,
@@ -62,9 +64,12 @@ def probe() -> Site:
     )
 
 
-def _slurm(problems: list[str]) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
+def _slurm(
+    problems: list[str], anew: bool
+) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
     commands = [slurm_facts.MPI_LIST, slurm_facts.CONFIG, slurm_facts.PARTITIONS]
-    types, config, sinfo = shell.together(commands, SECONDS_TO_ANSWER)
+    ask = shell.together if anew else slurm_answers.ask
+    types, config, sinfo = ask(commands, SECONDS_TO_ANSWER)
     # srun prints its list on stderr (22.05) or stdout (newer).
     types = shell.Result(types.code, types.out + types.err, types.err)
     return (
