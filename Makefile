@@ -12,6 +12,7 @@ VENV := $(RUNNER_CACHE)/venv-$(shell $(PYTHON) -V 2>&1 | cat - tests/requirement
 IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONPYCACHEPREFIX="$(RUNNER_CACHE)/pycache"
 CLUSTER := $(PYTHON) -m tests.cluster
 NODES ?= 2
+LANE := -m 'not slow'
 # Tests that are killed leave clusters beside the first one.
 END_CLUSTERS := for folder in $(RUNNER_CACHE)/cluster*; do $(CLUSTER) --state "$$folder" down; done; \
 	rm -rf --one-file-system $(RUNNER_CACHE)/cluster-beside-*
@@ -48,8 +49,10 @@ cluster-status: ## show the test cluster
 cluster-shell: ## a shell on the cluster's login node
 	$(CLUSTER) shell
 
-.PHONY: test
-test: lint unit real ## all tests: lint, the fast ones, then those on the cluster
+.PHONY: test test-all
+test: lint unit real ## lint, the fast tests, those on real clusters but for the slow ones
+test-all: lint unit real ## the same with the slow ones: Horovod compiled elsewhere, long trainings
+test-all: LANE :=
 
 .PHONY: lint
 lint: $(VENV)/.ready ## ruff, mypy --strict, and the direction of imports
@@ -63,10 +66,10 @@ unit: $(VENV)/.ready ## the fast tests
 	$(IN_VENV) python -m pytest -q -n 2 tests/unit
 
 .PHONY: real
-real: $(VENV)/.ready build-cpu ## the tests on real clusters, two files at a time
+real: $(VENV)/.ready build-cpu ## the tests on real clusters but for the slow ones, two files at a time
 	trap '$(END_CLUSTERS)' EXIT; \
 	$(CLUSTER) up --nodes 2; \
-	$(IN_VENV) python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25 -v tests/real
+	$(IN_VENV) python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25 -v $(LANE) tests/real
 
 .PHONY: bench
 bench: $(VENV)/.ready build-cpu cluster-up ## measure, as ratios within one run

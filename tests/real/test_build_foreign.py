@@ -17,7 +17,10 @@ from .yard import Yard, yard
 
 __all__ = ["yard"]
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root"),
+]
 SECONDS = 1500  # of which compiling for torch alone takes 180 on two quiet cores
 BASE = """Bootstrap: docker-archive
 From: base.tar

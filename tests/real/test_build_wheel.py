@@ -8,10 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from containers import toolbox
 from tests.cluster.state import UID, State
 
 from .conftest import CHECKOUT, IMAGE, Login
+
+pytestmark = pytest.mark.slow
 
 SITE = "/opt/horovod/lib/python3.11/site-packages"
 

@@ -245,6 +245,7 @@ def test_staged_by_hand_and_without_a_scheduler(login: Login, images: str) -> No
     assert login.sh("ls /tmp | grep runner- || true") == ""
 
 
+@pytest.mark.slow
 def test_a_trainer_learns_from_made_up_mnist_in_a_file(login: Login) -> None:
     assert login.runner("data", "synth", "mnist", "m", "--samples", "320").returncode == 0
     assert login.runner("data", "pack", "m").returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from .conftest import IMAGE, Done, Login, on_cluster
 ALL = [page for page in pages() if any(block.on_cluster for block in blocks(page))]
 PAGES = [page for page in ALL if not site(page)]
 OF_A_SITE = [page for page in ALL if site(page)]
+# What a new user reads first is run each time.
+FIRST = {"README.md", "docs/start/first-hour.md", "docs/guides/frameworks.md"}
 
 
 class WithoutGpus(Login):
@@ -41,11 +44,17 @@ def run_block(login: Login, block: Block) -> None:
         assert done.returncode == block.exit_code, f"{command}\n{done.stdout}{done.stderr}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=map(name, PAGES))
+def _lane(page: Path) -> Any:
+    marks = () if name(page) in FIRST else (pytest.mark.slow,)
+    return pytest.param(page, id=name(page), marks=marks)
+
+
+@pytest.mark.parametrize("page", [*map(_lane, PAGES)])
 def test_every_command_of_a_page(login: Login, page: Path) -> None:
     run(login, page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", OF_A_SITE, ids=map(name, OF_A_SITE))
 def test_every_command_of_a_sites_page(page: Path) -> None:
     """The image for GPUs is the CPU one, without --nv: the GPUs that Slurm counts are none."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from .conftest import Login
 from .test_recipes import ranks, train
+
+pytestmark = pytest.mark.slow
 
 # The synthetic reviews with the opposite labels, as files.
 WRITE_REVERSED = """

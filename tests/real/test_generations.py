@@ -16,7 +16,10 @@ import pytest
 from .beside import cluster
 from .conftest import Login, on_cluster
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root"),
+]
 SAY = """
 import horovod.torch as hvd
 hvd.init()

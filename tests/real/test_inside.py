@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests import documents
 
 from .conftest import IMAGE, Done, Login, on_cluster
@@ -163,6 +165,7 @@ class TestShell:
             assert screen.end() == 3
         assert login.sh(f"squeue --noheader -j {id} -t running,pending || true") == ""
 
+    @pytest.mark.slow
     def test_typed_by_hand_over_two_nodes(self, login: Login) -> None:
         login.write("train.py", TWO_BY_TWO)
         shell = ["shell", *documented("shell .*-H ")[1:]]
@@ -299,6 +302,7 @@ def wait_until_gone(login: Login, node: str) -> None:
 
 
 class TestTensorBoard:
+    @pytest.mark.slow
     def test_runs_are_shown_to_who_has_the_token(self, login: Login) -> None:
         done = login.launch("--wait", "torch_mnist", "--", "--epochs", "1")
         assert done.returncode == 0, done.stderr

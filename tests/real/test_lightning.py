@@ -11,6 +11,8 @@ import pytest
 from .conftest import Login
 from .test_recipes import ranks, train
 
+pytestmark = pytest.mark.slow
+
 # Rank 1 is asked to stop in the middle of the second epoch.
 STOPPED = """
 import os, signal

@@ -12,6 +12,8 @@ from tests.matrix import cells, outcome
 from tests.matrix.images import bring
 from tests.matrix.launch import Cluster
 
+pytestmark = pytest.mark.slow
+
 WORKS = (
     "trixie-openmpi4-mpi-pmix-srun",
     "trixie-openmpi4-gloo-none-mpirun",

@@ -12,6 +12,8 @@ from .conftest import IMAGE, Login, on_cluster
 from .desk import Desk, desk, registry, shop
 from .servers import Server
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["desk", "registry", "shop"]  # pytest looks for fixtures among a module's names
 LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 HOME = "/home/ada/.config/containers"

@@ -74,7 +74,9 @@ def train(login: Login, count: int, trainer: str, *words: str) -> dict[str, Any]
     return result
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize(
+    "count", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("trainer", MNIST_TRAINERS)
 def test_digits_are_learned_with_any_number_of_ranks(
     login: Login, trainer: str, count: int

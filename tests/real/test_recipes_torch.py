@@ -10,6 +10,8 @@ import pytest
 from .conftest import Login
 from .test_recipes import ranks, train
 
+pytestmark = pytest.mark.slow
+
 # All ranks together take 1436 of 1438 samples in a step, so the next one has 2: on two of four
 # ranks one each, and none on the others.
 NEARLY_ALL = 1436

@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from .conftest import CHECKOUT, Login
+
+pytestmark = pytest.mark.slow
 
 BUILD = "cd /opt/kit && exec /opt/runner/bin/python -m tests.real.small.twice {folder}"
 LABELS = "apptainer inspect one/images/small.sif"
