@@ -118,6 +118,7 @@ def test_values_reach_all_and_lists_only_in_the_part_that_is_needed(three: list[
         assert request(store, "PUT", f"{store.prefix}global/{rank}", value)[0] == 200
     status, value = ask(three[2], f"{three[2].prefix}global/0")
     assert (status, len(value)) == (200, 2 * values.SIZE)
+    assert len(three[2].values["global", "0"].value) == values.HEAD.size + values.SIZE
     assert value[values.SIZE :] == address(2)  # rank 0's address for rank 2
     assert value[: values.SIZE] == bytes(values.SIZE)  # its address for rank 1 stayed away
     status, value = ask(three[0], f"{three[0].prefix}global/2")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
 from ..processes import end_with, waited_code
-from . import early_stop, failure, orphaned, rank_environment, signals, world_messages
+from . import early_stop, failure, open_files, orphaned, rank_environment, signals, world_messages
 from .gate import EXIT_WORLD_SIZE, Terms, no_world_formed
 from .problem import Problem, RendezvousError, problem_of
 from .reports import Inbox
@@ -172,6 +172,7 @@ def _open_session(task: Task, options: Options) -> Session | None:
     """Open the rendezvous where there is anybody to meet, or Horovod's Gloo asks for it."""
     if not options.meets_others(task):
         return None
+    open_files.allow(task.size)
     # Here, because a job of one rank need not wait for its import.
     from .rendezvous.session import Session
 

@@ -18,12 +18,13 @@ import contextlib
 import errno
 import hashlib
 import hmac
+import math
 import os
 import select
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 NONCE = 16
@@ -170,6 +171,20 @@ class Link:
         return data
 
 
+def ready(
+    socks: Iterable[socket.socket], seconds: float | None = None, event: int = select.POLLIN
+) -> list[socket.socket]:
+    """Wait until one can be read (or `event`), has failed or has ended; return all that can.
+
+    select(2) knows no descriptor above 1,023, and rank 0's host of many ranks has those.
+    """
+    poll, known = select.poll(), {sock.fileno(): sock for sock in socks}
+    for number in known:
+        poll.register(number, event)
+    found = poll.poll(None if seconds is None else math.ceil(1000 * seconds))
+    return [known[number] for number, _ in found]
+
+
 def connect(places: Sequence[tuple[str, int]], secret: bytes, job: str) -> Link | None:
     """Return a link to the first place that proves to be this job's hub, None when none does."""
     for sock in _connected(places):
@@ -194,7 +209,7 @@ def _connected(places: Sequence[tuple[str, int]]) -> Iterator[socket.socket]:
     deadline = time.monotonic() + CONNECT_SECONDS
     try:
         while pending and (left := deadline - time.monotonic()) > 0:
-            for sock in select.select([], pending, [], left)[1]:
+            for sock in ready(pending, left, select.POLLOUT):
                 pending.remove(sock)
                 yield sock
     finally:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import select
 import socket
 import threading
 import time
@@ -27,7 +26,7 @@ from .protocol import Frame, Link
 
 HOLD_SECONDS = 5.0  # how long a GET waits; in between Horovod looks at its own time limit
 REQUEST_SECONDS = 5.0
-LONGEST_SELECT = 3600.0  # seconds; it takes no infinity
+LONGEST_WAIT = 3600.0  # seconds; poll(2) takes no infinity
 SILENT = 64  # connections; more are not Horovod's
 LONGEST_LINE, LONGEST_BODY = 1 << 14, 1 << 26
 PLACE_SECONDS = 60.0  # in which another node's rank must have come, to show the way to rank 0
@@ -73,7 +72,7 @@ class Store:
         self.go: dict[str, Any] | None = None
         self.master: dict[str, Any] | None = None
         self.problem: Problem | None = None
-        self.values: dict[tuple[str, str], bytes] = {}
+        self.values: dict[tuple[str, str], Frame] = {}
         self.acknowledged: set[str] = set()
 
     @property
@@ -92,7 +91,7 @@ class Store:
     @property
     def asked(self) -> bool:
         """Whether Horovod has asked for something that is not answered yet."""
-        return bool(select.select([self.sock], [], [], 0)[0])
+        return bool(protocol.ready([self.sock], 0))
 
     def start(self, find: Callable[[], Link], gloo: Callable[[Link], dict[str, str]]) -> None:
         """Serve in a daemon thread until this process ends.
@@ -121,7 +120,7 @@ class Store:
     def _next(self) -> socket.socket:
         """Return the first connection that has something to say: silent ones hold up nobody."""
         while True:
-            ready = select.select([self.sock, *self.silent], [], [])[0]
+            ready = protocol.ready([self.sock, *self.silent])
             if self.sock in ready:
                 self.silent.append(self.sock.accept()[0])
             if len(self.silent) > SILENT:
@@ -164,7 +163,7 @@ class Store:
         return json.dumps({**what, "problem": problem, "gloo": self.gloo}).encode()
 
     def _put(self, scope: str, key: str, value: bytes) -> None:
-        self.values[scope, key] = value
+        self.values[scope, key] = Frame(protocol.VALUE, scope, key, value)
         # rank_N is the host's name of a rank, with which Gloo only counts neighbours, for nobody:
         # it takes 404 for an answer, so nothing of it needs to travel.
         if not key.startswith("rank_"):
@@ -174,8 +173,10 @@ class Store:
         if key.startswith("rank_"):
             return NOT_FOUND, b""
         self._wait(lambda: (scope, key) in self.values, HOLD_SECONDS)
-        if (scope, key) in self.values:
-            return OK, self.values[scope, key]
+        if found := self.values.get((scope, key)):
+            # Not when it comes: with 1,024 ranks the full lists of a scope are 143 MB on each.
+            entry = found.kind == protocol.ENTRY
+            return OK, values.fill(found.value) if entry else found.value
         # After three failures Horovod gives up, instead of asking on until its time limit.
         return (FAILED if self.problem else NOT_FOUND), b""
 
@@ -209,16 +210,14 @@ class Store:
             if left <= 0:
                 return
             try:
-                if select.select([self.link.sock], [], [], min(left, LONGEST_SELECT))[0]:
+                if protocol.ready([self.link.sock], min(left, LONGEST_WAIT)):
                     self._heard(self.link.receive())
             except OSError as error:
                 self._lost(error)
 
     def _heard(self, frame: Frame) -> None:
-        if frame.kind == protocol.VALUE:
-            self.values[frame.scope, frame.key] = frame.value
-        elif frame.kind == protocol.ENTRY:
-            self.values[frame.scope, frame.key] = values.fill(frame.value)
+        if frame.kind in (protocol.VALUE, protocol.ENTRY):
+            self.values[frame.scope, frame.key] = frame
         elif frame.kind == protocol.GO:
             self.go = json.loads(frame.value)
         elif frame.kind == protocol.MASTER:

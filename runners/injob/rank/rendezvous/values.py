@@ -44,11 +44,30 @@ def fill(entry: bytes) -> bytes:
     return bytes(start) + body + bytes(length - start - len(body))
 
 
+@dataclass(frozen=True)
+class Value:
+    """What a rank left under a key. Whether that is a list is found out once, not for each reader.
+
+    A look at all its addresses for each reader would grow with the cube of the number of ranks.
+    """
+
+    owner: int
+    frame: Frame
+    cuttable: bool
+
+    def to(self, slot: int | None) -> Frame:
+        """Return it for a reader: all of it, or of a list of Gloo's addresses its entry."""
+        if slot is None or not self.cuttable:
+            return self.frame
+        entry = cut(self.frame.value, int(self.frame.key), slot)
+        return Frame(protocol.ENTRY, self.frame.scope, self.frame.key, entry)
+
+
 @dataclass
 class Scope:
     """One of Horovod's key-value scopes: who owns what, and which ranks read it at which slot."""
 
-    values: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
     readers: dict[int, int | None] = field(default_factory=dict)
 
 
@@ -62,27 +81,22 @@ class Exchange:
     def put(self, rank: int, frame: Frame) -> None:
         """Keep a value, pass it to the scope's other readers, and make its owner one of them."""
         scope = self.scopes.setdefault(frame.scope, Scope())
+        whole = Frame(protocol.VALUE, frame.scope, frame.key, frame.value)
+        value = Value(rank, whole, frame.key.isdigit() and is_list(frame.value))
         for reader, slot in scope.readers.items():
             if reader != rank:
-                self._pass_on(reader, slot, frame)
+                self.send(reader, value.to(slot))
         if rank not in scope.readers:
             slot = scope.readers[rank] = int(frame.key) if frame.key.isdigit() else None
-            for key, (owner, value) in scope.values.items():
-                if owner != rank:
-                    self._pass_on(rank, slot, Frame(protocol.VALUE, frame.scope, key, value))
-        scope.values[frame.key] = rank, frame.value
-
-    def _pass_on(self, reader: int, slot: int | None, frame: Frame) -> None:
-        """Send a value: all of it, or of a list of Gloo's addresses the entry at the slot."""
-        kind, value = protocol.VALUE, frame.value
-        if slot is not None and frame.key.isdigit() and is_list(value):
-            kind, value = protocol.ENTRY, cut(value, int(frame.key), slot)
-        self.send(reader, Frame(kind, frame.scope, frame.key, value))
+            for other in scope.values.values():
+                if other.owner != rank:
+                    self.send(rank, other.to(slot))
+        scope.values[frame.key] = value
 
     def done(self, rank: int, name: str) -> None:
         """Forget what a rank put in a scope, all of which it has read, and tell it so."""
         scope = self.scopes.get(name, Scope())
-        scope.values = {key: entry for key, entry in scope.values.items() if entry[0] != rank}
+        scope.values = {key: one for key, one in scope.values.items() if one.owner != rank}
         scope.readers.pop(rank, None)
         if not scope.values:
             self.scopes.pop(name, None)
