@@ -15,6 +15,7 @@ from ..schedulers import SCHEDULERS
 from ..script import runtimes
 from ..script.stage_lines import source
 from . import (
+    at_scale,
     cpu,
     execution,
     gpu,
@@ -130,7 +131,7 @@ def _attempt(case: Case) -> Plan:
 def _plan(case: Case, log: Log) -> Plan:
     chosen, site, image = log.chosen, case.site, case.image
     runtime, profile = chosen("runtime"), site.profile
-    staged = chosen("stage-data") == staging.SENT
+    staged = chosen("stage-data") == at_scale.SENT
     return Plan(
         spec=case.spec,
         scheduler=chosen("scheduler"),

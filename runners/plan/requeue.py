@@ -6,9 +6,9 @@ from ..core.model import JobSpec
 from ..core.remedy import Remedy, change
 from ..injob.rank.agents import AGENTS
 from ..schedulers import time_limits
+from .at_scale import MOUNT, UNPACK
 from .case import Case, Log
 from .execution import CONTAINERS
-from .staging import MOUNT, UNPACK
 
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier

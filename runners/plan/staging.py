@@ -15,32 +15,28 @@ from ..core.remedy import Remedy, change, command
 from ..core.site import Site
 from ..schedulers import SCHEDULERS
 from ..script.runtimes import STORES
-from . import partition
+from . import at_scale, partition
+from .at_scale import IN_PLACE, MOUNT, ONE_SERVER, PARALLEL, SENT, UNPACK
 from .case import Case, Log
 from .execution import CONTAINERS
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
 OF_SITE = "node_local"  # the key of a profile's `paths`
-TOUCHED = 0.3  # the part of a file that a trainer reads until its first step
 UNPACKED = 4  # times the size of the file
 MEASURED_IMAGE = (
     "python -m tests.bench.distribution: of 577 MB a node reads 177 MB until torch_mnist's first "
-    "step, with 1 rank or 4; sbcast reads all, once; unpacking takes longer than it saves a rank"
+    "step, with 1 rank or 4; sbcast reads all, once; unpacking takes longer than it saves a rank; "
+    "reckoned for more nodes: docs/concepts/scale.md"
 )
 MEASURED_MOUNT = (
     "to the first step of torch_mnist with 4 ranks on two cores 12.3 s, and 15.7 s where each "
     "rank mounts the file; with 2 ranks 6.8 s both ways"
 )
-# Kinds of file systems by how many nodes may ask at once before sending pays. Of one server 16
-# nodes ask five times the file, while sbcast's one reader gets a part of its speed. The others
-# have several servers, and one reader gets less of what they can. Reckoned: with 4 nodes, the most
-# that was measured, in place is ready first.
-ONE_SERVER, PARALLEL = 16, 128
-NODES = {
+# Kinds of file systems by what they give all nodes together.
+SERVERS = {
     **dict.fromkeys(("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "fuse.sshfs"), ONE_SERVER),
     **dict.fromkeys(("lustre", "gpfs", "beegfs", "ceph", "wekafs", "panfs", "pvfs2"), PARALLEL),
 }
-IN_PLACE, SENT, UNPACK, MOUNT = "none", "node-local", "unpack", "mount"
 # What a node has then.
 FORMS = {"": "", IN_PLACE: "", SENT: "file", UNPACK: "folder", MOUNT: "mount"}
 SHARING = 4  # ranks on a node from which one mount was quicker; with 2 it made no difference
@@ -126,21 +122,17 @@ def _image_worth_it(case: Case) -> tuple[str, str]:
     way, why = SENT, ""
     if site.unpacks and image.offset:
         way, why = UNPACK, f"{site.unpacks}: each rank would unpack the whole image for itself"
-    elif kind not in NODES:
+    elif kind not in SERVERS:
         return IN_PLACE, f"it is on {kind}, not known as a file system of many nodes"
-    elif nodes < NODES[kind]:
-        return IN_PLACE, f"{nodes} nodes on {kind}: {_asked(nodes, image)}"
+    else:
+        why = f"{nodes:,} nodes on {kind}: {at_scale.in_words(nodes, image.size, SERVERS[kind])}"
+        if not at_scale.pays(nodes, image.size, SERVERS[kind]):
+            return IN_PLACE, why
     size = image.size * (1 + UNPACKED * (way == UNPACK))
     small = too_small(size, case)
     if small:
         return IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}"
-    return way, why or f"{nodes} nodes on {kind}: {_asked(nodes, image)}"
-
-
-def _asked(nodes: int, image: ImageInfo) -> str:
-    """Return in words what the nodes together would ask the file system for."""
-    all_of_it, touched = image.size / 10**9, nodes * TOUCHED * image.size / 10**9
-    return f"{touched:.1f} GB at the start in place, {all_of_it:.1f} GB by one reader if sent"
+    return way, why
 
 
 def data(case: Case, log: Log) -> None:
@@ -195,7 +187,7 @@ def own_folders(case: Case, log: Log) -> None:
     for what, path, remedy in _used(case, log, top):
         kind = case.filesystems.get(path, "")
         own = _own(path)
-        if kind in TEMPORARY or (own and kind not in NODES):
+        if kind in TEMPORARY or (own and kind not in SERVERS):
             why = f"its file system is {kind}" if kind in TEMPORARY else f"each node has its {own}"
             log.refuse(f"the nodes of a job do not see {what}, {path}", why, remedy)
 

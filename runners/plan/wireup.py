@@ -12,6 +12,7 @@ from ..core.remedy import change, command
 from ..injob.rank.agents import AGENTS
 from ..injob.rank.worlds import FRAMEWORKS, HOROVOD, TENSORFLOW
 from ..script import ssh_lines
+from . import at_scale
 from .case import Case, Log
 
 
@@ -61,6 +62,10 @@ def controller(case: Case, log: Log) -> None:
         log.choose("controller", "gloo", _why_not_mpi(case, log), known)
     else:
         log.choose("controller", "mpi", "the only one in the image")
+    ranks = spec.resources.tasks
+    if log.chosen("controller") == "gloo" and (meeting := at_scale.meeting_in_words(ranks)):
+        remedies = [change(controller="mpi")] * ("mpi" in (there or "mpi"))
+        log.warn(f"before {ranks:,} ranks of Horovod have met over Gloo {meeting}", *remedies)
 
 
 def _is_at_hand(case: Case, log: Log) -> bool:

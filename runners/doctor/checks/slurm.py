@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from ...core.remedy import command, line
 from ...core.site import Partition, Site
+from ...plan.at_scale import MOUNT
 from ...plan.requeue import TRACKS_TASKS
-from ...plan.staging import MOUNT
 from ...schedulers import slurm_facts
 from ..finding import About, Finding
 from ..question import Answer, ask

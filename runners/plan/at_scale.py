@@ -1,0 +1,137 @@
+"""What a job of many nodes asks of file server, Slurm and rendezvous: docs/concepts/scale.md.
+
+Pure arithmetic on constants that were measured on up to four nodes, and with up to 2,048 simulated
+ranks. Bytes and requests are counts; seconds are estimates, and where no real cluster of that size
+was at hand they say which of two ways is shorter, not when a job will start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+IN_PLACE, SENT, UNPACK, MOUNT = "none", "node-local", "unpack", "mount"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number, its unit, and where it comes from."""
+
+    value: float
+    unit: str
+    source: str
+
+
+TABLE = "make bench-distribution, 2026-11-22, one node and rank, image of 577 MB"
+HUB = "python -m tests.bench.hub, 2026-11-25, 64 to 2,048 simulated ranks"
+TOUCHED = Constant(177 / 577, "of the image", f"{TABLE}: read until the first step")
+START = Constant(6.8, "s", "first step with the image in memory, two ranks on one node")
+ALONE = Constant(177 / 14.2, "MB/s", f"{TABLE}: in place, 21 s less the start")
+READER = Constant(577 / 13.2, "MB/s", f"{TABLE}: copied whole, 20 s less the start")
+UNPACKING = Constant(577 / 2, "MB/s", f"{TABLE}: 2 s more than copied")
+LINK = Constant(12_500, "MB/s", "assumed: 100 Gbit/s between nodes")
+FANOUT = Constant(8, "nodes", "sbcast's most and its own choice: MAX_THREADS, file_bcast.c")
+LAUNCH = Constant(0.002, "s per node and step", "SchedMD, big_sys: 15,000 nodes in 30 s")
+PAIR = Constant(7.6e-6, "s per two ranks", f"{HUB}: CPU of rank 0's hub")
+ADDRESSES = Constant(342, "bytes per two ranks", f"{HUB}: sent by rank 0's hub")
+HELD = Constant(2 * 136, "bytes per two ranks", f"{HUB}: memory of rank 0's hub")
+# A server's bytes per second for all nodes together. The second is assumed, and such that copying
+# pays from about the 128 nodes on that were reckoned before there was a model.
+ONE_SERVER = Constant(200, "MB/s", "the server of make bench-distribution")
+PARALLEL = Constant(1500, "MB/s", "assumed: what several servers give of one file")
+# Job steps by srun: to hold, to copy what sbcast did not, to unpack or to wait for the mount; and
+# the ranks. Before sbcast, which one node has no need of, one looks for room.
+STEPS = {IN_PLACE: 1, SENT: 3, UNPACK: 4, MOUNT: 3}
+MEGA = 10**6
+MUCH = 60.0  # seconds of a meeting that are worth a word
+
+
+def touched(size: int) -> float:
+    """Return the bytes of an image that one node reads in place, for all of its ranks."""
+    return TOUCHED.value * size
+
+
+def served(way: str, nodes: int, size: int) -> float:
+    """Return the bytes that the file server sends."""
+    return nodes * touched(size) if way in (IN_PLACE, MOUNT) else float(size)
+
+
+def steps(way: str, nodes: int) -> int:
+    """Return the job's steps by srun, without a check of the image's digest."""
+    return STEPS[way] + _broadcasts(way, nodes)
+
+
+def requests(way: str, nodes: int) -> int:
+    """Return how often slurmctld is asked by launch and script: no more for more nodes.
+
+    A ping, sbatch, one for each step, and sbcast. Whoever follows the job asks besides
+    (jobs/job_status.py).
+    """
+    return 2 + steps(way, nodes) + _broadcasts(way, nodes)
+
+
+def _broadcasts(way: str, nodes: int) -> bool:
+    return way in (SENT, UNPACK) and nodes > 1
+
+
+def levels(nodes: int) -> int:
+    """Return how many hops sbcast's tree has; the script's node is its root, and gets one too."""
+    level, reached = 0, 0
+    while reached < nodes:
+        level += 1
+        reached += int(FANOUT.value) ** level
+    return level if nodes > 1 else 0
+
+
+def serving(nodes: int, size: int, server: Constant) -> float:
+    """Return the seconds in which a server sends each node its part."""
+    return served(IN_PLACE, nodes, size) / (server.value * MEGA)
+
+
+def sending(nodes: int, size: int) -> float:
+    """Return the seconds until one reader has read all and each node has it.
+
+    sbcast sends a block to all nodes before it reads the next one, and a node sends it on to
+    eight when it has it: reading, and each level's eight copies, come one after the other.
+    """
+    return size / MEGA * (1 / READER.value + FANOUT.value * levels(nodes) / LINK.value)
+
+
+def pays(nodes: int, size: int, server: Constant) -> bool:
+    """Whether the nodes wait for the server longer than for a copy that it sends once."""
+    return nodes > 1 and serving(nodes, size, server) >= sending(nodes, size)
+
+
+def first_step(way: str, nodes: int, size: int, server: Constant) -> float:
+    """Return the seconds from the start of a job's script to its first step, less the meeting."""
+    launching = LAUNCH.value * nodes * steps(way, nodes)
+    if way in (IN_PLACE, MOUNT):
+        alone = touched(size) / (ALONE.value * MEGA)
+        return START.value + launching + max(alone, serving(nodes, size, server))
+    unpacking = size / (UNPACKING.value * MEGA) if way == UNPACK else 0.0
+    return START.value + launching + sending(nodes, size) + unpacking
+
+
+def meeting(ranks: int) -> float:
+    """Return the seconds of CPU that rank 0 needs to let so many ranks meet for Horovod's Gloo."""
+    return PAIR.value * ranks**2
+
+
+def meeting_in_words(ranks: int) -> str:
+    """Return what that is, "" where it is not much."""
+    if meeting(ranks) < MUCH:
+        return ""
+    passed, held = (shown(each.value * ranks**2) for each in (ADDRESSES, HELD))
+    return f"rank 0 holds {held} and sends {passed}, in {meeting(ranks):,.0f} s of its CPU at least"
+
+
+def in_words(nodes: int, size: int, server: Constant) -> str:
+    """Return what both ways ask of the server."""
+    each, rate = touched(size), f"{server.value:,.0f} MB/s"
+    together = f"{shown(nodes * each)} from the server, {serving(nodes, size, server):,.0f} s"
+    once = f"copied once: {shown(size)}, about {sending(nodes, size):,.0f} s"
+    return f"{shown(each)} each in place, {together} at {rate}; {once}"
+
+
+def shown(size: float) -> str:
+    """Return bytes in MB or GB."""
+    return f"{size / 10**9:,.1f} GB" if size >= 10**9 else f"{size / MEGA:,.0f} MB"
