@@ -9,7 +9,10 @@ PYTHON ?= python3
 # ordinary user's builds belong on scratch unless RUNNER_CACHE was really set.
 RUNNER_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/horovod-runner
 VENV := $(RUNNER_CACHE)/venv-$(shell $(PYTHON) -V 2>&1 | cat - tests/requirements.txt | sha256sum | cut -c1-12)
-IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONPYCACHEPREFIX="$(RUNNER_CACHE)/pycache"
+# Bytecode is kept, also where the machine's PYTHONDONTWRITEBYTECODE says otherwise: that is about
+# files beside sources, and without these each of a thousand processes compiles all that it imports,
+# Python's own library included.
+IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONPYCACHEPREFIX="$(RUNNER_CACHE)/pycache" PYTHONDONTWRITEBYTECODE=
 CLUSTER := $(PYTHON) -m tests.cluster
 NODES ?= 2
 LANE := -m 'not slow'
