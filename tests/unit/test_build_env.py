@@ -236,22 +236,26 @@ def test_a_failure_removes_what_was_made_and_nothing_else(tmp_path: Path) -> Non
     assert (list(empty.iterdir()), new.exists()) == ([], False)
 
 
-def test_a_horovod_that_does_not_load_is_taken_out_of_an_environment_again(tmp_path: Path) -> None:
-    folder = tmp_path / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    (site,) = folder.glob("lib/python3*/site-packages")
+# A pip that takes one package's record out, as the real one does in tests/real/test_build_pip.py.
+UNINSTALL = """
+import shutil, sys
+assert sys.argv[2:] == ["uninstall", "--yes", "horovod"], sys.argv
+shutil.rmtree(sys.argv[1])
+"""
 
-    def put(name: str) -> None:
-        metadata = site / f"{name}-1.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
-        (metadata / "RECORD").write_text(f"{name}-1.dist-info/METADATA,,\n")
 
-    put("mine")
-    with suppress(SystemFault), host_environment.kept(Asked(folder, into=True)):
-        put("horovod")
+def test_a_horovod_that_does_not_load_is_taken_out_of_an_environment_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "lib" / "python3.11" / "site-packages"
+    (site / "mine-1.dist-info").mkdir(parents=True)
+    horovod = site / "horovod-1.dist-info"
+    command = [sys.executable, "-c", UNINSTALL, str(horovod)]
+    monkeypatch.setattr(host_horovod, "pip", lambda folder: command)
+    with suppress(SystemFault), host_environment.kept(Asked(tmp_path, into=True)):
+        horovod.mkdir()
         raise SystemFault("it does not load")
-    assert host_environment.packages(folder / "bin" / "python") == {"mine": "1"}
+    assert [path.name for path in site.iterdir()] == ["mine-1.dist-info"]
 
 
 # As Lmod's hierarchies: the compiler's module brings the path on which its MPI is found.

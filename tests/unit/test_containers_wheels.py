@@ -1,18 +1,15 @@
 """Fetching what a lock names: from a folder, an index, and PyTorch's own for its CPU builds.
 
-The host's own pip asks a server here, which stands for the common index and for PyTorch's.
+A stand-in for pip has files at places and says what pip says; that pip does say so, and finds
+what it is told to look for, is what tests/real/test_build_pip.py proves with the real one.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import threading
-import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,200 +19,160 @@ from containers import catalogue, pip, wheels
 from containers.catalogue import Image
 from containers.errors import SystemFault
 
-TORCH = "torch-2.13.0+cpu-py3-none-any.whl"
+COMMON, CPU = "http://common", "http://cpu"
+TORCH, ABSL = "torch==2.13.0+cpu", "absl==1"
+HASH = f" --hash=sha256:{'1' * 64}\n"
+MISSING = """\
+ERROR: Could not find a version that satisfies the requirement {pin} (from versions: none)
+ERROR: No matching distribution found for {pin}"""
+SILENT = "WARNING: Retrying after connection broken by 'NewConnectionError': /cpu/torch/\n"
+ALTERED = """\
+ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.
+    torch==2.13.0+cpu from http://cpu/torch/torch-2.13.0+cpu-py3-none-any.whl:"""
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves a folder and notes what was asked."""
+class Pip:
+    """Stands for `pip.run`: has pins at places, and keeps where each call looked."""
 
-    asked: list[str]
+    def __init__(self) -> None:
+        self.has: dict[str, list[str]] = {COMMON: [], CPU: []}
+        self.has_all = False
+        self.settings, self.failure, self.silent = "", "", ""
+        self.asked: list[tuple[str, ...]] = []
+        self.calls: list[Sequence[str]] = []
 
-    def log_message(self, *_: Any) -> None:
-        type(self).asked.append(self.path)
+    def run(self, arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+        if arguments == ["config", "list"]:
+            return self.settings
+        given = dict(re.findall(r"^--([\w-]+)=?(.*)$", "\n".join(arguments), re.MULTILINE))
+        self.calls.append(arguments)
+        own = variables or {}
+        # Not in a small /tmp; and a constraint would hide that a file is missing.
+        assert Path(own["TMPDIR"]).parent == Path(given["dest"]).parent
+        assert own["PIP_CONSTRAINT"] == os.devnull
+        self._download(given, Path(given["dest"]))
+        return ""
 
-
-@dataclass
-class Indexes:
-    """Two package indexes below one folder, a lock of what they have, and where to fetch to."""
-
-    folder: Path
-    address: str
-    asked: list[str]
-
-    def put(self, index: str, file: str, content: str = "") -> str:
-        """Publish a tiny wheel, and return its line of a lock."""
-        name, version = file.split("-")[:2]
-        page = self.folder / index / name
-        page.mkdir(parents=True)
-        about = f"{name}-{version}.dist-info"
-        with zipfile.ZipFile(page / file, "w") as wheel:
-            wheel.writestr(f"{name}.py", content)
-            wheel.writestr(
-                f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-            )
-            wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-            wheel.writestr(f"{about}/RECORD", "")
-        link = file.replace("+", "%2B")
-        (page / "index.html").write_text(f'<a href="{link}">{file}</a>')
-        digest = hashlib.sha256((page / file).read_bytes()).hexdigest()
-        return f"{name}=={version} --hash=sha256:{digest}\n"
-
-    def image(self, *lines: str) -> Image:
-        """An image whose lock is these lines."""
-        lock = self.folder / "x.lock"
-        lock.write_text("".join(lines))
-        return replace(catalogue.image("cpu"), lock=str(lock))
-
-    @property
-    def wheels(self) -> Path:
-        return self.folder / "work" / "wheels"
+    def _download(self, given: Mapping[str, str], into: Path) -> None:
+        place = given.get("find-links") or given.get("index-url", COMMON)
+        pins = [line.split()[0] for line in Path(given["requirement"]).read_text().splitlines()]
+        self.asked.append((place, *pins))
+        if place == CPU and self.failure:
+            raise SystemFault(self.failure)
+        for pin in pins:
+            if not self.has_all and pin not in self.has.get(place, []):
+                silent = SILENT if place == self.silent else ""
+                raise SystemFault(silent + MISSING.format(pin=pin))
+            (into / pin).touch()
 
 
 @pytest.fixture
-def indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Indexes]:
-    """`common` is what pip is configured to ask, `cpu` stands for PyTorch's."""
-    asked: list[str] = []
-    handler = type("Handler", (Quiet,), {"asked": asked})
+def host(monkeypatch: pytest.MonkeyPatch) -> Pip:
+    """The host's pip; its configuration names the common index."""
+    made = Pip()
+    monkeypatch.setattr(pip, "run", made.run)
+    monkeypatch.setenv(wheels.CPU_INDEX_VARIABLE, CPU)
+    return made
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    """A folder to fetch to, in one that is empty."""
     (tmp_path / "work").mkdir()
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(tmp_path))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
-        for name in [name for name in os.environ if name.startswith("PIP_")]:
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-        monkeypatch.setenv("PIP_INDEX_URL", f"{address}/common")
-        monkeypatch.setenv("PIP_RETRIES", "1")
-        monkeypatch.setenv("RUNNER_TORCH_CPU_INDEX", f"{address}/cpu")
-        monkeypatch.setenv("no_proxy", "127.0.0.1")
-        yield Indexes(tmp_path, address, asked)
-        server.shutdown()
+    return tmp_path / "work" / "wheels"
+
+
+def image(tmp_path: Path, *pins: str) -> Image:
+    """An image whose lock has these."""
+    (tmp_path / "x.lock").write_text("".join(pin + HASH for pin in pins))
+    return replace(catalogue.image("cpu"), lock=str(tmp_path / "x.lock"))
 
 
 def test_the_cpu_build_comes_from_pytorchs_index_when_the_common_one_has_none(
-    indexes: Indexes, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, host: Pip, into: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    indexes.put("common", "torch-2.13.0-py3-none-any.whl")
-    locked = [indexes.put("cpu", TORCH), indexes.put("common", "absl-1-py3-none-any.whl")]
-    wheels.fetch(indexes.image(*locked), pip.Source(), indexes.wheels)
-    assert sorted(path.name for path in indexes.wheels.iterdir()) == [
-        "absl-1-py3-none-any.whl",
-        TORCH,
-    ]
+    host.has = {COMMON: [ABSL], CPU: [TORCH, ABSL]}
+    wheels.fetch(image(tmp_path, TORCH, ABSL), pip.Source(), into)
+    assert sorted(path.name for path in into.iterdir()) == [ABSL, TORCH]
+    assert host.asked == [(COMMON, TORCH), (CPU, TORCH), (COMMON, ABSL)]
     said = capsys.readouterr().err
-    assert f"torch 2.13.0+cpu: from PyTorch's CPU index ({indexes.address}/cpu), as" in said
-    assert "/cpu/absl/" not in indexes.asked
+    assert f"torch 2.13.0+cpu: from PyTorch's CPU index ({CPU}), as" in said
 
 
 def test_pytorchs_index_is_not_asked_for_what_the_configured_places_have(
-    indexes: Indexes, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, host: Pip, into: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = indexes.put("common", TORCH)
-    wheels.fetch(indexes.image(line), pip.Source(), indexes.wheels)
-    assert (indexes.wheels / TORCH).is_file()
-    assert not [path for path in indexes.asked if path.startswith("/cpu")]
+    host.has = {COMMON: [TORCH], CPU: [TORCH]}
+    wheels.fetch(image(tmp_path, TORCH), pip.Source(), into)
+    assert (into / TORCH).is_file()
+    assert host.asked == [(COMMON, TORCH)]
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
-    ("source", "variables", "why"),
+    ("source", "settings", "why"),
     [
-        ({"index_url": "{address}/common"}, {}, "as --index-url says where to look"),
-        (
-            {"wheelhouse": "work"},
-            {"PIP_FIND_LINKS": "{address}/cpu/torch/"},
-            "as --wheelhouse says where to look",
-        ),
-        ({}, {"PIP_NO_INDEX": "true"}, "as pip's configuration says no-index"),
+        (pip.Source(index_url="http://mine"), "", "as --index-url says where to look"),
+        (pip.Source(wheelhouse=Path("/wheels")), "", "as --wheelhouse says where to look"),
+        (pip.Source(), "global.no-index='true'", "as pip's configuration says no-index"),
     ],
 )
 def test_pytorchs_index_is_not_asked_where_the_user_says_so(
-    indexes: Indexes,
-    monkeypatch: pytest.MonkeyPatch,
-    source: dict[str, str],
-    variables: dict[str, str],
-    why: str,
+    tmp_path: Path, host: Pip, into: Path, source: pip.Source, settings: str, why: str
 ) -> None:
-    image = indexes.image(indexes.put("cpu", TORCH))
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value.format(address=indexes.address))
-    given = {name: text.format(address=indexes.address) for name, text in source.items()}
-    folder = {"wheelhouse": indexes.folder / "work"} if "wheelhouse" in given else {}
+    host.has, host.settings = {CPU: [TORCH]}, settings
     with pytest.raises(SystemFault) as caught:
-        wheels.fetch(image, pip.Source(**{**given, **folder}), indexes.wheels)  # type: ignore[arg-type]
-    assert "no file for torch==2.13.0+cpu" in str(caught.value)
-    assert f"CPU index ({indexes.address}/cpu) is not asked, {why}" in str(caught.value)
-    assert not [path for path in indexes.asked if path.startswith("/cpu")]
-    assert list((indexes.folder / "work").iterdir()) == []
+        wheels.fetch(image(tmp_path, TORCH), source, into)
+    assert f"no file for {TORCH}" in str(caught.value)
+    assert f"CPU index ({CPU}) is not asked, {why}" in str(caught.value)
+    assert [place for place, *_ in host.asked if place == CPU] == []
+    assert list(into.parent.iterdir()) == []
 
 
-def test_another_file_on_pytorchs_index_is_refused(indexes: Indexes) -> None:
-    indexes.put("cpu", TORCH, "# not the one that was locked")
-    image = indexes.image(indexes.put("locked", TORCH, "# locked"))
-    with pytest.raises(
-        SystemFault, match=r"torch==2.13.0\+cpu is not the file that the lock"
-    ) as caught:
-        wheels.fetch(image, pip.Source(), indexes.wheels)
-    assert f"{indexes.address}/cpu/torch/" in str(caught.value)
-    assert list((indexes.folder / "work").iterdir()) == []
+def test_another_file_on_pytorchs_index_is_refused(tmp_path: Path, host: Pip, into: Path) -> None:
+    host.failure = ALTERED
+    wanted = f"^{re.escape(TORCH)} is not the file that the lock names"
+    with pytest.raises(SystemFault, match=wanted) as caught:
+        wheels.fetch(image(tmp_path, TORCH), pip.Source(), into)
+    assert f"{CPU}/torch/" in str(caught.value)
+    assert list(into.parent.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("silent", "said"), [("", "does not have it either"), (CPU, "does not answer")]
+)
 def test_an_index_without_the_file_and_one_that_does_not_answer_are_told_apart(
-    indexes: Indexes, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, host: Pip, into: Path, silent: str, said: str
 ) -> None:
-    image = indexes.image(indexes.put("elsewhere", TORCH))
+    host.silent = silent
     with pytest.raises(SystemFault) as caught:
-        wheels.fetch(image, pip.Source(), indexes.wheels)
-    assert f"CPU index ({indexes.address}/cpu) does not have it either" in str(caught.value)
+        wheels.fetch(image(tmp_path, TORCH), pip.Source(), into)
+    assert f"PyTorch's CPU index ({CPU}) {said}" in str(caught.value)
     assert "--wheelhouse DIR" in str(caught.value)
-    monkeypatch.setenv("RUNNER_TORCH_CPU_INDEX", "http://127.0.0.1:1/cpu")
-    monkeypatch.setenv("PIP_RETRIES", "2")
-    with pytest.raises(SystemFault) as caught:
-        wheels.fetch(image, pip.Source(), indexes.wheels)
-    assert "PyTorch's CPU index (http://127.0.0.1:1/cpu) does not answer" in str(caught.value)
-    assert str(caught.value).count("Connection refused") == 1
 
 
-def test_the_machines_constraints_do_not_hide_that_a_file_is_missing(
-    indexes: Indexes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """pip would speak of a conflict between the lock and them."""
-    (indexes.folder / "constraints.txt").write_text("torch<99\n")
-    (indexes.folder / "pip.conf").write_text(
-        f"[global]\nconstraint = {indexes.folder}/constraints.txt\n"
-    )
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(indexes.folder / "pip.conf"))
-    wheels.fetch(indexes.image(indexes.put("cpu", TORCH)), pip.Source(), indexes.wheels)
-    assert (indexes.wheels / TORCH).is_file()
-
-
-def failing(text: str) -> Any:
-    def run(arguments: list[str], variables: dict[str, str]) -> str:
-        raise SystemFault(text)
-
-    return run
+def test_why_nobody_answers_is_said_once_for_all_of_pips_attempts() -> None:
+    reason = "connection broken by 'NewConnectionError: Connection refused': /cpu/torch/"
+    text = f"WARNING: Retry(total=1) {reason}\nWARNING: Retry(total=0) {reason}\nERROR: none\n"
+    kept = pip._last_errors(text + "WARNING: an old pip\n")
+    assert kept == f"WARNING: Retry(total=0) {reason}\nERROR: none"
 
 
 def test_another_failure_of_pip_is_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pip, "run", failing("connection refused"))
+    def run(*_: Any) -> str:
+        raise SystemFault("connection refused")
+
+    monkeypatch.setattr(pip, "run", run)
     with pytest.raises(SystemFault, match=r"^connection refused$"):
         wheels.fetch(catalogue.image("cpu"), pip.Source(), tmp_path / "wheels")
 
 
-def test_wheels_and_source_archives_are_asked_for_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[list[str]] = []
-
-    def run(arguments: list[str], variables: dict[str, str]) -> str:
-        calls.append(arguments)
-        assert Path(variables["TMPDIR"]).parent == tmp_path  # not in a small /tmp
-        return ""
-
-    monkeypatch.setattr(pip, "run", run)
+def test_wheels_and_source_archives_are_asked_for_apart(host: Pip, tmp_path: Path) -> None:
+    host.has_all = True
     wheels.fetch(catalogue.image("cpu"), pip.Source(tmp_path), tmp_path / "wheels")
     assert (tmp_path / "wheels").is_dir()
-    assert ["--only-binary=:all:" in call for call in calls] == [True, True, False]
-    assert "--no-binary=horovod" in calls[2]
-    assert all("--require-hashes" in call and "--no-index" in call for call in calls)
+    assert ["--only-binary=:all:" in call for call in host.calls] == [True, True, False]
+    assert "--no-binary=horovod" in host.calls[2]
+    assert all("--require-hashes" in call and "--no-index" in call for call in host.calls)
