@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,9 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
     return plan.solve(Case(replace(spec, **asked), here, ImageInfo(Path(image), facts)))
 
 
-def jobs() -> dict[str, Plan]:
-    """Return every job by the name of its file."""
+@cache
+def jobs() -> Mapping[str, Plan]:
+    """Return every job by the name of its file; planned once, as dozens of tests begin with one."""
     sif = "/scratch/ada/images/horovod.sif"
     account = {"nodes": 2, "account": "project"}
     gpus = {
@@ -182,9 +184,8 @@ def elsewhere(
     )
 
 
-def shown_elsewhere(name: str, folder: Path, env: Mapping[str, str]) -> str:
-    """Return its script, the folder named /scratch/ada."""
-    done = elsewhere(name, folder, env, "--dry-run")
+def as_ours(done: subprocess.CompletedProcess[str], folder: Path) -> str:
+    """Return the script that a dry run there printed, its folder named /scratch/ada."""
     assert done.returncode == 0, done.stderr
     return done.stdout.replace(str(folder), "/scratch/ada")
 
@@ -203,7 +204,8 @@ def write() -> None:
         (EXPECTED / f"{name}.sh").write_text(text(job), encoding="utf-8")
     for name in ELSEWHERE:
         with tempfile.TemporaryDirectory() as folder:
-            shown = shown_elsewhere(name, Path(folder), {"PATH": "/usr/bin:/bin"})
+            done = elsewhere(name, Path(folder), {"PATH": "/usr/bin:/bin"}, "--dry-run")
+            shown = as_ours(done, Path(folder))
         (EXPECTED / "elsewhere" / f"{name}.sh").write_text(shown, encoding="utf-8")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import os
 import subprocess
 import sys
@@ -26,11 +26,11 @@ from runners.submit import private_folder
 from . import scripts
 from .test_script import HOSTILE
 
-# Writes what it was called with, and the environment.
-FAKE = """#!{python}
-import json, os, sys
-with open({out!r}, "a") as file:
-    print(json.dumps([sys.argv, dict(os.environ)]), file=file)
+# Writes what it was called with, and the environment; Python starts without what it does not need.
+FAKE = """#!{python} -SE
+import os, sys
+with open({out!r}, "a", encoding="utf-8") as file:
+    print(ascii([sys.argv, dict(os.environ)]), file=file)
 """
 LAUNCHERS = {"polaris": "mpiexec", "thetagpu": "mpirun", "tuhpc-none": "srun"}
 NAME = "a 0; $(touch x) é"
@@ -44,9 +44,9 @@ def run(
     folder = tmp_path / NAME
     (folder / "logs").mkdir(parents=True)
     (tmp_path / "bin").mkdir()
-    out = tmp_path / "called.json"
+    out = tmp_path / "called"
     for name in ("srun", "mpiexec", "mpirun", "module", "scontrol", "python3"):
-        program = out if name != "module" else tmp_path / "modules.json"
+        program = out if name != "module" else tmp_path / "modules"
         fake = tmp_path / "bin" / name
         fake.write_text(FAKE.format(python=sys.executable, out=str(program)))
         fake.chmod(0o755)
@@ -60,7 +60,7 @@ def run(
         check=True,
         timeout=20,
     )
-    argv, seen = json.loads(out.read_text().splitlines()[-1])
+    argv, seen = ast.literal_eval(out.read_text().splitlines()[-1])
     return argv[1:], seen
 
 
@@ -224,8 +224,8 @@ def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
     made = scripts.jobs()["slurm-podman"]
     hostile = replace(made, spec=replace(made.spec, image=Path("login:5/a b$(touch x)")))
     argv, _ = run(tmp_path, hostile)
-    calls = (tmp_path / "called.json").read_text().splitlines()
-    pull = json.loads(calls[0])[0]
+    calls = (tmp_path / "called").read_text().splitlines()
+    pull = ast.literal_eval(calls[0])[0]
     assert "--ntasks-per-node=1" in pull
     assert pull[-1] == "login:5/a b$(touch x)"
     assert "login:5/a b$(touch x)" in argv
