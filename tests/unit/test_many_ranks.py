@@ -13,9 +13,10 @@ from runners.core.job_record import Job, JobPaths
 
 from .failures import leave, words
 
-RANKS, ROUNDS = 1024, 400
+# Long lines: the log has to be larger than the memory, and each line costs time.
+RANKS, ROUNDS, LINE = 1024, 100, 300
 CULPRIT = 777
-MEBIBYTES = 64  # Python with click has 25 of its own; the log below has 40 and more
+MEBIBYTES = 48  # Python with click has 25 of its own; the log below has 31 and more
 PEAK = """
 import resource, subprocess, sys
 code = subprocess.run(sys.argv[1:]).returncode
@@ -32,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> JobPaths:
     host = [f"nid{rank // 8:06}" for rank in range(RANKS)]
     with paths.log.open("w") as log:
         for step in range(ROUNDS):
-            text = f"step {step} " + "x" * 80
+            text = f"step {step} " + "x" * LINE
             log.writelines(f"{rank}@{host[rank]} | {text}\n" for rank in range(RANKS))
         log.write(f"{CULPRIT}@{host[CULPRIT]} | Traceback (most recent call last):\n")
         log.write(f"{CULPRIT}@{host[CULPRIT]} | KeyError: 'label'\n")
