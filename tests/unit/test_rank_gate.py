@@ -61,20 +61,26 @@ MIRRORED = (
 )
 
 
+def packages(folder: Path) -> Path:
+    """Return the folder with the stand-ins: one for all tests, so that they are compiled once."""
+    lib = folder.parent / "stand-ins"
+    for name, text in PACKAGES.items() if not lib.exists() else ():
+        file = lib / name
+        for package in [*file.parents][: len(Path(name).parts) - 1]:
+            package.mkdir(parents=True, exist_ok=True)
+            (package / "__init__.py").touch()
+        file.write_text(text)
+    return lib
+
+
 def run(
     tmp_path: Path, trainer: str, *options: str, command: tuple[str, ...] = (), **variables: str
 ) -> tuple[int, str]:
     """Run the real shim around a trainer, as two tasks on this machine."""
-    for name, text in PACKAGES.items():
-        file = tmp_path / "lib" / name
-        for folder in [*file.parents][: len(Path(name).parts) - 1]:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "__init__.py").touch()
-        file.write_text(text)
     (tmp_path / "train.py").write_text(trainer)
     argv = [sys.executable, str(RANK), "--tasks", "2", "--controller", "none", *options]
     argv += ["--run-dir", str(tmp_path), "--", *(command or (str(tmp_path / "train.py"),))]
-    env = {**os.environ, "PYTHONPATH": str(tmp_path / "lib"), **variables}
+    env = {**os.environ, "PYTHONPATH": str(packages(tmp_path)), **variables}
     done = subprocess.run(
         argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True, env=env
     )
@@ -203,7 +209,7 @@ def test_a_users_own_sitecustomize_is_loaded_too(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (own / "sitecustomize.py").write_text("import builtins; builtins.OWN = 'loaded'\n")
-    paths = f"{own}:{tmp_path / 'lib'}"
+    paths = f"{own}:{packages(tmp_path)}"
     file = str(tmp_path / "train.py")
     text = "print(OWN)\n" + TORCH.format("")
     code, out = run(tmp_path, text, command=(sys.executable, file), PYTHONPATH=paths)
