@@ -181,28 +181,25 @@ def test_tf_config_is_set_where_asked_and_the_users_own_is_checked(tmp_path: Pat
 
 
 def test_ranks_get_what_frameworks_ask_for(tmp_path: Path) -> None:
+    """Whatever was exported for another job; the port is free, and the same on all ranks."""
     names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK OMPI_COMM_WORLD_RANK"
-    text = f"import os; print(*map(os.environ.get, '{names} MASTER_ADDR'.split()))"
-    out = run(tmp_path, text, "--no-gate", RANK="7", WORLD_SIZE="9")[1]
-    assert sorted(line.partition("| ")[2] for line in out.splitlines()) == [
-        "0 2 0 2 0 0 127.0.0.1",
-        "1 2 1 2 0 1 127.0.0.1",
-    ]
-    text = "import os; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'])"
-    out = run(tmp_path, text, "--no-gate", MASTER_ADDR="own", MASTER_PORT="1")[1]
-    assert out.count("| own 1") == 2
-
-
-def test_master_port_is_free_and_the_same_on_all_ranks(tmp_path: Path) -> None:
     text = (
         "import os, socket\n"
-        "print(os.environ['MASTER_PORT'])\n"
+        f"print(*map(os.environ.get, '{names} MASTER_ADDR MASTER_PORT'.split()))\n"
         "s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
         "if os.environ['RANK'] == '0': s.bind(('', int(os.environ['MASTER_PORT']))); s.listen()\n"
     )
-    code, out = run(tmp_path, text, "--no-gate")
+    code, out = run(tmp_path, text, "--no-gate", RANK="7", WORLD_SIZE="9")
     assert code == 0, out
-    assert len({line.partition("| ")[2] for line in out.splitlines()}) == 1
+    words = sorted(line.partition("| ")[2].rpartition(" ") for line in out.splitlines())
+    assert [first for first, _, _ in words] == ["0 2 0 2 0 0 127.0.0.1", "1 2 1 2 0 1 127.0.0.1"]
+    assert len({port for _, _, port in words}) == 1
+
+
+def test_the_users_own_place_to_meet_stays(tmp_path: Path) -> None:
+    text = "import os; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'])"
+    out = run(tmp_path, text, "--no-gate", MASTER_ADDR="own", MASTER_PORT="1")[1]
+    assert out.count("| own 1") == 2
 
 
 def test_a_users_own_sitecustomize_is_loaded_too(tmp_path: Path) -> None:
@@ -322,24 +319,26 @@ sys.exit(max(one.wait() for one in started) and 1)
 
 
 @pytest.mark.parametrize(
-    ("trainer", "code", "said"),
+    ("workers", "trainer", "code", "said"),
     [
-        (TORCH.format(""), 0, "one world of 4 ranks"),
-        ("import os\nif os.environ['RANK'] == '0':\n  " + TORCH.format("").replace("\n", "\n  "),
+        (2, TORCH.format(""), 0, "one world of 4 ranks"),
+        (2,
+         "import os\nif os.environ['RANK'] == '0':\n  " + TORCH.format("").replace("\n", "\n  "),
          82, "formed no world of the 4 ranks"),
-        ("import sys; sys.exit('no data')", 1, "no data"),
-        ("raise ValueError('boom')", 1, "ValueError: boom"),
+        (1, "import sys; sys.exit('no data')", 1, "no data"),
+        (1, "raise ValueError('boom')", 1, "ValueError: boom"),
     ],
 )  # fmt: skip
 def test_ranks_of_a_launcher_do_not_leave_without_a_world(
-    tmp_path: Path, trainer: str, code: int, said: str
+    tmp_path: Path, workers: int, trainer: str, code: int, said: str
 ) -> None:
     program = tmp_path / "bin" / "torchrun"
     program.parent.mkdir()
     program.write_text(TORCHRUN.format(python=sys.executable))
     program.chmod(0o755)
     path = f"{program.parent}:{os.environ['PATH']}"
-    found, out = run(tmp_path, trainer, "--agent", "torchrun", "--workers", "2", PATH=path)
+    options = ("--agent", "torchrun", "--workers", str(workers))
+    found, out = run(tmp_path, trainer, *options, PATH=path)
     assert found == code, out
     assert said in out
     assert ("formed no world" in out) == (code == 82)
