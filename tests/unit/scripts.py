@@ -177,7 +177,12 @@ def elsewhere(
     return subprocess.run(
         [sys.executable, "-m", "runners", *words],
         cwd=folder,
-        env={"HOME": str(folder), "PYTHONPATH": str(EXPECTED.parents[2]), **env},
+        env={
+            "HOME": str(folder),
+            "XDG_CACHE_HOME": f"{folder}-cache",
+            "PYTHONPATH": str(EXPECTED.parents[2]),
+            **env,
+        },
         capture_output=True,
         text=True,
         timeout=60,
