@@ -23,6 +23,9 @@ NETWORK = re.compile(
     r"No route to host|Failed to establish a new connection|LocalEntryNotFoundError"
 )
 
+# What the address of a download says of what `runner data fetch` has, the longer words first.
+DATASETS = (("fashion-mnist", "fashion-mnist"), ("mnist", "mnist"), ("cifar-10", "cifar10-python"))
+
 
 def not_a_number(facts: Facts) -> Explanation | None:
     """The loss is no longer a number."""
@@ -75,13 +78,26 @@ def _help(facts: Facts) -> Remedy:
 
 def network(facts: Facts) -> Explanation | None:
     """The trainer wants to download, and compute nodes often have no way out."""
-    if not NETWORK.search(facts.error):
+    said = _of_the_download(facts)
+    if not NETWORK.search(said):
         return None
     cause = f"{who(facts)} wants to reach another machine, and the node has no way there"
     downloads = any(DOWNLOAD.search(line.text) for line in facts.log.last)
-    fix = FETCH if downloads else logs(facts)
     because = "its last error is the network's; on most sites compute nodes reach nothing outside"
+    name = next((name for part, name in DATASETS if part in said.lower()), "")
+    if name:
+        fix = change(data=name, first=f"runner data fetch {name}")
+        because += "; the data is then in /data, which the script has to be told"
+    else:
+        fix = FETCH if downloads else logs(facts)
     return likely(facts, cause, fix, *own_code(facts), because=because)
+
+
+def _of_the_download(facts: Facts) -> str:
+    """Return the error; torchvision's has where it tried, and why not, in the lines after."""
+    if not facts.record or not facts.error.startswith("RuntimeError: Error downloading"):
+        return facts.error
+    return "\n".join(facts.record.traceback)
 
 
 SIGNATURES = (

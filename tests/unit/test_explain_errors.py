@@ -183,6 +183,28 @@ def test_within_a_function_of_tensorflow_the_error_itself_counts(tmp_path: Path)
     assert said.traceback[0] == lines[0]
 
 
+@pytest.mark.parametrize(
+    ("place", "fetch"),
+    [
+        ("https://data.example.org/mnist/", "--data mnist"),
+        ("http://fashion-mnist.example.org/", "--data fashion-mnist"),
+        ("https://data.example.org/flowers/", "fetch it here"),
+    ],
+)
+def test_what_torchvision_could_not_download_is_fetched_before(
+    tmp_path: Path, place: str, fetch: str
+) -> None:
+    paths, job = made(tmp_path, f"0@n0 | Tried {place}, got:\n")
+    first = "Error downloading train-images-idx3-ubyte.gz:"
+    reason = "<urlopen error [Errno -3] Temporary failure in name resolution>"
+    lines = ["Traceback (most recent call last):", f"RuntimeError: {first}"]
+    lines += [f"Tried {place}, got:", reason, ""]
+    leave(paths, 0, 1.0, failure.of_exception(1, RuntimeError(first), lines))
+    said = explain(paths, job, FAILED)
+    assert said.name == "no-network", said
+    assert fetch in str(said.fix), said
+
+
 TORCHRUN = """\
 0@n0 | Traceback (most recent call last):
 0@n0 |   File "/w/child.py", line 3, in <module>
