@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..core.remedy import Remedy, change, command
+from ..core.remedy import Remedy, advice, change, command
 from .explanation import Explanation, Signature
 from .facts import Facts, Line
 from .finding_helpers import FETCH, certain, edit, likely, logs, own_code, who
@@ -25,6 +25,10 @@ NETWORK = re.compile(
 
 # What the address of a download says of what `runner data fetch` has, the longer words first.
 DATASETS = (("fashion-mnist", "fashion-mnist"), ("mnist", "mnist"), ("cifar-10", "cifar10-python"))
+KERAS = advice(
+    "load it once where there is a network, and show the job the folder in which Keras keeps it: "
+    "--bind ~/.keras:/keras --env KERAS_HOME=/keras"
+)
 
 
 def not_a_number(facts: Facts) -> Explanation | None:
@@ -78,26 +82,22 @@ def _help(facts: Facts) -> Remedy:
 
 def network(facts: Facts) -> Explanation | None:
     """The trainer wants to download, and compute nodes often have no way out."""
-    said = _of_the_download(facts)
-    if not NETWORK.search(said):
+    tried = facts.error
+    if facts.record and tried.startswith("RuntimeError: Error downloading"):
+        tried = "\n".join(facts.record.traceback)  # torchvision's: the reason is in the lines after
+    if not NETWORK.search(tried):
         return None
     cause = f"{who(facts)} wants to reach another machine, and the node has no way there"
-    downloads = any(DOWNLOAD.search(line.text) for line in facts.log.last)
     because = "its last error is the network's; on most sites compute nodes reach nothing outside"
-    name = next((name for part, name in DATASETS if part in said.lower()), "")
-    if name:
+    name = next((name for part, name in DATASETS if part in tried.lower()), "")
+    if facts.error.startswith("Exception: URL fetch failure on"):
+        fix = KERAS
+    elif name:
         fix = change(data=name, first=f"runner data fetch {name}")
         because += "; the data is then in /data, which the script has to be told"
     else:
-        fix = FETCH if downloads else logs(facts)
+        fix = FETCH if any(DOWNLOAD.search(line.text) for line in facts.log.last) else logs(facts)
     return likely(facts, cause, fix, *own_code(facts), because=because)
-
-
-def _of_the_download(facts: Facts) -> str:
-    """Return the error; torchvision's has where it tried, and why not, in the lines after."""
-    if not facts.record or not facts.error.startswith("RuntimeError: Error downloading"):
-        return facts.error
-    return "\n".join(facts.record.traceback)
 
 
 SIGNATURES = (

@@ -16,6 +16,10 @@ from .test_explain import FAILED, explained, made
 
 GLOO = "RuntimeError: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/"
 ENV = "ValueError: Error initializing torch.distributed using env:// rendezvous: environment "
+KERAS_DATA = (
+    "Exception: URL fetch failure on https://data.example.org/tf-keras-datasets/mnist.npz: None -- "
+    "[Errno -3] Temporary failure in name resolution"
+)
 ERRORS = [
     (
         "ImportError: cannot import name 'HorovodStrategy' from 'lightning.pytorch.strategies'",
@@ -123,6 +127,7 @@ ERRORS = [
     ("UnknownError: Could not start gRPC server", "port-taken", "TF_CONFIG"),
     ("HorovodInternalError: Unsupported data type.", "adasum-type", "16-bit"),
     ("SyntaxError: invalid syntax", "syntax-error", "cannot read the trainer"),
+    (KERAS_DATA, "no-network", "wants to reach another machine"),
 ]
 
 
@@ -132,6 +137,8 @@ def test_an_error_has_its_cause(tmp_path: Path, error: str, name: str, cause: st
     assert said.name == name, said
     assert cause in said.cause, said
     assert said.fix
+    if error == KERAS_DATA:
+        assert "--env KERAS_HOME=/keras" in str(said.fix)
     if name == "keras-2":
         assert str(said.fix).startswith("--env TF_USE_LEGACY_KERAS=1")
 
