@@ -25,9 +25,9 @@ NETWORK = re.compile(
 
 # What the address of a download says of what `runner data fetch` has, the longer words first.
 DATASETS = (("fashion-mnist", "fashion-mnist"), ("mnist", "mnist"), ("cifar-10", "cifar10-python"))
+# Keras 3 looks in KERAS_HOME too, Keras 2 does not.
 KERAS = advice(
-    "load it once where there is a network, and show the job the folder in which Keras keeps it: "
-    "--bind ~/.keras:/keras --env KERAS_HOME=/keras"
+    "load it once here, where there is a network: Keras keeps it in ~/.keras, which the job sees"
 )
 
 
