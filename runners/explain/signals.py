@@ -6,7 +6,7 @@ import re
 import signal
 
 from ..core.job_record import JobState
-from ..core.remedy import Remedy, change
+from ..core.remedy import Remedy, advice, change
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import certain, finding, go_on, likely, logs, resume, signal_of, since, who
@@ -16,6 +16,8 @@ OOM = LogPattern("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill
 OOM_TASK = LogPattern("Out Of Memory", r"^srun: error: \S+: tasks? [\d,-]+: Out Of Memory")
 # The script's bash: `.../slurm_script: line 51:   868 Killed      srun --mpi=pmix ...`
 LAUNCHER = LogPattern(" Killed ", r": line \d+: +\d+ Killed +(srun|mpirun|mpiexec|horovodrun)\b")
+# libstdc++, when a std::thread is destroyed that nobody has joined.
+THREAD = LogPattern("terminate called without", r"terminate called without an active exception$")
 UNIT = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 FAULTS = {
     signal.SIGSEGV: "it read or wrote memory that is not its own",
@@ -65,6 +67,24 @@ def image_unmounted(facts: Facts) -> Explanation | None:
         change({"stage-image": way}, arguments=resume(facts)),
         because="without control groups Slurm signals every process of a rank; one mount for all "
         "ranks of a node blocks the signals, and an unpacked image needs none",
+    )
+
+
+def thread_left(facts: Facts) -> Explanation | None:
+    """The program was done, and a library's thread was not: PyTorch's Gloo, now and then."""
+    lines = facts.lines(THREAD)
+    if signal_of(facts) != signal.SIGABRT or not lines:
+        return None
+    return likely(
+        facts,
+        f"{who(facts)} ended while a thread of a C++ library was still there",
+        advice(
+            "with torch.distributed, delete the model that DDP wrapped, and then call "
+            "destroy_process_group(), as the last lines of the trainer"
+        ),
+        *lines[:3],
+        because="the C++ library says so; PyTorch's process groups are known for it "
+        "(github.com/pytorch/pytorch/issues/190489)",
     )
 
 
@@ -127,6 +147,7 @@ SIGNATURES = (
     Signature("launcher-killed", launcher, (LAUNCHER,)),
     Signature("signal-not-handled", unanswered),
     Signature("image-unmounted", image_unmounted),
+    Signature("thread-left", thread_left, (THREAD,)),
     Signature("rank-crashed", crashed),
     Signature("rank-killed", killed, state=JobState.FAILED),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -265,3 +266,12 @@ def test_what_ends_a_rank_by_a_signal_is_read_in_the_log(tmp_path: Path) -> None
     said = explain(paths, job, FAILED)
     assert (said.name, said.certainty.value) == ("ranks-differ", "certain")
     assert any("8 vs 4" in line for line in said.evidence)
+
+
+def test_a_thread_that_outlives_the_program_is_told_as_that(tmp_path: Path) -> None:
+    text = "0@n0 | ranks 2 sum 2\n0@n0 | terminate called without an active exception\n"
+    paths, job = made(tmp_path, text)
+    leave(paths, 0, 1.0, failure.of_process(128 + signal.SIGABRT, []))
+    said = explain(paths, job, FAILED)
+    assert said.name == "thread-left", said
+    assert "destroy_process_group()" in str(said.fix)

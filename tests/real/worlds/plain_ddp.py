@@ -10,4 +10,5 @@ model(torch.ones(8, 4)).square().mean().backward()
 total = torch.ones(1)
 dist.all_reduce(total)
 print("ranks", dist.get_world_size(), "sum", int(total), flush=True)
+del model  # what it holds of the group can outlive it else: seen once, on a loaded machine
 dist.destroy_process_group()
