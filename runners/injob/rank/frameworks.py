@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import sys
+import time
 from types import ModuleType
 from typing import Any, Callable, NoReturn
 
@@ -17,6 +18,10 @@ from .worlds import HOROVOD, MPI, TENSORFLOW, TORCH
 
 Checks = Callable[..., None]
 SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other
+# Gloo's thread may still hold the tensors of the last exchange as the trainer ends. To let go of
+# them it needs Python, which ends it there if Python is ending too: "terminate called without an
+# active exception", SIGABRT, of a rank that had done all its work (PyTorch 2.13, issue 190489).
+SECONDS_TO_LET_GO = 0.3
 
 
 @functools.lru_cache(maxsize=1)
@@ -85,6 +90,8 @@ def _torch(module: Any) -> None:
     def after(*args: Any, **kwargs: Any) -> None:
         backend = module.get_backend()
         gate().formed(TORCH, module.get_world_size(), module.get_rank(), backend)
+        if "gloo" in backend:
+            atexit.register(time.sleep, SECONDS_TO_LET_GO)
         if backend == "gloo" and gate().terms.gpus and module.get_rank() == 0:
             print(world_messages.GLOO_WITH_GPUS, flush=True)
 
