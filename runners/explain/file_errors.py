@@ -10,7 +10,16 @@ from ..core.remedy import Remedy, change, command
 from ..core.remedy import line as typed_line
 from .explanation import Explanation, Signature
 from .facts import Facts, Line
-from .finding_helpers import FETCH, ITSELF, before, certain, likely, on_node, who
+from .finding_helpers import (
+    FETCH,
+    ITSELF,
+    before,
+    certain,
+    dataset_in,
+    likely,
+    on_node,
+    who,
+)
 from .table import Named, Row, in_error, signatures
 
 # The kernel's words for ENOSPC, EDQUOT, ..., as Python, C++ and the shell print them
@@ -74,8 +83,7 @@ def _elsewhere(facts: Facts, check: Remedy) -> Remedy:
 def _data(facts: Facts, named: Named) -> Remedy:
     if data := facts.job.typed.text("data"):
         return command("runner", "data", "check", data.rpartition("=")[2])
-    said = named["what"].lower()
-    name = next((name for name in ("mnist", "cifar10") if name[:5] in said), "")
+    name = dataset_in(named["what"])
     return change(data=name, first=f"runner data fetch {name}") if name else FETCH
 
 

@@ -13,6 +13,8 @@ from .facts import Facts, Line
 
 AGAIN = change()  # as a fix: the same command once more
 FETCH = advice("fetch it here, where there is a network, and show it to the job: --data FOLDER")
+# Words of an error or an address, and what `runner data fetch` calls that dataset
+DATASETS = {r"fashion-?mnist": "fashion-mnist", "mnist": "mnist", r"cifar-?10": "cifar10-python"}
 PLACE = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 # Files that the user did not write: those of packages, of Python, and of the shim
 OTHERS = re.compile(r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|/code/(?:injob|recipes)/|^<")
@@ -52,6 +54,12 @@ def likely(facts: Facts, cause: str, fix: Remedy, *evidence: object, because: st
 def record_of(facts: Facts) -> tuple[str, ...]:
     """Return the record of the first rank to fail, as evidence."""
     return facts.first.evidence if facts.first else ()
+
+
+def dataset_in(text: str) -> str:
+    """Return the name for `runner data fetch` of the dataset that a text names, or ""."""
+    found = (name for words, name in DATASETS.items() if re.search(rf"(?i)\b{words}\b", text))
+    return next(found, "")
 
 
 def signal_of(facts: Facts) -> int:

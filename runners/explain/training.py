@@ -7,7 +7,7 @@ import re
 from ..core.remedy import Remedy, advice, change, command
 from .explanation import Explanation, Signature
 from .facts import Facts, Line
-from .finding_helpers import FETCH, certain, edit, likely, logs, own_code, who
+from .finding_helpers import FETCH, certain, dataset_in, edit, likely, logs, own_code, who
 from .table import Row, in_error, signatures
 
 NAN = re.compile(r"\bnan\b|\bNaN\b|non-finite|not finite")
@@ -23,8 +23,6 @@ NETWORK = re.compile(
     r"No route to host|Failed to establish a new connection|LocalEntryNotFoundError"
 )
 
-# What the address of a download says of what `runner data fetch` has, the longer words first.
-DATASETS = (("fashion-mnist", "fashion-mnist"), ("mnist", "mnist"), ("cifar-10", "cifar10-python"))
 # Keras 3 looks in KERAS_HOME too, Keras 2 does not.
 KERAS = advice(
     "load it once here, where there is a network: Keras keeps it in ~/.keras, which the job sees"
@@ -89,7 +87,7 @@ def network(facts: Facts) -> Explanation | None:
         return None
     cause = f"{who(facts)} wants to reach another machine, and the node has no way there"
     because = "its last error is the network's; on most sites compute nodes reach nothing outside"
-    name = next((name for part, name in DATASETS if part in tried.lower()), "")
+    name = dataset_in(tried) if DOWNLOAD.search(tried) else ""
     if facts.error.startswith("Exception: URL fetch failure on"):
         fix = KERAS
     elif name:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from containers.space import shown
+
 IN_PLACE, SENT, UNPACK, MOUNT = "none", "node-local", "unpack", "mount"
 
 
@@ -130,8 +132,3 @@ def in_words(nodes: int, size: int, server: Constant) -> str:
     together = f"{shown(nodes * each)} from the server, {serving(nodes, size, server):,.0f} s"
     once = f"copied once: {shown(size)}, about {sending(nodes, size):,.0f} s"
     return f"{shown(each)} each in place, {together} at {rate}; {once}"
-
-
-def shown(size: float) -> str:
-    """Return bytes in MB or GB."""
-    return f"{size / 10**9:,.1f} GB" if size >= 10**9 else f"{size / MEGA:,.0f} MB"

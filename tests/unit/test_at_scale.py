@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from containers.space import shown
 from runners import plan
 from runners.core.model import Resources
 from runners.plan import at_scale
@@ -93,7 +94,7 @@ def rows() -> list[str]:
     """Return the rows of the page's table."""
     found = []
     for nodes, published in NODES.items():
-        sent = [at_scale.shown(at_scale.served(way, nodes, IMAGE)) for way in (IN_PLACE, SENT)]
+        sent = [shown(at_scale.served(way, nodes, IMAGE)) for way in (IN_PLACE, SENT)]
         one, several = (
             [f"{at_scale.first_step(way, nodes, IMAGE, server):,.0f} s" for way in WAYS]
             for server in (ONE_SERVER, PARALLEL)

@@ -213,6 +213,15 @@ def test_what_torchvision_could_not_download_is_fetched_before(
     assert fetch in str(said.fix), said
 
 
+def test_a_machine_that_is_called_like_a_dataset_is_none(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "")
+    error = OSError("[Errno -2] Name or service not known: 'mnist-node-1'")
+    leave(paths, 0, 1.0, failure.of_exception(1, error, ["Traceback", f"OSError: {error}"]))
+    said = explain(paths, job, FAILED)
+    assert said.name == "no-network", said
+    assert "--data" not in str(said.fix), said
+
+
 TORCHRUN = """\
 0@n0 | Traceback (most recent call last):
 0@n0 |   File "/w/child.py", line 3, in <module>

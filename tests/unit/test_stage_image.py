@@ -56,7 +56,7 @@ def said(made: Plan) -> str:
 @pytest.mark.parametrize(
     ("nodes", "image", "site", "form", "why"),
     [
-        (15, FILE, SITE, "", "15 nodes on nfs4: 307 MB each in place, 4.6 GB from the server"),
+        (15, FILE, SITE, "", "15 nodes on nfs4: 306.8 MB each in place, 4.6 GB from the server"),
         (16, FILE, SITE, "file", "25 s at 200 MB/s; copied once: 1.0 GB, about 24 s"),
         (16, replace(FILE, filesystem="lustre"), SITE, "", "16 nodes on lustre"),
         (128, replace(FILE, filesystem="lustre"), SITE, "file", "128 nodes on lustre"),
