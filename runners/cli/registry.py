@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import getpass
+import os
 import sys
 
 import click
 
+from containers.catalogue import IMAGES
+
 from ..core import architecture, runtime_pull
 from ..core.disk_space import shown
 from ..core.errors import UsageError
-from ..images import local, pull, push, reference
+from ..images import local, pull, push, reference, release
 from . import common_options, printer, progress
 
 PULL_EXAMPLE = """\b
 Examples:
+  runner pull cpu
   runner pull oras://registry.example.org/team/train:v1
   runner pull docker://nvcr.io/nvidia/pytorch:24.12-py3 --name pytorch
   runner pull https://example.org/train.sif --digest sha256:2c26b46b68ffc68f...
@@ -48,9 +52,13 @@ def pull_command(
     """Pull an image once, store it by its digest, and record it in images.lock.
 
     URI is oras://, docker://, library://, https://, docker-archive:FILE, oci-archive:FILE or a
-    .sif file.
+    .sif file; cpu and gpu are this version's prebuilt images, from `[images] source`.
     """
-    found = reference.parse(uri)
+    if uri in IMAGES:
+        found = release.image(uri, arch, os.environ)
+        name = name or IMAGES[uri].name
+    else:
+        found = reference.parse(uri)
     name = reference.image_name(name) if name else pull.name_of(found)
     digest = reference.checked_digest(digest) if digest else ""
     plain = plain or runtime_pull.plain()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from containers import sif
 from ..core import places
 from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.model import ImageInfo
-from . import images_lock, spython_adapter, store
+from . import images_lock, release, spython_adapter, store
 from .store import Stored
 
 
@@ -38,7 +39,7 @@ def _missing(name: str) -> Path:
     raise NotFound(
         f"the image {name} does not exist",
         f"looked in {looked}\n{near}",
-        "" if near else "runner build cpu",
+        "" if near else release.remedy(Path(name).name, os.environ),
     )
 
 
