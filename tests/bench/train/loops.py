@@ -32,8 +32,8 @@ LATENCY = {
     "Gloo, 2 threads a rank": _case(
         "horovod", "gloo", "threads=2", to="Horovod, Gloo", OMP_NUM_THREADS="2"
     ),
-    "Gloo, cycle time 0.2 ms": _case("horovod", "gloo", to="Horovod, Gloo", **{CYCLE: "0.2"}),
-    "Gloo, cycle time 5 ms": _case("horovod", "gloo", to="Horovod, Gloo", **{CYCLE: "5"}),
+    "Gloo, cycle time 1 ms": _case("horovod", "gloo", to="Horovod, Gloo", **{CYCLE: "1"}),
+    "Gloo, cycle time 50 ms": _case("horovod", "gloo", to="Horovod, Gloo", **{CYCLE: "50"}),
 }
 BANDWIDTH = {
     "Gloo, fusion threshold 1 MB": _case(

@@ -1,0 +1,21 @@
+"""What Horovod with our edits exchanges is right: any number of ranks, any order, early leavers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Login
+
+SCRIPT = Path(__file__).parent / "worlds" / "exchanges.py"
+
+
+@pytest.mark.parametrize(("controller", "ranks"), [("gloo", 3), ("gloo", 8), ("mpi", 8)])
+def test_every_exchange_is_right(login: Login, controller: str, ranks: int) -> None:
+    login.write("exchanges.py", SCRIPT.read_text(encoding="utf-8"))
+    words = ["--nodes", "2", "--ntasks", str(ranks), "--overcommit", "--controller", controller]
+    done = login.launch(*words, "--follow", "--all", "exchanges.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("| exchanged") == ranks, done.stdout
+    assert f"one world of {ranks} ranks" in done.stdout
