@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.login import turns
-from tests.bench.train import jobs, loops
+from tests.bench.train import jobs, loops, sizes
 from tests.bench.train.cases import CONTROLLERS, Case
 
 KIT = Path(__file__).parents[2]
@@ -68,6 +68,20 @@ def test_speeds_are_compared_within_each_turn_and_count_all_batches() -> None:
     cost, bound = loops.notes(found)
     assert "DDP 50.0" in cost
     assert bound == "On fewer than 2 CPUs: four (1)."
+
+
+def test_each_way_is_compared_with_ranks_that_exchange_nothing() -> None:
+    turn = {"DDP": 0.2, "Horovod, Gloo": 0.125, "Horovod, MPI": 0.1}
+    found = {name: [[seconds, 0.05, 2]] * 3 for name, seconds in turn.items()}
+    assert len(loops.notes(found)) == 1
+    reached = loops.notes({**found, "Ranks that exchange nothing": [[0.1, 0.05, 2]] * 3})[1]
+    assert "DDP 0.50 (0.50 to 0.50), Horovod, Gloo 0.80" in reached
+
+
+def test_an_allreduces_bytes_are_counted_once() -> None:
+    found = {"DDP": [[0.5, 0.1, 2]] * 2, "Horovod, Gloo": [[0.25, 0.1, 2]] * 2}
+    ddp, gloo = sizes.rows(10_000_000, found)
+    assert (ddp.median, gloo.median, gloo.ratio) == (20, 40, 2)
 
 
 def test_jobs_are_compared_in_the_steady_epochs() -> None:

@@ -17,12 +17,13 @@ from tests.cluster.state import CHECKOUT
 from .. import report
 from ..errors import BenchError, Skipped
 from ..report import Part
-from . import jobs, loops
+from . import jobs, loops, sizes
 
 PARTS: dict[str, Callable[[], list[Part]]] = {
     "jobs": jobs.measure,
     "small": lambda: [loops.measure("small")],
     "large": lambda: [loops.measure("large")],
+    "sizes": sizes.measure,
     "tensorflow": lambda: [loops.measure("tensorflow")],
 }
 OUTPUT = CHECKOUT / "build" / "bench-train.json"

@@ -7,6 +7,7 @@ from statistics import median
 
 from .. import cluster
 from ..report import Part, Row, compared, row
+from ..rounds import quartiles, ratios
 from .cases import CONTROLLERS, FOLDER, MPI, Case
 
 AIM = ">= 1"
@@ -23,6 +24,7 @@ WAYS = {
     "Horovod, Gloo": _case("horovod", "gloo"),
     "Horovod, MPI": _case("horovod", "mpi"),
 }
+APART = {"Ranks that exchange nothing": _case("apart", "gloo")}
 BOTH = {
     "MPI, without giving way while waiting": Case("horovod", "mpi", (), MPI, "Horovod, MPI"),
     "Gloo, each rank bound to a core": _case("horovod", "gloo", "pin=1", to="Horovod, Gloo"),
@@ -62,14 +64,14 @@ TENSORFLOW = {
 GROUPS: dict[str, tuple[str, dict[str, Case], int, int, int]] = {
     "small": (
         "Steps of torch_mnist's network (15,000 weights, batches of 32), 2 ranks on one host",
-        {**WAYS, **BOTH, **LATENCY},
+        {**WAYS, **APART, **BOTH, **LATENCY},
         2,
         12,
         40,
     ),
     "large": (
         "Steps of torch_lm's network (3.2 million weights, 64 tokens), 2 ranks on one host",
-        {**WAYS, **BOTH, **BANDWIDTH},
+        {**WAYS, **APART, **BOTH, **BANDWIDTH},
         2,
         3,
         50,
@@ -121,5 +123,17 @@ def notes(found: dict[str, list[list[float]]]) -> tuple[str, ...]:
     cost = [f"{name} {1000 * median(t[1] for t in turns):.1f}" for name, turns in found.items()]
     most = max(turns[0][2] for turns in found.values())
     few = [f"{name} ({t[0][2]:.0f})" for name, t in found.items() if t[0][2] < most]
-    told = (f"CPU milliseconds of a rank for each step: {', '.join(cost)}.",)
+    told = (f"CPU milliseconds of a rank for each step: {', '.join(cost)}.", *_reached(found))
     return (*told, f"On fewer than {most:.0f} CPUs: {', '.join(few)}.") if few else told
+
+
+def _reached(found: dict[str, list[list[float]]]) -> tuple[str, ...]:
+    """Tell how near each way comes to ranks that exchange nothing: the machine's own limit."""
+    if not (limit := [turn[0] for name in APART for turn in found.get(name, [])]):
+        return ()
+    shares = {
+        way: quartiles(ratios([1 / turn[0] for turn in found[way]], [1 / one for one in limit]))
+        for way in WAYS
+    }
+    words = [f"{way} {at:.2f} ({low:.2f} to {high:.2f})" for way, (low, at, high) in shares.items()]
+    return (f"Of the speed of ranks that exchange nothing: {', '.join(words)}.",)

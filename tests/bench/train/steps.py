@@ -1,8 +1,9 @@
 """One rank that trains some steps whenever it is told to: steps.py FOLDER BACKEND MODEL [OPTION...]
 
-BACKEND is horovod, ddp, tensorflow (with Horovod) or alone (TensorFlow without it); MODEL is small
-(torch_mnist's: many small exchanges) or large (torch_lm's with 3.2 million weights on few tokens:
-much to exchange). OPTION: threads=N, pin=1 (each rank on a core of its own), fp16=1, passes=N.
+BACKEND is horovod, ddp, apart (nothing is exchanged), tensorflow (with Horovod) or alone (without
+it). MODEL is small (torch_mnist's: many small exchanges), large (torch_lm's with 3.2 million
+weights on few tokens: much to exchange), or a number of bytes: an allreduce of them, nothing else.
+OPTION: threads=N, pin=1 (each rank on a core of its own), fp16=1, passes=N.
 
 `FOLDER/RANK.orders` has a line with the number of steps for each turn; `FOLDER/RANK.done` gets
 the seconds of a step, by the clock and of CPU, and the number of CPUs that it may run on, as JSON.
@@ -34,7 +35,9 @@ def main() -> None:
         place = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RUNNER_TASK_RANK"]
         cpus = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cpus[int(place) % len(cpus)]})
-    made = {"horovod": horovod, "ddp": ddp, "tensorflow": tensorflow, "alone": alone}
+    made = {
+        "horovod": horovod, "ddp": ddp, "apart": apart, "tensorflow": tensorflow, "alone": alone
+    }  # fmt: skip
     rank, step = made[backend](model, options)
     for _ in range(STEPS_TO_WARM_UP):
         step()
@@ -88,6 +91,9 @@ def horovod(name: str, options: dict[str, str]) -> tuple[int, Step]:
 
     hvd.init()
     torch.set_num_threads(int(options.get("threads", "1")))
+    if name.isdigit():
+        numbers = torch.ones(int(name) // 4)
+        return hvd.rank(), lambda: hvd.allreduce_(numbers, name="numbers")
     network, loss_of = torch_model(name)
     passes = int(options.get("passes", "1"))
     # Horovod: as recipes/torch_mnist.py does.
@@ -118,6 +124,9 @@ def ddp(name: str, options: dict[str, str]) -> tuple[int, Step]:
 
     rank = process_group.join().rank()
     torch.set_num_threads(int(options.get("threads", "1")))
+    if name.isdigit():
+        numbers = torch.zeros(int(name) // 4)
+        return rank, lambda: torch.distributed.all_reduce(numbers)
     network, loss_of = torch_model(name)
     parallel = DistributedDataParallel(network)
     if options.get("fp16"):
@@ -134,6 +143,22 @@ def ddp(name: str, options: dict[str, str]) -> tuple[int, Step]:
         optimizer.step()
 
     return rank, step
+
+
+def apart(name: str, options: dict[str, str]) -> tuple[int, Step]:
+    """Return this rank's number and a step alone: what as many ranks reach at the same time."""
+    import torch
+
+    torch.set_num_threads(1)
+    network, loss_of = torch_model(name)
+    optimizer = torch.optim.SGD(network.parameters(), lr=RATE, momentum=0.9)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss_of(network).backward()
+        optimizer.step()
+
+    return int(os.environ["HOROVOD_RANK"]), step
 
 
 def tensorflow(name: str, options: dict[str, str]) -> tuple[int, Step]:
