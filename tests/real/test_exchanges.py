@@ -11,7 +11,8 @@ from .conftest import Login
 SCRIPT = Path(__file__).parent / "worlds" / "exchanges.py"
 
 
-@pytest.mark.parametrize(("controller", "ranks"), [("gloo", 3), ("gloo", 8), ("mpi", 8)])
+# Seven are no power of two, and with seven the release crashed after hvd.join().
+@pytest.mark.parametrize(("controller", "ranks"), [("gloo", 7), ("mpi", 3)])
 def test_every_exchange_is_right(login: Login, controller: str, ranks: int) -> None:
     login.write("exchanges.py", SCRIPT.read_text(encoding="utf-8"))
     words = ["--nodes", "2", "--ntasks", str(ranks), "--overcommit", "--controller", controller]

@@ -8,7 +8,7 @@ import time
 import horovod.torch as hvd
 import torch
 
-ROUNDS, KINDS = 12, (torch.float32, torch.float64, torch.int64, torch.float16)
+ROUNDS, KINDS = 4, (torch.float32, torch.float64, torch.int64, torch.float16)
 hvd.init(process_sets="dynamic")
 rank, size = hvd.rank(), hvd.size()
 some = hvd.add_process_set(list(range(0, size, 2)))
@@ -48,7 +48,7 @@ def others(number: int) -> None:
 for number in range(ROUNDS):
     allreduces(number)
     others(number)
-    if number % 4 == 3:  # the rank with the number 0 has no batch left, the last has most
+    if number % 2:  # the rank with the number 0 has no batch left, the last has most
         for batch in range(rank):
             left = hvd.allreduce(torch.ones(3), op=hvd.Sum, name="joined")
             assert left.tolist() == [size - 1 - batch] * 3, left
