@@ -8,6 +8,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from ..rounds import interleaved, seconds
 
@@ -38,7 +39,8 @@ def main() -> None:
     parser.add_argument("--image", required=True)
     parser.add_argument("--rounds", type=int, required=True)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    # A folder of the nodes too: a launch from another one is refused.
+    with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
         wanted = commands(options.image).items()
         cases = {name: functools.partial(once, command, folder) for name, command in wanted}
         interleaved(cases, WARM_UP)
