@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import hashlib
 
 BLOCK = 1 << 20
+
+
+def _sha256(data: bytes = b"") -> hashlib._Hash:
+    import hashlib  # with OpenSSL it takes 5 ms to load, for which a dry run need not wait
+
+    return hashlib.sha256(data)
 
 
 def sha256(file: Path, progress: Callable[[int], None] | None = None) -> str:
@@ -15,7 +24,7 @@ def sha256(file: Path, progress: Callable[[int], None] | None = None) -> str:
 
     `progress` is called with the number of bytes read so far.
     """
-    found, read = hashlib.sha256(), 0
+    found, read = _sha256(), 0
     with file.open("rb") as stream:
         while block := stream.read(BLOCK):
             found.update(block)
@@ -28,7 +37,12 @@ def sha256(file: Path, progress: Callable[[int], None] | None = None) -> str:
 def key(**inputs: str) -> str:
     """16 hexadecimal digits that change when any input changes, its name included."""
     text = json.dumps(inputs, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return of_text(text)[:16]
+
+
+def of_text(text: str) -> str:
+    """The digest of a text in UTF-8, or of a path's bytes, in hexadecimal digits."""
+    return _sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
 def of_files(files: Iterable[Path], base: Path) -> str:

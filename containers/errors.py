@@ -5,7 +5,6 @@ The kinds tell whose fault it is; only command lines turn them into exit codes.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 from .remedy import Remedy, advice
@@ -53,6 +52,8 @@ class SystemFault(RunnerError):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return "did you mean ...", or the list of what there is."""
+    import difflib  # for a mistake only
+
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
     if close:

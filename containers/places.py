@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,8 @@ def _home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
+        import tempfile  # rarely needed, and slow to load
+
         return Path(tempfile.gettempdir())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import replace
 from typing import Any
 
@@ -89,7 +88,7 @@ def look_around(flags: dict[str, Any], preset: config.Layer | None, anew: bool =
     A site that was named and is not here has its profile alone. Slurm's answers may be a minute
     old, unless it is asked `anew`.
     """
-    here, host = probe.probe(anew), socket.gethostname()
+    here, host = probe.probe(anew), os.uname().nodename
     settings = config.load(flags, os.environ, preset)
     name, scheduler = settings.get("site"), settings.get("scheduler")
     profile = find.find(name, here.cluster_name, host, os.environ)
@@ -104,7 +103,7 @@ def look_around(flags: dict[str, Any], preset: config.Layer | None, anew: bool =
 def only_here(site: Site, *remedies: Remedy) -> None:
     """Raise UsageError for a site that is not here, where its machines are needed."""
     if site.elsewhere and site.profile:
-        raise elsewhere.refused(site.profile, socket.gethostname(), os.environ, *remedies)
+        raise elsewhere.refused(site.profile, os.uname().nodename, os.environ, *remedies)
 
 
 def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:

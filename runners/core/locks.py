@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,7 +85,7 @@ def _taken(file: IO[str], kind: int) -> bool:
 
 def _sign(file: IO[str]) -> None:
     file.truncate(0)
-    file.write(f"process {os.getpid()} on {socket.gethostname()}")
+    file.write(f"process {os.getpid()} on {os.uname().nodename}")
     file.flush()
 
 

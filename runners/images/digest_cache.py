@@ -7,8 +7,6 @@ write the file, as `touch` sets back the modification time.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shlex
 import time
 from pathlib import Path
@@ -104,5 +102,5 @@ def folder() -> Path:
 
 
 def _place(path: Path) -> Path:
-    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
+    name = file_digest.of_text(str(path.resolve()))[:32]
     return folder() / f"path-{name}.json"

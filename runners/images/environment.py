@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from containers import digest
 
 from ..core import shell
 from ..core.errors import NotFound, NotVerified, SystemFault, UsageError
@@ -68,7 +69,7 @@ def _key(folder: Path) -> str:
     parts.append(str(shutil.which("mpirun")))
     for package in sorted(folder.glob("lib/python3*/site-packages/*-info")):
         parts.append(f"{package.name} {package.stat().st_mtime_ns}")
-    return "environment-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return "environment-" + digest.of_text("\n".join(parts))
 
 
 def image(name: str | None, runtime: str, policies: Iterable[Policy]) -> ImageInfo:

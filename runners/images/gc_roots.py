@@ -6,11 +6,12 @@ here; one that leads nowhere any more counts for nothing and is removed.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from containers import digest
 
 from ..core import job_record, places
 from ..core.errors import SystemFault
@@ -41,7 +42,7 @@ def hold_run(folder: Path, digest: str) -> None:
 
 
 def _hold(kind: str, path: Path) -> None:
-    link = root() / f"{kind}.{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
+    link = root() / f"{kind}.{digest.of_text(os.fspath(path))[:16]}"
     try:
         root().mkdir(parents=True, exist_ok=True)
         if not link.is_symlink():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import atomic
+from containers import atomic, digest
 from containers.horovod_image import selftest
 
 from ..core import runtime_pull, shell
@@ -82,7 +81,7 @@ def script() -> list[str]:
 
 def key() -> str:
     """Return a name that changes when other questions are asked of an image."""
-    return hashlib.sha256("".join(script()).encode()).hexdigest()[:12]
+    return digest.of_text("".join(script()))[:12]
 
 
 def everything(image: Path) -> dict[str, str]:

@@ -6,12 +6,13 @@ short names of `docker://` are Docker's: no registry means Docker Hub, one word 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from containers import digest
 
 from ..core.errors import NotFound, UsageError, nearest
 from ..core.hosts import is_loopback
@@ -166,7 +167,7 @@ def _web(scheme: str, text: str) -> Reference:
         )
     plain = f"{scheme}://{parts.netloc}{parts.path}"
     # A query may be a signature that opens the file to whoever has it: told apart, not written.
-    secret = hashlib.sha256(parts.query.encode()).hexdigest()[:12]
+    secret = digest.of_text(parts.query)[:12]
     source = f"{plain}?({secret})" if parts.query else plain
     return Reference(scheme, text.partition("#")[0], source, registry=parts.netloc)
 

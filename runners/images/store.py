@@ -7,18 +7,16 @@ so what has such a name is whole.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from containers import sif
+from containers import digest, sif
 
 from ..core import disk_space, files, places
 from ..core.errors import Refused, SystemFault
@@ -167,10 +165,10 @@ def workplace(key: str, progress: Progress, who: str = "pulls the same image") -
     One that a killed pull has left is removed by the next one of the same image. Who waits is told
     what another does, `who`.
     """
-    short = hashlib.sha256(key.encode()).hexdigest()[:16]
+    short = digest.of_text(key)[:16]
     with alone(pulls() / f"{short}.lock", progress, who):
         sweep_pulls(f"{short}.*")
-        folder = pulls() / f"{short}.{socket.gethostname()}.{os.getpid()}"
+        folder = pulls() / f"{short}.{os.uname().nodename}.{os.getpid()}"
         try:
             folder.mkdir()
         except OSError as error:
@@ -193,7 +191,7 @@ def sweep_pulls(pattern: str = "*") -> list[Path]:
 def _abandoned(folder: Path) -> bool:
     """Whether nobody works there: here by its process, elsewhere by its age."""
     host, _, pid = folder.name.partition(".")[2].rpartition(".")
-    if host == socket.gethostname() and pid.isdigit():
+    if host == os.uname().nodename and pid.isdigit():
         return int(pid) == os.getpid() or not Path("/proc", pid).exists()
     return time.time() - folder.stat().st_mtime > SECONDS_TO_BE_OLD
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from dataclasses import dataclass
 
 from ..core import files
@@ -28,6 +27,8 @@ class Address:
 
 def make(paths: JobPaths) -> None:
     """Make the folder with a new token in it; raise Refused where others could read it."""
+    import secrets  # and with it OpenSSL, for which a launch without a token need not wait
+
     write(paths, TOKEN, secrets.token_urlsafe(32))
     for path in (paths.private, paths.private / TOKEN):
         mode = path.stat().st_mode & 0o777

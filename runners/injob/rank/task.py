@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -83,7 +82,7 @@ def from_srun(env: Mapping[str, str]) -> Task:
         local_size=counts[node],
         cross_rank=sum(count > local_rank for count in counts[:node]),
         cross_size=sum(count > local_rank for count in counts),
-        host=env.get("SLURMD_NODENAME") or socket.gethostname(),
+        host=env.get("SLURMD_NODENAME") or os.uname().nodename,
         first_host=hosts[0] if hosts else nodes[0],
         job=f"{env['SLURM_JOB_ID']}.{env.get('SLURM_STEP_ID', '0')}",
         hosts=hosts,
@@ -130,7 +129,7 @@ def from_horovodrun(env: Mapping[str, str]) -> Task:
         return from_mpiexec(env)
     numbers = [env[f"HOROVOD_{name}"] for name in NUMBERS]
     # It gives all ranks the variables of the first node, SLURMD_NODENAME too.
-    place = _from_numbers(env, numbers, "horovodrun", socket.gethostname())
+    place = _from_numbers(env, numbers, "horovodrun", os.uname().nodename)
     node, nodes = int(env["HOROVOD_CROSS_RANK"]), int(env["HOROVOD_CROSS_SIZE"])
     return replace(place, cross_rank=node, cross_size=nodes, node=node)
 
@@ -141,7 +140,7 @@ def _from_numbers(env: Mapping[str, str], numbers: Sequence[str], job: str, host
     It is as if all had as many tasks as this one.
     """
     rank, size, local_rank, local_size = map(int, numbers)
-    host = host or env.get("SLURMD_NODENAME") or socket.gethostname()
+    host = host or env.get("SLURMD_NODENAME") or os.uname().nodename
     return Task(
         rank=rank,
         size=size,
@@ -170,7 +169,7 @@ def _first_of_allocation(env: Mapping[str, str]) -> str:
 def from_local(env: Mapping[str, str]) -> Task:
     """Read what `local_ranks` sets: all tasks on this host."""
     rank, size = int(env["RUNNER_TASK_RANK"]), int(env["RUNNER_TASK_COUNT"])
-    host = socket.gethostname()
+    host = os.uname().nodename
     return Task(rank, size, rank, size, 0, 1, host, host, env["RUNNER_TASK_JOB"], (host,) * size)
 
 

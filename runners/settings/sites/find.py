@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -26,7 +26,7 @@ def here(env: Mapping[str, str]) -> tuple[Profile | None, str]:
     """
     name = config.load({}, env).get("site")
     known, problem = ("", "") if name else cluster(env)
-    return find(name, known, socket.gethostname(), env), problem
+    return find(name, known, os.uname().nodename, env), problem
 
 
 def cluster(env: Mapping[str, str]) -> tuple[str, str]:

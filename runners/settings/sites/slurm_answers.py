@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -51,4 +50,4 @@ def _question(commands: Sequence[Sequence[str]]) -> dict[str, Any]:
 
 def _place() -> Path:
     # A home may be shared by several clusters.
-    return places.private_cache() / f"slurm-{socket.gethostname()}.json"
+    return places.private_cache() / f"slurm-{os.uname().nodename}.json"
