@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,8 +36,7 @@ def _part_of(path: Path) -> Iterator[Path]:
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """The same of a folder that was not there."""
-    import shutil  # both cost what one who writes a file need not pay
-    import tempfile
+    import tempfile  # slow to load, and of no use to one who writes a file
 
     path.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))

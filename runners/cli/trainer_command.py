@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 
 import click
@@ -26,6 +25,8 @@ class TrainerCommand(SettingsCommand):
                 _ask_the_trainer(ctx)
             return rest
         except click.NoSuchOption as error:
+            import difflib  # for a mistake only
+
             options = self.get_params(ctx)
             known = {word: each for each in options for word in (*each.opts, *each.secondary_opts)}
             meant = difflib.get_close_matches(error.option_name, known, 1, CLOSE)

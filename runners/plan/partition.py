@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 from ..core.model import Resources
 from ..core.remedy import change
 from ..core.site import Partition
@@ -35,6 +33,8 @@ def _unknown(case: Case, log: Log) -> None:
     """Warn of a partition that sinfo does not show; those that are hidden it does not."""
     asked, names = case.resources.partition, [p.name for p in case.site.partitions]
     if asked and names and not set(asked.split(",")) <= set(names):
+        import difflib  # for a mistake only
+
         near = difflib.get_close_matches(asked, names, n=1)
         offers = [change(partition=name) for name in near]
         log.warn(f"sinfo shows no partition {asked}, but {', '.join(names)}", *offers)
