@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -64,10 +64,17 @@ def describe(plan: Plan, options: Options, shown: Progress) -> str:
     return f"{text}\n\n{progress.outline(Builder.here(plan, options, shown).steps())}"
 
 
-def delegate(plan: Plan, options: Options, shown: Progress, dry_run: bool, alone: str = "") -> None:
+def delegate(
+    plan: Plan,
+    options: Options,
+    shown: Progress,
+    dry_run: bool,
+    alone: str = "",
+    also: Sequence[str] = (),
+) -> None:
     """As root: fetch the wheels here, then go on in the toolbox; does not return.
 
-    `alone` is the word for a part of the image, as one types it.
+    `alone` is the word for a part of the image, as one types it; `also` are more words.
     """
     if not plan.wheels.exists() and not dry_run:
         with shown.phase("wheels, with this machine's pip", partial(progress.fetched, plan.wheels)):
@@ -78,7 +85,7 @@ def delegate(plan: Plan, options: Options, shown: Progress, dry_run: bool, alone
     passed += [f"--output={options.output}"] if options.output else []
     passed += [f"--ca-certificate={inputs.inside(options.ca)}"] if options.ca else []
     passed += ["--frozen"] if options.frozen else []
-    passed += ["--dry-run"] if dry_run else []
+    passed += [*(["--dry-run"] if dry_run else []), *also]
     shown.say(f"in the cluster's toolbox, whose /scratch is {plan.places.images.parents[1]}")
     toolbox.become(passed, inputs.options())
 

@@ -84,11 +84,6 @@ def with_definition(
 def check(asked: OneDefinition) -> None:
     """Raise UsageError for what is wrong in the definition, before anything is started."""
     definition.check(asked.text, asked.name, asked.given)
-    if asked.output.is_dir():
-        raise UsageError(f"--output {asked.output} is a folder; name a file, such as my.sif")
-    folder = next(path for path in asked.output.parents if path.exists())
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"--output {asked.output}: you may not write in {folder}")
 
 
 def describe(asked: OneDefinition) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import Refused
+from .errors import Refused, UsageError
 from .remedy import Remedy
 
 # Apptainer 1.4 fails with a temporary folder of such a name, in %post or as it reads labels.
@@ -41,6 +41,18 @@ class Volume:
         inodes = disk.f_favail if disk.f_files else None
         kind = mount_type(folder.resolve(), Path("/proc/self/mounts").read_text())
         return cls(folder, disk.f_bavail * disk.f_frsize, inodes, kind, disk.f_flag)
+
+
+def check_new_file(option: str, path: Path, such_as: str) -> None:
+    """Raise UsageError when the file that an option names could not be written."""
+    path = path.absolute()
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a folder; name a file, such as {such_as}")
+    folder = next(folder for folder in path.parents if folder.exists())
+    if not folder.is_dir():
+        raise UsageError(f"{option} {path}: {folder} is no folder")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{option} {path}: you may not write in {folder}")
 
 
 def mount_type(folder: Path, mounts: str) -> str:

@@ -38,11 +38,11 @@ def _scratch(environ: Mapping[str, str]) -> Path:
     return user_cache(environ) / "cluster" / "scratch"
 
 
-def on_host(path: Path, environ: Mapping[str, str]) -> Path:
+def on_host(path: Path, environ: Mapping[str, str], option: str = "--output") -> Path:
     """A path below the toolbox's /scratch as the host sees it; others are a UsageError."""
     if not path.is_relative_to("/scratch"):
         raise UsageError(
-            f"--output {path}: root builds in the test cluster's toolbox, which shares only"
+            f"{option} {path}: root builds in the test cluster's toolbox, which shares only"
             f" /scratch.\nUse {SCRATCH}/images/{path.name}, or build as an ordinary user."
         )
     return _scratch(environ) / path.relative_to("/scratch")

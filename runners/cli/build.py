@@ -27,6 +27,7 @@ from .progress import phases
 EXAMPLE = """\b
 Examples:
   runner build cpu
+  runner build cpu --oci horovod_cpu.tar
   runner build gpu --wheelhouse /shared/wheels
   runner build wheel cpu
   runner build env /scratch/ada/hvd --module openmpi/4.1
@@ -40,7 +41,7 @@ WHEEL = "wheel"
 ENV = "env"
 FORM = f"{ENV} DIR, or {ENV} DIR {'|'.join(IMAGES)}: whose packages it has (default: cpu)"
 NOT_FOR_ENV = "is for images, not for an environment"
-OF_IMAGES = ("output", "base", "frozen", "ca", *build_from.OF_BASES)
+OF_IMAGES = ("output", "oci", "base", "frozen", "ca", *build_from.OF_BASES)
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 NO_TARGET = f"""\
 name what to build: one of {", ".join(IMAGES)}, or a definition file.
@@ -51,6 +52,12 @@ NOT_FOR_DEF = "is for our own images; a definition says itself what it starts fr
 @click.command("build", epilog=EXAMPLE)
 @click.argument("words", metavar="[TARGET]", nargs=-1)
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="default: images/ on scratch")
+@click.option(
+    "--oci",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="also an OCI archive, for Podman, Docker and others",
+)
 @click.option(
     "--base",
     default="auto",
@@ -111,7 +118,7 @@ def build_command(
 
 
 def _wheel(names: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> None:
-    if len(names) != 1 or any(values[name] for name in build_from.OF_BASES):
+    if len(names) != 1 or any(values[name] for name in (*build_from.OF_BASES, "oci")):
         raise UsageError(
             f"name the image whose Horovod it is: {WHEEL} {f' or {WHEEL} '.join(IMAGES)}"
         )
@@ -163,10 +170,12 @@ def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
         raise UsageError("--build-arg is for a definition of your own; ours are given theirs")
     asked, progress = _options(values), phases()
     made = plan.make(name, asked)
-    if build_record.is_current(made.output, made.key) and not dry_run:
+    also = build_from.oci_passed_on(values) if toolbox.needed() else []
+    build_from.check_files(made.output, values)
+    if build_record.is_current(made.output, made.key) and not dry_run and not also:
         progress.say("nothing changed")
     elif toolbox.needed():
-        build.delegate(made, asked, progress, dry_run)
+        build.delegate(made, asked, progress, dry_run, also=also)
     elif dry_run:
         click.echo(build.describe(made, asked, progress))
     else:
@@ -177,6 +186,7 @@ def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
     if record := build_record.read(made.output):
         click.echo(record.digest, err=True)
     _print_path(made.output)
+    build_from.write_oci(made.output, values)
 
 
 def _options(values: dict[str, Any]) -> Options:

@@ -13,7 +13,15 @@ from typing import Any
 
 import click
 
-from containers import added_packages, apptainer, build_definition, foreign_horovod, pip, toolbox
+from containers import (
+    added_packages,
+    apptainer,
+    build_definition,
+    foreign_horovod,
+    pip,
+    space,
+    toolbox,
+)
 from containers.added_packages import Request
 from containers.build_definition import OneDefinition
 from containers.definition import Base
@@ -23,7 +31,7 @@ from ..core import architecture
 from ..core.errors import Refused, UsageError
 from ..core.model import ImageInfo
 from ..images import inside, local
-from .progress import phases
+from .progress import display, phases
 
 WHAT = "say what to add to it: --requirements FILE, --horovod, or --def FILE"
 WAYS = ("requirements", "horovod", "def_file")
@@ -87,6 +95,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     base = Base.read(found.path, found.labels) if found else None
     asked = derived(base, values) if base else plain(Path(str(target)), values)
     build_definition.check(asked)
+    check_files(asked.output, values)
     if dry_run:
         click.echo(build_definition.describe(asked))
         return
@@ -97,6 +106,35 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     if base and OURS in base.labels:
         progress.say(f"bill of materials: {inside.extract_bill(asked.output)}")
     click.echo(asked.output)
+    write_oci(asked.output, values)
+
+
+def check_files(output: Path, values: Mapping[str, Any]) -> None:
+    """Raise UsageError when what a build is to leave could not be written."""
+    space.check_new_file("--output", output, "my.sif")
+    if (target := values["oci"]) and not toolbox.needed():
+        space.check_new_file("--oci", target, "my.tar")
+        if target.absolute() == output:
+            raise UsageError(f"--oci {target} is the image; name another file")
+
+
+def write_oci(image: Path, values: Mapping[str, Any]) -> None:
+    """Write the image as an OCI archive too, if asked for; print its path. Raises RunnerError."""
+    if target := values["oci"]:
+        from ..images import push
+
+        with display() as shown:
+            made = push.archive(image, target, shown)
+        click.echo(f"OCI image: {made.digest}", err=True)
+        click.echo(target)
+
+
+def oci_passed_on(values: Mapping[str, Any]) -> list[str]:
+    """The option for the toolbox. Raises UsageError where that could not write."""
+    if not values["oci"]:
+        return []
+    toolbox.on_host(values["oci"], os.environ, "--oci")
+    return [f"--oci={values['oci']}"]
 
 
 def find(name: str) -> ImageInfo:
@@ -164,6 +202,7 @@ def _in_toolbox(
     words.append(f"--output={output or toolbox.SCRATCH / 'images' / name}")
     if output:
         toolbox.on_host(output, os.environ)  # refused where the toolbox could not write
+    words += oci_passed_on(values)
     words += passed_on(values, lambda path: str(inputs.inside(Path(path))))
     words += ["--dry-run"] if dry_run else []
     toolbox.become(words, inputs.options())

@@ -53,9 +53,7 @@ def push(
     _check_target(reference)
     _check_image(image)
     if reference.kind == "oci-archive":
-        with oci.layout(image, progress) as made:
-            oci.archive(made, image.stem.lower(), reference.path)
-            return Pushed(made.manifest.digest, "")
+        return archive(image, reference.path, progress)
     if reference.kind == "library":
         runtime_pull.push(image, reference.text, plain, unsigned, progress)
         return Pushed(download.digest_of(image, image.name, progress), "")
@@ -71,6 +69,13 @@ def push(
     there = server.manifest("")
     _check_arrived(server, digest, [layer.digest for layer in there.layers])
     return Pushed(digest, there.digest)
+
+
+def archive(image: Path, target: Path, progress: Progress) -> Pushed:
+    """Write a SIF as an OCI archive, whole or not at all; raise Refused or SystemFault."""
+    with oci.layout(image, progress) as made:
+        oci.archive(made, image.stem.lower(), target)
+        return Pushed(made.manifest.digest, "")
 
 
 def _push_oci(image: Path, server: Registry, progress: Progress) -> Pushed:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from . import servers
+from . import built, servers
 from .conftest import IMAGE, Login, on_cluster
 from .desk import Desk, desk, registry, shop
 from .servers import Server
@@ -63,6 +63,26 @@ def test_podman_trains_on_two_nodes(desk: Desk, podman: str, controller: str) ->
     log = desk.sh("cat runs/*/logs/job.log")
     assert done.returncode == 0, done.stderr + log
     assert "one world of 2 ranks" in log
+
+
+def test_the_cpu_image_as_an_archive_runs_without_a_registry(
+    shop: Login, pushed: tuple[str, str]
+) -> None:
+    folder = f"{shop.folder}/built"
+    image, archive = f"{folder}/horovod_cpu.sif", f"{folder}/cpu.tar"
+    done = built.build("cpu", "-o", image, "--oci", archive, seconds=600)
+    assert done.stdout == f"{image}\n{archive}\n"
+    built.bring(folder)
+    again = json.loads(
+        shop.runner("push", image, f"oci-archive:{folder}/again.tar", "--json").stdout
+    )
+    assert f"OCI image: {again['digest']}\n" in done.stderr
+    shop.sh(f"cmp {archive} {folder}/again.tar; rm {folder}/again.tar")
+    run = "podman run --rm --network=host --ipc=host --cgroups=disabled horovod_cpu"
+    script = "import horovod.torch as hvd; hvd.init(); print(hvd.size(), hvd.gloo_built())"
+    load = f"podman load -q -i {archive} >&2; rm {archive}"
+    assert shop.sh(f'{load}; {run} python3 -c "{script}"') == "1 1\n"
+    shop.sh("podman rmi -f horovod_cpu")
 
 
 def test_apptainer_and_podman_take_it_back(desk: Desk, registry: Server) -> None:

@@ -39,6 +39,8 @@ def build(words: list[str]) -> tuple[int, str]:
         (["x.def", "--base", "debian"], "--base is for our own images"),
         (["cpu", "--build-arg", "a=b"], "--build-arg is for a definition of your own"),
         (["x.def", "--build-arg", "ab"], "--build-arg ab: not NAME=VALUE"),
+        (["wheel", "cpu", "--oci", "x.tar"], "name the image whose Horovod it is"),
+        (["env", "new", "--oci", "x.tar"], "--oci is for images, not for an environment"),
         (["tpu"], "no image named 'tpu'"),
     ],
 )
