@@ -73,9 +73,14 @@ def site(page: Path) -> str:
 
 def blocks(page: Path) -> list[Block]:
     """Return a page's code blocks, in order."""
+    return blocks_of(name(page), page.read_text(encoding="utf-8"))
+
+
+def blocks_of(page: str, text: str) -> list[Block]:
+    """Return the code blocks of a text, which is that of the page so named."""
     return [
-        Block(name(page), found["language"], found["text"], dict(MARK.findall(found["marks"])))
-        for found in BLOCK.finditer(page.read_text(encoding="utf-8"))
+        Block(page, found["language"], found["text"], dict(MARK.findall(found["marks"])))
+        for found in BLOCK.finditer(text)
     ]
 
 

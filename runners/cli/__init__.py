@@ -51,6 +51,7 @@ GROUPS = {
     "This machine": {
         "doctor": ("doctor", "Look at this machine, an image and a short job; say what is wrong."),
         "sites": ("sites", "List the sites that are known; write a profile for this one."),
+        "site-setup": ("site_setup", "Give a site's users a module, completion and a guide."),
         "config": ("info", "Show the settings in force."),
     },
 }
@@ -69,7 +70,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f".{COMMANDS[cmd_name][0]}", __name__)
-        return cast(click.Command, getattr(module, f"{cmd_name}_command"))
+        return cast(click.Command, getattr(module, f"{cmd_name.replace('-', '_')}_command"))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -56,7 +56,7 @@ def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
             what = f"{profile.name} does not take --{setting} {value}"
         else:
             continue
-        yield Refusal(what, evidence, (_remedy(setting, rule, value, spec),))
+        yield Refusal(what, evidence, (remedy(setting, rule, value, spec.trainer.requires),))
 
 
 def _on_gpu_nodes(spec: JobSpec, profile: Profile) -> bool:
@@ -64,13 +64,16 @@ def _on_gpu_nodes(spec: JobSpec, profile: Profile) -> bool:
     return spec.resources.wants_gpus or (bool(kinds) and all(kind.gpus for kind in kinds))
 
 
-def _remedy(setting: str, rule: Requirement, value: str, spec: JobSpec) -> Remedy:
-    """Return the profile's remedy: options as they are typed, else advice."""
+def remedy(setting: str, rule: Requirement, value: str, framework: str | None) -> Remedy:
+    """Return the profile's remedy: options as they are typed, else advice.
+
+    `value` is what was given for the setting, `framework` what the trainer needs.
+    """
     typed = rule.remedy or f"--{setting} {setting.upper()}"
     options = dict(OPTION.findall(typed))
     if not all(name in SETTINGS for name in options) or OPTION.sub("", typed).strip():
         return advice(typed)
-    filled = {"framework": spec.trainer.requires or "pytorch", "value": value}
+    filled = {"framework": framework or "pytorch", "value": value}
     return change({name: BLANK.sub(lambda m: filled[m[1]], text) for name, text in options.items()})
 
 

@@ -185,11 +185,17 @@ def own_folders(case: Case, log: Log) -> None:
     tops = filter(None, map(case.site.environment.get, SHARED))
     top = next((top for top in tops if not _own(Path(top))), "/shared")
     for what, path, remedy in _used(case, log, top):
-        kind = case.filesystems.get(path, "")
-        own = _own(path)
-        if kind in TEMPORARY or (own and kind not in SERVERS):
-            why = f"its file system is {kind}" if kind in TEMPORARY else f"each node has its {own}"
+        why = unseen(path, case.filesystems.get(path, ""))
+        if why:
             log.refuse(f"the nodes of a job do not see {what}, {path}", why, remedy)
+
+
+def unseen(path: Path, kind: str) -> str:
+    """Return why other machines do not see a path on a file system of this kind, "" if they may."""
+    if kind in TEMPORARY:
+        return f"its file system is {kind}"
+    own = _own(path)
+    return f"each node has its {own}" if own and kind not in SERVERS else ""
 
 
 def _own(path: Path) -> str:

@@ -17,9 +17,13 @@ def is_elsewhere(profile: Profile, cluster: str, host: str, env: Mapping[str, st
 
     A profile that does not say itself what tells its machines is taken to mean this one.
     """
+    return tells_itself(profile) and not find.why(profile.detect, cluster, host, env)
+
+
+def tells_itself(profile: Profile) -> bool:
+    """Whether the profile itself, and not only its bases, says what tells that it is here."""
     files = [file for key, file in profile.files.items() if key.startswith("detect.")]
-    told = any(Path(file).stem == profile.name for file in files)
-    return told and not find.why(profile.detect, cluster, host, env)
+    return any(Path(file).stem == profile.name for file in files)
 
 
 def site(profile: Profile, cwd: str) -> Site:
