@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from .. import __version__
 from ..core import signals
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # Heading -> command -> module and short help. Kept as data so that `runner --help` imports none of
 # them.
@@ -81,6 +84,14 @@ class LazyGroup(click.Group):
 
             raise click.UsageError(f"no command {args[0]!r}; {nearest(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the names that a word may become; none of the commands is imported for it."""
+        from click.shell_completion import CompletionItem
+
+        fits = [name for name in COMMANDS if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=COMMANDS[name][1]) for name in fits), *options]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C ends it, not the job, with the shell's own code for that."""

@@ -18,14 +18,13 @@ from ..images import image_storage
 from ..plan import staging
 from ..settings.sites import elsewhere, find, load
 from ..site_setup import folder, guide, installation, module_file, profiles
-from . import common_options, printer
+from . import common_options, completion, printer
 
 EXAMPLE = """\b
 Examples:
   runner site-setup /apps/horovod-runner
   runner site-setup --site neuron /apps/horovod-runner
 """
-COMPLETE = "_RUNNER_COMPLETE"  # what click looks for in the environment
 
 
 @click.command("site-setup", epilog=EXAMPLE)
@@ -81,27 +80,11 @@ def _content(
         profile = replace(profile, paths={**profile.paths, **paths})
     sites = [setup.sites] * bool(folders) + [setup.own_sites] * bool(own)
     title, site = profile.title or profile.name, profiles.named(profile)
-    texts |= {setup.completion(shell): _completion(shell) for shell in module_file.SHELLS}
+    texts |= {setup.completion(shell): completion.text(shell) for shell in module_file.SHELLS}
     texts[setup.launcher] = installation.launcher()
     texts[setup.guide] = guide.text(setup, profile)
     texts[setup.module_file] = module_file.text(setup, title, sites, site)
     return folder.Content(texts, list(folders.values()), {"site": profile.name}), profile
-
-
-def _completion(shell: str) -> str:
-    """Return click's completion for a shell; what no option or command fits is a file's name."""
-    from click.shell_completion import ShellComplete, get_completion_class
-
-    from . import cli
-
-    made = get_completion_class(shell)
-    assert made is not None  # click has all three
-    # That of bash itself first asks which version the administrator has.
-    text = ShellComplete.source(made(cli, {}, "runner", COMPLETE))
-    return text + BASH if shell == "bash" else text
-
-
-BASH = "\ncomplete -o nosort -o default -F _runner_completion runner\n"
 
 
 def _warnings(setup: folder.SetUp, profile: Profile) -> Iterator[str]:

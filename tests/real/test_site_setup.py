@@ -34,10 +34,31 @@ module help horovod-runner 2>&1 | grep Guide
 module unload horovod-runner
 type -P runner | grep -F {folder}; complete -p runner; echo "<$RUNNER_SITES_PATH>"
 """
-# Lmod takes the place of Environment Modules, in a root that vanishes with the command.
-WITH_LMOD = """
-{{ apt-get -q update && apt-get -qy install lmod; }} >/tmp/apt 2>&1 || {{ cat /tmp/apt; exit 99; }}
-exec setpriv --reuid=ada --regid=ada --init-groups env HOME=/home/ada bash -c {script}
+# In a root that vanishes with the command; Lmod takes the place of Environment Modules there.
+WITH_PACKAGES = """
+{{ apt-get -q update && apt-get -qy install {names}; }} >/tmp/apt 2>&1 ||
+    {{ cat /tmp/apt; exit 1; }}
+exec setpriv --reuid=ada --regid=ada --init-groups env HOME=/home/ada timeout 60 bash -c {script}
+"""
+FISH = """
+. /usr/share/modules/init/fish
+module use {modules}; module load horovod-runner
+complete -C "runner lau"; complete -C "runner launch --controller m"
+complete -C "runner launch t.p"
+module unload horovod-runner; type runner 2>/dev/null; complete -c runner
+"""
+# zpty is a terminal; zpty -r waits until what has appeared fits.
+ZSH = r"""
+zmodload zsh/zpty
+zpty user zsh -f -i
+zpty -w user "PS1='READY> '; autoload -Uz compinit; compinit -u; . /usr/share/modules/init/zsh"
+zpty -w user {use}"; module load horovod-runner; echo lo''aded"
+zpty -r user seen '*loaded*READY> *'
+for word whole in 'runner lau' 'launch' '--controller g' '--controller gloo' ' t.p' ' t.py'; do
+    zpty -n -w user "$word"$'\t'
+    zpty -r user seen "*$whole*"
+done
+print done
 """
 
 
@@ -93,14 +114,29 @@ def test_the_module_is_loaded_by_environment_modules(login: Login, name: str) ->
 
 def test_the_module_is_loaded_by_lmod(login: Login) -> None:
     folder = set_up(login, HOSTILE)
-    inside = f"cd {login.folder}; {script(LMOD, folder)}"
-    text = WITH_LMOD.format(script=shlex.quote(inside))
+    check(with_packages("lmod", f"cd {login.folder}; {script(LMOD, folder)}"), folder)
+
+
+def test_fish_and_zsh_complete(login: Login) -> None:
+    folder = set_up(login, HOSTILE)
+    modules = shlex.quote(f"{folder}/modulefiles")
+    use = shlex.quote(f"module use {modules}")
+    login.write("t.py", "")
+    fish, zsh = FISH.format(modules=modules), ZSH.format(use=use)
+    both = f"fish -c {shlex.quote(fish)}; zsh -f -c {shlex.quote(zsh)}"
+    said = with_packages("fish zsh", f"cd {login.folder}; {PLAIN_PATH}; {both}")
+    assert said.splitlines() == ["launch\tRun a trainer on N ranks", "mpi", "t.py", "done"]
+
+
+def with_packages(names: str, script: str) -> str:
+    """Return what a script of ada's says where these packages of Debian are installed."""
+    text = WITH_PACKAGES.format(names=names, script=shlex.quote(script))
     toolbox = [sys.executable, "-m", "tests.cluster", "toolbox", "--as", "root"]
     done = subprocess.run(
         [*toolbox, "--", "bash", "-ec", text], cwd=CHECKOUT, capture_output=True, text=True
     )
-    assert done.returncode != 99, done.stdout + done.stderr
-    check(done.stdout, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_the_site_comes_with_the_module(login: Login) -> None:

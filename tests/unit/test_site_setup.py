@@ -280,3 +280,26 @@ def test_the_launcher_heeds_no_variables_of_python(
     done = subprocess.run([program, "a b", "", "$x"], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout == "<-I><-m><runners><a b><><$x>"
     assert not (tmp_path / "x").exists()
+
+
+def test_names_of_commands_complete_without_their_modules() -> None:
+    """Each press of Tab is a process; the 18 modules of all commands take most of a second."""
+    script = (
+        "import sys, click; from runners.cli import cli\n"
+        "items = cli.shell_complete(click.Context(cli), sys.argv[1])\n"
+        "print([i.value for i in items], [m for m in sys.modules if m.startswith('runners.cli.')])"
+    )
+
+    def completed(word: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", script, word],
+            env={"PYTHONPATH": str(documents.ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    assert completed("la") == "['launch'] []"
+    assert completed("--v") == "['--version'] []"
+    assert "'site-setup'" in completed("")
