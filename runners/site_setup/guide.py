@@ -65,8 +65,13 @@ def _image(profile: Profile, job: FirstJob) -> list[str]:
     if takes_sif(profile):
         return [
             *said,
-            f"Your own goes to your scratch, and `--image {job.image}` finds it there:",
-            _console(f"runner build {short}", "runner images"),
+            f"Your own goes to your scratch, and `--image {job.image}` finds it there. Build it,\n"
+            "or pull one that somebody has pushed to a registry:",
+            _console(
+                f"runner build {short}",
+                f"runner pull oras://registry.example.org/TEAM/horovod_{short}:1",
+                "runner images",
+            ),
         ]
     return [
         *said,

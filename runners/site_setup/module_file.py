@@ -15,10 +15,14 @@ from .. import __version__
 from ..settings.sites import load
 from .folder import MODULE, SetUp
 
-# How a shell takes the completion in, where it can, and forgets it.
+# How a shell takes the completion in, where it can, and forgets it. Each succeeds: a job's shell
+# inherits the module and not the completion, and may end at the first failure.
 SHELLS = {
-    "bash": ("source {file};", "complete -r runner;"),
-    "zsh": ("(( $+functions[compdef] )) && source {file};", "compdef -d runner 2>/dev/null;"),
+    "bash": ("source {file};", "complete -r runner 2>/dev/null || true;"),
+    "zsh": (
+        "(( ! $+functions[compdef] )) || source {file};",
+        "compdef -d runner 2>/dev/null || true;",
+    ),
     "fish": ("source {file};", "complete --erase --command runner;"),
 }
 

@@ -15,6 +15,7 @@ from .terminal import terminal
 
 # What one of the two could take for its own, or the user's shell.
 HOSTILE = "it's;[exit]&(x)`touch*y`~#%2"
+TITLE = r"""title = 'a "b" [exit] {c $d \ ]===] \{ #%é;'"""
 PLAIN_PATH = "PATH=/usr/bin:/bin"  # without the cluster's own runner
 ENVIRONMENT_MODULES = "/usr/share/modules/init/bash"
 LMOD = "/usr/share/lmod/lmod/init/bash"
@@ -29,7 +30,9 @@ COMP_WORDS=(runner lau) COMP_CWORD=1; _runner_completion runner; echo "<${COMPRE
 COMPREPLY=() COMP_WORDS=(runner launch --controller m) COMP_CWORD=3
 _runner_completion runner; echo "<${COMPREPLY[*]}>"
 """
+# The shell of a job inherits the module and not the completion.
 UNLOAD = """
+bash -ec '. {init}; module unload horovod-runner; echo unloaded' 2>&1
 module help horovod-runner 2>&1 | grep Guide
 module unload horovod-runner
 type -P runner | grep -F {folder}; complete -p runner; echo "<$RUNNER_SITES_PATH>"
@@ -68,6 +71,9 @@ def set_up(login: Login, name: str) -> str:
     admin = {"XDG_CONFIG_HOME": f"{login.folder}/admin"}
     made = login.runner("sites", "new", "mine", env=admin)
     assert made.returncode == 0, made.stderr
+    login.sh(
+        f"echo {shlex.quote(TITLE)} > t; sed -i -e '1{{r t' -e 'd}}' {made.stdout.strip()}; rm t"
+    )
     folder = f"{login.folder}/{name}"
     done = login.runner("site-setup", "--json", folder, env=admin)
     assert done.returncode == 0, done.stderr
@@ -86,7 +92,7 @@ def script(init: str, folder: str) -> str:
             USE.format(modules=modules),
             f"{OTHER_PYTHON}; runner --version; unset PYTHONHOME",
             COMPLETE,
-            UNLOAD.format(folder=folder),
+            UNLOAD.format(init=init, folder=folder),
         ]
     )
 
@@ -98,6 +104,7 @@ def check(said: str, folder: str) -> None:
         "runner, version 0.1.0",
         "<launch>",
         "<mpi>",
+        "unloaded",
         f"Guide: {folder}/0.1.0/guide.md",
         "<>",
     ]
@@ -110,6 +117,13 @@ def test_the_module_is_loaded_by_environment_modules(login: Login, name: str) ->
     check(done.stdout, folder)
     assert "no completion specification" in done.stderr
     assert login.sh("ls") == login.sh(f"ls -d admin other {shlex.quote(name)}")
+
+
+def test_a_folder_that_cannot_be_written_is_told(login: Login) -> None:
+    done = login.runner("site-setup", "--site", "tuhpc", "/usr/runner-site")
+    assert done.returncode == 1
+    assert "cannot write into /usr/runner-site\n" in done.stderr
+    assert "Permission denied" in done.stderr
 
 
 def test_the_module_is_loaded_by_lmod(login: Login) -> None:
@@ -151,6 +165,7 @@ def test_the_site_comes_with_the_module(login: Login) -> None:
     (image,) = json.loads(login.sh(f"{load}; runner images --site mine --json"))
     assert image["path"] == f"{folder}/images/site.sif"
     guide = login.sh("cat apps/0.1.0/guide.md")
+    assert guide.startswith('# horovod-runner 0.1.0 on a "b" [exit] {c $d')
     (launch,) = re.findall(r"^\$ (runner launch .* --dry-run .*)$", guide, re.MULTILINE)
     assert "--gpus-per-node 4" in launch, "Slurm is told so"
     for_cpus = launch.replace("horovod_gpu.sif", image["path"]).replace("--gpus-per-node 4", "")

@@ -20,7 +20,7 @@ from runners import __version__
 from runners.cli.site_setup import site_setup_command
 from runners.core.errors import Refused, SystemFault, UsageError
 from runners.settings.sites import lint, load
-from runners.site_setup import folder, guide, installation, module_file
+from runners.site_setup import folder, guide, installation
 from runners.site_setup.folder import SetUp
 from tests import documents
 
@@ -105,20 +105,14 @@ def test_a_packaged_profile_gets_what_it_does_not_name(tmp_path: Path) -> None:
     assert profile.folder("datasets", env) == root / "data"
     assert profile.launch == shipped("tuhpc").launch
     assert (root / "images").is_dir()
+    assert 'setenv RUNNER_SITE "tuhpc"' in module_text(root), "nothing else tells that it is here"
     assert f"ls {root}/data" in tree(root)[f"{__version__}/guide.md"]
 
 
 def test_a_profile_that_names_its_folders_gets_none(tmp_path: Path) -> None:
     made("--site", "neuron", str(tmp_path / "apps"))
     assert not (tmp_path / "apps" / "sites").exists()
-    module = tree(tmp_path / "apps" / "modulefiles")[f"horovod-runner/{__version__}"]
-    assert "RUNNER_SITE" not in module
-
-
-def test_only_a_profile_that_nothing_tells_is_named_to_the_users() -> None:
-    setup = SetUp(Path("/apps"))
-    assert 'setenv RUNNER_SITE "x"' in module_file.text(setup, "", [], "x")
-    assert "RUNNER_SITE" not in module_file.text(setup, "", [], "")
+    assert "RUNNER_SITE" not in module_text(tmp_path / "apps")
 
 
 def test_twice_gives_the_same(tmp_path: Path) -> None:
