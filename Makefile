@@ -13,7 +13,10 @@ VENV := $(RUNNER_CACHE)/venv-$(shell $(PYTHON) -V 2>&1 | cat - tests/requirement
 # files beside sources, and without these each of a thousand processes compiles all that it imports,
 # Python's own library included.
 IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONPYCACHEPREFIX="$(RUNNER_CACHE)/pycache" PYTHONDONTWRITEBYTECODE=
+DOCS := $(RUNNER_CACHE)/docs-$(shell $(PYTHON) -V 2>&1 | cat - docs/requirements.txt | sha256sum | cut -c1-12)
+IN_DOCS := PATH="$(DOCS)/bin:$$PATH" PYTHONPYCACHEPREFIX="$(RUNNER_CACHE)/pycache" PYTHONDONTWRITEBYTECODE=
 CLUSTER := $(PYTHON) -m tests.cluster
+DEMO := runner launch --image horovod_cpu.sif --nodes 2 --cpus-per-task 1 --controller gloo --follow torch_mnist
 NODES ?= 2
 LANE := -m 'not slow'
 # Tests that are killed leave clusters beside the first one.
@@ -26,7 +29,7 @@ help: ## this list
 
 .PHONY: demo
 demo: build-cpu cluster-up ## build the CPU image, start a cluster, train on two nodes with Gloo and with MPI
-	$(CLUSTER) exec -- runner launch --image horovod_cpu.sif --nodes 2 --cpus-per-task 1 --controller gloo --follow torch_mnist
+	$(CLUSTER) exec -- $(DEMO)
 	$(CLUSTER) exec -- runner launch --image horovod_cpu.sif --nodes 2 --cpus-per-task 1 --controller mpi --follow tf_mnist
 	@echo "The cluster is up: make cluster-shell. To end it: make cluster-down."
 
@@ -113,3 +116,16 @@ $(VENV)/.ready:
 .PHONY: reference
 reference: $(VENV)/.ready ## renew docs/reference
 	$(IN_VENV) python -m tests.reference
+
+.PHONY: docs docs-demo
+docs: $(DOCS)/.ready ## build the documentation as a site, in build/site
+	rm -rf build/site
+	$(IN_DOCS) sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --nitpicky \
+		-c docs -d build/doctrees . build/site
+docs-demo: $(DOCS)/.ready build-cpu cluster-up ## record the demo anew, docs/demo/demo.svg
+	$(IN_DOCS) python -m tests.demo docs/demo/demo.svg $(DEMO)
+
+$(DOCS)/.ready:
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/pip install --quiet -r docs/requirements.txt
+	touch $@
