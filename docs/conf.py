@@ -92,8 +92,7 @@ html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-html_show_sphinx = False
-html_last_updated_fmt = None
+html_show_copyright = html_show_sphinx = False
 copybutton_prompt_text = "$ "
 copybutton_line_continuation_character = "\\"
 

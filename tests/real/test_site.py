@@ -17,13 +17,16 @@ from . import browser
 from .conftest import CHECKOUT
 
 SITE = CHECKOUT / "build" / "site"
-# All pages side by side, each as narrow as a telephone.
+# All pages side by side, each as narrow as a telephone: only code, tables and the demo may be wider
+# than that, each in a box of its own.
 PHONES = """\
 <!DOCTYPE html>{frames}<pre id="wide"></pre><script>
 addEventListener("load", () => {{
-  const wide = [...document.querySelectorAll("iframe")].filter(
-    frame => frame.contentDocument.documentElement.scrollWidth > frame.clientWidth);
-  document.getElementById("wide").textContent = wide.map(frame => frame.title).join(" ") || "none";
+  const frames = [...document.querySelectorAll("iframe")].filter(frame => {{
+    const text = frame.contentDocument.querySelector(".content");
+    return text.scrollWidth > text.clientWidth;
+  }});
+  document.getElementById("wide").textContent = frames.map(frame => frame.title).join(" ") || "none";
 }});
 </script>"""
 FRAME = '<iframe title="{name}" src="file://{page}" width="390" height="844"></iframe>'
