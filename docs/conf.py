@@ -19,7 +19,7 @@ project = "horovod-runner"
 html_title = project
 language = "en"
 smartquotes = False  # they would make dashes of options
-extensions = ["myst_parser", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx.ext.githubpages"]
 
 FRONT = root_doc = "README"
 NAV = {

@@ -22,11 +22,11 @@ SITE = CHECKOUT / "build" / "site"
 PHONES = """\
 <!DOCTYPE html>{frames}<pre id="wide"></pre><script>
 addEventListener("load", () => {{
-  const frames = [...document.querySelectorAll("iframe")].filter(frame => {{
+  const wide = [...document.querySelectorAll("iframe")].filter(frame => {{
     const text = frame.contentDocument.querySelector(".content");
     return text.scrollWidth > text.clientWidth;
   }});
-  document.getElementById("wide").textContent = frames.map(frame => frame.title).join(" ") || "none";
+  document.getElementById("wide").textContent = wide.map(frame => frame.title).join(" ") || "none";
 }});
 </script>"""
 FRAME = '<iframe title="{name}" src="file://{page}" width="390" height="844"></iframe>'
