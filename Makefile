@@ -28,10 +28,14 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build-cpu cluster-up ## build the CPU image, start a cluster, train on two nodes with Gloo and with MPI
+demo: have-cpu cluster-up ## pull or build the CPU image, start a cluster, train on two nodes with Gloo and MPI
 	$(CLUSTER) exec -- $(DEMO)
 	$(CLUSTER) exec -- runner launch --image horovod_cpu.sif --nodes 2 --cpus-per-task 1 --controller mpi --follow tf_mnist
 	@echo "The cluster is up: make cluster-shell. To end it: make cluster-down."
+
+.PHONY: have-cpu
+have-cpu: $(VENV)/.ready ## pull the CPU image where a source of prebuilt ones is set and has it, else build it
+	$(IN_VENV) python -m runners pull cpu --or-build
 
 .PHONY: build-cpu
 build-cpu: $(VENV)/.ready ## build the CPU image, without root; nothing when nothing changed
@@ -116,6 +120,34 @@ $(VENV)/.ready:
 .PHONY: reference
 reference: $(VENV)/.ready ## renew docs/reference
 	$(IN_VENV) python -m tests.reference
+
+# Root prepares and publishes as the cluster's user, who has built: in its toolbox, on its scratch.
+ifeq ($(shell id -u),0)
+KIT := $(CLUSTER) toolbox -- env -C /scratch/ada APPTAINER_NOHTTPS=$(APPTAINER_NOHTTPS) runner
+SECOND_SCRATCH := $(RUNNER_CACHE)/second/cluster/scratch/ada
+SCRATCH := $(RUNNER_CACHE)/cluster/scratch/ada
+else
+KIT := $(IN_VENV) python -m runners
+endif
+IMAGES ?= cpu gpu
+BUILDER ?= https://example.org/$(shell hostname)
+OUTPUT ?= release/one
+.PHONY: release release-prepare release-publish package
+release: ## build twice, compare, publish: TO=oras://HOST/FOLDER KEY=ada@example.org IMAGES="cpu gpu"
+	$(MAKE) release-prepare BUILDER=$(BUILDER)/one OUTPUT=release/one
+	$(MAKE) release-prepare BUILDER=$(BUILDER)/two OUTPUT=release/two RUNNER_CACHE=$(RUNNER_CACHE)/second
+	$(if $(SCRATCH),mkdir -p $(SCRATCH)/release; mv $(SECOND_SCRATCH)/release/two $(SCRATCH)/release/)
+	$(MAKE) release-publish FOLDERS="release/one release/two"
+release-prepare: $(IMAGES:%=build-%) ## prove IMAGES and write what one builder gives: BUILDER=URI OUTPUT=release/one
+	for image in $(IMAGES); do $(KIT) release prepare horovod_$$image.sif --builder $(BUILDER) -o $(OUTPUT); done
+release-publish: $(VENV)/.ready ## compare what builders gave, sign, publish: FOLDERS="release/one release/two" TO= KEY=
+	$(KIT) release publish $(FOLDERS) --to $(TO) --key $(KEY)
+package: $(VENV)/.ready ## the Python package, with TO= and PUBLIC_KEY=FILE of its release in it, in build/package/dist
+	rm -rf build/package; mkdir -p build/package
+	git archive HEAD | tar -x -C build/package
+	printf '\n[project.urls]\nImages = "%s"\n' '$(TO)' >> build/package/pyproject.toml
+	cp '$(PUBLIC_KEY)' build/package/runners/images/release-key.asc
+	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir build/package/dist build/package
 
 .PHONY: docs docs-demo
 docs: $(DOCS)/.ready ## build the documentation as a site, in build/site

@@ -186,13 +186,13 @@ def version(checkout: Path) -> str:
 
 
 def last_change(checkout: Path, paths: Sequence[str]) -> str:
-    """Short commit and date of the last change to `paths`, `-dirty` when they differ now.
+    """Commit and date of the last change to `paths`, `-dirty` when they differ now.
 
     Empty where there is no git or no repository (a release archive).
     """
     if not (checkout / ".git").exists():
         return ""  # a repository further up would be another project's
-    found = _git(checkout, "log", "-1", "--format=%h %ct", "--", *paths)
+    found = _git(checkout, "log", "-1", "--format=%H %ct", "--", *paths)
     dirty = found and _git(checkout, "status", "--porcelain", "--", *paths)
     return found.replace(" ", "-dirty ") if dirty else found
 

@@ -7,10 +7,12 @@ user is what builds images elsewhere.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from . import atomic, catalogue, pip
 from .errors import UsageError
@@ -76,13 +78,20 @@ class Inputs:
         return [word for here, there in bound for word in ("--bind", f"{here}:{there}")]
 
 
-def argv(host: Places, arguments: Sequence[str], binds: Sequence[str] = ()) -> list[str]:
-    """The host command that builds in the toolbox with the given options."""
+def argv(
+    host: Places,
+    words: Sequence[str],
+    binds: Sequence[str] = (),
+    folder: Path = KIT,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
+    """The host command that runs `runner` in the toolbox, with these words and `more` variables."""
     variables = {
         "RUNNER_CACHE": str(CACHE),
         "RUNNER_SCRATCH": str(SCRATCH),
         "PIP_CONFIG_FILE": str(SCRATCH / "horovod-runner" / "pip.conf"),
         "PYTHONDONTWRITEBYTECODE": "1",
+        **more,
     }
     settings = [f"{name}={value}" for name, value in variables.items()]
     return [
@@ -90,17 +99,25 @@ def argv(host: Places, arguments: Sequence[str], binds: Sequence[str] = ()) -> l
         *("--bind", f"{host.wheels}:{CACHE}/wheels"),
         *("--bind", f"{host.builds}:{CACHE}/builds:rw"),
         *binds,
-        *("--", "env", "-C", str(KIT), *settings),
-        *("/opt/runner/bin/python", "-m", "runners", "build", *arguments),
+        *("--", "env", "-C", str(folder), *settings, f"PYTHONPATH={KIT}"),
+        *("/opt/runner/bin/python", "-m", "runners", *words),
     ]
 
 
+def run(words: Sequence[str], binds: Sequence[str], more: Mapping[str, str]) -> int:
+    """Run `runner` in the toolbox, in the user's folder on scratch; return its exit code."""
+    host = places(os.environ)
+    prepare(host)
+    command = argv(host, words, binds, SCRATCH, more)
+    return subprocess.run(command, cwd=catalogue.CHECKOUT, check=False).returncode
+
+
 def become(arguments: Sequence[str], binds: Sequence[str] = ()) -> None:
-    """Go on in the toolbox; does not return."""
+    """Go on with `runner build` in the toolbox; does not return."""
     host = places(os.environ)
     prepare(host)
     os.chdir(catalogue.CHECKOUT)
-    command = argv(host, arguments, binds)
+    command = argv(host, ["build", *arguments], binds)
     sys.stderr.flush()
     os.execv(command[0], command)
 

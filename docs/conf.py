@@ -40,6 +40,7 @@ NAV = {
         "docs/guides/build",
         "docs/guides/verify",
         "docs/guides/registries",
+        "docs/guides/releases",
         "docs/guides/images-on-nodes",
     ],
     "Guides: measure and mend": [

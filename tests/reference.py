@@ -25,7 +25,9 @@ READ = {
     "RUNNER_CACHE": "where what builds keep goes; default: horovod-runner below XDG_CACHE_HOME or "
     "~/.cache",
     "RUNNER_SITES_PATH": "folders of site profiles, instead of /etc/runner/sites",
-    "RUNNER_IMAGES_SOURCE": "where `runner pull cpu` finds prebuilt images: oras://HOST/FOLDER",
+    "RUNNER_IMAGES_SOURCE": "where `runner pull cpu` finds prebuilt images: oras://HOST/FOLDER, "
+    "or a folder",
+    "RUNNER_IMAGES_KEY": "file with the public PGP key that they are signed with",
     "RUNNER_DEBIAN_MIRROR": "Debian mirror for builds",
     "RUNNER_TORCH_CPU_INDEX": "mirror of PyTorch's CPU index, which a build asks for `+cpu` "
     "packages that pip does not find otherwise",

@@ -18,3 +18,6 @@ rank = click.option(
     "--rank", multiple=True, type=int, help="show the lines of this rank, not of rank 0"
 )
 all_ranks = click.option("--all", "all_ranks", is_flag=True, help="show the lines of all ranks")
+no_https = click.option(
+    "--no-https", "plain", is_flag=True, help="http instead of https (APPTAINER_NOHTTPS)"
+)

@@ -148,10 +148,22 @@ def _image(
 
         return environment.image(name, runtime, policies)
     if not name or not reference.is_remote(name):
-        return local.on_disk(name)
+        return _local(name, dry_run)
     from ..images import pull
     from . import progress
 
     known_only = any(rules.known_digests_only for rules in policies)
     with progress.display() as display:
         return pull.image(name, dry_run, known_only, display)
+
+
+def _local(name: str | None, dry_run: bool) -> ImageInfo:
+    """Return the image of this name; where it is missing, a terminal is asked how to have it."""
+    try:
+        return local.on_disk(name)
+    except local.ImageMissing as missing:
+        from . import prebuilt
+
+        if dry_run or not prebuilt.brought(missing):
+            raise
+    return local.on_disk(name)

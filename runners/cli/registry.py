@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import getpass
-import os
 import sys
+from typing import Any
 
 import click
 
@@ -12,13 +12,14 @@ from containers.catalogue import IMAGES
 
 from ..core import architecture, runtime_pull
 from ..core.disk_space import shown
-from ..core.errors import UsageError
-from ..images import local, pull, push, reference, release
+from ..core.errors import NotVerified, UsageError
+from ..images import local, pull, push, reference
 from . import common_options, printer, progress
 
 PULL_EXAMPLE = """\b
 Examples:
   runner pull cpu
+  runner pull cpu --or-build
   runner pull oras://registry.example.org/team/train:v1
   runner pull docker://nvcr.io/nvidia/pytorch:24.12-py3 --name pytorch
   runner pull https://example.org/train.sif --digest sha256:2c26b46b68ffc68f...
@@ -31,11 +32,6 @@ Examples:
 """
 
 
-_no_https = click.option(
-    "--no-https", "plain", is_flag=True, help="http instead of https (APPTAINER_NOHTTPS)"
-)
-
-
 @click.command("pull", epilog=PULL_EXAMPLE)
 @click.argument("uri")
 @click.option("--name", help="name in the images folder (default: IMAGE_TAG.sif)")
@@ -44,39 +40,69 @@ _no_https = click.option(
 @click.option(
     "--arch", default=architecture.architecture, help="architecture (default: this machine's)"
 )
-@_no_https
+@click.option("--or-build", is_flag=True, help="of cpu and gpu: build what cannot be pulled")
+@common_options.no_https
 @common_options.as_json
-def pull_command(
-    uri: str, name: str | None, digest: str, update: bool, arch: str, plain: bool, as_json: bool
-) -> None:
+def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None:
     """Pull an image once, store it by its digest, and record it in images.lock.
 
     URI is oras://, docker://, library://, https://, docker-archive:FILE, oci-archive:FILE or a
-    .sif file; cpu and gpu are this version's prebuilt images, from `[images] source`.
+    .sif file; cpu and gpu are this version's prebuilt images, from a release at `[images] source`
+    whose signature is checked.
     """
-    if uri in IMAGES:
-        found = release.image(uri, arch, os.environ)
-        name = name or IMAGES[uri].name
-    else:
-        found = reference.parse(uri)
-    name = reference.image_name(name) if name else pull.name_of(found)
-    digest = reference.checked_digest(digest) if digest else ""
-    plain = plain or runtime_pull.plain()
+    if or_build:
+        _pull_or_build(uri, as_json, values)
+        return
+    values["plain"] = values["plain"] or runtime_pull.plain()
+    request = _of_release(uri, **values) if uri in IMAGES else _of_address(uri, **values)
     with progress.display() as display:
-        request = pull.Request(found, name, arch, digest, plain, update)
         stored = pull.pull(request, display)
     if as_json:
-        printer.print_json({"name": name, **vars(stored), "path": str(stored.path)})
+        printer.print_json({"name": request.name, **vars(stored), "path": str(stored.path)})
     else:
-        click.echo(f"{name}: {stored.digest}, {shown(stored.size)}", err=True)
+        click.echo(f"{request.name}: {stored.digest}, {shown(stored.size)}", err=True)
         click.echo(stored.path)
+
+
+def _of_address(
+    uri: str, name: str | None, digest: str, update: bool, arch: str, plain: bool
+) -> pull.Request:
+    found = reference.parse(uri)
+    name = reference.image_name(name) if name else pull.name_of(found)
+    digest = reference.checked_digest(digest) if digest else ""
+    return pull.Request(found, name, arch, digest, plain, update)
+
+
+def _of_release(
+    short: str, name: str | None, digest: str, update: bool, arch: str, plain: bool
+) -> pull.Request:
+    from . import prebuilt
+
+    found = prebuilt.look(short, arch, plain)
+    if digest and reference.checked_digest(digest) != found.image.digest:
+        told = f"wanted {digest}\nreleased {found.image.digest}"
+        raise NotVerified(f"the digest of {found.reference.source} is wrong", told)
+    printer.tell(found.told)
+    return found.request(name and reference.image_name(name), update, plain)
+
+
+def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
+    from . import prebuilt
+
+    ours = values.pop("arch") == architecture.architecture()
+    if uri not in IMAGES or as_json or not ours or any(values.values()):
+        raise UsageError(
+            "--or-build is for cpu and gpu, as they are for this machine",
+            remedy=f"runner pull {next(iter(IMAGES))} --or-build",
+        )
+    prebuilt.pull_or_build(uri)
 
 
 @click.command("push", epilog=PUSH_EXAMPLE)
 @click.argument("image")
 @click.argument("uri")
 @click.option("-U", "--allow-unsigned", is_flag=True, help="also to a library, which wants one")
-@_no_https
+@common_options.no_https
 @common_options.as_json
 def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_json: bool) -> None:
     """Push IMAGE, a .sif file or a name, to a registry or a library.
@@ -104,7 +130,7 @@ def registry_command() -> None:
 @click.argument("host")
 @click.option("-u", "--username", required=True, help="name; nvcr.io wants $oauthtoken")
 @click.option("--password-stdin", is_flag=True, help="read the password from standard input")
-@_no_https
+@common_options.no_https
 def login_command(host: str, username: str, password_stdin: bool, plain: bool) -> None:
     """Try a name and a password at the registry HOST, then keep them.
 

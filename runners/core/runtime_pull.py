@@ -50,6 +50,9 @@ def command() -> str:
     return found
 
 
+ALLOW_HTTP = {"APPTAINER_NOHTTPS": "true"}
+
+
 def plain() -> bool:
     """Whether the user's environment allows http, in the words of the runtime's --no-https."""
     names = ("APPTAINER_NOHTTPS", "SINGULARITY_NOHTTPS")

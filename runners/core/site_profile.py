@@ -117,6 +117,17 @@ class HostMpi:
 
 
 @dataclass(frozen=True)
+class Prebuilt:
+    """Where prebuilt images are, oras://HOST/FOLDER or a folder, and the key they are signed with.
+
+    `key` is a file with the public PGP key.
+    """
+
+    source: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True)
 class Profile:
     """One site, inheritance done. `launch` are settings as in runner.toml; `env` host variables,
     `env_several_nodes` more of them for jobs over several nodes.
@@ -140,6 +151,7 @@ class Profile:
     detect: Detect = Detect()
     rules: Rules = Rules()
     nodes: tuple[NodeKind, ...] = ()
+    images: Prebuilt = Prebuilt()
     host_mpi: Optional[HostMpi] = None  # noqa: UP045 - read as it runs, by Python 3.9 too
     login: str = ""
     contact: str = ""

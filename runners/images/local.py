@@ -12,8 +12,15 @@ from containers import sif
 from ..core import places
 from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.model import ImageInfo
-from . import images_lock, release, spython_adapter, store
+from ..core.remedy import Remedy, command
+from . import images_lock, prebuilt, spython_adapter, store
 from .store import Stored
+
+
+class ImageMissing(NotFound):
+    """No file has that name; `short` is the image of ours that brings it, "" for none."""
+
+    short = ""
 
 
 def find(name: str | None) -> Path:
@@ -36,11 +43,20 @@ def _missing(name: str) -> Path:
     there = [str(file) for folder in folders for file in folder.glob("*.sif")]
     near = nearest(Path(name).name, [Path(file).name for file in there])
     looked = ", ".join(sorted(str(folder) for folder in folders))
-    raise NotFound(
+    short = prebuilt.short(Path(name).name)
+    error = ImageMissing(
         f"the image {name} does not exist",
         f"looked in {looked}\n{near}",
-        "" if near else release.remedy(Path(name).name, os.environ),
+        _brought(short) if short or not near else (),
     )
+    error.short = short if name == Path(name).name else ""
+    raise error
+
+
+def _brought(short: str) -> list[Remedy]:
+    """Return the commands that bring an image of ours into the images folder."""
+    known = prebuilt.place(os.environ).source
+    return [command("runner", verb, short or "cpu") for verb in (*["pull"] * bool(known), "build")]
 
 
 def read(path: Path) -> ImageInfo:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -149,6 +150,16 @@ def _document(blobs: Path, document: dict[str, Any], kind: str) -> Blob:
     return Blob(f"sha256:{digest}", len(raw), kind)
 
 
+def opened(folder: Path) -> Layout:
+    """Return the image of an unpacked OCI archive: the first that its index names."""
+    entry = json.loads((folder / "index.json").read_bytes())["manifests"][0]
+    manifest = Blob(entry["digest"], entry["size"], entry["mediaType"])
+    document = json.loads((folder / BLOBS / manifest.digest.partition(":")[2]).read_bytes())
+    named = (*document["layers"], document["config"])
+    blobs = tuple(Blob(each["digest"], each["size"], each["mediaType"]) for each in named)
+    return Layout(folder, manifest, blobs)
+
+
 def archive(made: Layout, name: str, target: Path) -> None:
     """Write an OCI archive, in which the image is called `name`; raise SystemFault."""
     entry = {**described(made.manifest), "annotations": {REF_NAME: name}}
@@ -160,6 +171,8 @@ def archive(made: Layout, name: str, target: Path) -> None:
     try:
         with atomic.new_file(target) as part, tarfile.open(part, "w") as tar:
             for file in files:
+                os.utime(file, (0, 0))  # of an image the same archive each time, as its digest is
+                file.chmod(0o644)
                 oci_layer.add(tar, file, str(file.relative_to(made.folder)))
     except OSError as error:
         raise disk_space.fault(target, error) from None

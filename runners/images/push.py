@@ -8,6 +8,7 @@ to before.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http.client import HTTPResponse
 from io import FileIO
 from pathlib import Path
 from urllib.error import HTTPError
@@ -125,8 +126,8 @@ class Body(FileIO):
         return data or b""
 
 
-def upload(server: Registry, made: Layout, progress: Progress) -> None:
-    """Upload an image to the tag of the server's reference.
+def upload(server: Registry, made: Layout, progress: Progress) -> HTTPResponse:
+    """Upload an image to the tag, or the digest, of the server's reference; return the answer.
 
     Raises Refused for no access and for a registry that does not take such images, and SystemFault.
     """
@@ -136,7 +137,7 @@ def upload(server: Registry, made: Layout, progress: Progress) -> None:
                 _send(server, blob, made, progress)
     except HTTPError as error:
         raise server.fault(error) from None
-    _tag(server, made)
+    return _tag(server, made)
 
 
 def _is_there(server: Registry, blob: Blob) -> bool:
@@ -171,12 +172,12 @@ def _send(server: Registry, blob: Blob, made: Layout, progress: Progress) -> Non
         ) from None
 
 
-def _tag(server: Registry, made: Layout) -> None:
+def _tag(server: Registry, made: Layout) -> HTTPResponse:
     """Give the image its tag: only now it is there for others."""
     raw = made.path(made.manifest).read_bytes()
-    path = f"{server.reference.repository}/manifests/{server.reference.tag}"
+    path = f"{server.reference.repository}/manifests/{server.reference.place}"
     try:
-        server.ask(path, {"Content-Type": made.manifest.type}, "PUT", lambda: raw).close()
+        return server.ask(path, {"Content-Type": made.manifest.type}, "PUT", lambda: raw)
     except HTTPError as error:
         fault = server.fault(error)
         if error.code not in REFUSED:

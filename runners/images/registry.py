@@ -60,6 +60,7 @@ class Registry:
     def __init__(self, reference: Reference, plain: bool, action: str = "pull") -> None:
         self.reference, self.host, self.secret = reference, reference.registry, ""
         self.who: Credentials | None = None
+        self.plain = plain
         self.base = f"{'http' if plain else 'https'}://{reference.server}/v2/"
         self.scope = f"repository:{reference.repository}:{action}" if reference.repository else ""
 
@@ -119,6 +120,18 @@ class Registry:
             raise NotVerified(f"{self.host} answers {digest} for {place}")
         return digest, document
 
+    def raw_manifest(self, digest: str) -> bytes:
+        """Return the bytes of a manifest; raise NotVerified for others, and as `manifest` does."""
+        try:
+            path = f"{self.reference.repository}/manifests/{digest}"
+            raw = self.ask(path, ACCEPT).read(LARGEST_DOCUMENT)
+        except HTTPError as error:
+            raise self.fault(error) from None
+        came = f"sha256:{hashlib.sha256(raw).hexdigest()}"
+        if came != digest:
+            raise NotVerified(f"{self.host} answers {came} for {digest}")
+        return raw
+
     def _document(
         self, path: str, headers: dict[str, str] | None = None
     ) -> tuple[str, dict[str, Any]]:
@@ -160,7 +173,7 @@ class Registry:
         """Return an image's configuration: architecture, labels; raise a RunnerError."""
         return self._document(f"blobs/{manifest.config.digest}")[1]
 
-    def _tags(self) -> list[str]:
+    def tags(self) -> list[str]:
         """Return the tags of the repository, none where the registry does not tell."""
         try:
             answer = self.ask(f"{self.reference.repository}/tags/list").read(LARGEST_DOCUMENT)
@@ -173,7 +186,7 @@ class Registry:
         if error.code in (401, 403):
             return self._no_access(told)
         if error.code == 404 and "MANIFEST" in told:
-            tags = self._tags()
+            tags = self.tags()
             hint = nearest(self.reference.place, tags) if tags else "it has no tags"
             return NotFound(f"{self.reference.source} is not there", f"{told}\n{hint}")
         if error.code == 404:

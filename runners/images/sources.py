@@ -77,7 +77,7 @@ def _oras(server: Registry, arch: str) -> Source:
     (layer,) = layers
     return Source(
         layer.digest,
-        partial(_from_a_registry, server, layer),
+        partial(from_a_registry, server, layer),
         layer.digest,
         layer.size,
         manifest.digest,
@@ -105,7 +105,9 @@ def _docker(server: Registry, arch: str, plain: bool) -> Source:
     )
 
 
-def _from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progress) -> str:
+def from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progress) -> str:
+    """Write a blob into a file; return the digest of what came, or raise a RunnerError."""
+
     def ask(have: int) -> HTTPResponse:
         if not have:
             return server.blob(layer)

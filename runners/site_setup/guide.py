@@ -62,6 +62,12 @@ def _image(profile: Profile, job: FirstJob) -> list[str]:
             _console(f"runner images --site {profile.name}"),
         ]
     short = "gpu" if job.gpus else "cpu"
+    if takes_sif(profile) and profile.images.source:
+        return [
+            *said,
+            f"Pull this version's own, whose signature is checked; `--image {job.image}` finds it:",
+            _console(f"runner pull {short}", "runner images"),
+        ]
     if takes_sif(profile):
         return [
             *said,

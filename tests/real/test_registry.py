@@ -9,9 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from runners import __version__
-from runners.core.architecture import architecture
-
 from . import servers
 from .conftest import Login, on_cluster
 from .desk import (
@@ -223,30 +220,6 @@ def test_a_launch_pulls_before_it_submits(desk: Desk, shop: Login, registry: Ser
     assert registry.requests(digest_in(shop, "python.sif") + ' HTTP/1.1" 206') > 0
     name = ["launch", "--image", "train_v1.sif", "--dry-run", trainer]
     assert digest_in(shop, "python.sif").replace(":", "-") in desk.runner(*name).stdout
-
-
-def test_cpu_is_the_image_of_this_version_at_the_source(
-    desk: Desk, shop: Login, registry: Server
-) -> None:
-    launch = ["launch", "--image", "horovod_cpu.sif", "--dry-run", desk.write("train.py", "pass")]
-    assert "try: runner build cpu" in desk.runner(*launch).stderr
-    assert "try: runner build cpu" in desk.refused(USAGE, "cpu")
-    source = f"oras://{registry.host}/kit"
-    uri = f"{source}/horovod_cpu:{__version__}-{architecture()}"
-    assert shop.runner("push", "--no-https", "python.sif", uri).returncode == 0
-    desk.write("runner.toml", f'[images]\nsource = "{source}"')
-    assert "try: runner pull cpu" in desk.runner(*launch).stderr
-    assert f"{source}/horovod_cpu:{__version__}-ppc64le" in desk.refused(
-        USAGE, "cpu", "--arch", "ppc64le"
-    )
-    assert f"{source}/horovod_gpu" in desk.refused(USAGE, "gpu")
-    facts = desk.pull("cpu")
-    assert (facts["name"], facts["source"]) == ("horovod_cpu.sif", uri)
-    assert facts["digest"] == digest_in(shop, "python.sif")
-    assert desk.runner(*launch).returncode == 0
-    away = {"RUNNER_IMAGES_SOURCE": "https://example.org/kit"}
-    said = desk.refused(USAGE, "cpu", env=away)
-    assert "RUNNER_IMAGES_SOURCE: 'https://example.org/kit' is no source of images" in said
 
 
 def test_a_policy_that_wants_known_images(desk: Desk, registry: Server) -> None:

@@ -225,7 +225,9 @@ def test_roots_output_is_in_the_toolboxs_scratch() -> None:
 
 
 def test_root_goes_on_in_the_toolbox() -> None:
-    command = toolbox.argv(toolbox.places({"RUNNER_CACHE": "/cache"}), ["cpu", "--base=debian"])
+    command = toolbox.argv(
+        toolbox.places({"RUNNER_CACHE": "/cache"}), ["build", "cpu", "--base=debian"]
+    )
     assert command[2:4] == ["tests.cluster", "toolbox"]
     assert "/cache/builds:/var/cache/horovod-runner/builds:rw" in command
     assert command[-4:] == ["runners", "build", "cpu", "--base=debian"]

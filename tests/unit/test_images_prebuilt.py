@@ -1,0 +1,210 @@
+"""Prebuilt images: where they are, what brings a missing one, and what `--or-build` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from containers import build_record, toolbox
+from runners import __version__
+from runners.cli import prebuilt as ask
+from runners.cli.registry import pull_command
+from runners.core.errors import NotFound, NotVerified, SystemFault, UsageError
+from runners.images import local, prebuilt, pull
+
+
+@pytest.fixture
+def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A project's folder, a user's own file with a source, no site."""
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "own" / "runner"
+    own.mkdir(parents=True)
+    text = '[images]\nsource = "oras://example.org/mine/"\nkey = "~/key.asc"\n'
+    (own / "runner.toml").write_text(text)
+    return {"XDG_CONFIG_HOME": str(own.parent), "RUNNER_SITE": "none"}
+
+
+def test_the_nearest_source_wins(env: dict[str, str]) -> None:
+    def there() -> str:
+        return prebuilt.place(env).source
+
+    assert there() == "oras://example.org/mine"
+    Path("runner.toml").write_text('[images]\nsource = "oras://example.org/team"\n')
+    assert there() == "oras://example.org/team"
+    assert prebuilt.place(env).key == str(Path("~/key.asc").expanduser()), "each on its own"
+    env["RUNNER_IMAGES_SOURCE"] = "/shared/images"
+    found = prebuilt.place(env)
+    assert (found.source, found.origin) == ("/shared/images", "RUNNER_IMAGES_SOURCE")
+
+
+def test_a_site_has_a_source_for_all_its_users(tmp_path: Path) -> None:
+    text = 'title = "Here"\n[images]\nsource = "/shared/images"\nkey = "/shared/key.asc"\n'
+    (tmp_path / "here.toml").write_text(text)
+    env = {"RUNNER_SITES_PATH": str(tmp_path), "RUNNER_SITE": "here", "XDG_CONFIG_HOME": "/none"}
+    assert prebuilt.place(env) == prebuilt.Place("/shared/images", "/shared/key.asc", "site here")
+
+
+def test_a_mirror_in_the_sites_folder_needs_no_option(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    (tmp_path / "here.toml").write_text(f'title = "Here"\n[paths]\nimages = "{images}"\n')
+    env = {"RUNNER_SITES_PATH": str(tmp_path), "RUNNER_SITE": "here", "XDG_CONFIG_HOME": "/none"}
+    (images / prebuilt.file_of("0.0.1")).touch()
+    assert prebuilt.place(env).source == "", "of another version"
+    for name in (prebuilt.file_of(__version__), prebuilt.KEY_FILE):
+        (images / name).touch()
+    assert prebuilt.place(env) == prebuilt.Place(
+        str(images), f"{images}/release-key.asc", "site here"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[images]\nsource = "docker://a/b"\n', "'docker://a/b' is no source of images"),
+        ('[images]\nsource = "images"\n', "'images' is no source of images"),
+        ('[images]\nsorce = "oras://a/b"\n', "unknown key sorce; did you mean source"),
+        ("[images]\nsource = 5\n", "source"),
+        ("[images]\nkey = 5\n", "key"),
+    ],
+)
+def test_bad_sources_are_refused(env: dict[str, str], text: str, says: str) -> None:
+    Path("runner.toml").write_text(text)
+    with pytest.raises(UsageError, match=says.replace("(", r"\(")):
+        prebuilt.place(env)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"), [("horovod_cpu.sif", "cpu"), ("horovod_gpu.sif", "gpu"), ("x.sif", "cpu")]
+)
+def test_a_missing_image_is_pulled_or_built(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, short: str
+) -> None:
+    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
+    monkeypatch.setenv("RUNNER_SITE", "none")
+    for place, verbs in ((env["XDG_CONFIG_HOME"], ["pull", "build"]), ("/nowhere", ["build"])):
+        monkeypatch.setenv("XDG_CONFIG_HOME", place)
+        with pytest.raises(NotFound) as missing:
+            local.find(name)
+        assert list(map(str, missing.value.remedies)) == [f"runner {v} {short}" for v in verbs]
+
+
+# What a launch asks at a terminal.
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was done; at a terminal, with a source that has the CPU image."""
+    done: list[str] = []
+    monkeypatch.setattr(
+        ask, "sys", SimpleNamespace(**dict.fromkeys(STREAMS, Terminal()), exit=exit)
+    )
+    image = SimpleNamespace(name="horovod_cpu", size=487_000_000, architecture="amd64", digest="")
+    place = SimpleNamespace(source="oras://example.org/kit/horovod_cpu:1-amd64")
+    offer = ask.Offer(place, image, "release 1, signed by ABC")  # type: ignore[arg-type]
+    monkeypatch.setattr(ask, "look", lambda short, arch, plain: offer)
+    monkeypatch.setattr(ask, "_build", lambda short: done.append(f"build {short}"))
+    monkeypatch.setattr(pull, "pull", lambda request, shown: done.append(request.name))
+    return done
+
+
+STREAMS = ("stdin", "stdout", "stderr")
+
+
+class Terminal:
+    """A stream that says that it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def missing(short: str) -> local.ImageMissing:
+    error = local.ImageMissing("the image horovod_cpu.sif does not exist")
+    error.short = short
+    return error
+
+
+def typed(text: str, short: str = "cpu") -> tuple[Any, str]:
+    """Answer with `text`; return whether the image is there then, and what was printed."""
+    found: list[bool] = []
+    command = click.Command("launch", callback=lambda: found.append(ask.brought(missing(short))))
+    done = CliRunner().invoke(command, input=text)
+    return (found[0] if found else done.exception), done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "what"), [("\n", ["horovod_cpu.sif"]), ("build\n", ["build cpu"]), ("neither\n", [])]
+)
+def test_a_terminal_chooses_how_to_have_an_image(
+    steps: list[str], text: str, what: list[str]
+) -> None:
+    there, said = typed(text)
+    assert (steps, there) == (what, bool(what))
+    assert "487.0 MB from oras://example.org/kit/horovod_cpu:1-amd64, release 1, signed by" in said
+    assert "about 13 minutes on two cores" in said
+
+
+def test_where_nothing_can_be_pulled_it_is_said_why(
+    steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down(short: str, arch: str, plain: bool) -> None:
+        raise SystemFault("example.org does not answer")
+
+    monkeypatch.setattr(ask, "look", down)
+    there, said = typed("\n")
+    assert (there, steps) == (True, ["build cpu"])
+    assert "nothing can be pulled: example.org does not answer" in said
+
+
+def test_nobody_is_asked_without_a_terminal_or_for_other_images(
+    steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert typed("build\n", short="") == (False, "")
+    monkeypatch.setattr(Terminal, "isatty", lambda self: False)
+    assert typed("build\n") == (False, "")
+    assert steps == []
+
+
+# runner pull cpu --or-build
+
+
+@pytest.mark.parametrize(
+    ("error", "built"),
+    [
+        (SystemFault("it is down"), True),
+        (NotFound("it is behind"), True),
+        (NotVerified("no"), False),
+    ],
+)
+def test_what_cannot_be_pulled_is_built_but_not_what_is_wrong(
+    steps: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    error: Exception,
+    built: bool,
+) -> None:
+    def fails(short: str, arch: str, plain: bool) -> None:
+        raise error
+
+    monkeypatch.setenv("RUNNER_IMAGES_SOURCE", "oras://example.org/kit")
+    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
+    monkeypatch.setattr(ask, "look", fails)
+    monkeypatch.setattr(toolbox, "needed", lambda: False)
+    monkeypatch.setattr(build_record, "is_current", lambda path, key: False)
+    done = CliRunner().invoke(pull_command, ["cpu", "--or-build"])
+    assert steps == (["build cpu"] if built else [])
+    if built:
+        assert f"runner: {error}\nrunner: building instead\n" in done.output
+    else:
+        assert done.exception is error
+
+
+def test_or_build_is_for_our_images_as_they_are() -> None:
+    for words in (["oras://a.b/c:1"], ["cpu", "--arch", "ppc64le"], ["gpu", "--name", "x"]):
+        done = CliRunner().invoke(pull_command, [*words, "--or-build"])
+        assert isinstance(done.exception, UsageError), words
