@@ -130,9 +130,9 @@ else
 KIT := $(IN_VENV) python -m runners
 endif
 IMAGES ?= cpu gpu
-BUILDER ?= https://example.org/$(shell hostname)
+BUILDER ?= https://$(shell hostname -f)
 OUTPUT ?= release/one
-.PHONY: release release-prepare release-publish package
+.PHONY: release release-prepare release-login release-publish package
 release: ## build twice, compare, publish: TO=oras://HOST/FOLDER KEY=ada@example.org IMAGES="cpu gpu"
 	$(MAKE) release-prepare BUILDER=$(BUILDER)/one OUTPUT=release/one
 	$(MAKE) release-prepare BUILDER=$(BUILDER)/two OUTPUT=release/two RUNNER_CACHE=$(RUNNER_CACHE)/second
@@ -140,6 +140,8 @@ release: ## build twice, compare, publish: TO=oras://HOST/FOLDER KEY=ada@example
 	$(MAKE) release-publish FOLDERS="release/one release/two"
 release-prepare: $(IMAGES:%=build-%) ## prove IMAGES and write what one builder gives: BUILDER=URI OUTPUT=release/one
 	for image in $(IMAGES); do $(KIT) release prepare horovod_$$image.sif --builder $(BUILDER) -o $(OUTPUT); done
+release-login: $(VENV)/.ready ## log in to a registry, the password from standard input: REGISTRY= NAME=
+	$(KIT) registry login -u $(NAME) --password-stdin $(REGISTRY)
 release-publish: $(VENV)/.ready ## compare what builders gave, sign, publish: FOLDERS="release/one release/two" TO= KEY=
 	$(KIT) release publish $(FOLDERS) --to $(TO) --key $(KEY)
 package: $(VENV)/.ready ## the Python package, with TO= and PUBLIC_KEY=FILE of its release in it, in build/package/dist

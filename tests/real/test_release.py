@@ -11,10 +11,11 @@ from runners import __version__
 from runners.core.architecture import architecture
 from runners.release.record import DOCUMENTS
 
-from . import servers
-from .conftest import IMAGE, Login, on_cluster
+from . import built, servers
+from .conftest import Login, on_cluster
 from .desk import FAULT, NOT_VERIFIED, REFUSED, USAGE, Desk, desk, digest_of
 from .servers import Server
+from .terminal import terminal
 
 __all__ = ["desk"]  # pytest looks for fixtures among a module's names
 STEM = f"horovod_cpu-{__version__}-{architecture()}"
@@ -251,14 +252,58 @@ def test_what_was_written_about_an_image_is_found_from_it(
     workshop.sh(f"apptainer pull {to}; apptainer exec out.sif python; rm out.sif")
 
 
+def test_a_launch_without_its_image_asks_at_a_terminal(
+    workshop: Workshop, desk: Desk, registry: Server
+) -> None:
+    settings(desk, f"oras://{registry.host}/kit", workshop.key)
+    env = {"RUNNER_SCRATCH": f"{desk.folder}/scratch", "APPTAINER_NOHTTPS": "1"}
+    held = ["--sbatch-arg=--hold", desk.write("train.py", "pass")]
+    launch = ["runner", "launch", "--image", "horovod_cpu.sif", *held]
+    with terminal(desk, *launch, env=env) as screen:
+        screen.see("the image horovod_cpu.sif does not exist")
+        screen.see(f"pull .* MB from oras://{registry.host}/kit/horovod_cpu:.*signed by")
+        screen.see("build +about 13 minutes")
+        screen.see(r"which \(pull, build, neither\) \[pull\]")
+        screen.type("neither\r")
+        screen.see("try: runner pull cpu")
+        assert screen.end() == USAGE
+    assert desk.runs() == []
+    with terminal(desk, *launch, env=env) as screen:
+        screen.see("which")
+        screen.type("\r")
+        job = screen.see(r"job (\d+) submitted")[1]
+        assert screen.end() == 0
+    assert desk.runner("cancel", job).returncode == 0
+    link = desk.sh("readlink scratch/images/horovod_cpu.sif").strip()
+    digest = digest_of(workshop, "ours/horovod_cpu.sif")
+    assert link == f"{digest.replace(':', '-')}.sif"
+
+
+def test_a_source_that_is_down_is_told_and_the_image_built(workshop: Workshop, desk: Desk) -> None:
+    with servers.registry(workshop, "dead") as server:
+        gone = f"oras://{server.host}/kit"
+    settings(desk, gone, workshop.key)
+    done = desk.runner("pull", "cpu", "--or-build", env={"RUNNER_DEBIAN_MIRROR": "nonsense"})
+    assert done.returncode != 0, "it cannot be built here: nodes have no network"
+    told = done.stderr.splitlines()
+    building = told.index("runner: building instead")
+    assert gone.partition("//")[2].partition("/")[0] in "".join(told[:building])
+    assert told[building + 1 :], "and then it builds"
+    assert desk.sh("find scratch -name '*.sif'; ls images.lock 2>/dev/null || true") == ""
+
+
 @pytest.mark.slow
 def test_the_cpu_image_itself_becomes_a_release_and_trains(workshop: Workshop, desk: Desk) -> None:
+    folder = "/scratch/ada/release-of-the-cpu-image"
+    image = f"{folder}/horovod_cpu.sif"  # anew: it has to be of the commit that is tested
+    built.build("cpu", "-o", image, seconds=1200)
+    built.bring(folder)
     for name in ("cpu-a", "cpu-b"):
-        workshop.release("prepare", IMAGE, "--builder", f"https://example.org/{name}", "-o", name)
+        workshop.release("prepare", image, "--builder", f"https://example.org/{name}", "-o", name)
     where = f"{desk.folder}/kit"
     done = workshop.release("publish", "cpu-a", "cpu-b", "--to", where, "--key", "ada@example.org")
     assert done.endswith(f"{where}/{STEM}.sif\n")
-    workshop.sh("rm -r cpu-a cpu-b")
+    workshop.sh(f"rm -r cpu-a cpu-b {folder}")
     settings(desk, where, workshop.key)
     desk.pull("cpu")
     words = ["launch", "--image", "horovod_cpu.sif", "-N", "2", "--wait", "torch_mnist"]

@@ -140,6 +140,13 @@ def test_make_targets_exist(name: str) -> None:
         assert re.search(rf"^[a-z -]*\b{target}\b[a-z -]*:", makefile, re.MULTILINE), target
 
 
+def test_the_forges_steps_are_targets_of_make() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for path in (ROOT / ".github/workflows").glob("*.yml"):
+        for target in re.findall(r"\bmake ([a-z][a-z-]+)", path.read_text(encoding="utf-8")):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_settings_in_toml_are_valid(name: str) -> None:
     for block in documents.blocks(PAGES[name]):
