@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from containers import atomic
 from runners import __version__
 from runners.cli.site_setup import site_setup_command
 from runners.core.errors import Refused, SystemFault, UsageError
+from runners.core.site_profile import Prebuilt
 from runners.settings.sites import lint, load
 from runners.site_setup import folder, guide, installation
 from runners.site_setup.folder import SetUp
@@ -107,6 +109,15 @@ def test_a_packaged_profile_gets_what_it_does_not_name(tmp_path: Path) -> None:
     assert (root / "images").is_dir()
     assert 'setenv RUNNER_SITE "tuhpc"' in module_text(root), "nothing else tells that it is here"
     assert f"ls {root}/data" in tree(root)[f"{__version__}/guide.md"]
+
+
+def test_the_guide_pulls_the_image_from_the_sites_source() -> None:
+    site = shipped("tuhpc")
+    setup = SetUp(Path("/apps/runner"))
+    assert "runner build cpu" in guide.text(setup, site)
+    text = guide.text(setup, replace(site, images=Prebuilt("/apps/images")))
+    assert "$ runner pull cpu\n" in text
+    assert "runner build" not in text
 
 
 def test_a_profile_that_names_its_folders_gets_none(tmp_path: Path) -> None:
