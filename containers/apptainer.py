@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from . import build_modes, process
 from .build_modes import Mode
@@ -106,9 +107,15 @@ class Apptainer:
     ca: Path | None = None
 
     @classmethod
-    def here(cls, places: Places, ca: Path | None = None, epoch: int | None = None) -> Apptainer:
-        """In the way of building that works on this machine. Raises Refused."""
-        environ = environment(places, os.environ, epoch)
+    def here(
+        cls,
+        places: Places,
+        ca: Path | None = None,
+        epoch: int | None = None,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> Apptainer:
+        """In the way of building that works on this machine, with more variables. Refused."""
+        environ = {**environment(places, os.environ, epoch), **more}
         return cls(build_modes.choose(environ), environ, places.temporary, ca)
 
     def build(self, asked: Build, log: Path, folder: Path | None = None) -> None:

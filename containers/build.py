@@ -27,6 +27,7 @@ from . import (
     debian,
     definition,
     digest,
+    emulation,
     process,
     progress,
     sif,
@@ -43,6 +44,8 @@ from .plan import EPOCH, Options, Plan
 from .progress import Progress, Step
 from .space import Needs
 
+# Ten times and more is what emulation takes, of the self-test's limit too.
+SLOW = {"APPTAINERENV_SELFTEST_SECONDS": "3600"}
 # Names of a build's inputs in its folder; the definitions name their files relative to it.
 BASE, NO_RECIPES = "base.tar", "no-recipes"
 
@@ -83,6 +86,7 @@ def delegate(
     passed = [*([alone] if alone else []), plan.image.short, f"--base={options.base}"]
     passed += [f"--revision={plan.revision.commit} {plan.revision.date}"]
     passed += [f"--output={options.output}"] if options.output else []
+    passed += [f"--arch={options.arch}"] if options.arch else []
     passed += [f"--ca-certificate={inputs.inside(options.ca)}"] if options.ca else []
     passed += ["--frozen"] if options.frozen else []
     passed += [*(["--dry-run"] if dry_run else []), *also]
@@ -101,10 +105,11 @@ class Builder:
     @classmethod
     def here(cls, plan: Plan, options: Options, shown: Progress) -> Builder:
         """With the way of building that works on this machine. Raises Refused."""
+        emulated = emulation.required(plan.image.architecture)
         temporary = plan.places.temporary
         temporary.mkdir(parents=True, exist_ok=True)  # not emptied: another build may use it
         space.check_place(space.Volume.of(temporary))
-        runtime = Apptainer.here(plan.places, options.ca, EPOCH)
+        runtime = Apptainer.here(plan.places, options.ca, EPOCH, SLOW if emulated else {})
         shown.say(runtime.mode.said)
         if not plan.registry_base and not runtime.mode.subordinate_ids:
             raise Refused(debian.NO_IDS)
@@ -190,7 +195,7 @@ class Builder:
             self.apptainer.run(self.base_command(path, layer), self.log(f"base-for-{path.stem}"))
             self.check_versions(debian.installed(layer), path)
             with atomic.new_file(self.plan.base_archive(path)) as part:
-                debian.docker_archive(layer, part)
+                debian.docker_archive(layer, part, self.plan.image.architecture)
         finally:
             layer.unlink(missing_ok=True)
 
@@ -198,7 +203,8 @@ class Builder:
         """What fills the base of a definition with Debian packages. Raises Refused."""
         archive = debian.find_archive(self.apptainer.environ, debian.apt_sources())
         image, packages = self.plan.image, definition.packages(path)
-        return debian.argv(archive, image.codename, image.components, packages, layer)
+        wanted = image.codename, image.components, packages, layer
+        return debian.argv(archive, *wanted, architecture=image.architecture)
 
     def check_versions(self, installed: Mapping[str, str], path: Path) -> None:
         """Report what differs from the locked versions; SystemFault when frozen."""
@@ -258,7 +264,12 @@ class Builder:
                 "horovod": plan.horovod,
                 NO_RECIPES: plan.places.temporary / NO_RECIPES,
             },
-            given={**self.base_arguments(), "horovod": "horovod/*.whl", "recipes": NO_RECIPES},
+            given={
+                **self.base_arguments(),
+                "horovod": "horovod/*.whl",
+                "recipes": NO_RECIPES,
+                "lock": plan.image.lock,
+            },
             binds=(f"{plan.wheels}:/mnt:ro",),
             compression=plan.compression,
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .errors import UsageError
+from .architecture import AMD64, ARM64
+from .errors import Refused, UsageError
 from .space import Needs
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -31,6 +32,7 @@ class Image:
     glibc_minor: int  # of that release, 2.N: wheels may need no newer one
     registry_base: str  # the same release in a registry
     python: str  # of that release; the locked wheels are for it
+    architecture: str = AMD64
     # Sections of Debian's archive; CUDA's compiler is in non-free, what it needs in contrib.
     components: tuple[str, ...] = ("main",)
     provided: frozenset[str] = frozenset()  # packages that others ask for and the image leaves out
@@ -77,12 +79,38 @@ IMAGES = {
 }
 
 
-def image(name: str) -> Image:
-    """Return the image of that name, short or long; UsageError when there is none."""
+# The locks of the images for Arm. No GPU image: of torch with CUDA 12 the common
+# index has no build for Arm, TensorFlow has none with CUDA at all.
+FOR_ARM = {"cpu": "horovod_cpu.arm64.lock"}
+NO_GPU_FOR_ARM = """\
+the common package index has torch for Arm with CUDA 13, or without CUDA; Horovod is compiled with
+CUDA 12. NVIDIA's images have it:"""
+
+
+def image(name: str, architecture: str = AMD64) -> Image:
+    """Return the image of that name, short or long, as it is for an architecture.
+
+    Raises UsageError when there is none of that name, Refused when there is none for it.
+    """
     for found in IMAGES.values():
         if name in (found.short, found.name):
-            return found
+            return _for(found, architecture)
     raise UsageError(
         f"no image named '{name}'; there is: {', '.join(IMAGES)}\n"
         "For a definition file of your own, name the file: runner build my.def"
+    )
+
+
+def _for(found: Image, architecture: str) -> Image:
+    if architecture == AMD64:
+        return found
+    if architecture == ARM64 and found.short in FOR_ARM:
+        # TensorFlow has one build for Arm, and so what others ask for is in the image.
+        lock = FOR_ARM[found.short]
+        return replace(found, architecture=ARM64, lock=lock, provided=frozenset())
+    evidence = NO_GPU_FOR_ARM if architecture == ARM64 else f"there is one for {AMD64}"
+    raise Refused(
+        f"there is no {found.short} image for {architecture}",
+        evidence,
+        "runner build --from docker://nvcr.io/nvidia/pytorch:25.01-py3 --horovod",
     )

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import lockfile
+from .architecture import AMD64, ARM64
 from .digest import sha256
 from .errors import Refused, SystemFault
 
@@ -42,6 +43,8 @@ NAMESPACE = (
 # Debian 12 asks for usrmerge or usr-is-merged, and apt takes the first, with all of Perl: 11 MB
 # packed. This hook, part of Debian 12's mmdebstrap and newer, merges before.
 MERGED = {"bookworm": ("--hook-dir=/usr/share/mmdebstrap/hooks/maybe-merged-usr",)}
+# Whether its programs run here was tried before; arch-test, which mmdebstrap asks, may not be here.
+FOREIGN = {ARM64: (f"--architectures={ARM64}", "--skip=check/qemu")}
 # No trace of the archive: the image's own sources list stays empty.
 CLEAN = 'rm -f "$1"/etc/apt/sources.list "$1"/etc/resolv.conf "$1"/etc/hostname'
 SECTIONS = ("debian", "debian-build")  # of a lock: for the image, and to compile in
@@ -78,6 +81,7 @@ def argv(
     packages: Sequence[str],
     output: Path,
     mode: str = "unshare",
+    architecture: str = AMD64,
 ) -> list[str]:
     """The command that writes the base's file system to `output`, a .tar.
 
@@ -87,6 +91,7 @@ def argv(
     return [
         *(NAMESPACE if mode == "unshare" else ()),
         *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--quiet"),
+        *FOREIGN.get(architecture, ()),
         f"--include={','.join(packages)}",
         # /dev/* cannot be unpacked without privilege, and every container mounts its own.
         "--skip=output/dev",
@@ -127,11 +132,11 @@ def parse_status(text: str) -> dict[str, str]:
     return found
 
 
-def docker_archive(layer: Path, output: Path) -> None:
+def docker_archive(layer: Path, output: Path, architecture: str = AMD64) -> None:
     """Wrap a file system archive as `docker save` would: what a registry gives, in one file."""
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     config = {
-        "architecture": "amd64",
+        "architecture": architecture,
         "os": "linux",
         "config": {"Env": [f"PATH={path}"]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{sha256(layer)}"]},

@@ -15,11 +15,11 @@ from typing import Any
 
 from . import apptainer, catalogue, horovod_source, lockfile
 from .apptainer import Apptainer
+from .architecture import architecture
 from .definition import STAGE, Base
 from .errors import Refused, SystemFault
 from .lockfile import Pin, normalised
 
-LOCK = catalogue.HERE / catalogue.image("cpu").lock
 TOOLS = ("cmake", "setuptools", "wheel", "packaging")
 # Names of packages: the module to import, and Horovod's name for the framework.
 FRAMEWORKS = {
@@ -100,7 +100,8 @@ class Horovod:
 
 
 def _pin(name: str) -> Pin:
-    (found,) = (p for p in [*lockfile.read(LOCK), *lockfile.build(LOCK)] if p.name == name)
+    lock = catalogue.HERE / catalogue.image("cpu", architecture()).lock
+    (found,) = (p for p in [*lockfile.read(lock), *lockfile.build(lock)] if p.name == name)
     return found
 
 

@@ -1,8 +1,9 @@
 """Renew locks: python3 -m containers.lock [cpu] [gpu] [--extra-index-url URL]
 
 Resolves the `.in` files to exact versions and hashes, and notes the versions of Debian's packages
-by making the bases. An image whose Python is another than this one is done by that one, on Linux
-x86_64, because pip evaluates environment markers for the Python that runs it.
+by making the bases. An image whose Python is another than this one is done by that one, and the
+locks of an architecture on such a machine (an emulated one will do), because pip evaluates
+environment markers for the Python that runs it.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import atomic, catalogue, debian, definition, lockfile, pip, process
+from .architecture import MACHINES, architecture
 from .errors import Refused, RunnerError, SystemFault
 from .lockfile import Pin
 
 HEADER = """\
 Written by python3 -m containers.lock from {image}.in and horovod_build.in: do not edit.
-All that the image installs, for CPython {python} on Linux x86_64, first what Horovod is compiled
+All that the image installs, for CPython {python} on Linux {machine}, first what Horovod is compiled
 against; in comments what compiling it needs besides, and the versions of Debian's packages."""
 BUILD_INPUT = "horovod_build.in"
 PYTHON = ".".join(platform.python_version_tuple()[:2])
@@ -60,12 +62,11 @@ def compiled_against(text: str, options: Sequence[str], pins: Sequence[Pin]) -> 
 
 
 def require_same_python(python: str) -> None:
-    """Refused unless this interpreter is the image's version on the image's platform."""
-    here = (PYTHON, sys.platform, platform.machine())
-    if here != (python, "linux", "x86_64"):
+    """Refused unless this interpreter is the image's version on Linux."""
+    if (PYTHON, sys.platform) != (python, "linux"):
         raise Refused(
-            f"a lock for Python {python} on linux x86_64 cannot be renewed by Python {here[0]} on"
-            f" {here[1]} {here[2]}.\nRun it there: python{python} -m containers.lock"
+            f"a lock for Python {python} on linux cannot be renewed by Python {PYTHON} on"
+            f" {sys.platform}.\nRun it there: python{python} -m containers.lock"
         )
 
 
@@ -85,9 +86,10 @@ def interpreter(python: str, pyenv: Path) -> str:
 def renew_python(image: catalogue.Image, source: pip.Source) -> None:
     """Write the wheels of an image's lock. Raises RunnerError."""
     require_same_python(image.python)
-    here, target = catalogue.HERE, pip.target(image.python, image.glibc_minor)
+    here, machine = catalogue.HERE, MACHINES[image.architecture]
+    target = pip.target(image.python, image.glibc_minor, machine)
     lock, wheels = here / image.lock, [*target, *source.options()]
-    wanted = lock.with_suffix(".in")
+    wanted = here / f"{image.name}.in"
     found = resolve(wanted, wheels, [])
     first = compiled_against(wanted.read_text(encoding="utf-8"), wheels, found)
     runtime = [pin for pin in found if pin.name not in image.provided]
@@ -97,7 +99,7 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
     tools = resolve(here / BUILD_INPUT, [*source.options(), "--no-binary=horovod"], runtime)
     present = {pin.name for pin in runtime}
     build = [pin for pin in tools if pin.name not in present]
-    header = HEADER.format(image=image.name, python=image.python)
+    header = HEADER.format(image=image.name, python=image.python, machine=machine)
     text = lockfile.render(against, others, header) + lockfile.lines(build, lockfile.BUILD_MARK)
     if lock.exists():
         old = {section: lockfile.debian(lock, section) for section in debian.SECTIONS}
@@ -130,7 +132,9 @@ def installed_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         layer = Path(folder, "base.tar")
         names = definition.packages(path)
-        command = debian.argv(archive, image.codename, image.components, names, layer, mode)
+        command = debian.argv(
+            archive, image.codename, image.components, names, layer, mode, image.architecture
+        )
         process.run(command, Path(folder, "log"), os.environ)
         return debian.installed(layer)
 
@@ -158,7 +162,7 @@ def main(argv: Sequence[str]) -> int:
     words = [word for word in argv if word not in options.image]
     try:
         for name in options.image or catalogue.IMAGES:
-            renew(catalogue.image(name), options, words)
+            renew(catalogue.image(name, architecture()), options, words)
     except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -68,10 +68,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--extra-index-url", metavar="URL", default="", help="a second index")
 
 
-def target(python: str, glibc_minor: int) -> list[str]:
-    """Options that choose wheels for CPython `python` and glibc 2.N, whatever runs pip."""
+def target(python: str, glibc_minor: int, machine: str = "x86_64") -> list[str]:
+    """Options that choose wheels for CPython, glibc 2.N and a machine, whatever runs pip."""
     glibcs = [*(f"_2_{minor}" for minor in range(glibc_minor, 4, -1)), "2014", "2010", "1"]
-    platforms = [f"--platform=manylinux{glibc}_x86_64" for glibc in glibcs]
+    platforms = [f"--platform=manylinux{glibc}_{machine}" for glibc in glibcs]
     return [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", *platforms]
 
 

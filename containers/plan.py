@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 
 from . import catalogue, debian, definition, digest, lockfile, pip, toolbox, trainers
+from .architecture import architecture as machine
+from .architecture import file_name
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .errors import Refused
 from .places import Places
@@ -35,6 +37,7 @@ class Options:
     output: Path | None = None
     frozen: bool = False  # no Debian packages but the locked ones
     ca: Path | None = None
+    arch: str = ""  # in Go's words; this machine's where nothing is said
     revision: str = ""  # `COMMIT DATE`, from root, who can ask the repository
 
 
@@ -99,7 +102,8 @@ class Plan:
         if self.registry_base:
             return f"docker:{self.registry_base}"
         image, packages = self.image, definition.packages(path)
-        command = debian.argv("", image.codename, image.components, packages, Path())
+        wanted = image.codename, image.components, packages, Path()
+        command = debian.argv("", *wanted, architecture=image.architecture)
         locked = lockfile.debian(self.lock, self.lock_section(path))
         return digest.key(command="\n".join(command), versions=lockfile.render_debian({"": locked}))
 
@@ -157,10 +161,11 @@ class Plan:
 
 def make(name: str, options: Options) -> Plan:
     """What is to be made. Raises UsageError, Refused."""
-    image = catalogue.image(name)
+    architecture = options.arch or machine()
+    image = catalogue.image(name, architecture)
     root = toolbox.needed()
     places = toolbox.places(os.environ) if root else Places.locate(os.environ)
-    output = places.images / f"{image.name}.sif"
+    output = places.images / file_name(image.name, architecture)
     if options.output:
         asked = options.output
         output = toolbox.on_host(asked, os.environ) if root else asked.absolute()

@@ -2,12 +2,14 @@
 
 Run in the container while it is built. LIST has a line for each thing: a verb, a pattern below
 ROOT, and after `#` what it costs to be without it. Verbs: `drop` removes files and folders, `strip`
-removes the symbols and debug information of libraries (needs binutils). A pattern that matches
+removes the symbols and debug information of libraries (needs binutils). Before the verb may stand
+the only machine (x86_64, aarch64) that the line is for. A pattern that matches
 nothing is an error: the list was written for other versions of the packages.
 """
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -16,7 +18,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-LINE = re.compile(r"(?P<verb>drop|strip)\s+(?P<pattern>[^\s#]+)\s+#\s*(?P<cost>.+)")
+LINE = re.compile(
+    r"(?:(?P<machine>x86_64|aarch64)\s+)?"
+    r"(?P<verb>drop|strip)\s+(?P<pattern>[^\s#]+)\s+#\s*(?P<cost>.+)"
+)
 
 
 class SlimError(Exception):
@@ -30,6 +35,7 @@ class Entry:
     verb: str
     pattern: str
     cost: str
+    machine: str | None = None  # any
 
 
 def parse(text: str) -> list[Entry]:
@@ -70,6 +76,8 @@ def main(argv: list[str]) -> int:
     total = 0
     try:
         for entry in parse(entries.read_text(encoding="utf-8")):
+            if entry.machine not in (None, platform.machine()):
+                continue
             saved = carry_out(entry, root)
             total += saved
             print(f"{saved / 1e6:8.1f} MB  {entry.verb:5} {entry.pattern}  # {entry.cost}")

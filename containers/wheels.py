@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import atomic, catalogue, lockfile, pip
+from .architecture import MACHINES, architecture
 from .errors import RunnerError, SystemFault
 from .lockfile import Pin
 
@@ -36,7 +37,8 @@ def fetch(image: catalogue.Image, source: pip.Source, folder: Path) -> None:
     archives = [pin for pin in pins if pin.name in SOURCES]
     builds = [pin for pin in pins if pin.version.endswith(CPU)]
     wheels = [pin for pin in pins if pin not in archives + builds]
-    target = pip.target(image.python, image.glibc_minor)
+    machine = MACHINES[image.architecture]
+    target = pip.target(image.python, image.glibc_minor, machine)
     with atomic.new_folder(folder) as part:
         _download_cpu_builds(builds, target, source, part)
         _download(wheels, target, source, part)
@@ -45,8 +47,8 @@ def fetch(image: catalogue.Image, source: pip.Source, folder: Path) -> None:
 
 def command(image: catalogue.Image, source: pip.Source, folder: Path) -> list[str]:
     """A command that does the same by hand."""
-    program = ["python3", "-m", "containers.wheels", image.short, f"--into={folder}"]
-    return [*program, *source.options()]
+    program = ["python3", "-m", "containers.wheels", image.short, f"--arch={image.architecture}"]
+    return [*program, f"--into={folder}", *source.options()]
 
 
 def _download_cpu_builds(
@@ -126,11 +128,13 @@ def _names(pins: Sequence[Pin]) -> list[str]:
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m containers.wheels", description=__doc__)
     parser.add_argument("image", choices=sorted(catalogue.IMAGES))
+    parser.add_argument("--arch", choices=sorted(MACHINES), default=architecture())
     parser.add_argument("--into", metavar="DIR", required=True, type=Path, help="a new folder")
     pip.add_options(parser)
     options = parser.parse_args(argv)
     try:
-        fetch(catalogue.image(options.image), pip.Source.of(options), options.into.absolute())
+        image = catalogue.image(options.image, options.arch)
+        fetch(image, pip.Source.of(options), options.into.absolute())
     except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from containers import build, build_record, horovod_alone, host_environment, plan, process, toolbox
+from containers.architecture import MACHINES
 from containers.catalogue import IMAGES
 from containers.plan import Options
 from containers.space import ELSEWHERE
@@ -29,6 +30,7 @@ Examples:
   runner build cpu
   runner build cpu --oci horovod_cpu.tar
   runner build gpu --wheelhouse /shared/wheels
+  runner build cpu --arch arm64
   runner build wheel cpu
   runner build env /scratch/ada/hvd --module openmpi/4.1
   runner build my.def -o my.sif --build-arg version=3
@@ -41,7 +43,7 @@ WHEEL = "wheel"
 ENV = "env"
 FORM = f"{ENV} DIR, or {ENV} DIR {'|'.join(IMAGES)}: whose packages it has (default: cpu)"
 NOT_FOR_ENV = "is for images, not for an environment"
-OF_IMAGES = ("output", "oci", "base", "frozen", "ca", *build_from.OF_BASES)
+OF_IMAGES = ("output", "oci", "base", "frozen", "arch", "ca", *build_from.OF_BASES)
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 NO_TARGET = f"""\
 name what to build: one of {", ".join(IMAGES)}, or a definition file.
@@ -81,6 +83,11 @@ NOT_FOR_DEF = "is for our own images; a definition says itself what it starts fr
     help="the site's own authority, trusted during the build only",
 )
 @click.option("--build-arg", "given", multiple=True, metavar="NAME=VALUE", help="for a DEF")
+@click.option(
+    "--arch",
+    type=click.Choice(sorted(MACHINES)),
+    help="for these machines; others than this one by emulation (default: this machine's)",
+)
 @click.option("--frozen", is_flag=True, help="refuse Debian packages other than the locked ones")
 @click.option("--dry-run", is_flag=True, help="print definition and command, and stop")
 @click.option("--revision", default="", hidden=True)  # from root, whose repository it is
@@ -196,6 +203,7 @@ def _options(values: dict[str, Any]) -> Options:
         output=values["output"],
         frozen=values["frozen"],
         ca=values["ca"],
+        arch=values["arch"] or "",
         revision=values["revision"],
     )
 

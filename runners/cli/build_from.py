@@ -36,7 +36,7 @@ from .progress import display, phases
 WHAT = "say what to add to it: --requirements FILE, --horovod, or --def FILE"
 WAYS = ("requirements", "horovod", "def_file")
 PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
-OF_OURS = ("base", "frozen")
+OF_OURS = ("base", "frozen", "arch")
 OF_BASES = ("origin", "requirements", "def_file", "given", "horovod")  # of an image of others
 OF_ENVIRONMENTS = ("into", "mpi", "module")
 DEFAULTS = {"base": "auto"}

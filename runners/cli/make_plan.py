@@ -11,8 +11,8 @@ from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Trainer
 from ..core.remedy import Remedy, change
 from ..core.site import Site
 from ..core.site_profile import Profile
-from ..images import image_storage, local, policy, reference
-from ..plan import execution
+from ..images import for_nodes, image_storage, local, policy, reference
+from ..plan import execution, site_limits
 from ..plan.case import Case
 from ..schedulers import capabilities
 from ..settings import config, request, trainers
@@ -41,19 +41,27 @@ def plan_for(
     runtime = execution.expected(settings.get("runtime"), here)
     image = _image(settings.get("image"), runtime, dry_run, policies)
     spec = request.job_spec(settings, image.path, found, _data(settings, here.profile))
+    image, why = for_nodes.chosen(settings.get("image"), image, _of_nodes(spec, here.profile))
+    spec = replace(spec, image=image.path)
     verdict = policy.decide(policies, image.path)
     files = [spec.runs_dir, spec.image, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
         spec,
         _host_mpi(spec, _mounts(settings, here, runtime)),
         image_storage.found(_looked_into(image)),
-        settings.reasons(),
+        {**settings.reasons(), **({"architecture": why} if why else {})},
         settings.unasked,
         verdict.choices,
         verdict.digest,
         {} if here.elsewhere else image_storage.kinds(filter(None, files)),
     )
     return plan.solve(_waiting(case) if spec.resources.dependency else case)
+
+
+def _of_nodes(spec: JobSpec, profile: Profile | None) -> str:
+    """Return the architecture of the job's nodes, "" where it is not known, or not one."""
+    there = site_limits.architectures(spec, profile) if profile else set()
+    return there.pop() if len(there) == 1 else ""
 
 
 def _host_mpi(spec: JobSpec, here: Site) -> Site:

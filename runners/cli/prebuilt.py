@@ -38,7 +38,7 @@ class Offer:
         self, name: str | None = None, update: bool = False, plain: bool = False
     ) -> Request:
         """Return what to pull; the digest is the release's."""
-        name = name or f"{self.image.name}.sif"
+        name = name or architecture.file_name(self.image.name, self.image.architecture)
         arch, digest = self.image.architecture, self.image.digest
         return Request(self.reference, name, arch, digest, plain, update)
 

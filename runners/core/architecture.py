@@ -1,13 +1,7 @@
-"""This machine's kind, in the words of Go, which registries and SIF files use."""
+"""Kinds of machines: those of containers/, which has them too."""
 
 from __future__ import annotations
 
-import os
-
-WORDS = {"x86_64": "amd64", "aarch64": "arm64"}  # the others, such as ppc64le, are the same
-
-
-def architecture() -> str:
-    """Return this machine's architecture, such as amd64."""
-    name = os.uname().machine
-    return WORDS.get(name, name)
+from containers.architecture import WORDS as WORDS
+from containers.architecture import architecture as architecture
+from containers.architecture import file_name as file_name

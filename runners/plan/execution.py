@@ -169,4 +169,4 @@ def architecture(case: Case, log: Log) -> None:
         log.refuse(message, "", advice(f"build or pull it for {here}"))
     else:
         reason = f"this machine is {here}, the nodes have to be {there}"
-        log.choose("architecture", there, reason)
+        log.choose("architecture", there, case.reasons.get("architecture", reason))

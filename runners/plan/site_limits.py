@@ -25,7 +25,8 @@ def node_kinds(spec: JobSpec, profile: Profile) -> tuple[NodeKind, ...]:
     typed = [kind for kind in profile.nodes if wanted and kind.gpu_type.lower() == wanted]
     there = typed or list(profile.nodes)
     words = re.split(r"[&|,*()\[\]]", spec.resources.constraint or "")
-    named = [kind for kind in there if kind.name in (spec.resources.partition, *words)]
+    words += (spec.resources.partition or "").split(",")  # of several Slurm takes one
+    named = [kind for kind in there if kind.name in words]
     return tuple(named or typed)
 
 
@@ -117,10 +118,19 @@ def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
     yield Refusal(what, because(profile, f"nodes.{kinds[0].name}.cpus"), (remedy,))
 
 
+def architectures(spec: JobSpec, profile: Profile) -> set[str]:
+    """Return the architectures of the nodes that the job can get, "" where one is not told."""
+    return {kind.architecture for kind in node_kinds(spec, profile)}
+
+
 def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusal]:
-    """Yield that an image for machines of the kind `image` cannot run on the job's nodes."""
-    kinds = node_kinds(spec, profile)
-    there = {kind.architecture for kind in kinds}
+    """Yield that an image for machines of the kind `image` cannot run on all the job's nodes."""
+    kinds, there = node_kinds(spec, profile), architectures(spec, profile)
+    if len(there - {""}) > 1:
+        told = ", ".join(f"{kind.name} {kind.architecture}" for kind in kinds)
+        what = "the job may get nodes of several architectures, and an image is for one"
+        yield Refusal(what, told, tuple(_one_kind(kinds, image, spec)))
+        return
     if not image or not there or there & {image, ""}:
         return
     others = [kind.name for kind in profile.nodes if kind.architecture == image and kind.gpus]
@@ -130,6 +140,13 @@ def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusa
     evidence = because(profile, f"nodes.{kinds[0].name}.architecture")
     pull = command("runner", "pull", "--arch", min(there), "IMAGE")
     yield Refusal(what, evidence, (*remedies, pull))
+
+
+def _one_kind(kinds: tuple[NodeKind, ...], image: str, spec: JobSpec) -> Iterator[Remedy]:
+    """Yield requests for nodes of one kind, those that the image is for first."""
+    setting = "constraint" if spec.resources.constraint else "partition"
+    for kind in sorted(kinds, key=lambda each: each.architecture != image):
+        yield change({setting: kind.name})
 
 
 def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:

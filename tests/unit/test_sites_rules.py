@@ -282,6 +282,13 @@ def test_kinds_of_nodes_that_a_job_can_get(
         ("neuron", {"partition": "new"}, "arm64", None),
         ("alvis", {"gpus_per_node": "A100:4"}, "arm64", ("runner pull --arch amd64 IMAGE",)),
         ("tuhpc", {}, "arm64", None),
+        (
+            "neuron",
+            {"partition": "gh200_1,cas_v100_4"},
+            "amd64",
+            ("--partition cas_v100_4", "--partition gh200_1"),
+        ),
+        ("neuron", {"partition": "cas_v100_2,cas_v100_4"}, "amd64", None),
     ],
 )
 def test_an_image_for_other_machines(

@@ -1,0 +1,165 @@
+"""Images for Arm: their lock, what is not there for it, and whether they can be built here."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from containers import (
+    architecture,
+    catalogue,
+    debian,
+    emulation,
+    lockfile,
+    pip,
+    plan,
+    slim,
+    toolbox,
+    wheels,
+)
+from containers.errors import Refused, UsageError
+from containers.plan import Options
+from runners.cli.build import build_command
+from runners.core.model import ImageInfo
+from runners.images import for_nodes, local
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An x86-64 machine, and an ordinary user's folders."""
+    for module in (architecture, plan, emulation):
+        name = "machine" if module is plan else "architecture"
+        monkeypatch.setattr(module, name, lambda: "amd64")
+    monkeypatch.setattr(toolbox, "needed", lambda: False)
+    monkeypatch.setattr(debian, "available", lambda: True)
+    monkeypatch.setenv("RUNNER_CACHE", str(tmp_path))
+
+
+def test_an_image_for_other_machines_is_another_image() -> None:
+    ours, arm = plan.make("cpu", Options()), plan.make("cpu", Options(arch="arm64"))
+    assert ours.lock.name == "horovod_cpu.lock"
+    assert arm.lock.name == "horovod_cpu.arm64.lock"
+    assert (ours.output.name, arm.output.name) == ("horovod_cpu.sif", "horovod_cpu.arm64.sif")
+    assert not {*ours.results(), ours.wheels} & {*arm.results(), arm.wheels}
+    assert "--arch=arm64" in wheels.command(arm.image, pip.Source(), Path("w"))
+    assert pip.target("3.11", 36, "aarch64")[-1] == "--platform=manylinux1_aarch64"
+
+
+def test_the_lock_for_arm_is_for_arm() -> None:
+    lock = plan.make("cpu", Options(arch="arm64")).lock
+    pins = {pin.name: pin.version for pin in lockfile.read(lock)}
+    assert pins["tensorflow"] == "2.21.0"
+    assert "+cpu" not in pins["torch"]
+    assert not [name for name in pins if name.startswith("nvidia-")], "without CUDA"
+    compiled = {pin.name for pin in lockfile.against(lock)}
+    assert {"torch", "tensorflow", "numpy"} <= compiled
+
+
+def test_the_base_for_arm_is_of_arms_packages() -> None:
+    wanted = ("http://x/debian", "bookworm", ("main",), ("python3",), Path("o"))
+    assert not [word for word in debian.argv(*wanted) if word.startswith("--arch")]
+    assert "--architectures=arm64" in debian.argv(*wanted, architecture="arm64")
+
+
+def test_no_definition_names_an_architecture() -> None:
+    for path in catalogue.HERE.glob("*.def"):
+        text = path.read_text(encoding="utf-8")
+        assert not [word for word in ("x86_64", "amd64", "aarch64", "arm64") if word in text], path
+
+
+def test_what_there_is_not_for_arm_is_said() -> None:
+    with pytest.raises(Refused, match="there is no gpu image for arm64") as refused:
+        plan.make("gpu", Options(arch="arm64"))
+    assert "torch for Arm with CUDA 13" in str(refused.value)
+    assert "runner build --from docker://nvcr.io/nvidia/pytorch" in str(refused.value)
+    with pytest.raises(Refused, match="there is no cpu image for ppc64le"):
+        catalogue.image("cpu", "ppc64le")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "says"),
+    [(OSError(8, "Exec format error"), "Exec format error"), (-4, "it ended with -4"), (0, "")],
+)
+def test_a_machine_without_emulation_refuses_before_it_builds(
+    monkeypatch: pytest.MonkeyPatch, outcome: OSError | int, says: str
+) -> None:
+    def run(*args: object, **more: object) -> subprocess.CompletedProcess[str]:
+        if isinstance(outcome, OSError):
+            raise outcome
+        return subprocess.CompletedProcess([], outcome)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert not emulation.required("amd64")
+    if not says:
+        assert emulation.required("arm64")
+        return
+    with pytest.raises(Refused) as refused:
+        emulation.required("arm64")
+    said = str(refused.value)
+    assert f"this machine, amd64, runs no programs for arm64\n  {says}" in said
+    assert "qemu-user-static" in said
+
+
+@pytest.mark.parametrize("words", [["my.def"], ["--from", "a.sif", "--horovod"], ["env", "/tmp/x"]])
+def test_arch_is_for_our_images(words: list[str]) -> None:
+    done = CliRunner().invoke(build_command, [*words, "--arch", "arm64"])
+    assert isinstance(done.exception, UsageError)
+    assert "--arch" in str(done.exception)
+
+
+def test_lines_of_a_slim_list_for_one_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "list").write_text("x86_64 drop a # x\naarch64 drop b # y\ndrop c # z\n")
+    for name in "abc":
+        (tmp_path / "site" / name).mkdir(parents=True)
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert slim.main([str(tmp_path / "list"), str(tmp_path / "site")]) == 0
+    assert [path.name for path in (tmp_path / "site").iterdir()] == ["a"]
+
+
+# The image of a job, by its nodes.
+
+
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Images whose file says what they are for; broken.sif is none."""
+    for name, kind in (
+        ("a.sif", "amd64"),
+        ("a.arm64.sif", "arm64"),
+        ("b.sif", "amd64"),
+        ("c.sif", "amd64"),
+    ):
+        (tmp_path / name).write_text(kind)
+    (tmp_path / "c.arm64.sif").write_text("amd64")
+    monkeypatch.setattr(local, "on_disk", on_disk)
+    return tmp_path
+
+
+def on_disk(name: str) -> ImageInfo:
+    path = Path(name)
+    if not path.exists():
+        raise local.ImageMissing(name)
+    return ImageInfo(path, architecture=path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted", "found"),
+    [
+        ("a.sif", "arm64", "a.arm64.sif"),
+        ("a.arm64.sif", "amd64", "a.sif"),
+        ("a.sif", "amd64", "a.sif"),
+        ("a.sif", "", "a.sif"),
+        ("b.sif", "arm64", "b.sif"),
+        ("c.sif", "arm64", "c.sif"),
+    ],
+)
+def test_the_image_is_that_for_the_nodes(images: Path, asked: str, wanted: str, found: str) -> None:
+    name = str(images / asked)
+    image, why = for_nodes.chosen(name, on_disk(name), wanted)
+    assert image.path.name == found
+    assert why == (f"the nodes are {wanted}, for which there is {found}" if found != asked else "")
