@@ -162,11 +162,14 @@ def launcher(case: Case, log: Log) -> None:
 def architecture(case: Case, log: Log) -> None:
     """Only a login node can be of another kind than the machines of the job."""
     here, there = case.site.architecture, case.image.architecture
+    by_nodes = case.reasons.get("architecture", "")
+    if by_nodes:
+        log.choose("architecture", there, by_nodes)
     if not here or not there or here == there:
         return
     if log.scheduler.one_machine:
         message = f"{case.image.path.name} is for {there} and this machine is {here}"
         log.refuse(message, "", advice(f"build or pull it for {here}"))
-    else:
+    elif not by_nodes:
         reason = f"this machine is {here}, the nodes have to be {there}"
-        log.choose("architecture", there, case.reasons.get("architecture", reason))
+        log.choose("architecture", there, reason)

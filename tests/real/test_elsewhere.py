@@ -132,3 +132,33 @@ def test_a_path_that_does_not_lead_to_the_hosts_mpi_is_told(login: Login, hello:
     assert done.returncode == HOST_MPI, done.stdout + done.stderr
     assert "Horovod finds the image's own MPI" in done.stdout
     assert "the host's are in /empty" in done.stdout
+
+
+# Changes what the main partition of a SIF says of its machine.
+FOR_ARM = """
+import pathlib, struct
+ours, arm = (struct.pack("<ii3s", 1, 2, code) for code in (b"02", b"04"))
+raw = pathlib.Path("shell.sif").read_bytes()
+assert raw.count(ours) == 1
+pathlib.Path("shell.arm64.sif").write_bytes(raw.replace(ours, arm))
+"""
+
+
+def test_a_launch_takes_the_image_for_its_nodes(login: Login) -> None:
+    login.sh(f"bash /opt/kit/tests/real/tiny.sh > tiny.log 2>&1; python3 -c '{FOR_ARM}'")
+    site = ("--site", "neuron", "--comment", "pytorch", "--dry-run", "--no-gate")
+    launch = ("launch", "--image", "shell.sif", *site, login.write("train.py", "pass"))
+    done = login.runner(*launch, "--partition", "gh200_1")
+    assert done.returncode == 0, done.stderr
+    assert f"{login.folder}/shell.arm64.sif" in done.stdout
+    assert "the nodes are arm64, for which there is shell.arm64.sif" in done.stdout
+    done = login.runner(*launch, "--partition", "cas_v100_4")
+    assert "shell.arm64.sif" not in done.stdout
+    done = login.runner(*launch, "--partition", "cas_v100_4,gh200_1")
+    assert done.returncode == 80
+    assert "the job may get nodes of several architectures, and an image is for one" in done.stderr
+    assert "cas_v100_4 amd64, gh200_1 arm64" in done.stderr
+    login.sh("rm shell.arm64.sif")
+    done = login.runner(*launch, "--partition", "gh200_1")
+    assert done.returncode == 80
+    assert "the image is for amd64, and the nodes of gh200_1 are arm64" in done.stderr
