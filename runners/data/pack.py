@@ -23,6 +23,7 @@ from . import manifest
 LIBEXEC = (
     "/usr/libexec/apptainer/bin",
     "/usr/lib/x86_64-linux-gnu/apptainer/bin",
+    "/usr/lib/aarch64-linux-gnu/apptainer/bin",
     "/usr/local/libexec/apptainer/bin",
 )
 SHOWN = 5  # names of a kind in a message; there may be thousands

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...core.architecture import WORDS
 from ...core.errors import RunnerError
 from ...core.model import Plan
 from ...core.remedy import change, command
@@ -69,8 +70,7 @@ def fits(found: Inspection, site: Site) -> list[Finding]:
 
 def _architecture(values: dict[str, str], site: Site) -> Finding | None:
     there, here = values.get("architecture", UNKNOWN), site.architecture
-    names = {"x86_64": "amd64", "aarch64": "arm64"}  # as Python names what our images are for
-    there = names.get(there, there)
+    there = WORDS.get(there, there)  # the label is in Python's words
     if there == here:
         return ABOUT.ok("architecture", there)
     if there == UNKNOWN:
