@@ -74,5 +74,6 @@ def sign(file: Path, key: str) -> Path:
 def _program() -> str:
     found = shutil.which("gpg")
     if found is None:
-        raise Refused("gpg, which checks the signature of a release, is not on this machine")
+        what = "gpg, which signs releases and checks them, is not on this machine"
+        raise Refused(what, "", "apt-get install gnupg (dnf install gnupg2), or runner build cpu")
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -50,7 +49,7 @@ def _gather(record: Record, images: dict[str, list[Prepared]], stage: Folder) ->
     for image, several in zip(record.images, images.values()):
         one = several[0]
         for ending in (SIF, OCI_ARCHIVE, *image.documents):
-            os.link(one.file(ending), stage.file(record, image, ending))
+            stage.file(record, image, ending).symlink_to(one.file(ending).absolute())
         joined = stage.file(record, image, PROVENANCE)
         joined.write_bytes(b"".join(each.file(PROVENANCE).read_bytes() for each in several))
         documents = {**image.documents, PROVENANCE: f"sha256:{sha256(joined)}"}
@@ -115,7 +114,7 @@ def _mirror(release: Release, target: Folder | InRegistry, progress: Progress) -
 
 @contextmanager
 def _staged(near: Path, version: str) -> Iterator[Folder]:
-    """Yield a new folder on the disk of `near`, where files can be linked; gone in the end."""
+    """Yield a new folder in `near`; gone in the end."""
     try:
         near.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".release-{version}.", dir=near) as stage:
