@@ -101,7 +101,8 @@ def _unpack(image: Path, squashfs: Path, root: Path) -> None:
     """Write the tree of a SIF; unsquashfs finds it at an offset only since 4.4 (RHEL 8 has 4.3)."""
     trainers.extract_file_system(image, squashfs)
     argv = ["unsquashfs", "-no-xattrs", "-no-progress", "-dest", str(root), str(squashfs)]
-    done = shell.watch(argv, lambda: None)
+    # It keeps to the umask, and the digest must not depend on who unpacks.
+    done = shell.watch(["sh", "-c", 'umask 022; exec "$@"', "sh", *argv], lambda: None)
     if done.code:
         raise SystemFault(f"unsquashfs cannot unpack {image}", done.out.strip())
     squashfs.unlink()

@@ -98,7 +98,10 @@ def _overlay(tree: Path, mountpoint: Path) -> list[str]:
 
 
 def _system() -> list[str]:
-    return ["mount -t proc proc ./proc", "mount -t sysfs -o ro sysfs ./sys"]
+    # Apptainer asks there whether it can run an image for Arm; on most hosts there is none.
+    binfmt = "sys/fs/binfmt_misc"
+    emulation = f"[ ! -e /proc/{binfmt}/status ] || mount -t binfmt_misc none ./proc/{binfmt}"
+    return ["mount -t proc proc ./proc", "mount -t sysfs -o ro sysfs ./sys", emulation]
 
 
 def _tmpfs(folder: str, mode: int) -> str:
