@@ -282,7 +282,8 @@ class Builder:
         try:
             with atomic.new_file(plan.output) as part:
                 self.append_trainers(part, log)
-                self.apptainer.run(trainers.import_command(part, CHECKOUT), log)
+                usable = trainers.for_frameworks(CHECKOUT, plan.frameworks)
+                self.apptainer.run(trainers.import_command(part, usable), log)
         except sif.SifError as error:
             raise SystemFault(f"{plan.environment} is damaged: {error}\nRemove it.") from None
         build_record.write(plan.output, plan.key, f"sha256:{digest.sha256(plan.output)}")

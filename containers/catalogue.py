@@ -11,6 +11,7 @@ from .space import Needs
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
+BUILD_INPUT = "horovod_build.in"
 INSIDE = "horovod_image"  # the package of ours that is copied into every image
 
 
@@ -36,6 +37,7 @@ class Image:
     # Sections of Debian's archive; CUDA's compiler is in non-free, what it needs in contrib.
     components: tuple[str, ...] = ("main",)
     provided: frozenset[str] = frozenset()  # packages that others ask for and the image leaves out
+    build_inputs: tuple[str, ...] = (BUILD_INPUT,)  # what compiling Horovod needs besides
 
 
 IMAGES = {
@@ -79,12 +81,24 @@ IMAGES = {
 }
 
 
-# The locks of the images for Arm. No GPU image: of torch with CUDA 12 the common
-# index has no build for Arm, TensorFlow has none with CUDA at all.
-FOR_ARM = {"cpu": "horovod_cpu.arm64.lock"}
-NO_GPU_FOR_ARM = """\
-the common package index has torch for Arm with CUDA 13, or without CUDA; Horovod is compiled with
-CUDA 12. NVIDIA's images have it:"""
+FOR_ARM = {
+    # TensorFlow has one build for Arm, and so what others ask for is in the image.
+    "cpu": replace(
+        IMAGES["cpu"],
+        architecture=ARM64,
+        lock="horovod_cpu.arm64.lock",
+        provided=frozenset(),
+    ),
+    # The common index has torch with CUDA 13 for Arm, and no TensorFlow with CUDA.
+    "gpu": replace(
+        IMAGES["gpu"],
+        architecture=ARM64,
+        lock="horovod_gpu.arm64.lock",
+        wheel_definition="horovod_wheel_cuda13.def",
+        build_inputs=(BUILD_INPUT, "horovod_build_cuda13.in"),
+        components=("main",),
+    ),
+}
 
 
 def image(name: str, architecture: str = AMD64) -> Image:
@@ -104,13 +118,10 @@ def image(name: str, architecture: str = AMD64) -> Image:
 def _for(found: Image, architecture: str) -> Image:
     if architecture == AMD64:
         return found
-    if architecture == ARM64 and found.short in FOR_ARM:
-        # TensorFlow has one build for Arm, and so what others ask for is in the image.
-        lock = FOR_ARM[found.short]
-        return replace(found, architecture=ARM64, lock=lock, provided=frozenset())
-    evidence = NO_GPU_FOR_ARM if architecture == ARM64 else f"there is one for {AMD64}"
+    if architecture == ARM64:
+        return FOR_ARM[found.short]
     raise Refused(
         f"there is no {found.short} image for {architecture}",
-        evidence,
+        f"there is one for {AMD64} and for {ARM64}",
         "runner build --from docker://nvcr.io/nvidia/pytorch:25.01-py3 --horovod",
     )

@@ -25,10 +25,9 @@ from .errors import Refused, RunnerError, SystemFault
 from .lockfile import Pin
 
 HEADER = """\
-Written by python3 -m containers.lock from {image}.in and horovod_build.in: do not edit.
+Do not edit: written by python3 -m containers.lock from {inputs}.
 All that the image installs, for CPython {python} on Linux {machine}, first what Horovod is compiled
 against; in comments what compiling it needs besides, and the versions of Debian's packages."""
-BUILD_INPUT = "horovod_build.in"
 PYTHON = ".".join(platform.python_version_tuple()[:2])
 # What Horovod is compiled against, by name in the images' `.in` files; all these require belongs
 # to it.
@@ -38,14 +37,17 @@ AGAINST = (
 )
 
 
-def resolve(requirements: Path, options: Sequence[str], constraints: Sequence[Pin]) -> list[Pin]:
+def resolve(
+    requirements: Sequence[Path], options: Sequence[str], constraints: Sequence[Pin]
+) -> list[Pin]:
     """Ask pip what `requirements` come to, `constraints` being the versions of what they name."""
     with tempfile.TemporaryDirectory() as folder:
         limits = Path(folder, "constraints.txt")
         limits.write_text("".join(f"{pin.name}=={pin.version}\n" for pin in constraints))
         command = ["install", "--dry-run", "--ignore-installed", "--quiet", "--report=-"]
-        where = [f"--requirement={requirements}", f"--constraint={limits}", f"--target={folder}"]
-        report = pip.run([*command, *where, *options])
+        wanted = [f"--requirement={path}" for path in requirements]
+        where = [f"--constraint={limits}", f"--target={folder}"]
+        report = pip.run([*command, *wanted, *where, *options])
     return [
         Pin(lockfile.normalised(each.name), each.version, each.sha256)
         for each in pip.additions(report)
@@ -58,7 +60,7 @@ def compiled_against(text: str, options: Sequence[str], pins: Sequence[Pin]) -> 
     with tempfile.TemporaryDirectory() as folder:
         requirements = Path(folder, "against.in")
         requirements.write_text("\n".join(asked))
-        return {pin.name for pin in resolve(requirements, options, pins)}
+        return {pin.name for pin in resolve([requirements], options, pins)}
 
 
 def require_same_python(python: str) -> None:
@@ -90,16 +92,18 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
     target = pip.target(image.python, image.glibc_minor, machine)
     lock, wheels = here / image.lock, [*target, *source.options()]
     wanted = here / f"{image.name}.in"
-    found = resolve(wanted, wheels, [])
+    found = resolve([wanted], wheels, [])
     first = compiled_against(wanted.read_text(encoding="utf-8"), wheels, found)
     runtime = [pin for pin in found if pin.name not in image.provided]
     against = [pin for pin in runtime if pin.name in first]
     others = [pin for pin in runtime if pin.name not in first]
     # Horovod is the one package taken as source; --target needs binaries only, so no target here.
-    tools = resolve(here / BUILD_INPUT, [*source.options(), "--no-binary=horovod"], runtime)
+    inputs = [here / name for name in image.build_inputs]
+    tools = resolve(inputs, [*source.options(), "--no-binary=horovod"], runtime)
     present = {pin.name for pin in runtime}
     build = [pin for pin in tools if pin.name not in present]
-    header = HEADER.format(image=image.name, python=image.python, machine=machine)
+    names = ", ".join([wanted.name, *image.build_inputs])
+    header = HEADER.format(inputs=names, python=image.python, machine=machine)
     text = lockfile.render(against, others, header) + lockfile.lines(build, lockfile.BUILD_MARK)
     if lock.exists():
         old = {section: lockfile.debian(lock, section) for section in debian.SECTIONS}

@@ -85,6 +85,12 @@ class Plan:
     def lock(self) -> Path:
         return HERE / self.image.lock
 
+    @property
+    def frameworks(self) -> set[str]:
+        """Those of the image, in the words of the trainers' presets."""
+        names = {"torch": "pytorch", "tensorflow": "tensorflow", "tensorflow-cpu": "tensorflow"}
+        return {names[pin.name] for pin in lockfile.read(self.lock) if pin.name in names}
+
     @cached_property
     def wheels(self) -> Path:
         return self.places.wheels / f"{self.image.name}-{self.pins}"

@@ -6,7 +6,9 @@ packing of gigabytes.
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from . import sif
@@ -18,6 +20,8 @@ COMPILE = """\
 set -eu
 python -m compileall -q -f --invalidation-mode unchecked-hash -s "$1" -p / "$1"
 """
+# A preset's framework, read without a TOML parser (Python 3.9 has none).
+FRAMEWORK = re.compile(r'^framework = "(\w+)"$', re.MULTILINE)
 IMPORT = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
 
 
@@ -30,6 +34,13 @@ def files(checkout: Path) -> list[Path]:
 def names(checkout: Path) -> list[str]:
     """The trainers: what has a preset."""
     return [path.stem for path in files(checkout) if path.suffix == ".toml"]
+
+
+def for_frameworks(checkout: Path, frameworks: Collection[str]) -> list[str]:
+    """The trainers that need one of these frameworks, in the words of the presets."""
+    presets = [path for path in files(checkout) if path.suffix == ".toml"]
+    needed = {path.stem: FRAMEWORK.search(path.read_text(encoding="utf-8")) for path in presets}
+    return [name for name, found in needed.items() if found is None or found[1] in frameworks]
 
 
 def stage(checkout: Path, folder: Path) -> None:
@@ -63,8 +74,8 @@ def append_command(folder: Path, squashfs: Path) -> list[str]:
     return ["mksquashfs", str(folder), str(squashfs), *options]
 
 
-def import_command(image: Path, checkout: Path) -> list[str]:
-    """What imports each trainer in the finished image."""
-    modules = [f"recipes.{name}" for name in names(checkout)]
+def import_command(image: Path, trainers: Collection[str]) -> list[str]:
+    """What imports each of these trainers in the finished image."""
+    modules = [f"recipes.{name}" for name in trainers]
     # -P: the image's trainers, not those of the folder that this is run in.
     return ["apptainer", "exec", "--cleanenv", str(image), "python", "-P", "-c", IMPORT, *modules]

@@ -22,7 +22,9 @@ mkdir /opt/source /opt/wheel
 tar -xzf /mnt/horovod-*.tar.gz --strip-components=1 -C /opt/source
 python /opt/edits.py /opt/source
 
-export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1
+export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1
+grep -q '^tensorflow' /opt/against.lock && with=WITH || with=WITHOUT
+export HOROVOD_${with}_TENSORFLOW=1
 export HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1
 # Unset or empty, the flags of the machine that compiles leak in. v3 (2013: AVX2, F16C, FMA), since
 # without F16C and FMA Adasum refuses fp16 ("Unsupported data type.") and sums of fp16 run in

@@ -5,6 +5,8 @@ Usage: python -m horovod_image.labels
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import platform
 import re
 import subprocess
@@ -14,11 +16,13 @@ from pathlib import Path
 from types import ModuleType
 
 TRAINERS = Path("/trainers")
+FRAMEWORKS = {"torch": "pytorch", "tensorflow": "tensorflow"}  # modules, and Horovod's names
 CONTROLLERS = ("mpi", "gloo")
-# NVIDIA, "CUDA Compatibility", Minor Version Compatibility: any CUDA 12.x with the driver of 12.0.
+# NVIDIA, "CUDA Compatibility", Minor Version Compatibility: any CUDA 12.x with the driver of 12.0,
+# any 13.x with that of 13.0.
 # PTX asks for a driver as new as the nvcc that wrote it (12.4: 550.54), but only GPUs newer than
 # 9.0 compile it, and those came with driver 570.
-OLDEST_DRIVER = {"12": "525.60.13"}
+OLDEST_DRIVER = {"12": "525.60.13", "13": "580.65.06"}
 # What compile.sh compiles Horovod for (x86-64 psABI, table 3.1): the node's CPU must have it.
 CPU_LEVELS = {"x86_64": "x86-64-v3"}
 OPERATIONS = ("nccl", "ddl", "ccl", "mpi", "gloo")  # in the order of `horovodrun --check-build`
@@ -31,12 +35,12 @@ def package_version(pattern: str) -> str:
     return re.sub(r"^\d+:|-[^-]*$", "", text)
 
 
-def tensorflow_version() -> str:
-    """Version of TensorFlow, whose package without CUDA has a name of its own."""
-    try:
-        return version("tensorflow")
-    except PackageNotFoundError:
-        return version("tensorflow-cpu")
+def first_version(*packages: str) -> str:
+    """Version of the first of the packages that is there, "none" without any."""
+    for name in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            return version(name)
+    return "none"
 
 
 def built(horovod: ModuleType, names: tuple[str, ...]) -> str:
@@ -48,19 +52,20 @@ def cuda_labels(cuda: str | None) -> dict[str, str]:
     """What an image for GPUs needs of its host and its GPUs; `cuda` is torch's version of it."""
     if cuda is None:
         return {"cuda.version": "none"}
+    major = cuda.partition(".")[0]
     return {
         "cuda.version": cuda,
-        "cuda.driver.minimum": OLDEST_DRIVER[cuda.partition(".")[0]],
+        "cuda.driver.minimum": OLDEST_DRIVER[major],
         "cuda.capabilities": ",".join(capabilities(horovod_libraries()["torch"])),
-        "cudnn.version": version("nvidia-cudnn-cu12"),
-        "nccl.version": version("nvidia-nccl-cu12"),
+        "cudnn.version": version(f"nvidia-cudnn-cu{major}"),
+        "nccl.version": version(f"nvidia-nccl-cu{major}"),
     }
 
 
 def horovod_libraries() -> dict[str, Path]:
-    """Horovod's extension for each framework; each holds its own copy of the GPU code."""
+    """Horovod's extension for each framework it has; each holds its own copy of the GPU code."""
     folder = Path(sysconfig.get_path("purelib"), "horovod")
-    return {name: next((folder / name).glob("mpi_lib*.so")) for name in ("torch", "tensorflow")}
+    return {name: file for name in FRAMEWORKS for file in (folder / name).glob("mpi_lib*.so")}
 
 
 def capabilities(library: Path) -> list[str]:
@@ -81,22 +86,22 @@ def parse_capabilities(text: str) -> list[str]:
 def labels() -> dict[str, str]:
     """All labels but the project's own, which `runner build` adds with the trainers.
 
-    Raises ImportError when Horovod lacks one of the frameworks.
+    Raises ImportError when Horovod cannot be imported for one of its frameworks.
     """
-    import horovod.tensorflow
-    import horovod.torch
     import torch
 
+    found = horovod_libraries()
+    modules = {name: importlib.import_module(f"horovod.{name}") for name in found}
     recipes = sorted(preset.stem for preset in TRAINERS.glob("recipes/*.toml"))
     return {
         "horovod.version": version("horovod"),
-        "horovod.frameworks": "pytorch,tensorflow",
-        "horovod.controllers": built(horovod.torch, CONTROLLERS),
-        "horovod.operations": built(horovod.torch, OPERATIONS),
+        "horovod.frameworks": ",".join(FRAMEWORKS[name] for name in found),
+        "horovod.controllers": built(modules["torch"], CONTROLLERS),
+        "horovod.operations": built(modules["torch"], OPERATIONS),
         "python.version": platform.python_version(),
         "torch.version": version("torch"),
         "torchvision.version": version("torchvision"),
-        "tensorflow.version": tensorflow_version(),
+        "tensorflow.version": first_version("tensorflow", "tensorflow-cpu"),
         "mpi.flavour": "openmpi",
         "mpi.version": package_version("libopenmpi[0-9]*"),
         "mpi4py.version": version("mpi4py"),

@@ -3,9 +3,9 @@
 Asserts what Horovod was really built with, then sums over two ranks with each framework and each
 controller, and with mpi4py. Standard library only up to where a rank imports its framework.
 
-In an image with NCCL's package Horovod must have NCCL and GPU code too, though no GPU is used. The
-sums are of tensors in the CPU's memory, which such an image must manage as well, and each rank
-imports its framework without a driver.
+What must be there, the lock in the image says. With NCCL's package in it Horovod must have NCCL and
+GPU code too, though no GPU is used. The sums are of tensors in the CPU's memory, which such an
+image must manage as well, and each rank imports its framework without a driver.
 
 Then what the trainers need besides the frameworks is imported, with a model of transformers and one
 of torchvision: what was left out of the packages (the .slim list) must not be missed.
@@ -17,20 +17,25 @@ import os
 import subprocess
 import sys
 import time
-from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
-NEEDED = {
-    "frameworks": {"TensorFlow", "PyTorch"},
-    "controllers": {"MPI", "Gloo"},
-    "operations": {"MPI", "Gloo"},
+NEEDED = {"controllers": {"MPI", "Gloo"}, "operations": {"MPI", "Gloo"}}
+# Packages, with the module of Horovod and its name for the framework.
+FRAMEWORKS = {
+    "torch": ("torch", "PyTorch"),
+    "tensorflow": ("tensorflow", "TensorFlow"),
+    "tensorflow-cpu": ("tensorflow", "TensorFlow"),
 }
 HEADINGS = {
     "Available Frameworks:": "frameworks",
     "Available Controllers:": "controllers",
     "Available Tensor Operations:": "operations",
 }
-NEEDED_GPU = {**NEEDED, "operations": {"NCCL", "MPI", "Gloo"}}
-CAPABILITIES = {"7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "9.0+PTX"}
+# By CUDA's major version, as the horovod_wheel*.def ask for them.
+CAPABILITIES = {
+    "12": {"7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "9.0+PTX"},
+    "13": {"7.5", "8.0", "9.0", "10.0", "10.0+PTX"},
+}
 CUDA_BUILT = "import sys, horovod.{framework} as hvd; sys.exit(not hvd.cuda_built())"
 LIBRARIES = """\
 import accelerate, lightning, peft, PIL.Image, tensorboard, torch.utils.tensorboard
@@ -144,12 +149,12 @@ def require(kind: str, needed: set[str], there: list[str]) -> None:
     print(f"{kind}: {', '.join(there)}", flush=True)
 
 
-def prove_gpu_code() -> None:
-    """Both extensions must have CUDA, and code for each generation of GPUs. Raises Failed."""
+def prove_gpu_code(cuda: str) -> None:
+    """Each extension must have CUDA, and code for each generation of GPUs. Raises Failed."""
     from .labels import capabilities, horovod_libraries
 
     for framework, library in horovod_libraries().items():
-        require(f"GPU code for {framework}", CAPABILITIES, capabilities(library))
+        require(f"GPU code for {framework}", CAPABILITIES[cuda], capabilities(library))
         done = run([sys.executable, "-c", CUDA_BUILT.format(framework=framework)])
         if done.returncode:
             raise Failed(f"Horovod for {framework} was built without CUDA:\n{done.stdout}")
@@ -163,23 +168,26 @@ def prove_libraries() -> None:
     print(done.stdout.splitlines()[-1], flush=True)  # what comes before are TensorFlow's notes
 
 
-def for_gpus() -> bool:
-    """Whether this is an image for GPUs, going by its packages."""
-    try:
-        return bool(version("nvidia-nccl-cu12"))
-    except PackageNotFoundError:
-        return False
+def locked() -> set[str]:
+    """The packages that this image was made of, by its lock."""
+    (lock,) = Path(sys.prefix).glob("*.lock")
+    lines = lock.read_text(encoding="utf-8").splitlines()
+    return {line.partition("==")[0] for line in lines if not line.startswith("#")}
 
 
 def prove_all() -> None:
     """Prove what our images must have. Raises Failed with the evidence."""
-    built, gpu = check_build(), for_gpus()
-    for kind, names in (NEEDED_GPU if gpu else NEEDED).items():
+    built, packages = check_build(), locked()
+    frameworks = dict(named for package, named in FRAMEWORKS.items() if package in packages)
+    cuda = next((major for major in CAPABILITIES if f"nvidia-nccl-cu{major}" in packages), "")
+    operations = NEEDED["operations"] | ({"NCCL"} if cuda else set())
+    needed = {"frameworks": set(frameworks.values()), **NEEDED, "operations": operations}
+    for kind, names in needed.items():
         require(kind, names, built[kind])
-    if gpu:
-        prove_gpu_code()
+    if cuda:
+        prove_gpu_code(cuda)
     prove_libraries()
-    for framework in ("torch", "tensorflow"):
+    for framework in frameworks:
         for controller in START:
             prove(framework, controller)
     prove("mpi4py", "mpi")

@@ -51,6 +51,7 @@ def test_a_missing_controller_fails_the_selftest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(selftest, "check_build", lambda: selftest.parse_build(CHECK_BUILD))
+    monkeypatch.setattr(selftest, "locked", lambda: {"torch", "tensorflow-cpu"})
     assert selftest.main([]) == 1
     assert "Horovod was built without Gloo (controllers)" in capsys.readouterr().err
 

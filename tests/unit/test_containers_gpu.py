@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from containers import catalogue, debian, lockfile
+from containers import catalogue, debian, lockfile, trainers
+from containers.architecture import ARM64
+from containers.catalogue import Image
 from containers.definition import arguments, packages
 from containers.horovod_image import labels, selftest
 
-GPU = catalogue.image("gpu")
+GPU, ARM = catalogue.image("gpu"), catalogue.image("gpu", ARM64)
+BOTH = pytest.mark.parametrize("image", [GPU, ARM], ids=["amd64", "arm64"])
 DEFINITION = catalogue.HERE / GPU.definition
 WHEEL = catalogue.HERE / GPU.wheel_definition
 LISTING = """\
@@ -34,14 +38,39 @@ Available Tensor Operations:
 """
 
 
-def test_the_lock_has_one_major_version_of_cuda() -> None:
-    versions = {pin.name: pin.version for pin in lockfile.read(catalogue.HERE / GPU.lock)}
-    assert {"torch", "tensorflow", "tf-keras", "nvidia-nccl-cu12", "nvidia-cudnn-cu12"} <= set(
-        versions
-    )
+@pytest.mark.parametrize(
+    ("image", "cuda", "frameworks"),
+    [(GPU, "12", {"torch", "tensorflow", "tf-keras"}), (ARM, "13", {"torch"})],
+)
+def test_the_lock_has_one_major_version_of_cuda(
+    image: Image, cuda: str, frameworks: set[str]
+) -> None:
+    versions = {pin.name: pin.version for pin in lockfile.read(catalogue.HERE / image.lock)}
+    assert {"torch", "tensorflow", "tf-keras"} & set(versions) == frameworks
+    assert {f"nvidia-nccl-cu{cuda}", f"nvidia-cudnn-cu{cuda}"} <= set(versions)
     majors = {match[1] for name in versions if (match := re.match(r"nvidia-.*-cu(\d+)$", name))}
-    assert majors == {"12"}
+    assert majors == {cuda}
     assert "cpu" not in versions["torch"]
+
+
+def test_cudas_compiler_is_of_the_release_that_torch_is_linked_to() -> None:
+    """All of it from the package index: Debian has that of CUDA 12 only."""
+    lock = catalogue.HERE / ARM.lock
+    runtime = {pin.name: pin.version for pin in lockfile.read(lock)}["nvidia-cuda-runtime"]
+    compiler = {pin.name: pin.version for pin in lockfile.build(lock)}
+    names = {"nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt", "nvidia-cuda-cccl"}
+    assert names <= set(compiler)
+    release = runtime.rpartition(".")[0]
+    assert {compiler[name].rpartition(".")[0] for name in names} == {release}
+    assert "nvidia-cuda-toolkit" not in packages(catalogue.HERE / ARM.wheel_definition)
+
+
+def test_without_tensorflow_its_trainers_are_not_tried() -> None:
+    every = trainers.for_frameworks(catalogue.CHECKOUT, {"pytorch", "tensorflow"})
+    assert every == trainers.names(catalogue.CHECKOUT)
+    left = trainers.for_frameworks(catalogue.CHECKOUT, {"pytorch"})
+    assert {"torch_mnist", "lightning_mnist"} <= set(left) < set(every)
+    assert not {"tf_mnist", "keras_mnist", "tf_mirrored_mnist"} & set(left)
 
 
 def test_compilers_stay_in_the_stage_that_compiles() -> None:
@@ -59,27 +88,30 @@ def test_the_base_to_compile_in_has_nvccs_sections_of_the_archive() -> None:
 
 
 def test_both_definitions_start_from_the_catalogues_release() -> None:
-    for definition in (DEFINITION, WHEEL):
+    for definition in (DEFINITION, WHEEL, catalogue.HERE / ARM.wheel_definition):
         assert arguments(definition.read_text())["from"] == GPU.registry_base
 
 
-def test_the_files_that_the_definitions_copy_are_there() -> None:
-    for definition in (DEFINITION, WHEEL):
-        copied = re.findall(r"^    containers/(\S+) /", definition.read_text(), re.MULTILINE)
+@BOTH
+def test_the_files_that_the_definitions_copy_are_there(image: Image) -> None:
+    for definition in (image.definition, image.wheel_definition):
+        text = (catalogue.HERE / definition).read_text()
+        copied = re.findall(r"^    containers/(\S+) /", text, re.MULTILINE)
         assert copied
         for pattern in copied:
-            name = pattern.replace("{{ lock }}", GPU.lock)
+            name = pattern.replace("{{ lock }}", image.lock)
             assert list(catalogue.HERE.glob(name)), name
 
 
-def test_the_self_test_asks_for_what_the_compilation_asks_for() -> None:
-    text = WHEEL.read_text()
+@pytest.mark.parametrize(("image", "cuda"), [(GPU, "12"), (ARM, "13")])
+def test_the_self_test_asks_for_what_the_compilation_asks_for(image: Image, cuda: str) -> None:
+    text = (catalogue.HERE / image.wheel_definition).read_text()
     assert re.search(r"HOROVOD_GPU_OPERATIONS=NCCL\b", text)
     asked = re.search(r"HOROVOD_BUILD_CUDA_CC_LIST=([\d,]+)", text)
     assert asked is not None
     native = {f"{number[:-1]}.{number[-1]}" for number in asked[1].split(",")}
     newest = max(native, key=float)
-    assert native | {f"{newest}+PTX"} == selftest.CAPABILITIES
+    assert native | {f"{newest}+PTX"} == selftest.CAPABILITIES[cuda]
 
 
 def test_compute_capabilities_are_read_from_the_library_itself() -> None:
@@ -95,9 +127,27 @@ def test_horovod_without_nccl_fails_the_gpu_selftest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(selftest, "check_build", lambda: selftest.parse_build(CHECK_BUILD))
-    monkeypatch.setattr(selftest, "for_gpus", lambda: True)
+    monkeypatch.setattr(selftest, "locked", lambda: {"torch", "tensorflow", "nvidia-nccl-cu12"})
     assert selftest.main([]) == 1
     assert "Horovod was built without NCCL (operations)" in capsys.readouterr().err
+
+
+def test_what_must_be_there_is_in_the_images_own_lock(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A framework that the lock names must be in Horovod; one that it leaves out need not."""
+    without = CHECK_BUILD.replace("[X] TensorFlow", "[ ] TensorFlow")
+    monkeypatch.setattr(selftest, "check_build", lambda: selftest.parse_build(without))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    (tmp_path / "a.lock").write_text("# tensorflow==1 is not here\ntorch==2.13.0 --hash=x\n")
+    monkeypatch.setattr(selftest, "prove_libraries", lambda: None)
+    proven = []
+    monkeypatch.setattr(selftest, "prove", lambda *words: proven.append(words))
+    assert selftest.main([]) == 0
+    assert proven == [("torch", "mpi"), ("torch", "gloo"), ("mpi4py", "mpi")]
+    (tmp_path / "a.lock").write_text("torch==2.13.0 --hash=x\ntensorflow-cpu==2 --hash=x\n")
+    assert selftest.main([]) == 1
+    assert "Horovod was built without TensorFlow (frameworks)" in capsys.readouterr().err
 
 
 def test_code_that_lacks_a_generation_of_gpus_fails_the_selftest() -> None:
@@ -107,4 +157,5 @@ def test_code_that_lacks_a_generation_of_gpus_fails_the_selftest() -> None:
 
 def test_the_help_names_the_driver_that_the_labels_name() -> None:
     text = Path(DEFINITION).read_text()
-    assert labels.OLDEST_DRIVER["12"] in text[text.index("%help") :]
+    for driver in labels.OLDEST_DRIVER.values():
+        assert driver in text[text.index("%help") :]
