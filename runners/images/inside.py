@@ -49,7 +49,7 @@ PATTERNS = (
 )
 # What is not there when neither a program nor a library of an MPI is.
 MPI = ("mpi.flavour", "mpi.version", "pmi.client")
-WORDS = {kind: f"horovod.{kind}" for kind in selftest.NEEDED}
+WORDS = {kind: f"horovod.{kind}" for kind in selftest.HEADINGS.values()}
 TEST_SECONDS = 1500  # twenty times what is normal; each part has a shorter limit of its own
 FRAMEWORKS = {"pytorch": "torch", "tensorflow": "tensorflow"}
 AGREED = "ranks agree"
