@@ -43,14 +43,15 @@ def find(path: Path) -> Built:
     """Return what an image says of itself; raise Refused for one that cannot be released."""
     labels = sif.labels(path) or {}
     version, revision = labels.get(f"{LABELS}version"), labels.get(f"{LABELS}revision")
-    name = path.stem
+    architecture = sif.architecture(sif.objects(path)) or ""
+    name = path.stem.removesuffix(f".{architecture}")  # of an image for other machines
     if name not in {each.name for each in IMAGES.values()} or not version or not revision:
         raise Refused(f"{path} is not an image of this project", "its name, or its labels, are not")
     if not COMMIT.fullmatch(revision):
         raise Refused(
             f"{path} was not built from a commit", f"its revision is {revision}", "git stash"
         )
-    return Built(path, name, version, revision, sif.architecture(sif.objects(path)) or "")
+    return Built(path, name, version, revision, architecture)
 
 
 def prepare(built: Built, builder: str, folder: Path, progress: Progress) -> None:

@@ -105,6 +105,13 @@ def test_a_builder_gives_its_image_with_what_is_known_of_it(workshop: Workshop) 
     assert "2 ranks agree" in json.dumps(predicate["runDetails"])
 
 
+def test_an_image_named_with_its_architecture_is_the_same_image(workshop: Workshop) -> None:
+    workshop.sh("mkdir -p named; cp ours/horovod_cpu.sif named/horovod_cpu.amd64.sif")
+    uri = "https://example.org/four"
+    workshop.release("prepare", "named/horovod_cpu.amd64.sif", "--builder", uri, "-o", "four")
+    workshop.sh(f"cmp one/{STEM}.sif four/{STEM}.sif; cmp one/{STEM}.lock four/{STEM}.lock")
+
+
 def test_what_is_not_prepared(workshop: Workshop) -> None:
     words = ("--builder", "x", "-o", "none")
     said = workshop.refused(NOT_VERIFIED, "prepare", "failing/horovod_cpu.sif", *words)
