@@ -65,6 +65,11 @@ CAUSES = (
         "Use a base for this machine, or build on a machine of the image's kind.",
     ),
     Cause(
+        r"qemu: uncaught target signal",
+        "the emulator crashed, or what it emulates did",
+        "Try a newer qemu-user: 7.2 (Debian 12) crashes in torch 2.13 for Arm, 11.1 does not.",
+    ),
+    Cause(
         r"fakeroot: \d+: \w+: not found|fakeroot: error while starting|"
         r"libfakeroot\S*:.*(?:cannot|version|not found)",
         "this machine's fakeroot program, which stands in for subordinate ids, does not run in the"
@@ -89,7 +94,7 @@ ERROR = re.compile(
 # Apptainer, and pip after a compiler, close with lines that often only say that a build failed.
 CLOSING = re.compile(
     "While performing build|Failed building wheel|Failed to build|subprocess-exited-with-error"
-    r"|CalledProcessError"
+    r"|CalledProcessError|^except "
 )
 FRAME = re.compile(r"INFO|FATAL|WARNING")
 

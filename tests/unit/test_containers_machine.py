@@ -166,6 +166,7 @@ def test_what_may_do_harm_is_said() -> None:
         ("manifest unknown: manifest unknown", "name and tag"),
         ("dial tcp 127.0.0.1:5000: connect: connection refused", "does not answer"),
         ("/bin/sh: exec format error", "another architecture"),
+        ("qemu: uncaught target signal 11 (Segmentation fault)", "a newer qemu-user"),
     ],
 )
 def test_a_failure_is_put_in_plain_words_with_its_line(line: str, words: str) -> None:
@@ -189,6 +190,8 @@ def test_an_unknown_failure_shows_the_line_before_apptainers_closing_one() -> No
     assert log_causes.explain("all well\n") == ""
     pip = "x.cc:1:2: fatal error: no x.h\nERROR: Failed building wheel for horovod\n"
     assert log_causes.explain(pip) == "  | x.cc:1:2: fatal error: no x.h"
+    source = "CMake Error at CMakeLists.txt:21 (message):\nexcept ImportError:\n"
+    assert log_causes.explain(source) == "  | CMake Error at CMakeLists.txt:21 (message):"
     closing = "FATAL:   While performing build: while running %post section: exit status 1\n"
     assert log_causes.explain(f"INFO: a\n+ make\nodd words\n{closing}") == "  | odd words"
     closing = "FATAL:   While performing build: while creating SIF: open x: permission denied"
