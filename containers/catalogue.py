@@ -11,7 +11,7 @@ from .space import Needs
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
-BUILD_INPUT = "horovod_build.in"
+BUILD_INPUT, SOURCE_INPUT = "horovod_build.in", "horovod_source.in"
 INSIDE = "horovod_image"  # the package of ours that is copied into every image
 
 

@@ -1,14 +1,15 @@
-"""Renew locks: python3 -m containers.lock [cpu] [gpu] [--extra-index-url URL]
+"""Renew locks: python3 -m containers.lock [cpu] [gpu] [--arch ARCH] [--extra-index-url URL]
 
 Resolves the `.in` files to exact versions and hashes, and notes the versions of Debian's packages
-by making the bases. An image whose Python is another than this one is done by that one, and the
-locks of an architecture on such a machine (an emulated one will do), because pip evaluates
-environment markers for the Python that runs it.
+by making the bases; a base for another architecture needs emulation, the rest does not. An image
+whose Python is another than this one is done by that one, because pip evaluates environment markers
+for the Python that runs it.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import platform
 import re
@@ -19,7 +20,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import atomic, catalogue, debian, definition, lockfile, pip, process
+from . import atomic, catalogue, debian, definition, emulation, lockfile, pip, process
 from .architecture import MACHINES, architecture
 from .errors import Refused, RunnerError, SystemFault
 from .lockfile import Pin
@@ -29,6 +30,8 @@ Do not edit: written by python3 -m containers.lock from {inputs}.
 All that the image installs, for CPython {python} on Linux {machine}, first what Horovod is compiled
 against; in comments what compiling it needs besides, and the versions of Debian's packages."""
 PYTHON = ".".join(platform.python_version_tuple()[:2])
+# pip has options for a machine's wheels, and none for its markers: it asks platform.machine().
+MACHINE = "import platform\nplatform.machine = lambda: {machine!r}\n"
 # What Horovod is compiled against, by name in the images' `.in` files; all these require belongs
 # to it.
 AGAINST = (
@@ -38,29 +41,36 @@ AGAINST = (
 
 
 def resolve(
-    requirements: Sequence[Path], options: Sequence[str], constraints: Sequence[Pin]
+    machine: str, requirements: Sequence[Path], options: Sequence[str], constraints: Sequence[Pin]
 ) -> list[Pin]:
-    """Ask pip what `requirements` come to, `constraints` being the versions of what they name."""
+    """Ask pip what `requirements` come to on a machine, such as aarch64.
+
+    `constraints` are the versions of what they name.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        limits = Path(folder, "constraints.txt")
+        limits, site = Path(folder, "constraints.txt"), Path(folder, "site")
         limits.write_text("".join(f"{pin.name}=={pin.version}\n" for pin in constraints))
+        site.mkdir()
+        (site / "sitecustomize.py").write_text(MACHINE.format(machine=machine))
         command = ["install", "--dry-run", "--ignore-installed", "--quiet", "--report=-"]
         wanted = [f"--requirement={path}" for path in requirements]
         where = [f"--constraint={limits}", f"--target={folder}"]
-        report = pip.run([*command, *wanted, *where, *options])
+        report = pip.run([*command, *wanted, *where, *options], {"PYTHONPATH": str(site)})
     return [
         Pin(lockfile.normalised(each.name), each.version, each.sha256)
         for each in pip.additions(report)
     ]
 
 
-def compiled_against(text: str, options: Sequence[str], pins: Sequence[Pin]) -> set[str]:
+def compiled_against(
+    machine: str, text: str, options: Sequence[str], pins: Sequence[Pin]
+) -> set[str]:
     """The names of those pins that Horovod is compiled against; `text` asked for all of them."""
     asked = [line for line in text.splitlines() if re.split(r"[^\w-]", line)[0] in AGAINST]
     with tempfile.TemporaryDirectory() as folder:
         requirements = Path(folder, "against.in")
         requirements.write_text("\n".join(asked))
-        return {pin.name for pin in resolve([requirements], options, pins)}
+        return {pin.name for pin in resolve(machine, [requirements], options, pins)}
 
 
 def require_same_python(python: str) -> None:
@@ -92,17 +102,19 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
     target = pip.target(image.python, image.glibc_minor, machine)
     lock, wheels = here / image.lock, [*target, *source.options()]
     wanted = here / f"{image.name}.in"
-    found = resolve([wanted], wheels, [])
-    first = compiled_against(wanted.read_text(encoding="utf-8"), wheels, found)
+    found = resolve(machine, [wanted], wheels, [])
+    first = compiled_against(machine, wanted.read_text(encoding="utf-8"), wheels, found)
     runtime = [pin for pin in found if pin.name not in image.provided]
     against = [pin for pin in runtime if pin.name in first]
     others = [pin for pin in runtime if pin.name not in first]
-    # Horovod is the one package taken as source; --target needs binaries only, so no target here.
     inputs = [here / name for name in image.build_inputs]
-    tools = resolve(inputs, [*source.options(), "--no-binary=horovod"], runtime)
+    tools = resolve(machine, inputs, wheels, runtime)
+    # The one package taken as source. All that it requires is among the packages of the image.
+    archive = ["--no-deps", "--no-binary=horovod", *source.options()]
+    tools += resolve(machine, [here / catalogue.SOURCE_INPUT], archive, runtime)
     present = {pin.name for pin in runtime}
     build = [pin for pin in tools if pin.name not in present]
-    names = ", ".join([wanted.name, *image.build_inputs])
+    names = ", ".join([wanted.name, *image.build_inputs, catalogue.SOURCE_INPUT])
     header = HEADER.format(inputs=names, python=image.python, machine=machine)
     text = lockfile.render(against, others, header) + lockfile.lines(build, lockfile.BUILD_MARK)
     if lock.exists():
@@ -131,6 +143,7 @@ def renew_debian(image: catalogue.Image) -> None:
 
 def installed_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
     """What a definition's packages come to today: by making its base. Raises RunnerError."""
+    emulation.required(image.architecture)
     archive = debian.find_archive(os.environ, debian.apt_sources())
     mode = "root" if os.geteuid() == 0 else "unshare"
     with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +160,8 @@ def renew(image: catalogue.Image, options: argparse.Namespace, words: Sequence[s
     """Renew one image's lock, by a Python of the image's version. Raises RunnerError."""
     if image.python != PYTHON:
         pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-        command = [interpreter(image.python, pyenv), "-m", "containers.lock", image.short, *words]
+        program = [interpreter(image.python, pyenv), "-m", "containers.lock"]
+        command = [*program, image.short, f"--arch={image.architecture}", *words]
         if subprocess.run(command, cwd=catalogue.CHECKOUT).returncode:
             raise SystemFault(f"{image.lock} was not renewed; the reason is above")
         return
@@ -161,12 +175,15 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m containers.lock", description=__doc__)
     parser.add_argument("image", nargs="*", help="default: all of them")
     parser.add_argument("--only", choices=["python", "debian"], help="leave the other part")
+    parser.add_argument("--arch", choices=sorted(MACHINES), help="default: all of them")
     pip.add_options(parser)
     options = parser.parse_args(argv)
     words = [word for word in argv if word not in options.image]
+    # This machine's first: the others' may be refused for want of emulation.
+    kinds = [options.arch] if options.arch else sorted(MACHINES, key=architecture().__ne__)
     try:
-        for name in options.image or catalogue.IMAGES:
-            renew(catalogue.image(name, architecture()), options, words)
+        for kind, name in itertools.product(kinds, options.image or catalogue.IMAGES):
+            renew(catalogue.image(name, kind), options, words)
     except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,32 @@ def test_debian_versions_is_reported_by_name_and_refused_when_frozen(
 def test_a_lock_is_renewed_only_by_the_images_own_python() -> None:
     with pytest.raises(Refused, match=r"python2\.7 -m containers.lock"):
         lock.require_same_python("2.7")
+
+
+def test_markers_are_those_of_the_machine_that_is_locked_for(tmp_path: Path) -> None:
+    """Real pip, a folder of two wheels: the one for Arm is chosen on any machine."""
+    for name in ("for-arm", "for-others"):
+        wheel(tmp_path, name)
+    wanted = tmp_path / "x.in"
+    arm, others = ('; platform_machine == "aarch64"', '; platform_machine != "aarch64"')
+    wanted.write_text(f"for-arm{arm}\nfor-others{others}\n")
+    options = ["--no-index", f"--find-links={tmp_path}"]
+    for machine, name in (("aarch64", "for-arm"), ("x86_64", "for-others")):
+        assert [pin.name for pin in lock.resolve(machine, [wanted], options, [])] == [name]
+
+
+def wheel(folder: Path, name: str) -> None:
+    """Write the smallest wheel of that name."""
+    module, version = name.replace("-", "_"), "1.0"
+    info = f"{module}-{version}.dist-info"
+    files = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+    }
+    with zipfile.ZipFile(folder / f"{module}-{version}-py3-none-any.whl", "w") as file:
+        for path, text in files.items():
+            file.writestr(path, text)
 
 
 def test_the_images_own_python_is_found_where_it_runs(
