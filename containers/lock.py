@@ -126,6 +126,7 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
 
 def renew_debian(image: catalogue.Image) -> None:
     """Write the versions of the Debian packages, as the archive has them now, into the lock."""
+    emulation.required(image.architecture)
     lock = catalogue.HERE / image.lock
     definitions = zip(debian.SECTIONS, (image.definition, image.wheel_definition))
     sections = {
@@ -143,7 +144,6 @@ def renew_debian(image: catalogue.Image) -> None:
 
 def installed_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
     """What a definition's packages come to today: by making its base. Raises RunnerError."""
-    emulation.required(image.architecture)
     archive = debian.find_archive(os.environ, debian.apt_sources())
     mode = "root" if os.geteuid() == 0 else "unshare"
     with tempfile.TemporaryDirectory() as folder:

@@ -17,6 +17,7 @@ from .architecture import architecture as machine
 from .architecture import file_name
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .errors import Refused
+from .horovod_image import selftest
 from .places import Places
 
 # The table behind this choice: docs/concepts/images.md; `make bench-images`.
@@ -88,8 +89,8 @@ class Plan:
     @property
     def frameworks(self) -> set[str]:
         """Those of the image, in the words of the trainers' presets."""
-        names = {"torch": "pytorch", "tensorflow": "tensorflow", "tensorflow-cpu": "tensorflow"}
-        return {names[pin.name] for pin in lockfile.read(self.lock) if pin.name in names}
+        known, pins = selftest.FRAMEWORKS, lockfile.read(self.lock)
+        return {known[pin.name][1].lower() for pin in pins if pin.name in known}
 
     @cached_property
     def wheels(self) -> Path:

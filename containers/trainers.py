@@ -38,9 +38,9 @@ def names(checkout: Path) -> list[str]:
 
 def for_frameworks(checkout: Path, frameworks: Collection[str]) -> list[str]:
     """The trainers that need one of these frameworks, in the words of the presets."""
-    presets = [path for path in files(checkout) if path.suffix == ".toml"]
-    needed = {path.stem: FRAMEWORK.search(path.read_text(encoding="utf-8")) for path in presets}
-    return [name for name, found in needed.items() if found is None or found[1] in frameworks]
+    presets = {name: checkout / "recipes" / f"{name}.toml" for name in names(checkout)}
+    found = {name: FRAMEWORK.search(path.read_text("utf-8")) for name, path in presets.items()}
+    return [name for name, needed in found.items() if not needed or needed[1] in frameworks]
 
 
 def stage(checkout: Path, folder: Path) -> None:
