@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .. import plan
+from ..core import gpus
 from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Trainer
 from ..core.remedy import Remedy, change
 from ..core.site import Site
@@ -47,7 +48,7 @@ def plan_for(
     files = [spec.runs_dir, spec.image, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
         spec,
-        _host_mpi(spec, _mounts(settings, here, runtime)),
+        _searched(spec, _host_mpi(spec, _mounts(settings, here, runtime)), runtime),
         image_storage.found(_looked_into(image)),
         {**settings.reasons(), **({"architecture": why} if why else {})},
         settings.unasked,
@@ -73,6 +74,14 @@ def _host_mpi(spec: JobSpec, here: Site) -> Site:
     if spec.host_mpi and not (here.profile and here.profile.host_mpi):
         here = replace(here, host_libraries=hostmpi.libraries())
     return here
+
+
+def _searched(spec: JobSpec, here: Site, runtime: str) -> Site:
+    """Ask for Apptainer's version where it decides whose GPU libraries are found first."""
+    wanted = gpus.asked(spec.resources) or spec.nv
+    if here.elsewhere or not wanted or runtime not in here.runtimes:
+        return here
+    return replace(here, apptainer=probe.apptainer(runtime))
 
 
 def _waiting(case: Case) -> Case:

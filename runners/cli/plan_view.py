@@ -19,6 +19,7 @@ LABELS = {
     "driver": "NVIDIA driver",
     "fusion-threshold-mb": "fusion threshold (MB)",
     "glibc": "C library",
+    "gpu-libraries": "driver's library searched first",
     "gpu-of-a-rank": "GPU of a rank",
     "gpu-request": "GPU request",
     "host-mpi": "host MPI in the image",
@@ -35,6 +36,8 @@ LABELS = {
 FORMS = {"driver": "{} or newer", "requeue": "up to {} times", "signal": "{} s"}
 WORDS = {
     ("driver", "any"): "any",
+    ("gpu-libraries", "host"): "the host's",
+    ("gpu-libraries", "image"): "the image's",
     ("gpu-of-a-rank", "local-rank"): "local rank modulo the visible ones",
     ("gpu-of-a-rank", "visible"): "the visible one",
     ("recipe", "host"): "from this machine",

@@ -41,6 +41,7 @@ class Site:
     another machine's site, of which nothing else is known. `host_libraries` are those of its
     mpirun, looked for when the job wants them in the image, and `unpacks` why the runtime cannot
     mount an image but unpacks it at each start, when that matters; `fuse` it mounts by squashfuse.
+    `apptainer` is the version of the one that runs the image, asked for when the job wants GPUs.
     """
 
     schedulers: tuple[str, ...] = ()
@@ -69,4 +70,5 @@ class Site:
     elsewhere: bool = False
     host_libraries: HostMpi | None = None
     unpacks: str = ""
+    apptainer: str = ""
     fuse: bool = False

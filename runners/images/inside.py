@@ -31,6 +31,7 @@ part openmpi; ompi_info --version || mpirun --version
 part mpich; mpichversion
 part mpiexec; mpiexec --version
 part pmix_info; pmix_info --version
+part ldconfig; PATH="$PATH:/usr/sbin:/sbin" ldconfig -p | grep libcuda
 part python
 for python in python python3; do
     command -v "$python" > /dev/null && { "$python" -c "$1"; break; }
@@ -46,6 +47,8 @@ PATTERNS = (
     ("mpiexec", rf"Intel\(R\) MPI Library .*Version {VERSION}", "mpi.version", "intelmpi"),
     ("mpiexec", rf"HYDRA[\s\S]*Version:\s+{VERSION}", "mpi.version", "mpich"),
     ("pmix_info", rf"PMIx\D.*?{VERSION}", "pmix.version", ""),
+    # The 64-bit one on the loader's default path; a link that leads nowhere is not listed.
+    ("ldconfig", r"libcuda\.so\.1 \(libc6,[^)]+\) => (\S+)", "cuda.driver.library", ""),
 )
 # What is not there when neither a program nor a library of an MPI is.
 MPI = ("mpi.flavour", "mpi.version", "pmi.client")

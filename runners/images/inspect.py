@@ -34,6 +34,8 @@ SOFTWARE = (
 )
 # What some images need of a node: ours for GPUs, those with a Horovod of ours.
 NEEDS = ("cpu.level", "cuda.driver.minimum", "cuda.capabilities", "cudnn.version")
+# What only MPICH has, and what only an image with a driver's library of its own.
+OF_SOME = ("mpi.device", "cuda.driver.library")
 OURS = "horovod.version"
 CREATED = "org.opencontainers.image.created"
 LABELS = ("org.opencontainers.image.version", "org.opencontainers.image.revision")
@@ -75,8 +77,7 @@ def inspect(path: Path) -> Inspection:
         problem = error
     for name in SOFTWARE:
         facts[name] = _known(name, labels, probed)
-    if "mpi.device" in probed:  # only MPICH has one
-        facts["mpi.device"] = Fact(probed["mpi.device"], PROBED)
+    facts.update({name: Fact(probed[name], PROBED) for name in OF_SOME if name in probed})
     facts.update({name: Fact(labels[name], LABEL) for name in NEEDS if name in labels})
     if facts["architecture"] == NOT_KNOWN and path.is_file():
         facts["architecture"] = Fact(sif.architecture(sif.objects(path)) or UNKNOWN, FILE)

@@ -15,6 +15,11 @@ from .case import Case, Log
 # NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
 # the driver of 12.0 or a newer one. Our images carry it as a label.
 MINIMUM = "cuda.driver.minimum"
+# Apptainer 1.5.0: the folder of --nv's libraries moved behind the loader's default path (pull
+# request 3293), and a variable moves it back (3346).
+IMAGE_FIRST = "1.5.0"
+ORDER = "gpu-libraries"
+HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
 
 
 def choose(case: Case, log: Log) -> None:
@@ -28,6 +33,7 @@ def choose(case: Case, log: Log) -> None:
     vendor = _vendor(case, wanted, log)
     if vendor == "nv":
         _driver(case, log)
+        _library_order(case, log)
     if vendor and wanted:
         _binding(case.resources, wanted, log)
     _data_plane(case, vendor, log)
@@ -153,6 +159,23 @@ def _driver(case: Case, log: Log) -> None:
     here = f"this machine has {site.driver}{', too old' * too_old}; " if site.driver else ""
     log.choose("driver", minimum or "any", f"{here}each node is asked when the job starts")
     _glibc(case, log)
+
+
+def _library_order(case: Case, log: Log) -> None:
+    """Whose driver library is found first, the image's or the host's, by Apptainer's version."""
+    version, image = case.site.apptainer, case.image
+    own = image.fact("cuda.driver.library")
+    if not version:
+        return
+    if HOST_FIRST in map("=".join, case.spec.env):
+        log.choose(ORDER, "host", case.why("env"))
+    elif older(version, IMAGE_FIRST):
+        log.choose(ORDER, "host", f"Apptainer {version}; from {IMAGE_FIRST} on the image's")
+    else:
+        log.choose(ORDER, "image", f"Apptainer {version}; before {IMAGE_FIRST} the host's")
+        if own:
+            what = f"{own} of {image.path.name} hides the driver's library of the nodes"
+            log.warn(f"{what}: Apptainer {version} looks there first", change(env=HOST_FIRST))
 
 
 def _glibc(case: Case, log: Log) -> None:

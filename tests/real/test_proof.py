@@ -33,6 +33,23 @@ apptainer build --mksquashfs-args "-noI -noD -noF -noX" small.sif root > build.l
 rm -rf root
 echo "$folder"
 """
+# A driver's library in the folder of an image, as the loader lists it: under its soname.
+GIVE_DRIVER = r"""
+apptainer build --sandbox folder a.sif > build.log 2>&1
+libraries=folder/lib/x86_64-linux-gnu
+mkdir -p folder/sbin folder/usr/bin
+cp /sbin/ldconfig folder/sbin/
+cp /bin/grep folder/usr/bin/
+cp -L $(ldd /bin/grep | grep -o '/lib/[^ ]*') $libraries/
+sed 's/libsystemd\.so\.0/libcuda.so.1\x00\x00\x00/' /usr/lib/x86_64-linux-gnu/libsystemd.so.0 \
+    > $libraries/libcuda.so.1
+apptainer exec --writable folder /sbin/ldconfig /lib/x86_64-linux-gnu
+"""
+# Another version than the cluster's, which cannot be had: only the plan reads it.
+NEWER = """#!/bin/sh
+[ "$1" != --version ] || { echo "apptainer version 1.5.1"; exit; }
+exec /usr/bin/apptainer "$@"
+"""
 # Made for this test with gpg --faked-system-time; it expired on 2 January 2025.
 EXPIRED = """\
 -----BEGIN PGP PRIVATE KEY BLOCK-----
@@ -251,6 +268,26 @@ def test_an_image_of_others_without_horovod(place: Place) -> None:
     assert done.returncode == NOT_VERIFIED
     assert "fail         check-build" in done.stdout
     assert "there is no Horovod in it" in done.stdout
+
+
+def test_a_driver_library_of_an_image_and_the_apptainer_that_prefers_it(place: Place) -> None:
+    place.sh(GIVE_DRIVER)
+    library = "/lib/x86_64-linux-gnu/libcuda.so.1"
+    known = facts(place, "folder")["cuda.driver.library"]
+    assert known == {"value": library, "source": "probed"}
+    place.login.write("train.py", "print('STARTED')")
+    place.sh("mkdir new")
+    place.sh("chmod +x " + place.login.write("new/apptainer", NEWER))
+    words = ("plan", "--image", "folder", "-p", "gpu", "--gpus-per-node", "A100:2", "train.py")
+    now = place.runner(*words)
+    assert re.search(r"searched first +the host's +Apptainer 1\.[234]\.", now.stdout), now.stdout
+    assert "hides the driver" not in now.stdout
+    folder = place.sh("pwd").strip()
+    newer = place.runner(*words, PATH=f"{folder}/new:/opt/runner/bin:/usr/bin:/bin")
+    assert "the image's" in newer.stdout, newer.stdout
+    assert "Apptainer 1.5.1" in newer.stdout
+    assert f"{library} of folder hides the driver's library" in newer.stdout
+    assert "--env PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs" in newer.stdout
 
 
 def test_the_policy_wants_a_signature(place: Place) -> None:

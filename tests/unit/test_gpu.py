@@ -20,6 +20,7 @@ from runners.core.site import Site
 from runners.images import inspect
 from runners.injob.rank import gpu, start
 from runners.plan.case import Case
+from runners.settings.sites import probe
 
 RANK = Path(runners.injob.rank.__file__).parent
 IMAGE = ImageInfo(
@@ -92,6 +93,58 @@ def test_an_old_driver_on_the_login_node_is_shown_but_does_not_decide() -> None:
 
 def test_a_newer_c_library_outside_is_shown() -> None:
     assert "the image's is older" in choices(SPEC, replace(SLURM, glibc="2.42"))["glibc"][1]
+
+
+OWN = replace(
+    ImageInfo(Path("/i/theirs.sif")),
+    found={"cuda.driver.library": "/usr/local/cuda/compat/libcuda.so.1", "horovod.version": "x"},
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "image", "first", "warned"),
+    [
+        ("1.4.5", OWN, "host", False),
+        ("1.5.0", OWN, "image", True),
+        ("1.10.2", OWN, "image", True),
+        ("1.5.0", IMAGE, "image", False),
+        ("", OWN, None, False),
+    ],
+)
+def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
+    version: str, image: ImageInfo, first: str | None, warned: bool
+) -> None:
+    site = replace(SLURM, apptainer=version)
+    made = plan.solve(Case(SPEC, site, image))
+    found = {choice.id: choice for choice in made.choices}.get("gpu-libraries")
+    assert (found and found.value) == first
+    if found:
+        assert version in found.reason
+        assert "1.5.0" in found.reason
+    said = [each for each in made.warnings if "hides the driver's library" in each.what]
+    assert bool(said) is warned
+    for each in said:
+        assert version in each.what
+        asked = ("PREPEND_LD_LIBRARY_PATH", "/.singularity.d/libs")
+        again = plan.solve(Case(replace(SPEC, env=(asked,)), site, image))
+        assert {choice.id: choice.value for choice in again.choices}["gpu-libraries"] == "host"
+        assert each not in again.warnings, "what the remedy asks for ends the warning"
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("apptainer version 1.4.5", "1.4.5"),
+        ("apptainer version 1.5.0-1.el9", "1.5.0"),
+        ("singularity-ce version 4.3.2", ""),
+        ("", ""),
+    ],
+)
+def test_the_version_of_apptainer_is_read(tmp_path: Path, said: str, version: str) -> None:
+    program = tmp_path / "singularity"
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    assert probe.apptainer(str(program)) == version
 
 
 def test_a_job_without_gpus_asks_nothing_of_the_driver() -> None:

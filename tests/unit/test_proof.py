@@ -41,7 +41,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def answer(**parts: str) -> str:
     """Return the probe's output with these parts, the others empty."""
-    names = ("glibc", "openmpi", "mpich", "mpiexec", "pmix_info", "python", "end")
+    names = ("glibc", "openmpi", "mpich", "mpiexec", "pmix_info", "ldconfig", "python", "end")
     return "".join(f"\n== {name}\n{parts.get(name, '')}" for name in names)
 
 
@@ -51,6 +51,13 @@ def answer(**parts: str) -> str:
         ("glibc", "glibc 2.36\n", {"glibc.version": "2.36"}),
         ("glibc", "ldd (GNU libc) 2.28\nCopyright 2018", {"glibc.version": "2.28"}),
         ("glibc", "ldd (Ubuntu GLIBC 2.39-0ubuntu8.6) 2.39\n", {"glibc.version": "2.39"}),
+        (
+            "ldconfig",
+            "\tlibcuda.so.1 (libc6) => /lib/i386-linux-gnu/libcuda.so.1\n"
+            "\tlibcuda.so.1 (libc6,x86-64) => /usr/local/cuda/compat/libcuda.so.1\n",
+            {"cuda.driver.library": "/usr/local/cuda/compat/libcuda.so.1"},
+        ),
+        ("ldconfig", "\tlibcuda.so (libc6,x86-64) => /usr/lib/libcuda.so\n", {}),
         ("glibc", "musl libc (x86_64)\nVersion 1.2.5\n", {}),
         ("openmpi", "Open MPI v4.1.4\n", {"mpi.flavour": "openmpi", "mpi.version": "4.1.4"}),
         (

@@ -140,6 +140,13 @@ def parse_mpirun(answer: shell.Result) -> str:
     return ""
 
 
+def apptainer(command: str) -> str:
+    """Return the version of the Apptainer that answers to `command`, empty for another runtime."""
+    said = shell.together([[command, "--version"]], SECONDS_TO_ANSWER)[0].out
+    found = re.match(r"apptainer version (\d+(?:\.\d+)*)", said)
+    return found.group(1) if found else ""
+
+
 def _glibc() -> str:
     """Return 2.36 of "glibc 2.36"; empty with another C library."""
     name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
