@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..core.errors import NotVerified, Refused, RunnerError, UsageError
 from ..core.job_record import JobState, Status
-from ..injob.rank.early_stop import EXIT_STOPPED
+from ..injob.rank import EXIT_STOPPED
 from ..script.ranks import EXIT_NOT_VERIFIED
 
 FAULT = RunnerError.exit_code

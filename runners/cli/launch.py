@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,10 +12,12 @@ from ..core import plan_record, signals
 from ..core.job_record import Job, JobPaths
 from ..core.model import Plan
 from ..schedulers import capabilities
-from ..settings import sweep
 from ..submit import launch
 from . import common_options, make_plan, options, plan_view, printer, run_arguments, suggest, typed
 from .trainer_command import TrainerCommand
+
+if TYPE_CHECKING:
+    from ..settings.sweep import Asked
 
 EXAMPLE = """\b
 Examples:
@@ -50,7 +52,7 @@ Examples:
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in an image."""
     values["ranks"] = run_arguments.ranks(values.pop("rank"), values.pop("all_ranks"))
-    asked = sweep.variants(values["array"], values["sweep"])
+    asked = _several(values["array"], values["sweep"])
     with signals.saying("nothing was submitted"):
         made = make_plan.make_plan(trainer, args, options.flags(values), values["dry_run"])
         _refuse(made, values["force"])
@@ -75,6 +77,15 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
         _announce(draft, job, values)
     if values["waits"]:
         sys.exit(_to_the_end(draft.paths, job, values))
+
+
+def _several(array: str | None, sweeps: tuple[str, ...]) -> Asked | None:
+    """Return the runs of --array and --sweep, None for a single one."""
+    if array is None and not sweeps:
+        return None
+    from ..settings import sweep
+
+    return sweep.variants(array, sweeps)
 
 
 def _submit(made: Plan) -> tuple[launch.Draft, Job]:

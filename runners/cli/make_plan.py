@@ -18,7 +18,6 @@ from ..plan.case import Case
 from ..schedulers import capabilities
 from ..settings import config, request, trainers
 from ..settings.sites import elsewhere, find, probe
-from ..settings.sites import host_mpi as hostmpi
 from . import printer
 
 
@@ -72,7 +71,9 @@ def _host_mpi(spec: JobSpec, here: Site) -> Site:
     if spec.launcher == "mpirun" or spec.host_mpi:
         here = replace(here, host_mpi=probe.mpirun())
     if spec.host_mpi and not (here.profile and here.profile.host_mpi):
-        here = replace(here, host_libraries=hostmpi.libraries())
+        from ..settings.sites import host_mpi
+
+        here = replace(here, host_libraries=host_mpi.libraries())
     return here
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from string import Template
 from typing import Annotated, Any, Optional
 
 from .toml_check import Rule, one_of
@@ -14,6 +13,15 @@ from .toml_check import Rule, one_of
 # sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
 # days-hours[:minutes[:seconds]]
 TIME = re.compile(r"\d+|\d+:\d+|\d+:\d+:\d+|\d+-\d+(:\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)
+
+
+def expanded(text: str, env: Mapping[str, str]) -> str:
+    """Return a path in which variables such as $USER have their values, where they have one."""
+    if "$" not in text:
+        return text
+    from string import Template  # here, because most launches need none
+
+    return Template(text).safe_substitute(env)
 
 
 def _compiles(pattern: str) -> bool:
@@ -166,5 +174,5 @@ class Profile:
 
     def folder(self, name: str, env: Mapping[str, str]) -> Path | None:
         """Return a folder of `paths` with the user's variables filled in; None without one."""
-        text = Template(self.paths.get(name, "")).safe_substitute(env)
+        text = expanded(self.paths.get(name, ""), env)
         return Path(text) if text else None

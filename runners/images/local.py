@@ -13,7 +13,7 @@ from ..core import places
 from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.model import ImageInfo
 from ..core.remedy import Remedy, command
-from . import images_lock, prebuilt, spython_adapter, store
+from . import images_lock, spython_adapter, store
 from .store import Stored
 
 
@@ -39,24 +39,28 @@ def find(name: str | None) -> Path:
 
 
 def _missing(name: str) -> Path:
+    from . import prebuilt  # only here, since launches mostly find their image
+
     folders = {Path(name).expanduser().parent, places.images()}
     there = [str(file) for folder in folders for file in folder.glob("*.sif")]
     near = nearest(Path(name).name, [Path(file).name for file in there])
     looked = ", ".join(sorted(str(folder) for folder in folders))
     short = prebuilt.short(Path(name).name)
+    ours = short or not near
+    published = bool(ours and prebuilt.place(os.environ).source)
     error = ImageMissing(
         f"the image {name} does not exist",
         f"looked in {looked}\n{near}",
-        _brought(short) if short or not near else (),
+        _brought(short, published) if ours else (),
     )
     error.short = short if name == Path(name).name else ""
     raise error
 
 
-def _brought(short: str) -> list[Remedy]:
+def _brought(short: str, published: bool) -> list[Remedy]:
     """Return the commands that bring an image of ours into the images folder."""
-    known = prebuilt.place(os.environ).source
-    return [command("runner", verb, short or "cpu") for verb in (*["pull"] * bool(known), "build")]
+    verbs = (*["pull"] * published, "build")
+    return [command("runner", verb, short or "cpu") for verb in verbs]
 
 
 def read(path: Path) -> ImageInfo:

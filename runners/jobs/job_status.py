@@ -12,7 +12,7 @@ from pathlib import Path
 from ..core import files, job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..injob.rank.early_stop import EXIT_STOPPED
+from ..injob.rank import EXIT_STOPPED
 from ..schedulers import SCHEDULERS
 from .find import Run
 

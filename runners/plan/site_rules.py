@@ -6,12 +6,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from string import Template
 
 from ..core import gpus
 from ..core.model import Choice, JobSpec, Refusal, Variable
 from ..core.remedy import Remedy, advice, change
-from ..core.site_profile import Profile, Requirement
+from ..core.site_profile import Profile, Requirement, expanded
 from ..schedulers import CAPABILITIES
 from ..settings.table import SETTINGS
 from . import site_limits
@@ -109,7 +108,7 @@ def _without(spec: JobSpec, name: str) -> Remedy:
 def _folders(
     spec: JobSpec, profile: Profile, cwd: str, env: Mapping[str, str]
 ) -> Iterator[Refusal]:
-    allowed = [Template(folder).safe_substitute(env) for folder in profile.rules.submit_below]
+    allowed = [expanded(folder, env) for folder in profile.rules.submit_below]
     if not allowed:
         return
     evidence = site_limits.because(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..core.model import Plan
 from ..injob import log_lines
-from ..injob.rank.early_stop import EXIT_STOPPED
+from ..injob.rank import EXIT_STOPPED
 from ..schedulers import capabilities
 
 RECORD = """\

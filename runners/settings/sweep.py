@@ -47,13 +47,11 @@ class Asked(NamedTuple):
     at_once: int | None
 
 
-def variants(array: str | None, sweeps: Sequence[str]) -> Asked | None:
-    """Return the runs; None for a single one, without --array and --sweep.
+def variants(array: str | None, sweeps: Sequence[str]) -> Asked:
+    """Return the runs of --array or --sweep, of which one at least was given.
 
     Several sweeps make each combination, the last one changing first. Raises UsageError.
     """
-    if array is None and not sweeps:
-        return None
     numbers, at_once = _array(array or "")
     if not sweeps:
         if not numbers:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, TypeVar
 
-from ..core import disk_space, plan_record, signals
+from ..core import plan_record, signals
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.job_record import Job, JobPaths, next_folder
@@ -22,7 +22,6 @@ from ..jobs import find
 from ..schedulers import SCHEDULERS, capabilities
 from ..script import environment, render, runtimes
 from ..settings.trainers import recipes_folder
-from . import private_folder
 
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
 BYTES_NEEDED = 64 * 10**6
@@ -99,6 +98,8 @@ def check(plan: Plan) -> None:
     there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
     if not os.access(there, os.W_OK):
         raise Refused(f"cannot write in {there}", remedy=change(runs_dir="DIR"))
+    from ..core import disk_space  # a dry run writes nothing
+
     disk_space.check(there, BYTES_NEEDED, "the run", change(runs_dir="DIR"))
 
 
@@ -151,11 +152,19 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     paths.enter.write_text(enter, encoding="utf-8")
     for name, text in runtimes.files(draft.plan, str(paths.root)).items():
         (paths.root / name).write_text(text, encoding="utf-8")
+    if draft.private or draft.plan.spec.env:
+        _write_private(draft)
+    plan_record.write(paths, draft.plan)
+
+
+def _write_private(draft: Draft) -> None:
+    from . import private_folder  # few jobs have one, and a dry run never
+
+    paths = draft.paths
     if draft.private:
         private_folder.make(paths)
     if draft.plan.spec.env:
         private_folder.write(paths, paths.env.name, environment.private(draft.plan))
-    plan_record.write(paths, draft.plan)
 
 
 def packages(draft: Draft) -> tuple[Path, ...]:

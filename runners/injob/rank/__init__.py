@@ -4,3 +4,5 @@ Standard library only and Python 3.8 at least, because it also serves images tha
 build. `runner launch` copies this folder into the run's folder: a job that waited for days in
 the queue still runs the code that it was submitted with.
 """
+
+EXIT_STOPPED = 91  # stopped early, its checkpoint saved: as in recipes, and in the job's script

@@ -14,8 +14,6 @@ import time
 from .. import json_files
 from .task import Task
 
-EXIT_STOPPED = 91  # as in recipes, and in the script (runners/script/exit_trap.py)
-
 
 def before_training(command: list[str], in_training: bool, code: int, asked: set[int]) -> bool:
     """Whether a recipe was ended, by the signals `asked`, before its first step: nothing is lost.

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
 from ..processes import end_with, waited_code
-from . import early_stop, failure, open_files, orphaned, rank_environment, signals, world_messages
+from . import (
+    EXIT_STOPPED,
+    early_stop,
+    failure,
+    open_files,
+    orphaned,
+    rank_environment,
+    signals,
+    world_messages,
+)
 from .gate import EXIT_WORLD_SIZE, Terms, no_world_formed
 from .problem import Problem, RendezvousError, problem_of
 from .reports import Inbox
@@ -99,7 +108,7 @@ def _supervised(task: Task, options: Options) -> int:
 def _stopped_early(options: Options, code: int, relay: signals.Relay, inbox: Inbox) -> bool:
     """Whether the trainer saved and stopped, or was ended before there was anything to save."""
     in_training = bool(inbox.formed) and not inbox.waits_in(HOROVOD)
-    return code == early_stop.EXIT_STOPPED or (
+    return code == EXIT_STOPPED or (
         not relay.ended
         and early_stop.before_training(options.command, in_training, code, relay.seen)
     )

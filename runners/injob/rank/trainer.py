@@ -12,9 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
-from . import failure, import_hook, rank_environment, world_messages
+from . import EXIT_STOPPED, failure, import_hook, rank_environment, world_messages
 from .agents import AGENTS, Node, is_python
-from .early_stop import EXIT_STOPPED
 from .gate import EXIT_WORLD_SIZE, VARIABLE, Terms
 from .problem import RendezvousError
 from .task import Task

@@ -5,7 +5,6 @@ The job's environment goes into the container by itself, except for LD_LIBRARY_P
 
 from __future__ import annotations
 
-import csv
 import io
 
 from ...core import tokens
@@ -41,6 +40,8 @@ def _modes(bind: BindMount) -> list[str]:
 
 def mount(bind: BindMount) -> str:
     """Return a mount as one line of CSV, which Apptainer, Podman and Docker read."""
+    import csv  # here, because few paths need it
+
     fields = ["type=bind", f"source={bind.source}", f"destination={bind.target}"]
     text = io.StringIO()
     # Before Python 3.13 only the characters of the line's own end are quoted.

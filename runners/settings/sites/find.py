@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from ...core import shell
@@ -49,14 +48,12 @@ def find(name: str | None, cluster: str, host: str, env: Mapping[str, str]) -> P
         return None
     if name:
         return load.profile(name, env, "as asked")
-    for candidate in load.found(env):
+    for candidate, path in load.found(env).items():
         try:
-            profile = load.profile(candidate, env)
+            if chosen := why(load.detect(path, env), cluster, host, env):
+                return load.profile(candidate, env, chosen)
         except UsageError as error:
             raise UsageError(error.message, error.evidence, "--site NAME, or --site none") from None
-        chosen = why(profile.detect, cluster, host, env)
-        if chosen:
-            return replace(profile, chosen=chosen)
     return None
 
 

@@ -10,7 +10,7 @@ from types import GenericAlias
 from typing import Annotated, Any
 
 from ...core.errors import NotFound, UsageError, nearest
-from ...core.site_profile import NodeKind, Profile, Requirement, Rules, Source
+from ...core.site_profile import Detect, NodeKind, Profile, Requirement, Rules, Source
 from ...core.toml_check import check, kinds, made, one_of
 from ...schedulers import SCHEDULERS, capabilities
 from ..config import KINDS, check_table, read_toml, user_file
@@ -83,15 +83,31 @@ def profile(name: str, env: Mapping[str, str], chosen: str = "") -> Profile:
     return build(name, parts(known[name], env), chosen)
 
 
+def detect(path: Path, env: Mapping[str, str]) -> Detect:
+    """Return what tells that this is the profile's site.
+
+    Of a chain of files those of others are checked as a whole; ours the tests have checked, and all
+    of them are read by each launch. Raises UsageError as `profile` does.
+    """
+    tables = _read(path, env, trusted=SHIPPED)
+    found: Detect = made(OF_FILE["detect"], table(tables).get("detect", {}))
+    return found
+
+
 def parts(path: Path, env: Mapping[str, str]) -> dict[Path, Table]:
     """Return what the file and its bases say, checked, the outermost base first."""
+    return _read(path, env)
+
+
+def _read(path: Path, env: Mapping[str, str], trusted: Path | None = None) -> dict[Path, Table]:
     chain: dict[Path, Table] = {}
     following: Path | None = path
     while following:
         if following in chain:
             raise _loop([*chain, following])
         chain[following] = read_toml(following)
-        check(shown(following), KEYS, chain[following])
+        if following.parent != trusted:
+            check(shown(following), KEYS, chain[following])
         following = _base(following, chain[following].get("base"), env)
     return dict(reversed(chain.items()))
 
