@@ -23,21 +23,21 @@ class Constant:
     source: str
 
 
-TABLE = "make bench-distribution, 2026-11-22, one node and rank, image of 577 MB"
+TABLE = "make bench-distribution, 2026-11-26, one node and rank, image of 487 MB"
 HUB = "python -m tests.bench.hub, 2026-11-25, 64 to 2,048 simulated ranks"
-TOUCHED = Constant(177 / 577, "of the image", f"{TABLE}: read until the first step")
-START = Constant(6.8, "s", "first step with the image in memory, two ranks on one node")
-ALONE = Constant(177 / 14.2, "MB/s", f"{TABLE}: in place, 21 s less the start")
-READER = Constant(577 / 13.2, "MB/s", f"{TABLE}: copied whole, 20 s less the start")
-UNPACKING = Constant(577 / 2, "MB/s", f"{TABLE}: 2 s more than copied")
+TOUCHED = Constant(162 / 487, "of the image", f"{TABLE}: read until the first step")
+START = Constant(6.4, "s", "make bench, 2026-11-26: first step over Gloo, the image in memory")
+ALONE = Constant(162 / 1.5, "MB/s", f"{TABLE}: in place, 7.9 s less the start")
+READER = Constant(487 / 4.3, "MB/s", f"{TABLE}: copied whole, 10.7 s less the start")
+BROADCAST = Constant(487 / 13.6, "MB/s", f"{TABLE}, but two nodes: by sbcast, 20.0 s less it")
+UNPACKING = Constant(487 / 0.6, "MB/s", f"{TABLE}: 0.6 s more than copied")
 LINK = Constant(12_500, "MB/s", "assumed: 100 Gbit/s between nodes")
 FANOUT = Constant(8, "nodes", "sbcast's most and its own choice: MAX_THREADS, file_bcast.c")
 LAUNCH = Constant(0.002, "s per node and step", "SchedMD, big_sys: 15,000 nodes in 30 s")
 PAIR = Constant(7.6e-6, "s per two ranks", f"{HUB}: CPU of rank 0's hub")
 ADDRESSES = Constant(342, "bytes per two ranks", f"{HUB}: sent by rank 0's hub")
 HELD = Constant(2 * 136, "bytes per two ranks", f"{HUB}: memory of rank 0's hub")
-# A server's bytes per second for all nodes together. The second is assumed, and such that copying
-# pays from about the 128 nodes on that were reckoned before there was a model.
+# A server's bytes per second for all nodes together.
 ONE_SERVER = Constant(200, "MB/s", "the server of make bench-distribution")
 PARALLEL = Constant(1500, "MB/s", "assumed: what several servers give of one file")
 # Job steps by srun: to hold, to copy what sbcast did not, to unpack or to wait for the mount; and
@@ -90,12 +90,13 @@ def serving(nodes: int, size: int, server: Constant) -> float:
 
 
 def sending(nodes: int, size: int) -> float:
-    """Return the seconds until one reader has read all and each node has it.
+    """Return the seconds until one reader has read all and each node has it; one needs no sbcast.
 
     sbcast sends a block to all nodes before it reads the next one, and a node sends it on to
     eight when it has it: reading, and each level's eight copies, come one after the other.
     """
-    return size / MEGA * (1 / READER.value + FANOUT.value * levels(nodes) / LINK.value)
+    reader = BROADCAST if nodes > 1 else READER
+    return size / MEGA * (1 / reader.value + FANOUT.value * levels(nodes) / LINK.value)
 
 
 def pays(nodes: int, size: int, server: Constant) -> bool:

@@ -17,36 +17,36 @@ from runners.plan.case import Case
 from .test_plan_wireup import NO_MPI, OPENMPI, SITE, SPEC
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "scale.md"
-IMAGE = 577 * 10**6  # bytes of the CPU image that was measured
+IMAGE = 487 * 10**6  # bytes of the CPU image that was measured
 # With what ezpz publishes for the same nodes: seconds to copy, and then to the first step.
 NODES = {1: "", 16: "90 + 32 s", 128: "110 + 31 s", 1024: "255 + 61 s", 4096: "751 + 194 s"}
 WAYS = (IN_PLACE, MOUNT, SENT, UNPACK)
 # docs/guides/images-on-nodes.md: way, nodes, seconds, megabytes
 MEASURED = (
-    (IN_PLACE, 1, 21, 177),
-    (IN_PLACE, 2, 36, 351),
-    (IN_PLACE, 4, 40, 698),
-    (SENT, 1, 20, 577),
-    (SENT, 2, 56, 577),
-    (SENT, 4, 80, 577),
-    (UNPACK, 1, 22, 577),
-    (UNPACK, 2, 54, 577),
-    (UNPACK, 4, 104, 577),
+    (IN_PLACE, 1, 7.93, 162),
+    (IN_PLACE, 2, 8.42, 321),
+    (IN_PLACE, 4, 15.04, 640),
+    (SENT, 1, 10.66, 487),
+    (SENT, 2, 19.99, 487),
+    (SENT, 4, 31.19, 487),
+    (UNPACK, 1, 11.27, 487),
+    (UNPACK, 2, 27.35, 487),
+    (UNPACK, 4, 48.19, 487),
 )
 
 
 @pytest.mark.parametrize(("way", "nodes", "seconds", "megabytes"), MEASURED)
 def test_the_measured_points(way: str, nodes: int, seconds: float, megabytes: float) -> None:
-    """Bytes to 2 %, seconds of one node to 2 %; more nodes shared two cores, and took longer."""
+    """Bytes to 2 %, seconds of one node to 2 %; more nodes shared two cores and a disk, and took longer."""
     assert at_scale.served(way, nodes, IMAGE) / 1e6 == pytest.approx(megabytes, rel=0.02)
     found = at_scale.first_step(way, nodes, IMAGE, ONE_SERVER)
     if nodes == 1:
         assert found == pytest.approx(seconds, rel=0.02)
     else:
-        assert seconds / 5 < found < seconds
+        assert seconds / 3 < found < 1.02 * seconds
 
 
-@pytest.mark.parametrize(("server", "first"), [(ONE_SERVER, 16), (PARALLEL, 122)])
+@pytest.mark.parametrize(("server", "first"), [(ONE_SERVER, 18), (PARALLEL, 135)])
 @pytest.mark.parametrize("size", [IMAGE, 4 * 10**9])
 def test_copying_pays_from_one_number_of_nodes_on_whatever_the_size(
     server: Constant, first: int, size: int

@@ -56,15 +56,15 @@ def said(made: Plan) -> str:
 @pytest.mark.parametrize(
     ("nodes", "image", "site", "form", "why"),
     [
-        (15, FILE, SITE, "", "15 nodes on nfs4: 306.8 MB each in place, 4.6 GB from the server"),
-        (16, FILE, SITE, "file", "25 s at 200 MB/s; copied once: 1.0 GB, about 24 s"),
-        (16, replace(FILE, filesystem="lustre"), SITE, "", "16 nodes on lustre"),
-        (128, replace(FILE, filesystem="lustre"), SITE, "file", "128 nodes on lustre"),
+        (17, FILE, SITE, "", "17 nodes on nfs4: 332.6 MB each in place, 5.7 GB from the server"),
+        (18, FILE, SITE, "file", "30 s at 200 MB/s; copied once: 1.0 GB, about 29 s"),
+        (18, replace(FILE, filesystem="lustre"), SITE, "", "18 nodes on lustre"),
+        (135, replace(FILE, filesystem="lustre"), SITE, "file", "135 nodes on lustre"),
         (400, replace(FILE, filesystem="ext4"), SITE, "", "ext4, not known as a file system of"),
         (400, replace(FILE, filesystem=""), SITE, "", "a file system of an unknown kind"),
         (400, FOLDER, SITE, "", "tree is a folder, and only a file is sent"),
-        (16, FILE, SMALL, "", "1.0 GB is more than a node's disk"),
-        (16, replace(FILE, size=10**11), SITE, "", "100.0 GB is more than every node has room"),
+        (18, FILE, SMALL, "", "1.0 GB is more than a node's disk"),
+        (18, replace(FILE, size=10**11), SITE, "", "100.0 GB is more than every node has room"),
         (2, FILE, UNPACKS, "folder", "neither a setuid part nor squashfuse: each rank would"),
         (2, replace(FILE, size=10**10), UNPACKS, "", "50.0 GB is more than every node has room"),
         (2, replace(FILE, offset=0), UNPACKS, "", "2 nodes on nfs4"),
@@ -86,7 +86,7 @@ def test_auto(nodes: int, image: ImageInfo, site: Site, form: str, why: str) -> 
         (2, 8, FILE, SITE, ""),  # root mounts it, or nobody knows
         (2, 8, replace(FILE, offset=0), FUSE, ""),
         (2, 8, FOLDER, FUSE, ""),
-        (16, 64, FILE, FUSE, "file"),
+        (18, 72, FILE, FUSE, "file"),
     ],
 )
 def test_auto_shares_a_mount(

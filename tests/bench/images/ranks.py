@@ -10,7 +10,7 @@ from .. import plain
 from ..report import Part, Row, compared, row
 from ..rounds import interleaved
 from . import packing, start
-from .forms import FOLDER, PLAIN, zstd
+from .forms import FOLDER, PLAIN, chosen, zstd
 from .packing import Shelf
 from .start import Way
 
@@ -18,7 +18,7 @@ COUNT, ROUNDS = 4, 2
 BOUND = Way(options=("--cpu=0",))
 MODULES = ("torch", "tensorflow")
 
-FORMS = (zstd(9, "128K"), zstd(9, "1M"))
+FORMS = (zstd(9, "128K"), chosen())
 
 Case = Callable[[], float]
 
