@@ -26,7 +26,7 @@ WARM_ROUNDS, COLD_ROUNDS = 3, 1
 MODULES = ("torch", "tensorflow", "horovod.torch")
 READ_ALL = ("torch", "tensorflow")  # the others read nothing else of note
 TRUE = "true"
-AIM = "<= 1.2"
+AIM = "<= 1.35"
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 COLD_FORMS = tuple(form for form in FORMS if form != STORED)
 
