@@ -37,7 +37,7 @@ MEASURED = (
 
 @pytest.mark.parametrize(("way", "nodes", "seconds", "megabytes"), MEASURED)
 def test_the_measured_points(way: str, nodes: int, seconds: float, megabytes: float) -> None:
-    """Bytes to 2 %, seconds of one node to 2 %; more nodes shared two cores and a disk, and took longer."""
+    """Bytes to 2 %, seconds of one node too; more nodes shared two cores and a disk."""
     assert at_scale.served(way, nodes, IMAGE) / 1e6 == pytest.approx(megabytes, rel=0.02)
     found = at_scale.first_step(way, nodes, IMAGE, ONE_SERVER)
     if nodes == 1:
