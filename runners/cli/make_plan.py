@@ -79,8 +79,9 @@ def _host_mpi(spec: JobSpec, here: Site) -> Site:
 
 def _searched(spec: JobSpec, here: Site, runtime: str) -> Site:
     """Ask for Apptainer's version where it decides whose GPU libraries are found first."""
-    wanted = gpus.asked(spec.resources) or spec.nv
-    if here.elsewhere or not wanted or runtime not in here.runtimes:
+    wanted = spec.nv is not False and (spec.nv or gpus.asked(spec.resources))
+    is_here = runtime in execution.CONTAINERS and runtime in here.runtimes
+    if here.elsewhere or not (wanted and is_here):
         return here
     return replace(here, apptainer=probe.apptainer(runtime))
 

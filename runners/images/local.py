@@ -46,21 +46,21 @@ def _missing(name: str) -> Path:
     near = nearest(Path(name).name, [Path(file).name for file in there])
     looked = ", ".join(sorted(str(folder) for folder in folders))
     short = prebuilt.short(Path(name).name)
-    ours = short or not near
-    published = bool(ours and prebuilt.place(os.environ).source)
     error = ImageMissing(
         f"the image {name} does not exist",
         f"looked in {looked}\n{near}",
-        _brought(short, published) if ours else (),
+        _brought(short) if short or not near else (),
     )
     error.short = short if name == Path(name).name else ""
     raise error
 
 
-def _brought(short: str, published: bool) -> list[Remedy]:
+def _brought(short: str) -> list[Remedy]:
     """Return the commands that bring an image of ours into the images folder."""
-    verbs = (*["pull"] * published, "build")
-    return [command("runner", verb, short or "cpu") for verb in verbs]
+    from . import prebuilt
+
+    known = prebuilt.place(os.environ).source
+    return [command("runner", verb, short or "cpu") for verb in (*["pull"] * bool(known), "build")]
 
 
 def read(path: Path) -> ImageInfo:

@@ -63,7 +63,9 @@ class Reference:
             last = self.repository.rpartition("/")[2]
             label = self.tag or self.digest.replace(":", "-")[: len("sha256-") + 12]
             return f"{last}_{label}.sif"
-        base = self.path.name or re.split("[?#]", self.text)[0].rpartition("/")[2]
+        from urllib.parse import urlsplit  # 2 ms, which a launch does without
+
+        base = self.path.name if self.path.name else urlsplit(self.text).path.rpartition("/")[2]
         return image_name(re.sub(r"\.(sif|tar)$", "", base) or "image")
 
     def at(self, digest: str) -> Reference:
@@ -158,7 +160,7 @@ def _web(scheme: str, text: str) -> Reference:
     if not HOST.fullmatch(host) or not path.partition("?")[0].strip("/"):
         # Not repeated: what stands there may be a password with odd characters.
         raise UsageError(f"this {scheme}:// address names no file", remedy=f"{scheme}://HOST/FILE")
-    from urllib.parse import urlsplit  # 2 ms, which a launch does without
+    from urllib.parse import urlsplit
 
     parts = urlsplit(text)
     if scheme == "http" and not is_loopback(parts.netloc):

@@ -88,6 +88,8 @@ def check(plan: Plan) -> None:
 
     Slurm drops a job's output without a word when the folder does not exist.
     """
+    from ..core import disk_space  # here, because a dry run writes nothing
+
     runs_dir = plan.spec.runs_dir
     for name, file in outputs(plan.spec).items():
         if not capabilities(plan.scheduler).output_patterns and "%" in file:
@@ -98,8 +100,6 @@ def check(plan: Plan) -> None:
     there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
     if not os.access(there, os.W_OK):
         raise Refused(f"cannot write in {there}", remedy=change(runs_dir="DIR"))
-    from ..core import disk_space  # a dry run writes nothing
-
     disk_space.check(there, BYTES_NEEDED, "the run", change(runs_dir="DIR"))
 
 

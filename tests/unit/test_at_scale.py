@@ -43,10 +43,10 @@ def test_the_measured_points(way: str, nodes: int, seconds: float, megabytes: fl
     if nodes == 1:
         assert found == pytest.approx(seconds, rel=0.02)
     else:
-        assert seconds / 3 < found < 1.02 * seconds
+        assert seconds / 3 < found < seconds
 
 
-@pytest.mark.parametrize(("server", "first"), [(ONE_SERVER, 18), (PARALLEL, 135)])
+@pytest.mark.parametrize(("server", "first"), [(ONE_SERVER, 18), (PARALLEL, 131)])
 @pytest.mark.parametrize("size", [IMAGE, 4 * 10**9])
 def test_copying_pays_from_one_number_of_nodes_on_whatever_the_size(
     server: Constant, first: int, size: int

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from runners import plan
+from runners.cli import launch as command
 from runners.cli import launch_array, suggest
 from runners.core import job_record, shell
 from runners.core.command_line import PROJECT, CommandLine, Given
@@ -37,7 +38,6 @@ def made(folder: Path, site: Site = SITE, **changes: Any) -> Plan:
 
 def numbers(array: str) -> list[int | None]:
     asked = sweep.variants(array, ())
-    assert asked is not None
     return [variant.task for variant in asked.variants]
 
 
@@ -52,8 +52,8 @@ def test_arrays_in_sbatchs_form(array: str, tasks: list[int]) -> None:
 def test_the_throttle() -> None:
     assert sweep.variants("0-9%4", ()) == ([Variant(task) for task in range(10)], 4)
     asked = sweep.variants("%2", ("a=1,2,3",))
-    assert asked is not None
     assert (len(asked.variants), asked.at_once) == (3, 2)
+    assert command._several(None, ()) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,6 @@ def test_arrays_that_are_none(array: str) -> None:
 
 def test_sweeps_make_all_combinations_the_last_changing_first() -> None:
     asked = sweep.variants(None, ("lr=0.1,0.01", "seed=1,2"))
-    assert asked is not None
     assert [variant.text for variant in asked.variants] == [
         "lr=0.1 seed=1",
         "lr=0.1 seed=2",
@@ -88,7 +87,6 @@ def test_sweeps_make_all_combinations_the_last_changing_first() -> None:
 )
 def test_values_of_any_kind(text: str, values: list[str]) -> None:
     asked = sweep.variants(None, (text,))
-    assert asked is not None
     assert [variant.varied["x"] for variant in asked.variants] == values
 
 
@@ -116,7 +114,6 @@ def test_each_run_knows_the_command_that_launches_it_alone(tmp_path: Path) -> No
     trainer = replace(SPEC.trainer, typed="torch_mnist", args=("--seed", "7"))
     one = made(tmp_path, trainer=trainer, settings=given)
     asked = sweep.variants("%1", ("base-lr=1,2",))
-    assert asked is not None
     drafts = launch_array.drafts_of(one, asked.variants, before)
     assert alone(drafts[1]) == "runner launch --nodes 2 --wait torch_mnist -- --seed 7 --base-lr=2"
     assert " --seed 7 --base-lr=2\n" in drafts[1].text
