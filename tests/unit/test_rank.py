@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,30 @@ def test_one_task_of_a_node_speaks_for_it_whichever_comes_first(tmp_path: Path) 
     nowhere = str(tmp_path / "file")
     Path(nowhere).touch()
     assert [failure.speaks_for_node(one, nowhere) for one in asked] == [False, True] * 2
+
+
+def test_no_failure_is_on_record_before_the_node_has_been_spoken_for(tmp_path: Path) -> None:
+    """Else the launcher ends the one that speaks before it has said cause and remedy."""
+    first = task.read("srun", {**SRUN, "SLURM_PROCID": "0"})
+    second, run_dir = replace(first, rank=1, local_rank=1), str(tmp_path)
+    assert failure.speaks_for_node(first, run_dir)
+    other = threading.Thread(target=failure.record, args=(second, 1, supervise.IN_INIT, run_dir))
+    other.start()
+    other.join(0.2)
+    assert not failure.recorded(second, run_dir)
+    failure.record(first, 1, supervise.IN_INIT, run_dir)
+    other.join()
+    assert failure.recorded(second, run_dir)
+
+
+def test_one_that_dies_before_it_speaks_is_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failure, "SECONDS_TO_SPEAK", 0.05)
+    first = task.read("srun", {**SRUN, "SLURM_PROCID": "0"})
+    assert failure.speaks_for_node(first, str(tmp_path))
+    second = replace(first, rank=1, local_rank=1)
+    assert failure.record(second, 1, supervise.IN_INIT, str(tmp_path))
 
 
 HOROVOD = """

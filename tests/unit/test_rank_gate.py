@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -312,10 +313,20 @@ count = int(next(w for w in sys.argv if w.startswith("--nproc-per-node=")).parti
 nodes = int(next(w for w in sys.argv if w.startswith("--nnodes=")).partition("=")[2])
 env = dict(os.environ, TORCHELASTIC_RUN_ID="1", LOCAL_WORLD_SIZE=str(count), MASTER_ADDR="x",
            GROUP_WORLD_SIZE=str(nodes), WORLD_SIZE=str(nodes * count))
-command = [sys.executable, sys.argv[-1]]
+command = [sys.executable, "-u", sys.argv[-1]]
 started = [subprocess.Popen(command, env=dict(env, RANK=str(rank))) for rank in range(count)]
 sys.exit(max(one.wait() for one in started) and 1)
 """
+
+
+def run_under_torchrun(tmp_path: Path, trainer: str, workers: int) -> tuple[int, str]:
+    program = tmp_path / "bin" / "torchrun"
+    program.parent.mkdir()
+    program.write_text(TORCHRUN.format(python=sys.executable))
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    options = ("--agent", "torchrun", "--workers", str(workers))
+    return run(tmp_path, trainer, *options, PATH=path)
 
 
 @pytest.mark.parametrize(
@@ -332,13 +343,18 @@ sys.exit(max(one.wait() for one in started) and 1)
 def test_ranks_of_a_launcher_do_not_leave_without_a_world(
     tmp_path: Path, workers: int, trainer: str, code: int, said: str
 ) -> None:
-    program = tmp_path / "bin" / "torchrun"
-    program.parent.mkdir()
-    program.write_text(TORCHRUN.format(python=sys.executable))
-    program.chmod(0o755)
-    path = f"{program.parent}:{os.environ['PATH']}"
-    options = ("--agent", "torchrun", "--workers", str(workers))
-    found, out = run(tmp_path, trainer, *options, PATH=path)
+    found, out = run_under_torchrun(tmp_path, trainer, workers)
     assert found == code, out
     assert said in out
     assert ("formed no world" in out) == (code == 82)
+
+
+def test_lines_of_a_launchers_ranks_stay_whole(tmp_path: Path) -> None:
+    """They share a pipe, and torchrun starts them with `python -u`, which writes word by word."""
+    late = "class Late:\n    def __str__(self): time.sleep(0.05); return 'words'\n"
+    said = "for stream in [sys.stdout, sys.stderr] * 3: print('some', Late(), file=stream)\n"
+    code, out = run_under_torchrun(
+        tmp_path, f"import sys, time\n{TORCH.format('')}{late}{said}", workers=2
+    )
+    assert code == 0, out
+    assert re.findall(r"\| (.*some.*)", out) == ["some words"] * 24

@@ -19,6 +19,7 @@ LONGEST = 300  # characters of an error in a sentence; the record has KEPT, and 
 KEPT = 4000
 CAUSE = "cause"  # a file beside the records: one of them is no follower's
 TRACEBACK_LINES = 400
+SECONDS_TO_SPEAK = 5.0  # for one that was killed at it
 # The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so.
 ERROR_LINE = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt)\b|runner: |error: )", re.IGNORECASE
@@ -32,7 +33,7 @@ def recorded(task: Task, run_dir: str) -> bool:
 
 def of_others(task: Task, run_dir: str) -> bool:
     try:
-        names = os.listdir(os.path.join(run_dir, "failures"))
+        names = os.listdir(_folder(run_dir))
     except OSError:
         return False
     own = os.path.basename(_path(task, run_dir))
@@ -41,36 +42,47 @@ def of_others(task: Task, run_dir: str) -> bool:
 
 def cause_known(run_dir: str) -> bool:
     """Whether a task has failed that did not merely follow another."""
-    return os.path.exists(os.path.join(run_dir, "failures", CAUSE))
+    return os.path.exists(os.path.join(_folder(run_dir), CAUSE))
 
 
 def speaks_for_node(task: Task, run_dir: str) -> bool:
     """Whether this task is the first of its node to ask: what is wrong there is said once.
 
-    Not a certain one, such as local rank 0: srun may end that before it has begun.
+    Not a certain one, such as local rank 0: srun may end that before it has begun. The claim is a
+    link to the record that follows the words: it leads somewhere as soon as they are out.
     """
-    folder = os.path.join(run_dir, "failures")
     try:
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, f"said-{task.host}"), "x", encoding="ascii"):
-            return True
+        os.makedirs(_folder(run_dir), exist_ok=True)
+        os.symlink(os.path.basename(_path(task, run_dir)), _claim(task, run_dir))
+        return True
     except FileExistsError:
         return False
     except OSError:  # a full disk
         return task.local_rank == 0
 
 
+def _let_speak(task: Task, run_dir: str) -> None:
+    """Wait for the one that speaks for the node: a failure on record makes others be killed."""
+    claim, until = _claim(task, run_dir), time.monotonic() + SECONDS_TO_SPEAK
+    with contextlib.suppress(OSError):  # nobody speaks
+        if os.readlink(claim) == os.path.basename(_path(task, run_dir)):
+            return
+        while not os.path.exists(claim) and time.monotonic() < until:
+            time.sleep(0.02)
+
+
 def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
     """Say on stdout, and write to the run's folder, how this task failed; False if it cannot."""
+    _let_speak(task, run_dir)
     print(log_lines.FAILED.format(rank=task.name) + problem.text, flush=True)
     value = {"version": kinds.VERSION, "kind": problem.kind, "rank": task.rank, "size": task.size}
     value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())
     path = _path(task, run_dir)
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.makedirs(_folder(run_dir), exist_ok=True)
         json_files.write(path, {**value, **problem.fields})
         if not kinds.follows(problem.kind, problem.fields):
-            open(os.path.join(os.path.dirname(path), CAUSE), "w").close()
+            open(os.path.join(_folder(run_dir), CAUSE), "w").close()
     except OSError as error:  # a full disk, which may be why it failed: the exit code still tells
         print(f"runner: cannot write {path}: {error.strerror}", flush=True)
         return False
@@ -83,8 +95,16 @@ def forget(task: Task, run_dir: str) -> None:
         os.remove(_path(task, run_dir))
 
 
+def _folder(run_dir: str) -> str:
+    return os.path.join(run_dir, "failures")
+
+
 def _path(task: Task, run_dir: str) -> str:
-    return os.path.join(run_dir, "failures", f"rank-{task.rank}.json")
+    return os.path.join(_folder(run_dir), f"rank-{task.rank}.json")
+
+
+def _claim(task: Task, run_dir: str) -> str:
+    return os.path.join(_folder(run_dir), f"said-{task.host}")
 
 
 def of_process(code: int, tail: Sequence[str], asked: Collection[int] = ()) -> Problem:

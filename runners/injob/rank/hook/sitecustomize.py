@@ -26,6 +26,14 @@ def _gate() -> None:
     finder(wrap).install()
     if os.environ.get("RUNNER_AGENT") == str(os.getppid()):  # a rank that torchrun has started
         importlib.import_module("injob.rank.frameworks").watch_end()
+        _write_whole_lines()
+
+
+def _write_whole_lines() -> None:
+    """Undo torchrun's `python -u`, which writes a line in pieces: a node's ranks share one pipe."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # not None, as where it is closed
+            stream.reconfigure(line_buffering=True, write_through=False)
 
 
 def _others() -> None:
