@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import tempfile
@@ -61,12 +60,9 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1)
-    parser.add_argument("--cpu", type=int, help="bind all to this one")
     parser.add_argument("--mount", metavar="FILE", help="mount this squashfs file before")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    if options.cpu is not None:
-        os.sched_setaffinity(0, {options.cpu})
     command, count, file = options.command, options.count, options.mount
     print(json.dumps(mounted(command, file, count) if file else together(command, count)))
 
