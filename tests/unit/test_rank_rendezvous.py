@@ -19,7 +19,7 @@ from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
 from runners.injob.rank import network
 from runners.injob.rank.problem import RendezvousError
-from runners.injob.rank.rendezvous import join, listeners, protocol, values
+from runners.injob.rank.rendezvous import connections, join, listeners, protocol, values
 from runners.injob.rank.rendezvous.join import MEETING
 from runners.injob.rank.rendezvous.membership import Member, Roll
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Link, connect
@@ -167,6 +167,31 @@ def test_the_hub_says_nothing_to_strangers(words: bytes) -> None:
     assert connect(world.places, b"wrong" * 8, world.job) is None
     assert connect(world.places, SECRET, "another job") is None
     assert world.hub.roll.members == {}
+
+
+def test_strangers_who_say_nothing_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STRANGER_SECONDS", 0.1)
+    world = World(2)
+    with socket.create_connection(world.places[0], timeout=5) as sock:
+        assert sock.recv(100) == b""
+
+
+def test_of_too_many_strangers_the_oldest_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STRANGERS", 1)
+    world = World(2)
+    first, *others = (socket.create_connection(world.places[0], timeout=5) for _ in range(4))
+    assert first.recv(100) == b""
+    assert not select.select(others, [], [], 0.1)[0]
+    assert world.link(1).sock.fileno() > 0
+
+
+def test_more_than_a_socket_takes_at_once_arrives_whole() -> None:
+    world = World(2)
+    slow, store, body = world.link(1), world.store(0), os.urandom(1 << 24)
+    slow.send(Frame(protocol.PUT, "other", "1", b"x"))
+    assert request(store, "PUT", f"{store.prefix}other/0", body)[0] == 200
+    assert ask(store, f"{store.prefix}other/1") == (200, b"x")  # the hub has time for others
+    assert slow.receive() == Frame(protocol.VALUE, "other", "0", body)
 
 
 def test_who_repeats_what_a_rank_said_gets_no_further() -> None:

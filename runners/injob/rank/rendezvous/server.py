@@ -2,12 +2,11 @@
 
 Each rank keeps one connection here and sends a handful of frames, whatever the number of ranks.
 What must grow with its square is only what Gloo itself publishes: an address for each pair.
-Everything runs in one thread; only rank 0 imports this, and with it asyncio.
+Everything runs in one thread.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import threading
@@ -21,15 +20,14 @@ from ... import failure_kinds as kinds
 from ...addresses import LOOPBACK
 from ..problem import Problem
 from . import listeners, protocol
+from .connections import Connection, Connections, Talk
 from .membership import Member, Roll
-from .protocol import Frame, Opening, WireError
+from .protocol import Frame, Opening
 from .values import Exchange
 
 WIDEN_SECONDS = 3.0
 WARN_SECONDS = 20.0
 TICK_SECONDS = 0.5
-STRANGER_SECONDS = 5.0  # to prove oneself
-STRANGERS = 256  # unproven connections at a time, beside the ranks; the oldest gives way
 
 
 @dataclass(frozen=True)
@@ -48,39 +46,6 @@ class Terms:
     one_host: bool = True
 
 
-class Connection:
-    """One connection: a stranger's until it has proven itself and said HELLO, then a rank's."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-        self.unsent = bytearray()
-        self.rank: int | None = None
-
-    def send(self, frame: Frame) -> None:
-        """Send a frame soon: frames to one connection go out together."""
-        if not self.unsent:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self.unsent += frame.pack()
-
-    def _flush(self) -> None:
-        if not self.writer.is_closing():
-            self.writer.write(bytes(self.unsent))
-        self.unsent.clear()
-
-    async def proven(self, opening: Opening) -> bool:
-        """Exchange the proofs; False for somebody who does not know the secret."""
-        answer = opening.answer(await self.reader.readexactly(protocol.OPENING))
-        if answer is None:
-            return False
-        self.writer.write(answer)
-        return opening.complete(await self.reader.readexactly(protocol.PROOF))
-
-    async def receive(self) -> Frame:
-        """Wait for the next frame. Raises WireError, and EOFError or OSError at the end."""
-        head = await self.reader.readexactly(protocol.HEAD.size)
-        return protocol.unpack(head, await self.reader.readexactly(protocol.length_after(head)))
-
-
 class Hub:
     """Listens until all ranks are in, then serves those only. `say` prints a line."""
 
@@ -88,10 +53,10 @@ class Hub:
         self, terms: Terms, secret: bytes, job: str, roll: Roll, say: Callable[[str], None]
     ) -> None:
         self.terms, self.secret, self.job, self.roll, self.say = terms, secret, job, roll, say
-        self.exchange = Exchange(lambda rank, frame: self.connections[rank].send(frame))
-        self.servers: list[asyncio.AbstractServer] = []
-        self.strangers: list[Connection] = []
-        self.connections: dict[int, Connection] = {}
+        self.exchange = Exchange(lambda rank, frame: self._send(self.ranks[rank], frame))
+        self.connections = Connections(roll.size, self._talk, self._ended)
+        self.more = [] if roll.started else [*terms.more]  # addresses to listen on
+        self.ranks: dict[int, Connection] = {}
         self.asking: list[Connection] = []  # where rank 0 is
         self.told = 0  # of them
         self.all_told = threading.Event()
@@ -102,49 +67,47 @@ class Hub:
 
     def start(self) -> None:
         """Serve in a daemon thread until this process ends."""
-        threading.Thread(target=lambda: asyncio.run(self._serve()), name="hub", daemon=True).start()
+        threading.Thread(target=self._serve, name="hub", daemon=True).start()
 
-    async def _serve(self) -> None:
-        await self._open(self.terms.listening)
-        self.watching = asyncio.create_task(self._watch())
-        await asyncio.Event().wait()
+    def _serve(self) -> None:
+        self.connections.listen(self.terms.listening)
+        due = 0.0
+        while True:
+            now = time.monotonic()
+            if now >= due:
+                self._tick(now)
+                due = now + TICK_SECONDS
+            self.connections.turn(due - now if self._watching else None)
+            if self.told >= self.roll.size:
+                self.all_told.set()
 
-    async def _open(self, listening: Sequence[socket.socket]) -> None:
-        for sock in listening:
-            server = await asyncio.start_server(self._admit, sock=sock, backlog=listeners.BACKLOG)
-            self.servers.append(server)
+    @property
+    def _watching(self) -> bool:
+        """Whether there is anything to do as time goes by."""
+        waits = self.waiting_since is not None
+        return waits or bool(self.connections.listening or self.connections.strangers)
 
-    def _shut(self) -> None:
-        """Listen no longer, and send strangers away."""
-        for server in self.servers:
-            server.close()
-        self.servers = []
-        for connection in self.strangers:
-            connection.writer.transport.abort()
+    def _talk(self, connection: Connection) -> Talk:
+        """Exchange the proofs, in which strangers fail, and hear frame after frame."""
+        opening = Opening(self.secret, self.job)
+        answer = opening.answer((yield protocol.OPENING))
+        if answer is None:
+            return
+        self.connections.send(connection, answer)
+        if not opening.complete((yield protocol.PROOF)):
+            return
+        while True:
+            head = yield protocol.HEAD.size
+            self._heard(connection, protocol.unpack(head, (yield protocol.length_after(head))))
 
-    async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = Connection(reader, writer)
-        self.strangers.append(connection)
-        if len(self.strangers) > STRANGERS + self.roll.size:
-            self.strangers.pop(0).writer.transport.abort()
-        try:
-            opening = Opening(self.secret, self.job)
-            proven = await asyncio.wait_for(connection.proven(opening), STRANGER_SECONDS)
-            while proven:
-                self._heard(connection, await connection.receive())
-        except (OSError, EOFError, asyncio.TimeoutError, WireError, UnicodeDecodeError):
-            pass  # a stranger, or a rank that has ended
-        finally:
-            self._no_stranger(connection)
-            writer.close()
+    def _send(self, connection: Connection, frame: Frame) -> None:
+        self.connections.send(connection, frame.pack())
+
+    def _ended(self, connection: Connection) -> None:
         if connection.rank is not None:
             self.exchange.forget(connection.rank)
             self.roll.members[connection.rank].ended = True
             self._check()
-
-    def _no_stranger(self, connection: Connection) -> None:
-        if connection in self.strangers:
-            self.strangers.remove(connection)
 
     def _heard(self, connection: Connection, frame: Frame) -> None:
         self.received += 1
@@ -163,7 +126,7 @@ class Hub:
             self.exchange.done(connection.rank, frame.scope)
 
     def _hello(self, connection: Connection, who: dict[str, Any]) -> None:
-        self._no_stranger(connection)
+        self.connections.know(connection)
         rank, size, host = who["rank"], who["size"], who["host"]
         before = self.roll.members.get(rank)
         if size != self.roll.size:
@@ -174,18 +137,16 @@ class Hub:
             self._fail(Problem(kinds.RENDEZVOUS, text), connection)
         else:
             connection.rank = rank
-            self.connections[rank] = connection
+            self.ranks[rank] = connection
             self.roll.members[rank] = Member(host, who["local_rank"])
             self._tell_place()
         if self.roll.started:
-            self._shut()
+            self.connections.shut()
 
     def _meet(self, member: Member, address: str) -> None:
         member.waits, member.address = True, address
         if self.waiting_since is None:
             self.waiting_since = time.monotonic()
-            if self.watching.done():
-                self.watching = asyncio.create_task(self._watch())
         self._check()
 
     def _check(self) -> None:
@@ -206,7 +167,7 @@ class Hub:
         reached = self._reached()
         for rank, place in self.roll.places().items():
             value = json.dumps({"place": place, "reached": reached}).encode()
-            self.connections[rank].send(Frame(protocol.GO, value=value))
+            self._send(self.ranks[rank], Frame(protocol.GO, value=value))
         self._dismiss()
 
     def _tell_place(self) -> None:
@@ -223,21 +184,17 @@ class Hub:
             if connection not in waiting:
                 address = self._used_by(connection) or reached
                 value = json.dumps({"address": address, "port": self.terms.master_port}).encode()
-                connection.send(Frame(protocol.MASTER, value=value))
+                self._send(connection, Frame(protocol.MASTER, value=value))
                 self.told += 1
         self.asking = waiting
-        if self.told >= self.roll.size:  # after what is to be sent now
-            asyncio.get_running_loop().call_soon(self.all_told.set)
 
     def _used_by(self, connection: Connection) -> str:
         """Return this host's address that a rank of another host uses; empty for one of this."""
-        # None for a connection that has just ended
-        peer, own = (connection.writer.get_extra_info(name) for name in ("peername", "sockname"))
-        return str(own[0]) if peer and peer[0] not in self.terms.own else ""
+        return "" if connection.peer in self.terms.own else connection.own
 
     def _reached(self) -> str:
         """Return this host's address that ranks of other hosts use, loopback if there are none."""
-        used = Counter(filter(None, map(self._used_by, self.connections.values())))
+        used = Counter(filter(None, map(self._used_by, self.ranks.values())))
         return used.most_common(1)[0][0] if used else LOOPBACK
 
     def _fail(self, problem: Problem, *connections: Connection) -> None:
@@ -246,30 +203,22 @@ class Hub:
             self.say(f"runner: the ranks did not meet: {problem.text}")
         self.problem = problem
         value = json.dumps(problem.as_json()).encode()
-        waiting = [self.connections[rank] for rank, one in self.roll.members.items() if one.waits]
+        waiting = [self.ranks[rank] for rank, one in self.roll.members.items() if one.waits]
         for connection in (*waiting, *connections):
-            connection.send(Frame(protocol.PROBLEM, value=value))
+            self._send(connection, Frame(protocol.PROBLEM, value=value))
         self._dismiss()
 
     def _dismiss(self) -> None:
         self.waiting_since = None
         self.roll.dismiss()
 
-    async def _watch(self) -> None:
-        """Listen on more addresses, lose patience, or name the missing, as long as a rank waits."""
-        more = [] if self.roll.started else self.terms.more
-        while self.servers or self.waiting_since is not None:
-            await asyncio.sleep(TICK_SECONDS)
-            now = time.monotonic()
-            if self.servers and more and now - self.began > WIDEN_SECONDS:
-                port = self.terms.listening[0].getsockname()[1]
-                await self._open(listeners.add(more, port))
-                more = []
-                if self.roll.started:  # since just now
-                    self._shut()
-            self._tick(now)
-
     def _tick(self, now: float) -> None:
+        """Send strangers away, listen on more addresses, lose patience, or name the missing."""
+        self.connections.expire(now)
+        if self.more and self.connections.listening and now - self.began > WIDEN_SECONDS:
+            port = self.terms.listening[0].getsockname()[1]
+            self.connections.listen(listeners.add(self.more, port))
+            self.more = []
         waits = self.waiting_since is not None
         if self.waiting_since is not None and now - self.waiting_since > self.terms.seconds:
             text = self.roll.missing("silent", "late", "ended")

@@ -105,7 +105,7 @@ class Session:
     def serve(self) -> None:
         """Start to serve, in the parent."""
         if self.listening:
-            from .server import Hub, Terms  # with asyncio, for which no other rank need wait
+            from .server import Hub, Terms  # here, because no other rank needs it
 
             own = {one.address for one in self.own}
             port, one_host = self.held.getsockname()[1], self.task.one_host

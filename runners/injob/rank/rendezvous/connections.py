@@ -1,0 +1,161 @@
+"""Rank 0's connections, in one thread: a selector, and with each of them a conversation.
+
+Not asyncio: to import it takes longer than all that is done here, and every rank waits for rank 0.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Generator, Sequence
+from typing import Any, Callable
+
+from .protocol import WireError
+
+STRANGER_SECONDS = 5.0  # to prove oneself, and say who one is
+STRANGERS = 256  # at a time, beside the ranks; the oldest gives way
+CHUNK = 1 << 18  # bytes
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+# Yields the number of bytes that it wants next, and is sent them; returns where it is over.
+Talk = Generator[int, bytes, None]
+
+
+class Connection:
+    """One connection: `own` is this host's address that `peer`, an address too, uses."""
+
+    def __init__(self, sock: socket.socket, peer: tuple[Any, ...]) -> None:
+        self.sock = sock
+        self.peer, self.own = str(peer[0]), str(sock.getsockname()[0])
+        self.began = time.monotonic()
+        self.rank: int | None = None
+        self.unread, self.unsent = bytearray(), bytearray()
+
+    def begin(self, talk: Talk) -> None:
+        self.talk, self.wanted = talk, next(talk)
+
+    @property
+    def closed(self) -> bool:
+        return self.sock.fileno() < 0
+
+    def hear(self, data: bytes) -> None:
+        """Hand the conversation what it waits for. Raises StopIteration where it is over."""
+        self.unread += data
+        while len(self.unread) >= self.wanted:
+            piece = bytes(self.unread[: self.wanted])
+            del self.unread[: self.wanted]
+            self.wanted = self.talk.send(piece)
+
+
+class Connections:
+    """Those of ranks, and of strangers; `talk` begins a conversation, `ended` hears of its end.
+
+    At most `ranks` and STRANGERS more may be strangers at a time.
+    """
+
+    def __init__(
+        self,
+        ranks: int,
+        talk: Callable[[Connection], Talk],
+        ended: Callable[[Connection], None],
+    ) -> None:
+        self.most, self.talk, self.ended = ranks + STRANGERS, talk, ended
+        self.selector = selectors.DefaultSelector()
+        self.listening: list[socket.socket] = []
+        self.strangers: list[Connection] = []
+        self.sending: set[Connection] = set()
+
+    def listen(self, socks: Sequence[socket.socket]) -> None:
+        """Let others in by these too."""
+        for sock in socks:
+            sock.setblocking(False)
+            self.selector.register(sock, READ)
+            self.listening.append(sock)
+
+    def shut(self) -> None:
+        """Listen no longer, and send strangers away."""
+        for sock in self.listening:
+            self.selector.unregister(sock)
+            sock.close()
+        self.listening = []
+        for connection in [*self.strangers]:
+            self.end(connection)
+
+    def know(self, connection: Connection) -> None:
+        """Count one no longer among the strangers."""
+        if connection in self.strangers:
+            self.strangers.remove(connection)
+
+    def expire(self, now: float) -> None:
+        """Send strangers away that have taken too long."""
+        for connection in [*self.strangers]:
+            if now - connection.began > STRANGER_SECONDS:
+                self.end(connection)
+
+    def send(self, connection: Connection, data: bytes) -> None:
+        """Send soon: what goes to one connection goes out together."""
+        if not connection.closed:
+            connection.unsent += data
+            self.sending.add(connection)
+
+    def turn(self, seconds: float | None) -> None:
+        """Wait at most so long for something to do, and do it all."""
+        for key, events in self.selector.select(seconds):
+            if isinstance(key.data, Connection):
+                if events & READ:
+                    self._read(key.data)
+                if events & WRITE:
+                    self.sending.add(key.data)
+            elif isinstance(key.fileobj, socket.socket):
+                self._accept(key.fileobj)
+        while self.sending:
+            self._write(self.sending.pop())
+
+    def end(self, connection: Connection) -> None:
+        """Close a connection, and say so."""
+        self.know(connection)
+        if not connection.closed:
+            self.selector.unregister(connection.sock)
+            connection.sock.close()
+            self.ended(connection)
+
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            sock, peer = listening.accept()
+        except OSError:  # it has gone again; or no descriptor is left, and it is asked again
+            time.sleep(0.01)
+            return
+        sock.setblocking(False)
+        connection = Connection(sock, peer)
+        connection.begin(self.talk(connection))
+        self.selector.register(sock, READ, connection)
+        self.strangers.append(connection)
+        if len(self.strangers) > self.most:
+            self.end(self.strangers[0])
+
+    def _read(self, connection: Connection) -> None:
+        if connection.closed:  # since a moment ago
+            return
+        try:
+            data = connection.sock.recv(CHUNK)
+            if data:
+                connection.hear(data)
+        except BlockingIOError:
+            return
+        except (OSError, StopIteration, WireError, UnicodeDecodeError):
+            data = b""
+        if not data:  # a rank that has ended, or a stranger
+            self.end(connection)
+
+    def _write(self, connection: Connection) -> None:
+        if connection.closed:
+            return
+        try:
+            del connection.unsent[: connection.sock.send(connection.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.end(connection)
+            return
+        self.selector.modify(connection.sock, READ | (WRITE * bool(connection.unsent)), connection)
