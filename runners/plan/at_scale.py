@@ -34,7 +34,7 @@ UNPACKING = Constant(487 / 0.6, "MB/s", f"{TABLE}: 0.6 s more than copied")
 LINK = Constant(12_500, "MB/s", "assumed: 100 Gbit/s between nodes")
 FANOUT = Constant(8, "nodes", "sbcast's most and its own choice: MAX_THREADS, file_bcast.c")
 LAUNCH = Constant(0.002, "s per node and step", "SchedMD, big_sys: 15,000 nodes in 30 s")
-PAIR = Constant(7.6e-6, "s per two ranks", f"{HUB}: CPU of rank 0's hub")
+PAIR = Constant(7.0e-6, "s per two ranks", f"{HUB}: CPU of rank 0's hub")
 ADDRESSES = Constant(342, "bytes per two ranks", f"{HUB}: sent by rank 0's hub")
 HELD = Constant(2 * 136, "bytes per two ranks", f"{HUB}: memory of rank 0's hub")
 # A server's bytes per second for all nodes together.

@@ -24,13 +24,13 @@ UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where S
 OF_SITE = "node_local"  # the key of a profile's `paths`
 UNPACKED = 4  # times the size of the file
 MEASURED_IMAGE = (
-    "python -m tests.bench.distribution: of 577 MB a node reads 177 MB until torch_mnist's first "
+    "python -m tests.bench.distribution: of 487 MB a node reads 162 MB until torch_mnist's first "
     "step, with 1 rank or 4; sbcast reads all, once; unpacking takes longer than it saves a rank; "
     "reckoned for more nodes: docs/concepts/scale.md"
 )
 MEASURED_MOUNT = (
-    "to the first step of torch_mnist with 4 ranks on two cores 12.3 s, and 15.7 s where each "
-    "rank mounts the file; with 2 ranks 6.8 s both ways"
+    "to the first step of torch_mnist with 4 ranks on two cores 10.9 s, and 13.6 s where each "
+    "rank mounts the file; with 2 ranks 6.7 and 5.9 s"
 )
 # Kinds of file systems by what they give all nodes together.
 SERVERS = {
@@ -39,7 +39,7 @@ SERVERS = {
 }
 # What a node has then.
 FORMS = {"": "", IN_PLACE: "", SENT: "file", UNPACK: "folder", MOUNT: "mount"}
-SHARING = 4  # ranks on a node from which one mount was quicker; with 2 it made no difference
+SHARING = 4  # ranks on a node from which one mount was quicker; with 2 it was no quicker
 # `--stage-data auto`. Files of a folder are looked up and opened in each epoch.
 MANY_FILES = 1000
 MEASURED_DATA = (
