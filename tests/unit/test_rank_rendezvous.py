@@ -19,7 +19,7 @@ from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
 from runners.injob.rank import network
 from runners.injob.rank.problem import RendezvousError
-from runners.injob.rank.rendezvous import connections, join, listeners, protocol, values
+from runners.injob.rank.rendezvous import connections, join, listeners, protocol, server, values
 from runners.injob.rank.rendezvous.join import MEETING
 from runners.injob.rank.rendezvous.membership import Member, Roll
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Link, connect
@@ -38,13 +38,18 @@ class World:
     """A hub and the stores of `size` ranks, all on loopback."""
 
     def __init__(
-        self, size: int, seconds: float = 5, job: str = "", one_host: bool = False
+        self,
+        size: int,
+        seconds: float = 5,
+        job: str = "",
+        one_host: bool = False,
+        more: tuple[str, ...] = (),
     ) -> None:
         self.said: list[str] = []
         self.job = job or f"job {os.getpid()} {time.monotonic()}"
         listening = listeners.bind(["127.0.0.1"], self.job)
         self.places = [("127.0.0.1", int(listening[0].getsockname()[1]))]
-        terms = Terms(listening, [], {"127.0.0.1"}, seconds, one_host=one_host)
+        terms = Terms(listening, more, {"127.0.0.1"}, seconds, one_host=one_host)
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
         self.hub = Hub(terms, SECRET, self.job, roll, self.said.append)
         self.hub.start()
@@ -223,6 +228,18 @@ def test_the_hub_listens_no_longer_when_all_have_come() -> None:
     while connect(world.places, SECRET, world.job) is not None:
         assert time.monotonic() < deadline
     assert len(links) == 2
+
+
+def test_the_hub_listens_on_more_addresses_while_ranks_are_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "WIDEN_SECONDS", 0.1)
+    world = World(2, more=("127.0.0.2",))
+    elsewhere = [("127.0.0.2", world.places[0][1])]
+    deadline = time.monotonic() + 5
+    while connect(elsewhere, SECRET, world.job) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_missing_rank_is_named_with_its_node() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Callable
 
 from .. import plain
-from ..report import Part, Row, compared, row
+from ..report import Part
 from ..rounds import interleaved
 from . import packing, start
 from .forms import FOLDER, PLAIN, chosen
@@ -51,13 +51,4 @@ def cases(found: Shelf, environment: Path, what: str, count: int) -> dict[str, C
 def part(title: str, tried: dict[str, Case], aim: str) -> Part:
     """Measure the cases in turns."""
     measured = interleaved(tried, ROUNDS)
-    return Part(title, table(measured, aim), dict(measured))
-
-
-def table(measured: dict[str, list[float]], aim: str) -> tuple[Row, ...]:
-    """A line for each case, against the plain environment."""
-    reference = measured[PLAIN]
-    return tuple(
-        row(name, took, "s") if name == PLAIN else compared(name, took, "s", PLAIN, reference, aim)
-        for name, took in measured.items()
-    )
+    return Part(title, start.against(PLAIN, measured, aim), dict(measured))

@@ -135,9 +135,14 @@ def table(measured: dict[str, list[float]], what: str) -> tuple[Row, ...]:
     reference = FOLDER if what == TRUE else PLAIN
     aim = "" if what == TRUE else AIM
     values = {name: took for name, took in measured.items() if (what, name) != (TRUE, PLAIN)}
+    return against(reference, values, aim)
+
+
+def against(reference: str, measured: dict[str, list[float]], aim: str) -> tuple[Row, ...]:
+    """A line for each case, compared with one of them."""
     return tuple(
         row(name, took, "s")
         if name == reference
-        else compared(name, took, "s", reference, values[reference], aim)
-        for name, took in values.items()
+        else compared(name, took, "s", reference, measured[reference], aim)
+        for name, took in measured.items()
     )

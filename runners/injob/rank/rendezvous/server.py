@@ -55,7 +55,7 @@ class Hub:
         self.terms, self.secret, self.job, self.roll, self.say = terms, secret, job, roll, say
         self.exchange = Exchange(lambda rank, frame: self._send(self.ranks[rank], frame))
         self.connections = Connections(roll.size, self._talk, self._ended)
-        self.more = [] if roll.started else [*terms.more]  # addresses to listen on
+        self.more = terms.more
         self.ranks: dict[int, Connection] = {}
         self.asking: list[Connection] = []  # where rank 0 is
         self.told = 0  # of them
@@ -218,7 +218,7 @@ class Hub:
         if self.more and self.connections.listening and now - self.began > WIDEN_SECONDS:
             port = self.terms.listening[0].getsockname()[1]
             self.connections.listen(listeners.add(self.more, port))
-            self.more = []
+            self.more = ()
         waits = self.waiting_since is not None
         if self.waiting_since is not None and now - self.waiting_since > self.terms.seconds:
             text = self.roll.missing("silent", "late", "ended")
