@@ -11,7 +11,7 @@ from . import design, flavours, host, install, lifecycle, nodes, releases, rootf
 from .design import Design
 from .namespaces import Bind
 from .shell import ClusterError
-from .state import USER, State, locked
+from .state import OTHER, USER, State, locked
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     shell = commands.add_parser("shell", help="an interactive shell on the login node")
     for command in (inside, shell):
         command.add_argument("--node", default=design.CONTROLLER, help="another node, such as n1")
-        command.add_argument("--as", dest="user", choices=[USER, "root"], default=USER)
+        command.add_argument("--as", dest="user", choices=[USER, OTHER, "root"], default=USER)
     inside.add_argument("argv", nargs="+", metavar="CMD")
     tree = commands.add_parser("rootfs", help="build a root file system, print its path")
     _release_option(tree)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .shell import ClusterError
-from .state import UID, USER
+from .state import UIDS, USER
 
 # Private to each node. PMIx servers of two nodes collide in a shared /tmp.
 TMPFS = {"/tmp": 1777, "/var/tmp": 1777, "/run": 755, "/var/spool": 755, "/dev/shm": 1777}
@@ -135,7 +135,7 @@ def login_argv(
 
     The working folder is /scratch/USER (root: /root).
     """
-    home, uid = ("/root", 0) if user == "root" else (f"/home/{user}", UID)
+    home, uid = ("/root", 0) if user == "root" else (f"/home/{user}", UIDS[user])
     environment = {
         "HOME": home,
         "USER": user,

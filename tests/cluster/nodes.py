@@ -11,8 +11,10 @@ from . import cgroups, namespaces, processes, slurm, toolbox
 from .design import Design
 from .namespaces import Bind
 from .shell import ClusterError
-from .state import State
+from .state import OTHER, UIDS, State
 
+# The user of images and builds is in the tree itself.
+SECOND_USER = f"chroot . useradd --uid {UIDS[OTHER]} --no-create-home --shell /bin/bash {OTHER}"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -29,7 +31,7 @@ def root_script(state: State, tree: Path, design: Design, name: str) -> str:
     ]
     if second := design.flavour.scratch:
         binds.append(Bind(state.scratch, second, read_only=False))
-    more = cgroups.in_the_node(design.controllers)
+    more = (*cgroups.in_the_node(design.controllers), SECOND_USER)
     return namespaces.root_script(tree, state.mountpoint, binds, hostname=name, more=more)
 
 

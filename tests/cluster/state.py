@@ -14,6 +14,8 @@ from .design import DEFAULT, Design
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 USER, UID = "ada", 1000
+OTHER = "bob"  # a second ordinary user, for what nobody may do to ada
+UIDS = {USER: UID, OTHER: 1001}
 
 
 def cache_root(environ: Mapping[str, str]) -> Path:
@@ -98,15 +100,22 @@ class State:
         return Settings.load(self.settings).design
 
     def create_shared(self) -> None:
-        """Make the folders that outlive the cluster; the user's own belong to the user."""
-        shared = (self.home, self.scratch, self.installs)
-        for folder in (*shared, self.logs, self.namespaces, self.mountpoint):
+        """Make the folders that outlive the cluster; a user's own belong to the user.
+
+        In scratch/shared everybody may write, as in /tmp.
+        """
+        folders = (self.home, self.scratch, self.installs)
+        for folder in (*folders, self.logs, self.namespaces, self.mountpoint):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o755)
-        for folder in (self.home / USER, self.scratch / USER):
-            if not folder.exists():
-                folder.mkdir(mode=0o755)
-                os.chown(folder, UID, UID)
+        for user, uid in UIDS.items():
+            for folder in (self.home / user, self.scratch / user):
+                if not folder.exists():
+                    folder.mkdir(mode=0o755)
+                    os.chown(folder, uid, uid)
+        shared = self.scratch / "shared"
+        shared.mkdir(exist_ok=True)
+        shared.chmod(0o1777)
 
 
 @dataclass(frozen=True)

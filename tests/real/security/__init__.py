@@ -1,0 +1,1 @@
+"""What another user of the nodes tries against ada's jobs, and fails."""
