@@ -55,7 +55,6 @@ GROUPS = {
     "This machine": {
         "doctor": ("doctor", "Look at this machine, an image and a short job; say what is wrong."),
         "sites": ("sites", "List the sites that are known; write a profile for this one."),
-        "site-setup": ("site_setup", "Give a site's users a module, completion and a guide."),
         "config": ("info", "Show the settings in force."),
     },
 }

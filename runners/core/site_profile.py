@@ -140,7 +140,7 @@ class Profile:
     """One site, inheritance done. `launch` are settings as in runner.toml; `env` host variables,
     `env_several_nodes` more of them for jobs over several nodes.
 
-    `login` is the host for tunnels, `contact` whom users ask, an address or a page.
+    `login` is the host for tunnels.
     `runtime_args` goes by runtime. `module_use` are folders for `module use`, before any module is
     loaded. `gpu_order` is CUDA_VISIBLE_DEVICES for a rank in a job that has all GPUs of its nodes,
     so that GPUs follow the ranks' CPUs. `rendered` names the parts (scheduler, runtime, launcher)
@@ -162,7 +162,6 @@ class Profile:
     images: Prebuilt = Prebuilt()
     host_mpi: Optional[HostMpi] = None  # noqa: UP045 - read as it runs, by Python 3.9 too
     login: str = ""
-    contact: str = ""
     paths: dict[str, str] = field(default_factory=dict)
     runtime_args: dict[str, tuple[str, ...]] = field(default_factory=dict)
     module_use: tuple[str, ...] = ()
