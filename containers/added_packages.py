@@ -13,10 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import apptainer, atomic, digest, import_added, lockfile, log_causes, pip
+from runners.core import atomic, digest
+from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
+
+from . import apptainer, import_added, lockfile, log_causes, pip
 from .apptainer import Apptainer
 from .definition import STAGE, Base
-from .errors import Refused, RunnerError, SystemFault, UsageError
 from .foreign_horovod import Horovod
 
 # PEP 440; distributions patch some packages and number them in their own way.

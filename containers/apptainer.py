@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from runners.core.errors import Refused
+from runners.core.places import Places
+
 from . import build_modes, process
 from .build_modes import Mode
-from .errors import Refused
-from .places import Places
 
 # Settings of the building machine that must not decide what is in an image.
 FOREIGN = ("PIP_", "PYTHON", "APPTAINER_BIND", "SINGULARITY_BIND", "SOURCE_DATE_EPOCH")

@@ -20,29 +20,27 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from runners.core import atomic, digest, disk_space, sif
+from runners.core.disk_space import Needs
+from runners.core.errors import Refused, SystemFault
+
 from . import (
     apptainer,
-    atomic,
     build_record,
+    build_steps,
     debian,
     definition,
-    digest,
     emulation,
     process,
-    progress,
-    sif,
     sif_write,
-    space,
     toolbox,
     trainers,
     wheels,
 )
 from .apptainer import Apptainer, Build
+from .build_steps import Progress, Step
 from .catalogue import CHECKOUT, HERE
-from .errors import Refused, SystemFault
 from .plan import EPOCH, Options, Plan
-from .progress import Progress, Step
-from .space import Needs
 
 # Ten times and more is what emulation takes, of the self-test's limit too.
 SLOW = {"APPTAINERENV_SELFTEST_SECONDS": "3600"}
@@ -64,7 +62,7 @@ def describe(plan: Plan, options: Options, shown: Progress) -> str:
     """The definition, and the commands that would be run. Raises RunnerError."""
     apptainer.require()
     text = plan.definition.read_text(encoding="utf-8").rstrip()
-    return f"{text}\n\n{progress.outline(Builder.here(plan, options, shown).steps())}"
+    return f"{text}\n\n{build_steps.outline(Builder.here(plan, options, shown).steps())}"
 
 
 def delegate(
@@ -80,7 +78,9 @@ def delegate(
     `alone` is the word for a part of the image, as one types it; `also` are more words.
     """
     if not plan.wheels.exists() and not dry_run:
-        with shown.phase("wheels, with this machine's pip", partial(progress.fetched, plan.wheels)):
+        with shown.phase(
+            "wheels, with this machine's pip", partial(build_steps.fetched, plan.wheels)
+        ):
             wheels.fetch(plan.image, options.source, plan.wheels)
     inputs = toolbox.Inputs(os.environ)
     passed = [*([alone] if alone else []), plan.image.short, f"--base={options.base}"]
@@ -108,7 +108,7 @@ class Builder:
         emulated = emulation.required(plan.image.architecture)
         temporary = plan.places.temporary
         temporary.mkdir(parents=True, exist_ok=True)  # not emptied: another build may use it
-        space.check_place(space.Volume.of(temporary))
+        disk_space.check_place(disk_space.Volume.of(temporary))
         runtime = Apptainer.here(plan.places, options.ca, EPOCH, SLOW if emulated else {})
         shown.say(runtime.mode.said)
         if not plan.registry_base and not runtime.mode.subordinate_ids:
@@ -124,8 +124,8 @@ class Builder:
     def do(self, steps: list[Step], needs: Needs, shown: Progress) -> None:
         """Do these steps, if there is room for them. Raises RunnerError."""
         with process.emptied(self.plan.places.temporary) as folder:
-            space.require(folder, needs, shown.say)
-            progress.run(steps, shown)
+            disk_space.require(folder, needs, shown.say)
+            build_steps.run(steps, shown)
 
     def steps(self) -> list[Step]:
         """All steps in order; those whose result is there, or is not asked for, are not needed."""
@@ -160,7 +160,7 @@ class Builder:
                 wanted and not plan.wheels.exists(),
                 make=partial(wheels.fetch, *fetch),
                 command=partial(wheels.command, *fetch),
-                status=partial(progress.fetched, plan.wheels),
+                status=partial(build_steps.fetched, plan.wheels),
             ),
             *self.base_steps("base to compile in", compiling, plan.wheel_definition),
             Step(
@@ -309,5 +309,5 @@ class Builder:
     def log_path(self, name: str) -> Path:
         return self.plan.places.logs / f"{self.plan.image.name}-{name}.log"
 
-    def last_line(self, name: str) -> progress.Status:
-        return partial(progress.last_line, self.log_path(name))
+    def last_line(self, name: str) -> build_steps.Status:
+        return partial(build_steps.last_line, self.log_path(name))

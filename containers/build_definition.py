@@ -12,16 +12,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from . import apptainer, atomic, definition, process, progress, sif, space
+from runners.core import atomic, disk_space, sif
+from runners.core.disk_space import Needs
+from runners.core.errors import SystemFault, UsageError
+from runners.core.places import Places
+
+from . import apptainer, build_steps, definition, process
 from .added_packages import Request
 from .apptainer import Apptainer, Build
+from .build_steps import Progress, Step
 from .definition import Base
-from .errors import SystemFault, UsageError
 from .foreign_horovod import Horovod
-from .places import Places
 from .plan import COMPRESSION
-from .progress import Progress, Step
-from .space import Needs
 
 # A base of unknown size: what the larger of our own images comes to while it is built.
 UNKNOWN = Needs(4 * 10**9, 50_000)
@@ -104,16 +106,16 @@ def build(asked: OneDefinition, shown: Progress) -> None:
     places = Places.locate(os.environ)
     with process.only_build(places.work, shown), process.emptied(places.temporary) as temporary:
         needs = definition.needs(asked.base) if asked.base else UNKNOWN
-        space.require(temporary, needs, shown.say)
+        disk_space.require(temporary, needs, shown.say)
         runtime = Apptainer.here(places, asked.ca)
         shown.say(runtime.mode.said)
         log = process.fresh_log(places.logs / f"{asked.output.stem}.log")
         with atomic.new_file(asked.output) as part:
-            progress.run(_steps(asked, part, runtime, log), shown)
+            build_steps.run(_steps(asked, part, runtime, log), shown)
 
 
 def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> list[Step]:
-    path, status = runtime.temporary / "image.def", partial(progress.last_line, log)
+    path, status = runtime.temporary / "image.def", partial(build_steps.last_line, log)
     path.write_text(asked.text, encoding="utf-8")
     made = _build(asked, path, part, runtime.temporary)
     adding = Step("what it adds", True, partial(_fill_stage, asked, runtime, log), status=status)

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from runners.core.errors import Refused
+
 from . import process
-from .errors import Refused
 
 # A marker of ours in the output, then who %post is, how ids are mapped, and whether it may give a
 # file to somebody else, which every installation of packages does.

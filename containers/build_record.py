@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from . import atomic, process
+from runners.core import atomic
+
+from . import process
 
 DAYS = 30
 KINDS = ("base-", "horovod-", "environment-")  # others' files in the folder are left alone

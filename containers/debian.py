@@ -15,10 +15,11 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from runners.core.architecture import AMD64, ARM64
+from runners.core.digest import sha256
+from runners.core.errors import Refused, SystemFault
+
 from . import lockfile
-from .architecture import AMD64, ARM64
-from .digest import sha256
-from .errors import Refused, SystemFault
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # Lines of sources.list(5) and URIs of DEB822-STYLE; options in [brackets] are not the address.

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .digest import sha256
-from .errors import UsageError, nearest
-from .space import Needs
+from runners.core.digest import sha256
+from runners.core.disk_space import Needs
+from runners.core.errors import UsageError, nearest
 
 SECTIONS = (
     *("arguments", "setup", "files", "pre", "post", "environment", "labels", "runscript"),

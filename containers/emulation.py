@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from .architecture import ARM64, architecture
-from .errors import Refused
+from runners.core.architecture import ARM64, architecture
+from runners.core.errors import Refused
 
 # Ends itself with success: mov x8, #93 (exit); mov x0, #0; svc #0.
 ENDS = struct.pack("<3I", 0xD2800BA8, 0xD2800000, 0xD4000001)

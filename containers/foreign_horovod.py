@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runners.core.architecture import architecture
+from runners.core.errors import Refused, SystemFault
+
 from . import apptainer, catalogue, horovod_source, lockfile
 from .apptainer import Apptainer
-from .architecture import architecture
 from .definition import STAGE, Base
-from .errors import Refused, SystemFault
 from .lockfile import Pin, normalised
 
 TOOLS = ("cmake", "setuptools", "wheel", "packaging")

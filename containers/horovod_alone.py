@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from . import apptainer, atomic, digest, process, progress
+from runners.core import atomic, digest
+
+from . import apptainer, build_steps, process
 from .build import Builder
+from .build_steps import Progress
 from .plan import Options, Plan
-from .progress import Progress
 
 
 def make(plan: Plan, options: Options, shown: Progress) -> None:
@@ -24,7 +26,7 @@ def make(plan: Plan, options: Options, shown: Progress) -> None:
 def describe(plan: Plan, options: Options, shown: Progress) -> str:
     """The commands that would be run. Raises RunnerError."""
     apptainer.require()
-    return progress.outline(Builder.here(plan, options, shown).wheel_steps())
+    return build_steps.outline(Builder.here(plan, options, shown).wheel_steps())
 
 
 def copy(horovod: Path, folder: Path) -> Path:

@@ -9,7 +9,8 @@ import tarfile
 from collections.abc import Collection
 from pathlib import Path
 
-from .errors import SystemFault
+from runners.core.errors import SystemFault
+
 from .horovod import edits
 
 # As in compile.sh: with F16C and FMA, without which Adasum refuses fp16.

@@ -17,26 +17,26 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from runners.core import digest, disk_space
+from runners.core.disk_space import Needs
+from runners.core.errors import Refused, SystemFault, UsageError
+
 from . import (
     added_packages,
+    build_steps,
     catalogue,
-    digest,
     host_horovod,
     host_tools,
     installed_edits,
     lockfile,
     pip,
     process,
-    progress,
-    space,
     wheels,
 )
-from .errors import Refused, SystemFault, UsageError
+from .build_steps import Progress
 from .host_horovod import Compilation
 from .lockfile import Pin, normalised
 from .plan import Options, Plan, make
-from .progress import Progress
-from .space import Needs
 
 NEEDS = Needs(8 * 10**9, 150_000)  # measured: 3.0 GB in the environment, as much to compile
 FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu")
@@ -75,14 +75,14 @@ def build(asked: Asked, shown: Progress) -> Made:
         with process.emptied(plan.places.temporary) as work:
             wanted = host_tools.library(mpi, environ, work) if mpi else ""
         if not plan.wheels.exists():
-            with shown.phase("wheels", partial(progress.fetched, plan.wheels)):
+            with shown.phase("wheels", partial(build_steps.fetched, plan.wheels)):
                 wheels.fetch(plan.image, asked.source, plan.wheels)
         compilation = Compilation(plan.image, python, plan.wheels, mpi, environ, wanted)
-        with shown.phase("Horovod wheel", partial(progress.last_line, log)):
+        with shown.phase("Horovod wheel", partial(build_steps.last_line, log)):
             temporary = plan.places.temporary
-            space.require(temporary, NEEDS, shown.say)
+            disk_space.require(temporary, NEEDS, shown.say)
             wheel = host_horovod.compiled(compilation, plan.places.builds, temporary, log)
-        with shown.phase("environment", partial(progress.last_line, log)):
+        with shown.phase("environment", partial(build_steps.last_line, log)):
             _fill(asked, plan, python, wheel, log)
     library = host_horovod.linked(asked.folder, environ)
     if mpi:

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import atomic, catalogue, digest, horovod_source, host_tools, lockfile, process
+from runners.core import atomic, digest
+
+from . import catalogue, horovod_source, host_tools, lockfile, process
 from .host_tools import Mpi
 
 OURS = ("horovod/edits.py", "horovod_source.py", "host_horovod.py", "host_tools.py")

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import Refused, SystemFault, UsageError
+from runners.core.errors import Refused, SystemFault, UsageError
 
 # $@: modules. Prints what a login shell and they set, as NAME=VALUE with \0 between.
 LOAD = 'for name; do module load "$name" >&2 || exit 1; done; exec env -0'

@@ -20,9 +20,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import atomic, catalogue, debian, definition, emulation, lockfile, pip, process
-from .architecture import MACHINES, architecture
-from .errors import Refused, RunnerError, SystemFault
+from runners.core import atomic
+from runners.core.architecture import MACHINES, architecture
+from runners.core.errors import Refused, RunnerError, SystemFault
+
+from . import catalogue, debian, definition, emulation, lockfile, pip, process
 from .lockfile import Pin
 
 HEADER = """\

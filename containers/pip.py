@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from .errors import Refused, SystemFault, UsageError
+from runners.core.errors import Refused, SystemFault, UsageError
 
 # What says where packages come from. The rest of a user's configuration (target, user, prefix,
 # constraint, ...) is about the machine itself.

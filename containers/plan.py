@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from . import catalogue, debian, definition, digest, lockfile, pip, toolbox, trainers
-from .architecture import architecture as machine
-from .architecture import file_name
+from runners.core import digest
+from runners.core.architecture import architecture as machine
+from runners.core.architecture import file_name
+from runners.core.errors import Refused
+from runners.core.places import Places
+
+from . import catalogue, debian, definition, lockfile, pip, toolbox, trainers
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
-from .errors import Refused
 from .horovod_image import selftest
-from .places import Places
 
 # The table behind this choice: docs/concepts/images.md; `make bench-images`.
 ZSTD = "-comp zstd -Xcompression-level {} -b 1M"

@@ -11,9 +11,10 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from runners.core.errors import SystemFault
+
 from . import log_causes
-from .errors import SystemFault
-from .progress import Progress
+from .build_steps import Progress
 
 SECONDS_TO_STOP = 30
 

@@ -12,8 +12,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from . import sif
-from .sif import Descriptor
+from runners.core import sif
+from runners.core.sif import Descriptor
 
 BLOCK = 1 << 20
 PAGE = 4096  # a file system must start at one, or the kernel cannot mount it

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from . import atomic, catalogue, pip
-from .errors import UsageError
-from .places import Places, user_cache
+from runners.core import atomic
+from runners.core.errors import UsageError
+from runners.core.places import Places, user_cache
+
+from . import catalogue, pip
 
 USER, UID = "ada", 1000
 SCRATCH = Path("/scratch", USER)

@@ -11,7 +11,8 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from . import sif
+from runners.core import sif
+
 from .sif_write import blocks
 
 FOLDER = "trainers"  # in the root of the image

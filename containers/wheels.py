@@ -14,9 +14,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from . import atomic, catalogue, lockfile, pip
-from .architecture import MACHINES, architecture
-from .errors import RunnerError, SystemFault
+from runners.core import atomic
+from runners.core.architecture import MACHINES, architecture
+from runners.core.errors import RunnerError, SystemFault
+
+from . import catalogue, lockfile, pip
 from .lockfile import Pin
 
 SOURCES = frozenset({"horovod"})  # taken as source archives; everything else as wheels
@@ -93,7 +95,7 @@ def _download(
 ) -> None:
     if not pins:
         return
-    # Not in /tmp, which is small on many machines; beside `into`, where progress.fetched looks.
+    # Not in /tmp, which is small on many machines; beside `into`, where build_steps.fetched looks.
     with tempfile.TemporaryDirectory(prefix=into.name, dir=into.parent) as temporary:
         lock = Path(temporary, "requirements.txt")
         lock.write_text(lockfile.lines(pins))

@@ -14,11 +14,11 @@ from typing import Any
 import click
 
 from containers import build, build_record, horovod_alone, host_environment, plan, process, toolbox
-from containers.architecture import MACHINES
 from containers.catalogue import IMAGES
 from containers.plan import Options
-from containers.space import ELSEWHERE
 
+from ..core.architecture import MACHINES
+from ..core.disk_space import ELSEWHERE
 from ..core.errors import SystemFault, UsageError
 from ..images import environment, environment_label
 from ..images.inside import extract_bill

@@ -13,21 +13,13 @@ from typing import Any
 
 import click
 
-from containers import (
-    added_packages,
-    apptainer,
-    build_definition,
-    foreign_horovod,
-    pip,
-    space,
-    toolbox,
-)
+from containers import added_packages, apptainer, build_definition, foreign_horovod, pip, toolbox
 from containers.added_packages import Request
 from containers.build_definition import OneDefinition
 from containers.definition import Base
 from containers.foreign_horovod import Horovod
 
-from ..core import architecture
+from ..core import architecture, disk_space
 from ..core.errors import Refused, UsageError
 from ..core.model import ImageInfo
 from ..images import inside, local
@@ -111,9 +103,9 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
 
 def check_files(output: Path, values: Mapping[str, Any]) -> None:
     """Raise UsageError when what a build is to leave could not be written."""
-    space.check_new_file("--output", output, "my.sif")
+    disk_space.check_new_file("--output", output, "my.sif")
     if (target := values["oci"]) and not toolbox.needed():
-        space.check_new_file("--oci", target, "my.tar")
+        disk_space.check_new_file("--oci", target, "my.tar")
         if target.absolute() == output:
             raise UsageError(f"--oci {target} is the image; name another file")
 

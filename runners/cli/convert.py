@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from containers import atomic, definition
-from containers.errors import UsageError as NotADefinition
+from containers import definition
 
+from ..core import atomic
 from ..core.errors import UsageError
+from ..core.errors import UsageError as NotADefinition
 from ..images.dockerfile.convert import convert
 from ..images.dockerfile.stage import Note
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, TextIO
 
 import click
 
-from containers.progress import Status, unknown
+from containers.build_steps import Status, unknown
 
 from ..core.disk_space import shown
 from ..core.progress import Progress

@@ -1,33 +1,152 @@
-"""Room on a disk: enough before the start, and what to say when it runs out on the way."""
+"""Free space of a folder: bytes, inodes, what its mount allows, and the error when it runs out."""
 
 from __future__ import annotations
 
 import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from containers.remedy import Remedy
-from containers.space import require_bytes, shown
+from .errors import Refused, SystemFault, UsageError
+from .remedy import Remedy
 
-from .errors import SystemFault
-
-__all__ = ["FULL", "check", "fault", "full", "shown"]
+# Apptainer 1.4 fails with a temporary folder of such a name, in %post or as it reads labels.
+UNUSABLE = frozenset("'\";,:")
+MEMORY = frozenset({"tmpfs", "ramfs"})
 FULL = (errno.ENOSPC, errno.EDQUOT)
-ELSEWHERE = "runner images prune, or RUNNER_SCRATCH=DIR on another file system"
+ELSEWHERE = "Free some, or name another place: RUNNER_SCRATCH=<folder>"
+FREE_SPACE = "runner images prune, or RUNNER_SCRATCH=DIR on another file system"
+UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """An estimate of what a build fills at its peak."""
+
+    bytes: int
+    inodes: int
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A folder's file system: free bytes and inodes, and its mount."""
+
+    folder: Path
+    bytes: int
+    inodes: int | None  # None where the file system does not count them
+    type: str
+    flags: int
+
+    @classmethod
+    def of(cls, folder: Path) -> Volume:
+        disk = os.statvfs(folder)
+        inodes = disk.f_favail if disk.f_files else None
+        kind = mount_type(folder.resolve(), Path("/proc/self/mounts").read_text())
+        return cls(folder, disk.f_bavail * disk.f_frsize, inodes, kind, disk.f_flag)
+
+
+def check_new_file(option: str, path: Path, such_as: str) -> None:
+    """Raise UsageError when the file that an option names could not be written."""
+    path = path.absolute()
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a folder; name a file, such as {such_as}")
+    folder = next(folder for folder in path.parents if folder.exists())
+    if not folder.is_dir():
+        raise UsageError(f"{option} {path}: {folder} is no folder")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{option} {path}: you may not write in {folder}")
+
+
+def mount_type(folder: Path, mounts: str) -> str:
+    """The file system type of the innermost mount that holds `folder`; format: fstab(5)."""
+    best, kind = "", "unknown"
+    for line in mounts.splitlines():
+        _, point, found, *_ = line.split(" ")
+        path = point.replace("\\040", " ")
+        inside = folder == Path(path) or Path(path) in folder.parents
+        if inside and len(path) >= len(best):
+            best, kind = path, found
+    return kind
+
+
+def check_volume(volume: Volume, needs: Needs, memory: int) -> list[str]:
+    """Warnings, or Refused for what cannot end well. `memory`: bytes available to programs."""
+    place, build = f"{volume.folder} ({volume.type})", f"a build needs about {shown(needs.bytes)}"
+    if volume.bytes < needs.bytes:
+        free = f"{shown(volume.bytes)} free"
+        raise Refused(f"no space to build: {place} has {free}, {build}.\n{ELSEWHERE}")
+    if volume.inodes is not None and volume.inodes < needs.inodes:
+        raise Refused(
+            f"no room for more files: {place} has {volume.inodes} inodes free, a build needs about"
+            f" {needs.inodes}.\n{ELSEWHERE}"
+        )
+    check_place(volume)
+    found = []
+    if volume.flags & os.ST_NODEV:
+        found.append(f"{place} is mounted nodev: an image with device files cannot be unpacked")
+    if volume.type in MEMORY:
+        if memory < needs.bytes:
+            free = f"{shown(memory)} of memory are available"
+            raise Refused(f"{place} is in memory, and {free}; {build} there.\n{ELSEWHERE}")
+        found.append(f"{place} is in memory: what the build writes is taken from programs")
+    return found
+
+
+def check_place(volume: Volume) -> None:
+    """Refused where Apptainer cannot build at all, in whatever way."""
+    odd = "".join(sorted(UNUSABLE & set(str(volume.folder))))
+    if odd:
+        raise Refused(f"Apptainer cannot build below {volume.folder}: it has {odd}\n{ELSEWHERE}")
+    if volume.flags & os.ST_NOEXEC:
+        raise Refused(
+            f"{volume.folder} ({volume.type}) is mounted noexec: programs of the image cannot run"
+            f" there while it is built.\n{ELSEWHERE}"
+        )
+
+
+def require(folder: Path, needs: Needs, say: Callable[[str], None]) -> None:
+    """Check `folder`, which exists, on this machine; say what may do harm. Raises Refused."""
+    facts = Path("/proc/meminfo").read_text().splitlines()
+    kilobytes = (int(line.split()[1]) for line in facts if line.startswith("MemAvailable:"))
+    for warning in check_volume(Volume.of(folder), needs, next(kilobytes, 0) * 1024):
+        say(f"warning: {warning}")
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that an ordinary user may still write in a folder. Raises OSError."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def check(
-    folder: Path, needed: int, what: str = "the image", remedy: str | Remedy = ELSEWHERE
+    folder: Path, needed: int, what: str = "the image", remedy: str | Remedy = FREE_SPACE
 ) -> None:
     """Raise Refused when `what`, of `needed` bytes, does not fit on the disk of `folder`."""
-    require_bytes(folder, needed, what, remedy)
+    free = free_bytes(folder)
+    if free < needed:
+        raise Refused(
+            f"no space for {what}: it needs {shown(needed)}, {shown(free)} are free",
+            str(folder),
+            remedy,
+        )
 
 
 def fault(path: Path, error: OSError) -> SystemFault:
+    """Return the error to raise when `path` cannot be written."""
     if error.errno in FULL:
         return full(path.parent, str(error.strerror))
     return SystemFault(f"cannot write {path}", str(error.strerror or error))
 
 
 def full(folder: Path, evidence: str) -> SystemFault:
-    """Return what to raise when the disk is full; nothing half-made stays."""
-    return SystemFault(f"the disk became full: {folder}", evidence, ELSEWHERE)
+    """Return the error to raise when the disk became full; nothing half-written stays."""
+    return SystemFault(f"the disk became full: {folder}", evidence, FREE_SPACE)
+
+
+def shown(count: float) -> str:
+    """A number of bytes in words: 40.0 kB, 1.2 GB (powers of 1000, as disks are sold)."""
+    if count < 1000:
+        return f"{count:.0f} bytes"
+    unit = next((n for n in range(1, 4) if count < 1000 ** (n + 1)), 4)
+    return f"{count / 1000**unit:.1f} {UNITS[unit]}"

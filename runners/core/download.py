@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable
 from urllib.error import HTTPError
 
-from containers.digest import sha256
-
 from . import disk_space, http
+from .digest import sha256
 from .errors import Refused, SystemFault
 from .files import read_json
 from .progress import Progress

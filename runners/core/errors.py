@@ -1,12 +1,53 @@
-"""The errors of `runner`: those of `containers`, and two more."""
+"""Errors that a user reads: what happened, the evidence, the next command.
+
+The kinds tell whose fault it is; only command lines turn them into exit codes.
+"""
 
 from __future__ import annotations
 
-from containers.errors import Refused as Refused
-from containers.errors import RunnerError as RunnerError
-from containers.errors import SystemFault as SystemFault
-from containers.errors import UsageError as UsageError
-from containers.errors import nearest as nearest
+from collections.abc import Iterable, Sequence
+
+from runners.core.remedy import Remedy, advice
+
+
+class RunnerError(Exception):
+    """Base of all: `message` says what happened, `evidence` shows it, `remedies` mend it.
+
+    Of several the best is first. A text stands for advice, line by line.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self, message: str, evidence: str = "", remedy: str | Remedy | Sequence[Remedy] = ()
+    ) -> None:
+        super().__init__(message)
+        self.message, self.evidence = message, evidence
+        if isinstance(remedy, str):
+            remedy = [advice(line) for line in remedy.splitlines()]
+        self.remedies = (remedy,) if isinstance(remedy, Remedy) else tuple(remedy)
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        lines += [f"  {line}" for line in self.evidence.strip().splitlines()]
+        lines += [f"  try: {remedy}" for remedy in self.remedies]
+        return "\n".join(lines)
+
+
+class UsageError(RunnerError):
+    """The user's request cannot be understood or contradicts itself."""
+
+    exit_code = 2
+
+
+class Refused(RunnerError):
+    """The request is clear, but it cannot work here; nothing was started."""
+
+    exit_code = 80
+
+
+class SystemFault(RunnerError):
+    """Something outside failed: a step of a build, the scheduler, a disk, a missing program."""
 
 
 class NotVerified(RunnerError):
@@ -15,3 +56,14 @@ class NotVerified(RunnerError):
 
 class NotFound(UsageError):
     """A name that stands for nothing."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return "did you mean ...", or the list of what there is."""
+    import difflib  # for a mistake only
+
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(close) + "?"
+    return "one of: " + ", ".join(names) if names else ""

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from containers import atomic
-
 from .. import __version__
+from . import atomic
 from .errors import Refused, SystemFault
 
 

@@ -1,16 +1,119 @@
-"""Remedies, as values: those of containers/, which has them too."""
+"""What to do instead: the same command with changes, a command of its own, or advice. Values."""
 
 from __future__ import annotations
 
-from containers.remedy import ADVICE as ADVICE
-from containers.remedy import COMMAND as COMMAND
-from containers.remedy import LAUNCH as LAUNCH
-from containers.remedy import Remedy as Remedy
-from containers.remedy import Value as Value
-from containers.remedy import advice as advice
-from containers.remedy import argument_words as argument_words
-from containers.remedy import change as change
-from containers.remedy import command as command
-from containers.remedy import line as line
-from containers.remedy import option_words as option_words
-from containers.remedy import together as together
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Union
+
+Value = Union[str, int, float, bool]
+LAUNCH, COMMAND, ADVICE = "launch", "command", "advice"
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One remedy, of a `kind`: launch, command or advice.
+
+    A launch is the same command line once more: with `options` set and those named in `leave_out`
+    taken away (of a list, `options` adds), with the `arguments` of the trainer in place of those it
+    had under these names, with another `trainer` (and its arguments), from within the folder `cwd`,
+    after `text` (a line for the shell) has been run. Of the other kinds `text` is all.
+    """
+
+    kind: str = LAUNCH
+    text: str = ""
+    options: tuple[tuple[str, Value], ...] = ()
+    leave_out: tuple[str, ...] = ()
+    arguments: tuple[tuple[str, str], ...] = ()
+    trainer: tuple[str, ...] = ()
+    cwd: str = ""
+
+    def __str__(self) -> str:
+        """Return what it changes, for where the whole command is not known."""
+        if self.kind != LAUNCH:
+            return self.text
+        set_ = [shlex.join(option_words(name, value)) for name, value in self.options]
+        gone = [f"leave out --{name}" for name in self.leave_out]
+        arguments = [word for pair in self.arguments for word in argument_words(*pair)]
+        words = [", ".join([" ".join(set_)] * bool(set_) + gone)]
+        words += [shlex.join(["--", *arguments])] if arguments else []
+        same = " ".join(filter(None, words)) or "the same command once more"
+        there = [f"cd {shlex.quote(self.cwd)}"] if self.cwd else []
+        return " && ".join([*filter(None, [self.text]), *there, same])
+
+
+def change(
+    settings: Mapping[str, Value] | None = None,
+    *,
+    leave_out: Iterable[str] = (),
+    arguments: Mapping[str, object] | None = None,
+    trainer: Sequence[str] = (),
+    cwd: str = "",
+    first: str = "",
+    **options: Value | Sequence[str],
+) -> Remedy:
+    """Return the remedy that types the same command with other options: `change(nodes=2)`.
+
+    An option's name has underscores for dashes, except in `settings`; `first` is a line for the
+    shell to run before.
+    """
+    named = {**(settings or {}), **{name.replace("_", "-"): v for name, v in options.items()}}
+    return Remedy(
+        LAUNCH,
+        first,
+        tuple(
+            (name, one)
+            for name, value in named.items()
+            for one in ([value] if isinstance(value, (str, int, float)) else value)
+        ),
+        tuple(leave_out),
+        tuple((name, str(value)) for name, value in (arguments or {}).items()),
+        tuple(trainer),
+        cwd,
+    )
+
+
+def command(*words: object) -> Remedy:
+    """Return the remedy that is one command, given as its words."""
+    return Remedy(COMMAND, shlex.join(map(str, words)))
+
+
+def line(text: str) -> Remedy:
+    """Return the remedy that is a line for the shell, quoted already."""
+    return Remedy(COMMAND, text)
+
+
+def advice(text: str) -> Remedy:
+    """Return what to do in words: nothing that could be typed as it stands."""
+    return Remedy(ADVICE, text)
+
+
+def together(remedies: Sequence[Remedy]) -> Remedy:
+    """Return one remedy that does what several do, all of them launches."""
+    return reduce(_both, remedies)
+
+
+def _both(one: Remedy, other: Remedy) -> Remedy:
+    return Remedy(
+        LAUNCH,
+        " && ".join(filter(None, (one.text, other.text))),
+        tuple(dict.fromkeys((*one.options, *other.options))),
+        tuple(dict.fromkeys((*one.leave_out, *other.leave_out))),
+        (*one.arguments, *other.arguments),
+        other.trainer or one.trainer,
+        other.cwd or one.cwd,
+    )
+
+
+def option_words(name: str, value: Value) -> list[str]:
+    """Return an option as it is typed; True and False are those of a switch."""
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    return argument_words(f"--{name}", f"{value:g}" if isinstance(value, float) else str(value))
+
+
+def argument_words(name: str, value: str) -> list[str]:
+    """Return a name and its value; in one word where the value could be taken for a name."""
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]

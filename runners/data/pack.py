@@ -11,9 +11,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import atomic
-
-from ..core import disk_space, runtime_pull, shell
+from ..core import atomic, disk_space, runtime_pull, shell
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.model import BindMount
 from ..core.progress import Progress

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from containers.space import free_bytes
-
 from ..core import files, job_record, plan_record
+from ..core.disk_space import free_bytes
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, Status
 from ..injob import failure_kinds as kinds

@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from containers import digest as file_digest
-
+from ..core import digest as file_digest
 from ..core import files, places
 from ..core.errors import SystemFault
 

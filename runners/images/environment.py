@@ -7,9 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from containers import digest
-
-from ..core import shell
+from ..core import digest, shell
 from ..core.errors import NotFound, NotVerified, SystemFault, UsageError
 from ..core.model import ImageInfo
 from . import digest_cache, environment_label, inside

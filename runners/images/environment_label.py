@@ -11,8 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from containers import digest
-
+from ..core import digest
 from ..core.files import read_versioned, write_versioned
 
 NAME, FORM = "horovod-runner.json", 1

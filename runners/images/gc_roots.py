@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import digest
-
-from ..core import job_record, places
+from ..core import digest, job_record, places
 from ..core.errors import SystemFault
 from ..core.job_record import JobPaths
 from ..core.locks import undisturbed

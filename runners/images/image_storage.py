@@ -14,9 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from containers import sif
-
-from ..core import shell
+from ..core import shell, sif
 from ..core.model import ImageInfo
 
 MOUNTS = Path("/proc/self/mountinfo")

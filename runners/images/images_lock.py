@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-from containers import atomic
-
+from ..core import atomic
 from ..core.errors import Refused, SystemFault
 from ..core.locks import exclusive
 from ..core.toml_check import Rule, check, made

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import atomic, digest
 from containers.horovod_image import selftest
 
-from ..core import runtime_pull, shell
+from ..core import atomic, digest, runtime_pull, shell
 from ..core.errors import NotFound, SystemFault
 from ..core.model import BindMount
 from ..script.runtimes.apptainer import bind_argv

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Callable
 
-from containers import sif
-
+from ..core import sif
 from ..core.errors import RunnerError
 from ..core.model import ImageInfo
 from . import digest_cache, environment, environment_label, inside, local, signature, store

@@ -7,9 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from containers import sif
-
-from ..core import places
+from ..core import places, sif
 from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.model import ImageInfo
 from ..core.remedy import Remedy, command

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containers import atomic, sif, trainers
+from containers import trainers
 
-from ..core import architecture, disk_space, shell
+from ..core import architecture, atomic, disk_space, shell, sif
 from ..core.errors import SystemFault
 from ..core.progress import Progress
 from . import inside, oci_layer, store

@@ -9,9 +9,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from containers import sif
-
-from ..core import architecture, disk_space, places, runtime_pull
+from ..core import architecture, disk_space, places, runtime_pull, sif
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.locks import together
 from ..core.model import ImageInfo

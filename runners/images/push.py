@@ -14,9 +14,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urljoin
 
-from containers import sif
-
-from ..core import download, runtime_pull
+from ..core import download, runtime_pull, sif
 from ..core.disk_space import shown
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.progress import Progress

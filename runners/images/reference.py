@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from containers import digest
-
+from ..core import digest
 from ..core.errors import NotFound, UsageError, nearest
 from ..core.hosts import is_loopback
 

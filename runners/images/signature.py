@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from containers import build_record, sif
+from containers import build_record
 
-from ..core import runtime_pull, shell
+from ..core import runtime_pull, shell, sif
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from . import digest_cache, local, store
 

@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Callable, cast
 from urllib.error import HTTPError
 
-from containers import sif
-
-from ..core import download, runtime_pull
+from ..core import download, runtime_pull, sif
 from ..core.errors import NotFound, Refused, RunnerError, SystemFault
 from ..core.progress import Progress
 from . import archives, registry

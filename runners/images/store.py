@@ -16,9 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from containers import digest, sif
-
-from ..core import disk_space, files, places
+from ..core import digest, disk_space, files, places, sif
 from ..core.errors import Refused, SystemFault
 from ..core.locks import alone
 from ..core.progress import Progress

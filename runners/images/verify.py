@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Callable
 
-from containers import build_record, sif
+from containers import build_record
 
-from ..core import architecture
+from ..core import architecture, sif
 from ..core.errors import RunnerError
 from . import digest_cache, images_lock, inside, local, policy, signature, store
 

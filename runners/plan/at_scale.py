@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from containers.space import shown
+from ..core.disk_space import shown
 
 IN_PLACE, SENT, UNPACK, MOUNT = "none", "node-local", "unpack", "mount"
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containers.digest import sha256
-
+from ..core.digest import sha256
 from ..core.errors import NotFound, NotVerified, Refused
 from ..core.progress import Progress
 from ..images import archives

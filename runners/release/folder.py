@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers.digest import sha256
-
+from ..core.digest import sha256
 from ..core.errors import NotFound, NotVerified
 from ..core.progress import Progress
 from ..images import archives, prebuilt

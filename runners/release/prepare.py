@@ -10,10 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from containers import sif
 from containers.catalogue import IMAGES
-from containers.digest import sha256
 
+from ..core import sif
+from ..core.digest import sha256
 from ..core.errors import NotVerified, Refused, UsageError
 from ..core.progress import Progress
 from ..images import digest_cache, inside, oci, store

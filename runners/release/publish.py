@@ -9,10 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from containers import atomic
-from containers.digest import sha256
-
-from ..core import disk_space, places
+from ..core import atomic, disk_space, places
+from ..core.digest import sha256
 from ..core.errors import Refused
 from ..core.progress import Progress
 from ..images import prebuilt

@@ -15,8 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.error import HTTPError
 
-from containers.digest import sha256
-
+from ..core.digest import sha256
 from ..core.progress import Progress
 from ..images import archives, oci, prebuilt
 from ..images.oci import INDEX, described

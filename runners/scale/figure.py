@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import ScaledTranslation
 
-from containers import atomic
-
+from ..core import atomic
 from . import plot, style
 from .plot import Panel
 from .report import Report, circumstances, findings

@@ -19,9 +19,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from containers import atomic
-
 from .. import __version__
+from ..core import atomic
 from ..core.errors import SystemFault
 from . import cautions, figure, number_format, plot, references, style
 from .fits import Fit

@@ -9,8 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from containers import atomic
-
+from ..core import atomic
 from ..core.errors import NotFound, SystemFault, UsageError, nearest
 from ..core.model import Trainer
 from ..core.remedy import change, command

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from containers import atomic, catalogue
-from containers.digest import key
+from containers import catalogue
 from containers.plan import Options, Plan, make
+from runners.core import atomic
+from runners.core.digest import key
 
 from .errors import BenchError, Skipped
 

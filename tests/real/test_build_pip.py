@@ -23,8 +23,8 @@ import pytest
 
 from containers import catalogue, host_environment, pip, wheels
 from containers.catalogue import Image
-from containers.errors import SystemFault
 from containers.host_environment import Asked
+from runners.core.errors import SystemFault
 
 TORCH = "torch-2.13.0+cpu-py3-none-any.whl"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from containers.space import shown
 from runners import plan
+from runners.core.disk_space import shown
 from runners.core.model import Resources
 from runners.plan import at_scale
 from runners.plan.at_scale import IN_PLACE, MOUNT, ONE_SERVER, PARALLEL, SENT, UNPACK, Constant

@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from containers import catalogue, host_environment, host_horovod, host_tools
-from containers.errors import Refused, RunnerError, SystemFault, UsageError
 from containers.host_environment import Asked
 from containers.host_horovod import Compilation
 from containers.host_tools import Mpi
 from runners import plan
 from runners.cli import cli
+from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
 from runners.images import environment_label, inspect

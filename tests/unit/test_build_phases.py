@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from containers.progress import last_line
+from containers.build_steps import last_line
 from runners.cli import progress
 
 

@@ -9,21 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from containers import (
-    architecture,
-    catalogue,
-    debian,
-    emulation,
-    lockfile,
-    pip,
-    plan,
-    slim,
-    toolbox,
-    wheels,
-)
-from containers.errors import Refused, UsageError
+from containers import catalogue, debian, emulation, lockfile, pip, plan, slim, toolbox, wheels
 from containers.plan import Options
 from runners.cli.build import build_command
+from runners.core import architecture
+from runners.core.errors import Refused, UsageError
 from runners.core.model import ImageInfo
 from runners.images import for_nodes, local
 

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from containers import apptainer, debian, digest, plan, process
+from containers import apptainer, debian, plan, process
 from containers.build_modes import Mode
-from containers.errors import Refused, SystemFault, UsageError
 from containers.horovod_image import selftest
-from containers.places import Places
 from containers.plan import COMPRESSION
+from runners.core import digest
+from runners.core.errors import Refused, SystemFault, UsageError
+from runners.core.places import Places
 
 CHECK_BUILD = """\
 Horovod v0.28.1:

@@ -12,8 +12,8 @@ import pytest
 
 from containers import added_packages, definition, import_added, pip
 from containers.definition import Base
-from containers.errors import UsageError
 from containers.pip import Addition
+from runners.core.errors import UsageError
 
 BASE = Base(
     Path("/images/base.sif"), "d" * 64, {"mine": "yes", "org.label-schema.build-date": "today"}, 10

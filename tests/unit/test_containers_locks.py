@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from containers import catalogue, debian, lock, lockfile, pip
-from containers.errors import Refused, SystemFault, UsageError
 from containers.lockfile import Pin
+from runners.core.errors import Refused, SystemFault, UsageError
 
 SHA = "0123456789abcdef" * 4
 TORCH = Pin("torch", "2.13.0+cpu", SHA)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from containers import build_modes, definition, log_causes, space
-from containers.errors import Refused, UsageError
-from containers.space import Needs, Volume
+from containers import build_modes, definition, log_causes
+from runners.core import disk_space
+from runners.core.disk_space import Needs, Volume
+from runners.core.errors import Refused, UsageError
 
 DEFINITION = """\
 Bootstrap: {{ bootstrap }}
@@ -123,9 +124,9 @@ MOUNTS = "d / ext4 rw 0 0\nt /tmp tmpfs rw,nodev 0 0\ns /my\\040disk xfs rw 0 0\
 
 
 def test_the_innermost_mount_counts() -> None:
-    assert space.mount_type(Path("/tmp/x"), MOUNTS) == "tmpfs"
-    assert space.mount_type(Path("/tmpx"), MOUNTS) == "ext4"
-    assert space.mount_type(Path("/my disk/a"), MOUNTS) == "xfs"
+    assert disk_space.mount_type(Path("/tmp/x"), MOUNTS) == "tmpfs"
+    assert disk_space.mount_type(Path("/tmpx"), MOUNTS) == "ext4"
+    assert disk_space.mount_type(Path("/my disk/a"), MOUNTS) == "xfs"
 
 
 def volume(**changes: object) -> Volume:
@@ -144,14 +145,14 @@ def volume(**changes: object) -> Volume:
 )
 def test_a_place_where_no_build_can_end_well_is_refused(found: Volume, message: str) -> None:
     with pytest.raises(Refused, match=message) as caught:
-        space.check(found, Needs(2 * 10**9, 1000), memory=10**9)
+        disk_space.check_volume(found, Needs(2 * 10**9, 1000), memory=10**9)
     assert "RUNNER_SCRATCH=" in str(caught.value)
     assert caught.value.exit_code == 80
 
 
 def test_what_may_do_harm_is_said() -> None:
-    assert space.check(volume(inodes=None), Needs(1, 1), 0) == []
-    said = space.check(volume(flags=os.ST_NODEV, type="tmpfs"), Needs(1, 1), 10**9)
+    assert disk_space.check_volume(volume(inodes=None), Needs(1, 1), 0) == []
+    said = disk_space.check_volume(volume(flags=os.ST_NODEV, type="tmpfs"), Needs(1, 1), 10**9)
     assert len(said) == 2
 
 

@@ -12,22 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from containers import (
-    atomic,
-    build_record,
-    catalogue,
-    digest,
-    plan,
-    progress,
-    toolbox,
-    trainers,
-)
+from containers import build_record, build_steps, catalogue, plan, toolbox, trainers
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.build_modes import Mode
-from containers.errors import UsageError
-from containers.places import Places
 from containers.plan import Plan, Revision
+from runners.core import atomic, digest
+from runners.core.errors import UsageError
+from runners.core.places import Places
 
 MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
 REVISION = Revision("1", "abc", 1700000000)
@@ -197,12 +189,12 @@ def test_a_dry_run_shows_each_command_that_would_be_run(
     monkeypatch.setenv("RUNNER_DEBIAN_MIRROR", "http://m.example/debian")
     made = make(tmp_path)
     runtime = Apptainer(MODE, dict(os.environ), made.places.temporary)
-    text = progress.outline(Builder(made, runtime).steps())
+    text = build_steps.outline(Builder(made, runtime).steps())
     assert text.count(" mmdebstrap --mode=root ") == 2
     assert text.count("\napptainer build --fakeroot ") == 2
     made.horovod.mkdir(parents=True)
     made.environment.write_bytes(b"packed")
-    assert progress.outline(Builder(made, runtime).steps()).count("nothing to do") == 5
+    assert build_steps.outline(Builder(made, runtime).steps()).count("nothing to do") == 5
 
 
 def test_places_of_an_ordinary_user(tmp_path: Path) -> None:
@@ -265,7 +257,7 @@ def test_a_download_shows_how_much_of_it_is_there(tmp_path: Path) -> None:
         (tmp_path / "wheels" / f"{part.name}-pip").mkdir()
         (tmp_path / "wheels" / f"{part.name}-pip" / "a.whl").write_bytes(b"a" * 3_000_000)
         (tmp_path / "wheels" / f"{part.name}-pip" / "b.whl").write_bytes(b"b" * 1_000_000)
-        assert progress.fetched(folder) == "4.0 MB fetched"
+        assert build_steps.fetched(folder) == "4.0 MB fetched"
 
 
 def stopped(context: AbstractContextManager[Path]) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from containers import catalogue, pip, wheels
 from containers.catalogue import Image
-from containers.errors import SystemFault
+from runners.core.errors import SystemFault
 
 COMMON, CPU = "http://common", "http://cpu"
 TORCH, ABSL = "torch==2.13.0+cpu", "absl==1"

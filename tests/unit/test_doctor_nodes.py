@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from containers.space import Volume
+from runners.core.disk_space import Volume
 from runners.core.errors import SystemFault
 from runners.core.site import Site
 from runners.doctor.checks import environment, gpu, image, network, scratch

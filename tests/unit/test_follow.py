@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from containers import digest
 from runners.cli import job_end, printer
 from runners.cli.follow import PROGRESS
-from runners.core import files, job_record, plan_record, shell
+from runners.core import digest, files, job_record, plan_record, shell
 from runners.core.command_line import CommandLine
 from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status

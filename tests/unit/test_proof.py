@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from containers import digest as file_digest
+from runners.core import digest as file_digest
 from runners.core.errors import NotVerified, Refused, SystemFault, UsageError
 from runners.images import (
     digest_cache,

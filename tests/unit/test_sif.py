@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import sif
+from runners.core import sif
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.images import local
 

@@ -6,9 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers.space import MEMORY, Volume
-
 from ...core import places
+from ...core.disk_space import MEMORY, Volume
 from ..finding import FAILURE, OK, WARNING, About, Finding
 from ..question import in_time
 

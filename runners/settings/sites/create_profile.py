@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containers import atomic
-
-from ...core import places, shell
+from ...core import atomic, places, shell
 from ...core.errors import Refused, SystemFault, UsageError
 from ...core.site import Partition, Site
 from ...injob.trial import interfaces

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from containers import build_record, sif
+from containers import build_record
+from runners.core import sif
 from tests.cluster.state import USER
 
 from .. import cluster

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import catalogue, definition, digest, lockfile
+from containers import catalogue, definition, lockfile
+from runners.core import digest
 
 HERE = Path(__file__).parent
 CODENAME = "bookworm"

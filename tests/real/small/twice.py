@@ -12,9 +12,9 @@ from containers import catalogue, process
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.catalogue import Image
-from containers.places import Places
 from containers.plan import EPOCH, Plan, Revision
-from containers.space import Needs
+from runners.core.disk_space import Needs
+from runners.core.places import Places
 
 HERE = "../tests/real/small"
 SMALL = Image(

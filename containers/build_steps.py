@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from . import space
+from runners.core import disk_space
 
 WIDTH = 60  # of a log's last line
 Status = Callable[[], str]  # what is to be seen of a phase now; "" for nothing
@@ -80,7 +80,7 @@ def fetched(folder: Path) -> str:
     for part in folder.parent.glob(f".{folder.name}.*"):
         for path in part.rglob("*"):
             sizes[path.name] = max(sizes.get(path.name, 0), _size(path))
-    return f"{space.shown(sum(sizes.values()))} fetched"
+    return f"{disk_space.shown(sum(sizes.values()))} fetched"
 
 
 def _size(path: Path) -> int:
