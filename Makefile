@@ -121,29 +121,16 @@ $(VENV)/.ready:
 reference: $(VENV)/.ready ## renew docs/reference
 	$(IN_VENV) python -m tests.reference
 
-# Root prepares and publishes as the cluster's user, who has built: in its toolbox, on its scratch.
+# Root publishes as the cluster's user, who has built: in its toolbox, on its scratch.
 ifeq ($(shell id -u),0)
 KIT := $(CLUSTER) toolbox -- env -C /scratch/ada APPTAINER_NOHTTPS=$(APPTAINER_NOHTTPS) runner
-SECOND_SCRATCH := $(RUNNER_CACHE)/second/cluster/scratch/ada
-SCRATCH := $(RUNNER_CACHE)/cluster/scratch/ada
 else
 KIT := $(IN_VENV) python -m runners
 endif
 IMAGES ?= cpu gpu
-BUILDER ?= https://$(shell hostname -f)
-OUTPUT ?= release/one
-.PHONY: release release-prepare release-login release-publish package
-release: ## build twice, compare, publish: TO=oras://HOST/FOLDER KEY=ada@example.org IMAGES="cpu gpu"
-	$(MAKE) release-prepare BUILDER=$(BUILDER)/one OUTPUT=release/one
-	$(MAKE) release-prepare BUILDER=$(BUILDER)/two OUTPUT=release/two RUNNER_CACHE=$(RUNNER_CACHE)/second
-	$(if $(SCRATCH),mkdir -p $(SCRATCH)/release; mv $(SECOND_SCRATCH)/release/two $(SCRATCH)/release/)
-	$(MAKE) release-publish FOLDERS="release/one release/two"
-release-prepare: $(IMAGES:%=build-%) ## prove IMAGES and write what one builder gives: BUILDER=URI OUTPUT=release/one
-	for image in $(IMAGES); do $(KIT) release prepare horovod_$$image.sif --builder $(BUILDER) -o $(OUTPUT); done
-release-login: $(VENV)/.ready ## log in to a registry, the password from standard input: REGISTRY= NAME=
-	$(KIT) registry login -u $(NAME) --password-stdin $(REGISTRY)
-release-publish: $(VENV)/.ready ## compare what builders gave, sign, publish: FOLDERS="release/one release/two" TO= KEY=
-	$(KIT) release publish $(FOLDERS) --to $(TO) --key $(KEY)
+.PHONY: release package
+release: $(IMAGES:%=build-%) ## publish IMAGES="cpu gpu" with a signed list: TO=oras://HOST/FOLDER KEY=ada@example.org
+	$(KIT) release $(IMAGES:%=horovod_%.sif) --to $(TO) --key $(KEY)
 package: $(VENV)/.ready ## the Python package, with TO= and PUBLIC_KEY=FILE of its release in it, in build/package/dist
 	rm -rf build/package; mkdir -p build/package
 	git archive HEAD | tar -x -C build/package

@@ -50,7 +50,7 @@ GROUPS = {
         "inspect": ("verify", "Show the facts of an image."),
         "verify": ("verify", "Prove an image: signature, digest, contents, two ranks."),
         "sign": ("verify", "Sign an image with a PGP key."),
-        "release": ("release", "Make a release: images proven, compared, signed, published."),
+        "release": ("release", "Publish images with a signed list of their digests."),
     },
     "This machine": {
         "doctor": ("doctor", "Look at this machine, an image and a short job; say what is wrong."),

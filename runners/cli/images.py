@@ -113,15 +113,15 @@ def mirror_command(target: str, source: str | None, plain: bool) -> None:
     TARGET and SOURCE are oras://HOST/FOLDER or a folder. All of it is checked, and goes with its
     signature.
     """
-    from ..release import publish, read
+    from ..images import publish, release
 
     place, plain = prebuilt.place(os.environ), plain or runtime_pull.plain()
     if source:
         place = replace(place, source=prebuilt.typed("--from", source), origin="--from")
     to = prebuilt.typed("TARGET", target)
-    release = read.release(place, plain)
+    origin = release.verified(place, plain)
     with progress.display() as display:
-        publish.mirror(release, read.source(to, plain), display)
-    click.echo(f"release {release.record.version}, signed by {release.signer}", err=True)
+        publish.mirror(origin, release.source(to, plain), display)
+    click.echo(f"release {origin.release.version}, signed by {origin.signer}", err=True)
     click.echo(to)
     click.echo(f'next: [images] source = "{to}" in the profile of the site', err=True)

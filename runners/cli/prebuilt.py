@@ -15,12 +15,11 @@ from containers.catalogue import IMAGES
 from ..core import architecture, runtime_pull
 from ..core.disk_space import shown
 from ..core.errors import NotVerified, RunnerError
-from ..images import prebuilt, pull
+from ..images import prebuilt, pull, release
 from ..images.local import ImageMissing
 from ..images.pull import Request
 from ..images.reference import Reference
-from ..release import read
-from ..release.record import Published
+from ..images.release import Image
 from . import exit_codes, printer, progress
 
 PULL, BUILD, NEITHER = "pull", "build", "neither"
@@ -31,7 +30,7 @@ class Offer:
     """An image of a verified release: where it is, what is known of it, and who signed that."""
 
     reference: Reference
-    image: Published
+    image: Image
     told: str
 
     def request(
@@ -44,11 +43,10 @@ class Offer:
 
 
 def look(short: str, arch: str, plain: bool) -> Offer:
-    """Return what the source has for `cpu` or `gpu`. Raises as `read.here`, and Refused."""
-    release = read.here(os.environ, plain)
-    reference, image = release.image(short, arch)
-    builders = " and ".join(image.builders)
-    told = f"release {release.record.version}, signed by {release.signer}, built by {builders}"
+    """Return what the source has for `cpu` or `gpu`. Raises as `release.here`, and Refused."""
+    verified = release.here(os.environ, plain)
+    reference, image = verified.image(short, arch)
+    told = f"release {verified.release.version}, signed by {verified.signer}"
     return Offer(reference, image, told)
 
 

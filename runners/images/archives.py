@@ -45,12 +45,6 @@ def unpack(path: Path, folder: Path) -> str:
         return str(_blob(folder, manifest["config"])["architecture"])
 
 
-def manifest_digest(path: Path) -> str:
-    """Return the digest of the manifest that an OCI archive names; raise Refused."""
-    with _whole(path, "OCI"), tarfile.open(path) as archive:
-        return str(_member(archive, "index.json")["manifests"][0]["digest"])
-
-
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     """Write a plain file, whatever else the archive holds: links and owners have no use here."""
     target = folder / os.path.normpath(member.name)

@@ -151,16 +151,6 @@ def _document(blobs: Path, document: dict[str, Any], kind: str) -> Blob:
     return Blob(f"sha256:{digest}", len(raw), kind)
 
 
-def opened(folder: Path) -> Layout:
-    """Return the image of an unpacked OCI archive: the first that its index names."""
-    entry = json.loads((folder / "index.json").read_bytes())["manifests"][0]
-    manifest = Blob(entry["digest"], entry["size"], entry["mediaType"])
-    document = json.loads((folder / BLOBS / manifest.digest.partition(":")[2]).read_bytes())
-    named = (*document["layers"], document["config"])
-    blobs = tuple(Blob(each["digest"], each["size"], each["mediaType"]) for each in named)
-    return Layout(folder, manifest, blobs)
-
-
 def archive(made: Layout, name: str, target: Path) -> None:
     """Write an OCI archive, in which the image is called `name`; raise SystemFault."""
     entry = {**described(made.manifest), "annotations": {REF_NAME: name}}

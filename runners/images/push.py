@@ -8,7 +8,6 @@ to before.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from http.client import HTTPResponse
 from io import FileIO
 from pathlib import Path
 from urllib.error import HTTPError
@@ -124,8 +123,8 @@ class Body(FileIO):
         return data or b""
 
 
-def upload(server: Registry, made: Layout, progress: Progress) -> HTTPResponse:
-    """Upload an image to the tag, or the digest, of the server's reference; return the answer.
+def upload(server: Registry, made: Layout, progress: Progress) -> None:
+    """Upload an image to the tag, or the digest, of the server's reference.
 
     Raises Refused for no access and for a registry that does not take such images, and SystemFault.
     """
@@ -135,7 +134,7 @@ def upload(server: Registry, made: Layout, progress: Progress) -> HTTPResponse:
                 _send(server, blob, made, progress)
     except HTTPError as error:
         raise server.fault(error) from None
-    return _tag(server, made)
+    _tag(server, made)
 
 
 def _is_there(server: Registry, blob: Blob) -> bool:
@@ -170,12 +169,12 @@ def _send(server: Registry, blob: Blob, made: Layout, progress: Progress) -> Non
         ) from None
 
 
-def _tag(server: Registry, made: Layout) -> HTTPResponse:
+def _tag(server: Registry, made: Layout) -> None:
     """Give the image its tag: only now it is there for others."""
     raw = made.path(made.manifest).read_bytes()
     path = f"{server.reference.repository}/manifests/{server.reference.place}"
     try:
-        return server.ask(path, {"Content-Type": made.manifest.type}, "PUT", lambda: raw)
+        server.ask(path, {"Content-Type": made.manifest.type}, "PUT", lambda: raw).close()
     except HTTPError as error:
         fault = server.fault(error)
         if error.code not in REFUSED:

@@ -120,18 +120,6 @@ class Registry:
             raise NotVerified(f"{self.host} answers {digest} for {place}")
         return digest, document
 
-    def raw_manifest(self, digest: str) -> bytes:
-        """Return the bytes of a manifest; raise NotVerified for others, and as `manifest` does."""
-        try:
-            path = f"{self.reference.repository}/manifests/{digest}"
-            raw = self.ask(path, ACCEPT).read(LARGEST_DOCUMENT)
-        except HTTPError as error:
-            raise self.fault(error) from None
-        came = f"sha256:{hashlib.sha256(raw).hexdigest()}"
-        if came != digest:
-            raise NotVerified(f"{self.host} answers {came} for {digest}")
-        return raw
-
     def _document(
         self, path: str, headers: dict[str, str] | None = None
     ) -> tuple[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A release against a real registry: of two builders, signed, pulled, mirrored; and refused."""
+"""A release against a real registry: signed, pulled, mirrored; and refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from runners import __version__
 from runners.core.architecture import architecture
-from runners.release.record import DOCUMENTS
 
 from . import built, servers
 from .conftest import Login, on_cluster
@@ -36,7 +35,7 @@ gpgconf --kill all
 
 
 class Workshop(Login):
-    """A folder with images, keys, and builders' folders, where releases are made."""
+    """A folder with images and keys, where releases are made."""
 
     def release(self, *words: str) -> str:
         """Run `runner release` that must succeed; return both outputs."""
@@ -63,15 +62,12 @@ class Workshop(Login):
 
 @pytest.fixture(scope="module")
 def workshop() -> Iterator[Workshop]:
-    """Two builders' folders, one/ and two/ with the same image, three/ with another one."""
+    """Images, keys, and no release yet."""
     folder = on_cluster(["mktemp", "-d", "/scratch/ada/release.XXXXXX"]).stdout.strip()
     assert folder, "the cluster is down; start it: make cluster-up"
     home = Workshop(folder)
     try:
         home.sh(MAKE + KEYS)
-        for name, image in (("one", "ours"), ("two", "ours"), ("three", "other")):
-            uri = f"https://example.org/{name}"
-            home.release("prepare", f"{image}/horovod_cpu.sif", "--builder", uri, "-o", name)
         yield home
     finally:
         on_cluster(["rm", "-rf", folder])
@@ -79,68 +75,48 @@ def workshop() -> Iterator[Workshop]:
 
 @pytest.fixture(scope="module")
 def registry(workshop: Workshop) -> Iterator[Server]:
-    """A registry with the release of one/ and two/."""
+    """A registry with the release of ours/."""
     with servers.registry(workshop, "registry") as server:
         published(workshop, f"oras://{server.host}/kit")
         yield server
 
 
 def published(workshop: Workshop, target: str, key: str = "ada@example.org") -> str:
-    return workshop.release("publish", "one", "two", "--to", target, "--key", key)
+    return workshop.release("ours/horovod_cpu.sif", "--to", target, "--key", key)
 
 
 def settings(desk: Desk, source: str, key: str) -> None:
     desk.write("runner.toml", f'[images]\nsource = "{source}"\nkey = "{key}"')
 
 
-def test_a_builder_gives_its_image_with_what_is_known_of_it(workshop: Workshop) -> None:
-    names = sorted(f"{STEM}.{ending}" for ending in ("sif", "oci.tar", *DOCUMENTS))
-    assert workshop.sh("ls one").split() == names
-    statement = json.loads(workshop.sh(f"cat one/{STEM}.intoto.json"))
-    digest = digest_of(workshop, "ours/horovod_cpu.sif")
-    assert statement["subject"] == [{"name": f"{STEM}.sif", "digest": {"sha256": digest[7:]}}]
-    predicate = statement["predicate"]
-    assert predicate["runDetails"]["builder"]["id"] == "https://example.org/one"
-    assert {"uri": "pkg:pypi/torch@2"} in predicate["buildDefinition"]["resolvedDependencies"]
-    assert "2 ranks agree" in json.dumps(predicate["runDetails"])
-
-
-def test_an_image_named_with_its_architecture_is_the_same_image(workshop: Workshop) -> None:
+def test_a_folder_gets_the_image_and_the_signed_list(workshop: Workshop, desk: Desk) -> None:
     workshop.sh("mkdir -p named; cp ours/horovod_cpu.sif named/horovod_cpu.amd64.sif")
-    uri = "https://example.org/four"
-    workshop.release("prepare", "named/horovod_cpu.amd64.sif", "--builder", uri, "-o", "four")
-    workshop.sh(f"cmp one/{STEM}.sif four/{STEM}.sif; cmp one/{STEM}.lock four/{STEM}.lock")
+    for number, image in enumerate(("ours/horovod_cpu.sif", "named/horovod_cpu.amd64.sif")):
+        target = f"{desk.folder}/{number}"
+        said = workshop.release(image, "--to", target, "--key", "ada@example.org")
+        digest = digest_of(workshop, image)
+        assert f"{digest} {target}/{STEM}.sif\n" in said
+        names = [f"{STEM}.sif", RECORD, f"{RECORD}.asc"]
+        assert desk.sh(f"LC_ALL=C ls -A {number}").split() == names
+        listed = json.loads(desk.sh(f"cat {number}/{RECORD}"))
+        assert [each["digest"] for each in listed["images"]] == [digest]
 
 
-def test_what_is_not_prepared(workshop: Workshop) -> None:
-    words = ("--builder", "x", "-o", "none")
-    said = workshop.refused(NOT_VERIFIED, "prepare", "failing/horovod_cpu.sif", *words)
-    assert "horovod_cpu.sif fails its own test\n  torch over Gloo: ranks are alone" in said
-    said = workshop.refused(REFUSED, "prepare", "changed/horovod_cpu.sif", *words)
+def test_what_is_not_released(workshop: Workshop, registry: Server) -> None:
+    words = ("--to", f"oras://{registry.host}/never", "--key", "ada@example.org")
+    said = workshop.refused(REFUSED, "changed/horovod_cpu.sif", *words)
     assert "its revision is 0123456-dirty" in said
-    assert "is not an image of this project" in workshop.refused(
-        REFUSED, "prepare", "shell.sif", *words
+    assert "is not an image of this project" in workshop.refused(REFUSED, "shell.sif", *words)
+    said = workshop.refused(REFUSED, *("ours/horovod_cpu.sif", "newer/horovod_cpu.sif"), *words)
+    assert "the images are not of one revision\n  ours/horovod_cpu.sif" in said.replace(
+        f"{workshop.folder}/", ""
     )
-    again = ("--builder", "x", "-o", "one")
-    said = workshop.refused(USAGE, "prepare", "ours/horovod_cpu.sif", *again)
-    assert f"one has {STEM}.sif already" in said
-    assert workshop.sh("ls -A none 2>/dev/null || true") == ""
-
-
-def test_builders_who_differ_publish_nothing(workshop: Workshop, registry: Server) -> None:
-    where = f"oras://{registry.host}/never"
-    words = ("--to", where, "--key", "ada@example.org")
-    said = workshop.refused(NOT_VERIFIED, "publish", "one", "three", *words)
-    assert f"the builders of {STEM} differ" in said
-    assert "https://example.org/three: sha256:" in said
-    assert "was built by one alone" in workshop.refused(REFUSED, "publish", "one", *words)
-    workshop.sh(f"cp -r two tampered; echo x >> tampered/{STEM}.sif")
-    said = workshop.refused(NOT_VERIFIED, "publish", "one", "tampered", *words)
-    assert f"tampered/{STEM}.sif is not what https://example.org/two built" in said
-    said = workshop.refused(FAULT, "publish", "one", "two", *words[:-1], "nobody@example.org")
+    twice = ("ours/horovod_cpu.sif",) * 2
+    assert "two of the images are the same" in workshop.refused(REFUSED, *twice, *words)
+    said = workshop.refused(FAULT, twice[0], *words[:-1], "nobody@example.org")
     assert "gpg cannot sign with the key nobody@example.org" in said
     assert registry.requests("/v2/never/") == 0
-    assert workshop.sh("find . -maxdepth 2 -name '.release-*'") == ""
+    assert workshop.sh("find . -maxdepth 4 -name '.release-*'") == ""
 
 
 def test_cpu_is_the_image_of_this_version_from_a_release_that_was_verified(
@@ -197,12 +173,9 @@ def test_a_mirror_serves_those_without_network(
     done = desk.runner("images", "mirror", "mirror")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{desk.folder}/mirror\n"
-    endings = ("sif", "oci.tar", *DOCUMENTS)
-    names = [*(f"{STEM}.{each}" for each in endings), RECORD, f"{RECORD}.asc", "release-key.asc"]
+    names = [f"{STEM}.sif", RECORD, f"{RECORD}.asc", "release-key.asc"]
     assert desk.sh("LC_ALL=C ls -A mirror").split() == sorted(names)
-    for ending in endings[:2]:
-        desk.sh(f"cmp mirror/{STEM}.{ending} {workshop.folder}/one/{STEM}.{ending}")
-    assert len(desk.sh(f"cat mirror/{STEM}.intoto.json").splitlines()) == 2, "one of each builder"
+    desk.sh(f"cmp mirror/{STEM}.sif {workshop.folder}/ours/horovod_cpu.sif")
     # It is the site's folder of images: its users need no option.
     key = workshop.key
     site = f'title = "Here"\n[paths]\nimages = "{desk.folder}/mirror"'
@@ -231,32 +204,21 @@ def test_a_mirror_that_is_behind_says_what_it_has(workshop: Workshop, desk: Desk
     desk.sh(
         f"cp old/release-0.0.9.json old/{RECORD}; cp old/release-0.0.9.json.asc old/{RECORD}.asc"
     )
-    desk.sh(f"rm old/{STEM}.cdx.json")
+    desk.sh(f"echo x >> old/{STEM}.sif")
+    done = desk.runner("images", "mirror", "further")
+    assert done.returncode == NOT_VERIFIED
+    assert f"old/{STEM}.sif is not what was released" in done.stderr
+    desk.sh(f"rm old/{STEM}.sif")
     done = desk.runner("images", "mirror", "further")
     assert done.returncode == USAGE
-    assert f"old/{STEM}.cdx.json is missing" in done.stderr
+    assert f"old/{STEM}.sif is missing" in done.stderr
     assert desk.sh("ls -A further 2>/dev/null || true") == ""
 
 
-def test_what_was_written_about_an_image_is_found_from_it(
-    workshop: Workshop, registry: Server
-) -> None:
-    # Debian's registry has no referrers: they are below the tag that the specification names.
-    base = f"http://{registry.host}/v2/kit/horovod_cpu"
-    get = "curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json'"
-    tag = f"{__version__}-{architecture()}"
-    digest = workshop.sh(f"{get} {base}/manifests/{tag} | sha256sum").split()[0]
-    accept = "-H 'Accept: application/vnd.oci.image.index.v1+json'"
-    index = json.loads(workshop.sh(f"curl -sf {accept} {base}/manifests/sha256-{digest}"))
-    assert sorted(each["artifactType"] for each in index["manifests"]) == sorted(DOCUMENTS.values())
-    for entry in index["manifests"]:
-        manifest = json.loads(workshop.sh(f"{get} {base}/manifests/{entry['digest']}"))
-        assert manifest["subject"]["digest"] == f"sha256:{digest}"
-    # Any client takes the image, and the same as an OCI image.
-    to = f"--no-https out.sif oras://{registry.host}/kit/horovod_cpu:{tag}"
-    workshop.sh(f"apptainer pull {to}; cmp out.sif ours/horovod_cpu.sif; rm out.sif")
-    to = f"--no-https out.sif docker://{registry.host}/kit/horovod_cpu-oci:{tag}"
-    workshop.sh(f"apptainer pull {to}; apptainer exec out.sif python; rm out.sif")
+def test_any_client_takes_the_image(workshop: Workshop, registry: Server) -> None:
+    source = f"oras://{registry.host}/kit/horovod_cpu:{__version__}-{architecture()}"
+    pull = f"apptainer pull --no-https out.sif {source}"
+    workshop.sh(f"{pull}; cmp out.sif ours/horovod_cpu.sif; rm out.sif")
 
 
 def test_a_launch_without_its_image_asks_at_a_terminal(
@@ -305,12 +267,10 @@ def test_the_cpu_image_itself_becomes_a_release_and_trains(workshop: Workshop, d
     image = f"{folder}/horovod_cpu.sif"  # anew: it has to be of the commit that is tested
     built.build("cpu", "-o", image, seconds=1200)
     built.bring(folder)
-    for name in ("cpu-a", "cpu-b"):
-        workshop.release("prepare", image, "--builder", f"https://example.org/{name}", "-o", name)
     where = f"{desk.folder}/kit"
-    done = workshop.release("publish", "cpu-a", "cpu-b", "--to", where, "--key", "ada@example.org")
+    done = workshop.release(image, "--to", where, "--key", "ada@example.org")
     assert f" {where}/{STEM}.sif\n" in done
-    workshop.sh(f"rm -r cpu-a cpu-b {folder}")
+    workshop.sh(f"rm -r {folder}")
     settings(desk, where, workshop.key)
     desk.pull("cpu")
     words = ["launch", "--image", "horovod_cpu.sif", "-N", "2", "--wait", "torch_mnist"]

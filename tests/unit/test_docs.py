@@ -143,7 +143,8 @@ def test_make_targets_exist(name: str) -> None:
 def test_the_forges_steps_are_targets_of_make() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for path in (ROOT / ".github/workflows").glob("*.yml"):
-        for target in re.findall(r"\bmake ([a-z][a-z-]+)", path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8").replace("${{ matrix.image }}", "cpu")
+        for target in re.findall(r"\bmake ([a-z][a-z-]+)", text):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 

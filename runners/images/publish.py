@@ -1,0 +1,218 @@
+"""Makes a release of built images and puts it where it can be pulled from; mirrors one.
+
+The list comes last: until then nobody finds the release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from containers.catalogue import IMAGES
+
+from ..core import atomic, disk_space, download, places, sif
+from ..core.digest import sha256
+from ..core.errors import NotFound, NotVerified, Refused
+from ..core.progress import Progress
+from . import oci, pgp, prebuilt, push, release, sources
+from .oci import described
+from .registry import Blob
+from .release import Folder, Image, InRegistry, Release, Source, Verified
+
+COMMIT = re.compile("[0-9a-f]{40}")
+LABELS = "org.opencontainers.image."
+PUSH = "pull,push"
+EMPTY = b"{}"
+EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
+TITLE = "org.opencontainers.image.title"  # the name that `oras pull` gives the file
+# What Apptainer writes for a SIF and reads (its pkg/sylabs/oras, 1.4).
+SIF_CONFIG = "application/vnd.sylabs.sif.config.v1+json"
+SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
+
+
+@dataclass(frozen=True)
+class Built:
+    """An image of ours, and the project's version and revision that it says it was built from."""
+
+    path: Path
+    image: Image
+    version: str
+    revision: str
+
+
+def publish(images: Sequence[Path], target: Source, key: str, progress: Progress) -> Release:
+    """Sign the list of these images with `key` and put all there; return the release.
+
+    Nothing is put anywhere before the list is signed. Raises a RunnerError.
+    """
+    built = [_built(path, progress) for path in images]
+    origins = {(each.version, each.revision) for each in built}
+    if len(origins) > 1:
+        told = "\n".join(f"{each.path}: {each.version}, {each.revision}" for each in built)
+        raise Refused("the images are not of one revision", told)
+    ((version, revision),) = origins
+    made = Release(version, revision, tuple(each.image for each in built))
+    if len({made.file(each.image) for each in built}) < len(built):
+        raise Refused("two of the images are the same", ", ".join(map(str, images)))
+    with _staged(places.images(), version) as stage:
+        for each in built:
+            (stage.path / made.file(each.image)).symlink_to(each.path.absolute())
+        pgp.sign(_write_list(stage, made), key)
+        _put(made, stage, target, progress)
+    return made
+
+
+def _built(path: Path, progress: Progress) -> Built:
+    """Return what an image says of itself; raise Refused for one that cannot be released."""
+    labels = sif.labels(path) or {}
+    version, revision = labels.get(f"{LABELS}version"), labels.get(f"{LABELS}revision")
+    architecture = sif.architecture(sif.objects(path)) or ""
+    name = path.stem.removesuffix(f".{architecture}")  # of an image for other machines
+    if name not in {each.name for each in IMAGES.values()} or not version or not revision:
+        raise Refused(f"{path} is not an image of this project", "its name, or its labels, are not")
+    if not COMMIT.fullmatch(revision):
+        raise Refused(
+            f"{path} was not built from a commit", f"its revision is {revision}", "git stash"
+        )
+    digest = download.digest_of(path, path.name, progress)
+    return Built(path, Image(name, architecture, digest, path.stat().st_size), version, revision)
+
+
+def _write_list(stage: Folder, made: Release) -> Path:
+    path = stage.path / prebuilt.file_of(made.version)
+    path.write_bytes(release.written(made))
+    return path
+
+
+def mirror(origin: Verified, target: Source, progress: Progress) -> None:
+    """Copy a verified release to another place, with its signature; to a folder also with its key.
+
+    Raises a RunnerError.
+    """
+    if origin.source.text == target.text:
+        raise Refused(f"{target.text} is the source itself")
+    near = target.path if isinstance(target, Folder) else places.images()
+    with _staged(near, origin.release.version) as stage:
+        _bring(origin, stage, progress)
+        for image in origin.release.images:
+            _check(stage.path / origin.release.file(image), image, progress)
+        listed = _write_list(stage, origin.release)
+        listed.write_bytes(origin.raw)
+        listed.with_name(f"{listed.name}.asc").write_bytes(origin.signature)
+        _put(origin.release, stage, target, progress)
+    if isinstance(target, Folder):
+        atomic.write_text(target.path / prebuilt.KEY_FILE, origin.key)
+
+
+def _bring(origin: Verified, stage: Folder, progress: Progress) -> None:
+    """Have all images of a release in a folder: links to a folder's, copies of a registry's."""
+    for image in origin.release.images:
+        path = stage.path / origin.release.file(image)
+        if isinstance(origin.source, Folder):
+            path.symlink_to(origin.source.uri(origin.release, image))
+            continue
+        server = origin.source.server(image.name, origin.release.tag(image))
+        disk_space.check(stage.path, image.size, path.name)
+        sources.resolve(server.reference, image.architecture, server.plain).write(path, progress)
+
+
+def _put(made: Release, files: Folder, target: Source, progress: Progress) -> None:
+    """Put a release's files there, the list last. Raises a RunnerError."""
+    if isinstance(target, InRegistry):
+        _put_in_registry(made, files, target, progress)
+    else:
+        _put_in_folder(made, files, target, progress)
+
+
+def _check(path: Path, image: Image, progress: Progress) -> None:
+    if not path.is_file():
+        raise NotFound(f"{path.resolve()} is missing")
+    digest = download.digest_of(path, path.name, progress)
+    if digest != image.digest:
+        told = f"wanted {image.digest}\nfound  {digest}"
+        raise NotVerified(f"{path.resolve()} is not what was released", told)
+
+
+def _put_in_folder(made: Release, files: Folder, target: Folder, progress: Progress) -> None:
+    listed = prebuilt.file_of(made.version)
+    try:
+        target.path.mkdir(parents=True, exist_ok=True)
+        for name in (*map(made.file, made.images), f"{listed}.asc", listed):
+            progress.begin(f"writing {name}")
+            with atomic.new_file(target.path / name) as part:
+                shutil.copyfile(files.path / name, part)
+                part.chmod(0o644)
+    except OSError as error:
+        raise disk_space.fault(target.path / "file", error) from None
+
+
+def _put_in_registry(made: Release, files: Folder, target: InRegistry, progress: Progress) -> None:
+    for image in made.images:
+        path = files.path / made.file(image)
+        server = target.server(image.name, made.tag(image), PUSH)
+        layers = {path: Blob(image.digest, image.size, SIF_LAYER)}
+        with _artifact(files, layers, "", SIF_CONFIG) as artifact:
+            push.upload(server, artifact, progress)
+    listed = files.path / prebuilt.file_of(made.version)
+    kinds = {listed: release.TYPE, listed.with_name(f"{listed.name}.asc"): release.SIGNATURE_TYPE}
+    layers = {
+        path: Blob(f"sha256:{sha256(path)}", path.stat().st_size, kind)
+        for path, kind in kinds.items()
+    }
+    with _artifact(files, layers, release.TYPE, EMPTY_TYPE) as artifact:
+        push.upload(target.server(release.REPOSITORY, made.version, PUSH), artifact, progress)
+
+
+@contextmanager
+def _artifact(
+    files: Folder, layers: dict[Path, Blob], kind: str, config_type: str
+) -> Iterator[oci.Layout]:
+    """Yield files as an artifact (OCI image specification 1.1, "Guidelines for artifact usage").
+
+    `kind` is its type, "" for what is known by the type of its configuration.
+    """
+    with TemporaryDirectory(prefix=".layout.", dir=files.path) as name:
+        work = Path(name)
+        (work / oci.BLOBS).mkdir(parents=True)
+        for path, blob in layers.items():
+            _blob_path(work, blob).symlink_to(path)
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": oci.MANIFEST,
+            **({"artifactType": kind} if kind else {}),
+            "config": described(config := _kept(work, EMPTY, config_type)),
+            "layers": [
+                {**described(blob), "annotations": {TITLE: path.name}}
+                for path, blob in layers.items()
+            ],
+        }
+        raw = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+        yield oci.Layout(work, _kept(work, raw, oci.MANIFEST), (*layers.values(), config))
+
+
+def _blob_path(work: Path, blob: Blob) -> Path:
+    return work / oci.BLOBS / blob.digest.partition(":")[2]
+
+
+def _kept(work: Path, raw: bytes, kind: str) -> Blob:
+    blob = Blob(f"sha256:{hashlib.sha256(raw).hexdigest()}", len(raw), kind)
+    _blob_path(work, blob).write_bytes(raw)
+    return blob
+
+
+@contextmanager
+def _staged(near: Path, version: str) -> Iterator[Folder]:
+    """Yield a new folder in `near`; gone in the end."""
+    try:
+        near.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".release-{version}.", dir=near) as stage:
+            yield Folder(Path(stage))
+    except OSError as error:
+        raise disk_space.fault(near / "release", error) from None

@@ -1,1 +1,0 @@
-"""Releases of our images: made by two builders, signed, published, mirrored, and read."""
