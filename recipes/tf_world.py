@@ -66,7 +66,9 @@ class World:
         packed = pickle.dumps(mine)
         words = np.frombuffer(packed + bytes(-len(packed) % WORD), np.int32)
         lengths, every = (found.numpy() for found in self._gather(words))
-        return [pickle.loads(each.tobytes()) for each in np.split(every, np.cumsum(lengths)[:-1])]
+        pieces = np.split(every, np.cumsum(lengths)[:-1])
+        # TensorFlow's own servers, which bring it, run code for whoever reaches them anyway.
+        return [pickle.loads(each.tobytes()) for each in pieces]  # noqa: S301
 
     @functools.cached_property
     def _gather(self) -> Any:

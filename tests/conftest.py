@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 import signal
 
+import hypothesis
 import pytest
+
+# The same inputs each time, so that a change is what fails, and about a second for each test.
+hypothesis.settings.register_profile(
+    "bounded", derandomize=True, database=None, deadline=None, max_examples=200
+)
+hypothesis.settings.load_profile("bounded")
 
 
 def pytest_configure() -> None:

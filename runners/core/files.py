@@ -13,6 +13,9 @@ from .. import __version__
 from . import atomic
 from .errors import Refused, SystemFault
 
+# What comes of others' JSON: of another form, deeper than any, with numbers that are no sizes.
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+
 
 def entries(folder: Path) -> list[Path]:
     """Return what is in a folder, nothing if it does not exist."""
@@ -25,7 +28,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
 
 
@@ -40,7 +43,7 @@ def read_versioned(path: Path, form: int, oldest: int | None = None) -> dict[str
     if not isinstance(record, dict):
         raise SystemFault(f"cannot read {path}", "it holds no JSON object")
     theirs, writer = record.pop("form", 1), record.pop("runner", "0.1.0 or older")
-    if not (oldest or form) <= theirs <= form:
+    if not isinstance(theirs, int) or not (oldest or form) <= theirs <= form:
         raise Refused(
             f"{path.parent} was written by runner {writer} ({path.name} of form {theirs})",
             f"this is runner {__version__}, which reads form {form}",
@@ -66,7 +69,7 @@ def recall(path: Path, form: int) -> dict[str, Any]:
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return {}
             found = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     known = isinstance(found, dict) and found.pop("form", form) == form
     return found if known else {}

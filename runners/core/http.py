@@ -34,6 +34,7 @@ class _Redirects(HTTPRedirectHandler):
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
             host = urlsplit(newurl).netloc
             raise Refused(f"{req.host} sends us to {host} without encryption; not followed")
+        _check_scheme(newurl)
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 
@@ -51,7 +52,9 @@ def send(
     Raises HTTPError for the server to be understood by the caller, and a RunnerError with the next
     command when no server answers at all.
     """
-    request = Request(url, body, {"User-Agent": AGENT, **(headers or {})}, method=method)
+    _check_scheme(url)
+    agent = {"User-Agent": AGENT}
+    request = Request(url, body, {**agent, **(headers or {})}, method=method)  # noqa: S310  checked
     if secret:
         request.add_unredirected_header("Authorization", secret)
     try:
@@ -62,6 +65,12 @@ def send(
         raise unreachable(url, error.reason) from None
     except (OSError, HTTPException) as error:
         raise unreachable(url, error) from None
+
+
+def _check_scheme(url: str) -> None:
+    """Refuse what the standard library would open too: files of this machine, and FTP."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise Refused("an address of another kind than http and https", f"{urlsplit(url).scheme}:")
 
 
 def _opener(url: str) -> OpenerDirector:

@@ -32,6 +32,8 @@ ARCHITECTURES = {
     "12": "riscv64",
 }
 METADATA = "inspect-metadata.json"
+# Apptainer makes tables for 48 objects, and labels of a few kB; an image of others may claim any.
+MOST_OBJECTS, LARGEST_METADATA = 4096, 16 << 20
 
 
 class SifError(Exception):
@@ -102,18 +104,26 @@ def objects(path: Path) -> list[Descriptor]:
 def _read(file: BinaryIO) -> tuple[Header, list[Descriptor]]:
     """Of an open file, which may be remote: only its table is read."""
     head, length = _read_header(file), file.seek(0, 2)
-    size = head.total * DESCRIPTOR.size
-    if size < 0 or not 0 <= head.table_offset <= length - size:
-        raise SifError("it is cut short within its table of contents, or altered there")
-    file.seek(head.table_offset)
-    entries = (Descriptor(*values) for values in DESCRIPTOR.iter_unpack(file.read(size)))
+    table = _read_table(file, head, length)
+    entries = (Descriptor(*values) for values in DESCRIPTOR.iter_unpack(table))
     found = [entry for entry in entries if entry.used]
+    if any(item.offset < 0 or item.size < 0 for item in found):
+        raise SifError("its table of contents is damaged")
     if not any(item.type == PARTITION for item in found):
         raise SifError("it holds no file system")
     end = max(item.offset + item.size for item in found)
     if end > length:
         raise SifError(f"it is cut short: {length} bytes of at least {end}")
     return head, found
+
+
+def _read_table(file: BinaryIO, head: Header, length: int) -> bytes:
+    size = head.total * DESCRIPTOR.size
+    within = 0 <= head.table_offset <= length - size
+    if not within or not 0 <= head.total <= MOST_OBJECTS:
+        raise SifError("it is cut short within its table of contents, or altered there")
+    file.seek(head.table_offset)
+    return file.read(size)
 
 
 def _read_header(file: BinaryIO) -> Header:
@@ -136,22 +146,30 @@ def labels_in(file: BinaryIO) -> dict[str, str] | None:
     """The same of an open file, of which the table and the labels are read."""
     for item in _read(file)[1]:
         if item.type == GENERIC_JSON and item.name == METADATA:
+            if item.size > LARGEST_METADATA:
+                raise SifError(f"its labels claim {item.size} bytes")
             file.seek(item.offset)
-            metadata = json.loads(file.read(item.size))
-            try:
-                found = metadata.get("data", metadata).get("attributes", {}).get("labels") or {}
-                return {str(key): str(text) for key, text in found.items()}
-            except AttributeError:
-                raise SifError("its labels are damaged") from None
+            return _labels_of(file.read(item.size))
     return None
 
 
+def _labels_of(raw: bytes) -> dict[str, str]:
+    try:
+        metadata = json.loads(raw)
+        found = metadata.get("data", metadata).get("attributes", {}).get("labels") or {}
+        return {str(key): str(text) for key, text in found.items()}
+    except (ValueError, AttributeError, RecursionError):
+        raise SifError("its labels are damaged") from None
+
+
 def table_of_contents(path: Path) -> dict[int, bytes]:
-    """Return the header and the descriptors, used or not, by their offset in the file."""
+    """Return the header and the descriptors, used or not, by their offset in the file.
+
+    Raises SifError.
+    """
     with path.open("rb") as file:
-        head = _read_header(file)
-        file.seek(head.table_offset)
-        return {0: HEADER.pack(*head), head.table_offset: file.read(DESCRIPTOR.size * head.total)}
+        head, length = _read_header(file), file.seek(0, 2)
+        return {0: HEADER.pack(*head), head.table_offset: _read_table(file, head, length)}
 
 
 def architecture(found: list[Descriptor]) -> str | None:

@@ -90,7 +90,7 @@ class Images:
     """Makes images of `length` bytes in `classes` classes, the same ones for the same seed."""
 
     def __init__(self, seed: int, classes: int, length: int) -> None:
-        self.random, self.length = random.Random(seed), length
+        self.random, self.length = random.Random(seed), length  # noqa: S311  no secret
         self.patterns = [self._pattern() for _ in range(classes)]
         self.mask = int.from_bytes(bytes([NOISE]) * length, "little")
 
@@ -165,7 +165,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 def _tokens(folder: Path, asked: Asked) -> None:
     """Write as many tokens as there are samples, and their description."""
-    source = random.Random(asked.seed)
+    source = random.Random(asked.seed)  # noqa: S311  no secret
     follower = [source.randrange(asked.vocabulary) for _ in range(asked.vocabulary)]
     kind = "uint16" if asked.vocabulary <= WIDEST else "uint32"
     for count, name in zip(asked.parts, tokens.FILES):

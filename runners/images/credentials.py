@@ -24,11 +24,13 @@ from urllib.parse import urlencode
 
 from ..core import http, runtime_pull, shell
 from ..core.errors import Refused, SystemFault, UsageError
+from ..core.files import DAMAGED
 from .reference import HUB, HUB_SERVER
 
 HUB_KEYS = (f"https://index.{HUB}/v1/", f"index.{HUB}", HUB_SERVER)
 PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 LARGEST_ANSWER = 1 << 20
+TOKEN = re.compile(r"[!-~]+")  # it becomes a line of a header
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def _of_file(path: Path, host: str) -> Credentials | None:
         return _of_helper(content, keys)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, *DAMAGED) as error:
         # The text of the file stays out of the message, since a password may stand in it.
         raise UsageError(f"{path} is not readable as JSON", type(error).__name__) from None
 
@@ -103,8 +105,11 @@ def _of_helper(content: dict[str, Any], keys: tuple[str, ...]) -> Credentials | 
         program = f"docker-credential-{name}"
         answer = shell.run([program, "get"], stdin=key)
         if answer.code == 0:
-            told = json.loads(answer.out)
-            return Credentials(told["Username"], told["Secret"], program)
+            try:
+                told = json.loads(answer.out)
+                return Credentials(str(told["Username"]), str(told["Secret"]), program)
+            except DAMAGED:
+                raise SystemFault(f"{program} did not say who we are") from None
     return None
 
 
@@ -147,7 +152,22 @@ def header(challenge: str, base: str, scope: str, who: Credentials | None) -> st
         query["scope"] = scope
     answer = http.send(f"{realm}?{urlencode(query)}", secret=who.basic if who else "")
     try:
-        told = json.loads(answer.read(LARGEST_ANSWER))
-        return f"Bearer {told.get('token') or told['access_token']}"
-    except (OSError, HTTPException, ValueError, LookupError, AttributeError):
-        raise SystemFault(f"{realm} gave no token", f"{base} sends us there") from None
+        return f"Bearer {token(answer.read(LARGEST_ANSWER), realm, base)}"
+    except (OSError, HTTPException):
+        raise _no_token(realm, base) from None
+
+
+def token(answer: bytes, realm: str, base: str) -> str:
+    """Return the token in what `realm` answered, where the registry `base` had sent us."""
+    try:
+        told = json.loads(answer)
+        found = told.get("token") or told["access_token"]
+        if TOKEN.fullmatch(found):
+            return str(found)
+    except DAMAGED:
+        pass
+    raise _no_token(realm, base)
+
+
+def _no_token(realm: str, base: str) -> SystemFault:
+    return SystemFault(f"{realm} gave no token", f"{base} sends us there")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..core import places, sif
 from ..core.errors import NotFound, Refused, UsageError, nearest
+from ..core.files import DAMAGED
 from ..core.model import ImageInfo
 from ..core.remedy import Remedy, command
 from . import images_lock, spython_adapter, store
@@ -79,7 +80,10 @@ def _sandbox_labels(path: Path) -> dict[str, str]:
     file = path / ".singularity.d" / "labels.json"
     if not (path / ".singularity.d").is_dir():
         raise Refused(f"{path} is a folder, but not a sandbox image", f"{file.parent} is missing")
-    return dict(json.loads(file.read_text())) if file.is_file() else {}
+    try:
+        return dict(json.loads(file.read_text())) if file.is_file() else {}
+    except (OSError, *DAMAGED) as error:
+        raise Refused(f"{path} has damaged labels", f"{file}: {type(error).__name__}") from None
 
 
 def on_disk(name: str | None) -> ImageInfo:

@@ -19,6 +19,7 @@ from urllib.parse import urljoin, urlsplit
 
 from ..core import http
 from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
+from ..core.files import DAMAGED
 from . import credentials
 from .credentials import Credentials
 from .reference import DIGEST, Reference
@@ -76,7 +77,7 @@ class Registry:
         `path` is below /v2/, or an address that the registry gave; `body` gives what is sent.
         """
         url = urljoin(self.base, path)
-        ours = urlsplit(url)[:2] == urlsplit(self.base)[:2]  # it may store elsewhere
+        ours = self._is_here(url)  # it may store elsewhere
 
         def send() -> HTTPResponse:
             return http.send(url, headers, self.secret if ours else "", method, body and body())
@@ -84,9 +85,13 @@ class Registry:
         try:
             return send()
         except HTTPError as error:
-            if error.code != 401 or not self._login(error):
+            if error.code != 401 or not self._is_here(error.url) or not self._login(error):
                 raise
         return send()
+
+    def _is_here(self, url: str) -> bool:
+        """Whether it is the registry's own: what it sends us to gets no secret, nor says where."""
+        return urlsplit(url)[:2] == urlsplit(self.base)[:2]
 
     def _login(self, error: HTTPError) -> bool:
         """Whether there is another secret than what was refused; a token ends after minutes."""
@@ -107,7 +112,7 @@ class Registry:
                 digest, document = self._manifest(self._choose(document["manifests"], arch))
             layers = tuple(_blob(layer) for layer in document["layers"])
             return Manifest(digest, _blob(document["config"]), layers)
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except DAMAGED:
             raise Refused(
                 f"{self.reference.source} is of a kind that cannot be pulled",
                 f"its manifest is {document.get('mediaType', 'of schema 1')}",
@@ -132,7 +137,7 @@ class Registry:
                 raise ValueError(str(document)[:200])
         except HTTPError as error:
             raise self.fault(error) from None
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise SystemFault(f"{self.host} does not answer as a registry", str(error)) from None
         return f"sha256:{hashlib.sha256(raw).hexdigest()}", document
 
@@ -159,14 +164,17 @@ class Registry:
 
     def config(self, manifest: Manifest) -> dict[str, Any]:
         """Return an image's configuration: architecture, labels; raise a RunnerError."""
-        return self._document(f"blobs/{manifest.config.digest}")[1]
+        digest, document = self._document(f"blobs/{manifest.config.digest}")
+        if digest != manifest.config.digest:
+            raise NotVerified(f"{self.host} answers {digest} for {manifest.config.digest}")
+        return document
 
     def tags(self) -> list[str]:
         """Return the tags of the repository, none where the registry does not tell."""
         try:
             answer = self.ask(f"{self.reference.repository}/tags/list").read(LARGEST_DOCUMENT)
             return [str(tag) for tag in json.loads(answer).get("tags") or []]
-        except (OSError, HTTPException, ValueError, AttributeError):
+        except (OSError, HTTPException, *DAMAGED):
             return []  # only a hint within another error hangs on this
 
     def fault(self, error: HTTPError) -> RunnerError:
@@ -215,10 +223,10 @@ def check(host: str, plain: bool, user: str, password: str) -> None:
 
 
 def _blob(entry: dict[str, Any]) -> Blob:
-    digest = str(entry["digest"])
-    if not DIGEST.fullmatch(digest):
+    digest, size = str(entry["digest"]), int(entry["size"])
+    if not DIGEST.fullmatch(digest) or size < 0:
         raise ValueError(digest)  # it becomes part of addresses and paths
-    return Blob(digest, int(entry["size"]), str(entry.get("mediaType", "")))
+    return Blob(digest, size, str(entry.get("mediaType", "")))
 
 
 def _told_by(error: HTTPError) -> str:
@@ -227,6 +235,6 @@ def _told_by(error: HTTPError) -> str:
     try:
         first = json.loads(raw)["errors"][0]
         return f"{first.get('code', '')}: {first.get('message', '')}"
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except DAMAGED:
         text = raw.decode("utf-8", "replace").strip()[:300]
         return text or f"HTTP {error.code} {error.reason}"

@@ -13,7 +13,7 @@ from functools import partial
 from http import HTTPStatus
 from http.client import HTTPResponse
 from pathlib import Path
-from typing import BinaryIO, Callable, cast
+from typing import Any, BinaryIO, Callable, cast
 from urllib.error import HTTPError
 
 from ..core import download, runtime_pull, sif
@@ -91,7 +91,6 @@ def _docker(server: Registry, arch: str, plain: bool) -> Source:
     config = server.config(manifest)
     if config.get("architecture", arch) != arch:
         raise server.other_architecture(arch, str(config["architecture"]))
-    labels = (config.get("config") or {}).get("Labels") or {}
     reference = server.reference
     return Source(
         manifest.digest,
@@ -99,8 +98,14 @@ def _docker(server: Registry, arch: str, plain: bool) -> Source:
         size=sum(layer.size for layer in manifest.layers),
         manifest=manifest.digest,
         made=True,
-        labels=lambda: labels,
+        labels=lambda: _labels_of(config),
     )
+
+
+def _labels_of(config: dict[str, Any]) -> dict[str, str]:
+    inner = config.get("config")
+    labels = inner.get("Labels") if isinstance(inner, dict) else None
+    return labels if isinstance(labels, dict) else {}
 
 
 def from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progress) -> str:
@@ -172,13 +177,16 @@ class _RemoteFile:
         return self.position
 
     def read(self, size: int) -> bytes:
-        last = min(self.position + size, self.blob.size) - 1
-        if last < self.position:
+        end, data = min(self.position + size, self.blob.size), b""
+        while some := self._some(end):  # a server may send less than was asked for
+            data += some
+            self.position += len(some)
+        return data
+
+    def _some(self, end: int) -> bytes:
+        if self.position >= end:
             return b""
-        with self.server.blob(self.blob, f"{self.position}-{last}") as answer:
+        with self.server.blob(self.blob, f"{self.position}-{end - 1}") as answer:
             if answer.status != HTTPStatus.PARTIAL_CONTENT:
                 raise SystemFault(f"{self.server.host} does not send parts of files")
-            data = answer.read(last - self.position + 1)
-        self.position += len(data)
-        missing = size - len(data)  # a server may send less than was asked for
-        return data + self.read(missing) if data and missing else data
+            return answer.read(end - self.position)

@@ -152,9 +152,9 @@ def _axis(option: AxisOption, text: str) -> tuple[str, list[str]]:
 def _values(text: str) -> list[str]:
     """Split at commas that are not escaped."""
     parts: list[str] = [""]
-    for token in re.findall(r"\\[\\,]|.", text, re.DOTALL):
-        if token == ",":
+    for piece in re.findall(r"\\[\\,]|.", text, re.DOTALL):
+        if piece == ",":
             parts.append("")
         else:
-            parts[-1] += token[-1]
+            parts[-1] += piece[-1]
     return parts

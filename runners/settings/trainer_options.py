@@ -56,7 +56,7 @@ def parser(path: Path) -> options.Parser:
         ArgumentParser=lambda: options.Parser(path.stem, about)  # raises where another would exit
     )
     body = [node for node in tree.body if _is_of_the_parser(node)]
-    exec(compile(ast.Module(body, []), str(path), "exec"), scope)
+    exec(compile(ast.Module(body, []), str(path), "exec"), scope)  # noqa: S102  a file of this package
     found = scope["parser"]
     made: options.Parser = found() if callable(found) else found
     return made

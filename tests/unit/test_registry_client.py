@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 import pytest
 
 from runners.core import download, http
-from runners.core.errors import NotFound, Refused, SystemFault
+from runners.core.errors import NotFound, NotVerified, Refused, SystemFault
 from runners.images import credentials, reference, sources
 from runners.images.registry import Registry, check
 
@@ -126,6 +126,46 @@ def test_a_password_does_not_follow_a_redirect(site: Site, tmp_path: Path) -> No
     site.answers["/b"] = (200, {}, b"there")
     assert http.send(f"http://{site.host}/a", secret="Basic x").read() == b"there"
     assert site.came == [("/a", "Basic x"), ("/b", "")]
+
+
+def test_a_password_does_not_go_where_another_server_says(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store of blobs that a registry sends us to asks for a password in its own name."""
+    monkeypatch.setenv("APPTAINER_DOCKER_USERNAME", "ada")
+    monkeypatch.setenv("APPTAINER_DOCKER_PASSWORD", "pw")
+    port = site.host.rpartition(":")[2]
+    site.answers["/v2/team/train/x"] = (307, {"Location": f"http://localhost:{port}/blob"}, b"")
+    challenge = f'Bearer realm="http://localhost:{port}/token"'
+    site.answers["/blob"] = (401, {"WWW-Authenticate": challenge}, b"")
+    server = Registry(reference.parse(f"docker://{site.host}/team/train:v1"), plain=True)
+    for path in ("team/train/x", f"http://localhost:{port}/blob"):
+        with pytest.raises(HTTPError, match="401"):
+            server.ask(path)
+    assert not [path for path, _ in site.came if path.startswith("/token")]
+
+
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://127.0.0.1:9/x", "x"])
+def test_only_http_is_spoken(site: Site, url: str) -> None:
+    with pytest.raises(Refused, match="another kind than http"):
+        http.send(url)
+    if url.startswith("ftp:"):  # the library itself follows no other kind
+        site.answers["/a"] = (307, {"Location": url}, b"")
+        with pytest.raises(Refused, match="another kind than http"):
+            http.send(f"http://{site.host}/a")
+
+
+def test_a_configuration_is_the_one_that_the_manifest_names(site: Site) -> None:
+    good = b'{"architecture": "amd64"}'
+    digest = f"sha256:{hashlib.sha256(good).hexdigest()}"
+    manifest = {"config": {"digest": digest, "size": len(good)}, "layers": []}
+    site.answers["/v2/team/train/manifests/v1"] = (200, {}, json.dumps(manifest).encode())
+    server = Registry(reference.parse(f"docker://{site.host}/team/train:v1"), plain=True)
+    site.answers[f"/v2/team/train/blobs/{digest}"] = (200, {}, good)
+    assert server.config(server.manifest("amd64")) == {"architecture": "amd64"}
+    site.answers[f"/v2/team/train/blobs/{digest}"] = (200, {}, b'{"architecture": "arm64"}')
+    with pytest.raises(NotVerified):
+        server.config(server.manifest("amd64"))
 
 
 def test_a_proxy_is_used(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ MOUNTS = {
     "bind": "name the files below %files",
     "tmpfs": "the folder is an ordinary one while it is built",
 }
-SECRET = "hand it over while it is built: export APPTAINERENV_NAME=..., and store nothing"
+SECRET = "hand it over while it is built: export APPTAINERENV_NAME=..., and store nothing"  # noqa: S105  none is here
 LATE = "%files come before all of %post; it matters where both touch a path"
 INDENT = "    "
 
