@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from containers import sif
+from runners.core import sif
 from runners.core.errors import Refused, RunnerError
 from runners.images import local
 
