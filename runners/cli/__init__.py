@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -55,7 +56,7 @@ GROUPS = {
     "This machine": {
         "doctor": ("doctor", "Look at this machine, an image and a short job; say what is wrong."),
         "sites": ("sites", "List the sites that are known; write a profile for this one."),
-        "config": ("info", "Show the settings in force."),
+        "config": ("info", "Show the settings in force; trust a folder's."),
     },
 }
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
@@ -122,9 +123,14 @@ def cli() -> None:
     """Run Horovod training in Apptainer images on Slurm clusters."""
 
 
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"runner: warning: {message}", err=True)
+
+
 def main() -> None:
     """Run the command line; turn our errors into a message and an exit code."""
     signals.listen()
+    warnings.showwarning = _warn
     try:
         cli.main(prog_name="runner", standalone_mode=True)
     except Exception as error:

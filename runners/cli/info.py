@@ -1,4 +1,4 @@
-"""Commands that show what there is: recipes, settings."""
+"""Commands that show what there is, recipes and settings; whose settings are trusted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from ..core.errors import NotFound, nearest
+from ..core import trust
+from ..core.errors import NotFound, UsageError, nearest
 from ..settings import config, trainers
 from . import common_options, printer
 
@@ -72,7 +73,7 @@ def copy_command(name: str, folder: Path, force: bool) -> None:
 
 @click.group("config")
 def config_command() -> None:
-    """Show the settings in force here."""
+    """Show the settings in force here; trust the files of a folder."""
 
 
 @config_command.command("show", epilog="Example: runner config show --origin")
@@ -88,3 +89,24 @@ def show_command(origin: bool, as_json: bool) -> None:
     columns = 3 if origin else 2
     headers = ["setting", "value", "origin"][:columns]
     printer.json_or_table(as_json, facts, [row[:columns] for row in rows], headers)
+
+
+@config_command.command("trust", epilog="Example: runner config trust /project/team")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
+@click.option("--remove", is_flag=True, help="trust it no longer")
+@click.option("--list", "listing", is_flag=True, help="show the folders that are trusted")
+def trust_command(folder: Path, remove: bool, listing: bool) -> None:
+    """Trust runner.toml, images.lock and runs in FOLDER and below, whoever wrote them.
+
+    Without it only your own files and root's are read: such a file can name programs and libraries
+    that run as you. The folder is trusted for as long as its owner stays the same.
+    """
+    if remove and listing:
+        raise UsageError("--remove and --list contradict each other")
+    if listing:
+        for each in trust.folders(os.environ):
+            click.echo(each)
+    elif remove:
+        click.echo(f"no longer trusted: {trust.remove(folder, os.environ)}", err=True)
+    else:
+        click.echo(f"trusted from now on: {trust.add(folder, os.environ)} and below", err=True)

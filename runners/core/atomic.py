@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +22,9 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _part_of(path: Path) -> Iterator[Path]:
-    # Two commands, or threads of one, may write the same at once: the last one wins.
-    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    # Two commands, or threads of one, may write the same at once: the last one wins. In a shared
+    # folder nobody can have put a link under a name that he cannot guess.
+    part = path.with_name(f".{path.name}.{os.urandom(8).hex()}.part")
     try:
         yield part
         os.replace(part, path)

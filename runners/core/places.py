@@ -33,7 +33,12 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
         if environ.get(name):
             return Path(environ[name]).absolute()
     shared = Path("/scratch", environ.get("USER", ""))
-    return shared if environ.get("USER") and shared.is_dir() else user_cache(environ)
+    return shared if environ.get("USER") and _is_ours(shared) else user_cache(environ)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder is there, and nobody else made it under the user's name."""
+    return folder.is_dir() and folder.stat().st_uid in (0, os.geteuid())
 
 
 def scratch() -> Path:
@@ -63,6 +68,12 @@ def private_cache() -> Path:
     """Return the folder of small files that are trusted: the user's own, not a group's scratch."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base, "horovod-runner")
+
+
+def user_settings(env: Mapping[str, str]) -> Path:
+    """Return the folder of the user's own settings (XDG Base Directory Specification)."""
+    base = env.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return Path(base, "runner")
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,13 @@ from ..core.errors import Refused, SystemFault
 from ..core.locks import exclusive
 from ..core.toml_check import Rule, check, made
 from ..settings import config
-from .reference import DIGEST
+from .reference import DIGEST, is_image_name
 
 FILE = "images.lock"
 OPTIONAL = "manifest"
 Digest = Annotated[str, Rule("sha256: and 64 hexadecimal digits", DIGEST.fullmatch)]
+# Names and digests become files' names in the images folder.
+Name = Annotated[str, Rule("a file's name that ends in .sif", is_image_name)]
 FORM = 1  # of the file; those without a number have it too
 HEADING = "# Written by `runner pull`: each image, where it came from, and what it was.\n"
 # TOML 1.0, basic strings: the quote, the backslash and control characters need an escape.
@@ -39,7 +41,7 @@ class Entry:
     where there is none: an image made from docker:// comes out different each time it is made.
     """
 
-    name: str
+    name: Name
     source: str
     digest: Digest
     size: int
@@ -57,9 +59,9 @@ def here() -> Path:
 
 def read(path: Path) -> tuple[Entry, ...]:
     """Return the entries, none where there is no file; raise UsageError for a malformed one."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return ()
-    content = config.read_toml(path)
+    content = config.read_trusted(path)
     form = content.pop("form", FORM)
     if form != FORM:
         raise Refused(f"{path} is of form {form}", f"this runner reads form {FORM}")

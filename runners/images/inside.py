@@ -23,7 +23,9 @@ FLAGS = ("--cleanenv", "--contain", "--ipc")
 PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_", "APPTAINER_BIND", "SINGULARITY_BIND")
 SECONDS = 300  # check-build imports each framework six times, from a cold file system perhaps
 # $1 is the program for Python. Each part may fail: then its answer has no version in it.
+# `python -c` imports from the current folder first, in which others may have put modules.
 SCRIPT = """\
+cd /
 part() { printf '\\n== %s\\n' "$1"; }
 part glibc; getconf GNU_LIBC_VERSION || ldd --version
 part openmpi; ompi_info --version || mpirun --version

@@ -78,10 +78,16 @@ def is_remote(text: str) -> bool:
     return "://" in text or text.startswith(tuple(f"{kind}:" for kind in ARCHIVES))
 
 
+def is_image_name(name: str) -> bool:
+    """Whether it is a file's name, and not that of an image which is named after its digest."""
+    plain = bool(NAME.fullmatch(name)) and not name.startswith("sha256-")
+    return plain and name.endswith(".sif")
+
+
 def image_name(text: str) -> str:
     """Return a name with its ending .sif; raise UsageError for one that cannot be a file's."""
     name = text if text.endswith(".sif") else f"{text}.sif"
-    if not NAME.fullmatch(name) or name.startswith("sha256-"):
+    if not is_image_name(name):
         raise UsageError(
             f"{text!r} cannot be an image's name",
             "letters, digits and . _ + - only; `sha256-` starts the names of the stored files",

@@ -136,9 +136,8 @@ def point(name: str, digest: str) -> str:
     check_name(name)
     before = names().get(name, "")
     link = places.images() / name
-    part = link.with_name(f".{name}.{os.getpid()}.part")
+    part = link.with_name(f".{name}.{os.urandom(8).hex()}.part")
     try:
-        part.unlink(missing_ok=True)
         part.symlink_to(path_of(digest).name)
         part.replace(link)
     except OSError as error:

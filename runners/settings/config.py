@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Union
 
+from ..core import places, trust
 from ..core.command_line import DEFAULT, ENVIRONMENT, FLAG, PRESET, PROJECT, SITE, USER, Given
 from ..core.errors import UsageError
 from ..core.site_profile import Profile
@@ -173,16 +174,29 @@ def site_layers(profile: Profile | None, own: list[Layer]) -> list[Layer]:
 
 def user_file(env: Mapping[str, str]) -> Path:
     """Return the user's own file, whether it exists or not."""
-    base = env.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return Path(base, "runner", PROJECT_FILE)
+    return places.user_settings(env) / PROJECT_FILE
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file; raise UsageError with the parser's words, or when it cannot be read."""
+    return _parsed(path, path.read_bytes)
+
+
+def read_trusted(
+    path: Path, env: Mapping[str, str] = os.environ, named: Path | None = None
+) -> dict[str, Any]:
+    """Parse a TOML file that nobody named on the command line; raise as `read_toml`.
+
+    Raises UsageError too where other users could have written it (`trust.read`).
+    """
+    return _parsed(path, lambda: trust.read(path, env, named))
+
+
+def _parsed(path: Path, read: Callable[[], bytes]) -> dict[str, Any]:
     try:
-        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        table: dict[str, Any] = tomllib.loads(read().decode("utf-8"))
         return table
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:  # [[[[[[[[[[ ...
         raise UsageError(f"{path} is not valid TOML", str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}", str(error)) from None
@@ -191,15 +205,17 @@ def read_toml(path: Path) -> dict[str, Any]:
 def tables(env: Mapping[str, str], name: str) -> list[tuple[str, dict[str, Any]]]:
     """Return a table of the user's file and of the project's, each with the file's name.
 
-    Raises UsageError for a file with anything beside TABLES.
+    Raises UsageError for a file with anything beside TABLES, and for one of other users.
     """
-    files = [path for path in (user_file(env), Path(PROJECT_FILE)) if path.is_file()]
-    found = [(str(path), _tables_of(path).get(name)) for path in files]
+    mine, project = user_file(env), Path(PROJECT_FILE)
+    contents = {mine: read_toml(mine)} if mine.is_file() else {}
+    if os.path.lexists(project):
+        contents[project] = read_trusted(project, env)
+    found = [(str(path), _tables_of(path, content).get(name)) for path, content in contents.items()]
     return [(path, table) for path, table in found if table is not None]
 
 
-def _tables_of(path: Path) -> dict[str, dict[str, Any]]:
-    content = read_toml(path)
+def _tables_of(path: Path, content: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for key, table in content.items():
         if key not in TABLES or not isinstance(table, dict):
             raise UsageError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, TypeVar
 
-from ..core import plan_record, signals
+from ..core import plan_record, signals, trust
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.job_record import Job, JobPaths, next_folder
@@ -100,6 +100,8 @@ def check(plan: Plan) -> None:
     there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
     if not os.access(there, os.W_OK):
         raise Refused(f"cannot write in {there}", remedy=change(runs_dir="DIR"))
+    if runs_dir == there:
+        trust.check_folder(there, os.environ)  # the ranks run what lies below it
     disk_space.check(there, BYTES_NEEDED, "the run", change(runs_dir="DIR"))
 
 

@@ -17,7 +17,7 @@ ONE = Entry("a.sif", "oras://x/a:1", "sha256:" + "0" * 64, 5, "2026-11-21T10:00:
 
 def test_what_was_recorded_is_read(tmp_path: Path) -> None:
     path = tmp_path / images_lock.FILE
-    odd = replace(ONE, name='b "quoted" \\ back', source="docker://x/\t\x7fä\n")
+    odd = replace(ONE, name="b.sif", source='docker://x/ "quoted" \\ back \t\x7fä\n')
     assert images_lock.read(path) == ()
     images_lock.record(path, odd)
     images_lock.record(path, ONE)
@@ -57,6 +57,11 @@ def test_parallel_writers_lose_nothing(tmp_path: Path) -> None:
             images_lock.text([ONE]).replace("sha256:0", "sha256:x"),
             "image.digest must be sha256: ",
         ),
+        (
+            images_lock.text([ONE]).replace("a.sif", "../../../home/ada/x.sif"),
+            "image.name must be a file's name that ends in .sif, not '../../../home/ada/x.sif'",
+        ),
+        ("a = " + "[" * 4000, "not valid TOML"),
     ],
 )
 def test_a_malformed_file_is_refused_and_kept(tmp_path: Path, content: str, words: str) -> None:

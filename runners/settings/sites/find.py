@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from ...core import shell
 from ...core.errors import UsageError
+from ...core.remedy import advice
 from ...core.site_profile import Detect, Profile
 from ...schedulers import slurm_facts
 from .. import config
@@ -53,7 +54,8 @@ def find(name: str | None, cluster: str, host: str, env: Mapping[str, str]) -> P
             if chosen := why(load.detect(path, env), cluster, host, env):
                 return load.profile(candidate, env, chosen)
         except UsageError as error:
-            raise UsageError(error.message, error.evidence, "--site NAME, or --site none") from None
+            otherwise = [*error.remedies, advice("--site NAME, or --site none")]
+            raise UsageError(error.message, error.evidence, otherwise) from None
     return None
 
 

@@ -13,7 +13,7 @@ from ...core.errors import NotFound, UsageError, nearest
 from ...core.site_profile import Detect, NodeKind, Profile, Requirement, Rules, Source
 from ...core.toml_check import check, kinds, made, one_of
 from ...schedulers import SCHEDULERS, capabilities
-from ..config import KINDS, check_table, read_toml, user_file
+from ..config import KINDS, check_table, read_toml, read_trusted, user_file
 from ..table import SETTINGS
 
 SHIPPED = Path(__file__).parent
@@ -105,11 +105,18 @@ def _read(path: Path, env: Mapping[str, str], trusted: Path | None = None) -> di
     while following:
         if following in chain:
             raise _loop([*chain, following])
-        chain[following] = read_toml(following)
+        chain[following] = _content(following, env)
         if following.parent != trusted:
             check(shown(following), KEYS, chain[following])
         following = _base(following, chain[following].get("base"), env)
     return dict(reversed(chain.items()))
+
+
+def _content(path: Path, env: Mapping[str, str]) -> Table:
+    """A folder of RUNNER_SITES_PATH, which the environment names, vouches for its owner's files."""
+    if path.parent in folders(env)[1:-1]:
+        return read_trusted(path, env, named=path.parent)
+    return read_toml(path)
 
 
 def _base(path: Path, name: str | None, env: Mapping[str, str]) -> Path | None:

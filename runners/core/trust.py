@@ -1,0 +1,189 @@
+"""Whether a file that nobody named on the command line may be read: runner.toml, images.lock, ...
+
+Trusted are files of the user, of root, and all below a folder that the user trusted once
+(`runner config trust DIR`). Who may write into a folder above can put another file there, but none
+with an owner of his choice: above a file only folders matter that everybody may write.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import files, places
+from .errors import SystemFault, UsageError
+from .remedy import command
+
+FORM = 1
+MAX_LINKS = 40  # of one path, as Linux has it (path_resolution(7))
+LARGEST_FILE = 16 << 20
+
+
+@dataclass(frozen=True)
+class Step:
+    """One folder, link or file on the way to a file."""
+
+    path: Path
+    status: os.stat_result
+
+
+def read(path: Path, env: Mapping[str, str], named: Path | None = None) -> bytes:
+    """Return a file's content; raise UsageError where somebody else could have written it.
+
+    `named` is a folder that the user's environment names, which trusts its owner too. Raises
+    OSError when the file cannot be read.
+    """
+    steps = list(_steps(Path.cwd() / path))
+    owners = {os.geteuid(), 0} | ({named.stat().st_uid} if named else set())
+    _check(path, steps, owners, folders(env))
+    # What was checked is what is read: no link, and no pipe, on which opening would wait.
+    file = os.open(steps[-1].path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(file, "rb") as opened:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or not os.path.samestat(status, steps[-1].status):
+            raise OSError(errno.EINVAL, "it is no plain file, or was just replaced")
+        content = opened.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise OSError(errno.EFBIG, f"it has more than {LARGEST_FILE >> 20} MiB")
+    return content
+
+
+def check_folder(folder: Path, env: Mapping[str, str]) -> None:
+    """Raise UsageError where somebody else could replace what is written into a folder.
+
+    Raises OSError when it cannot be reached.
+    """
+    _check(folder, list(_steps(Path.cwd() / folder)), {os.geteuid(), 0}, folders(env))
+
+
+def _steps(path: Path) -> Iterator[Step]:
+    """Yield what leads to a file, the file last; a link and then what it leads to."""
+    here, parts, links = Path("/"), list(path.parts[1:]), 0
+    yield Step(here, os.lstat(here))
+    while parts:
+        part = parts.pop(0)
+        here = here.parent if part == ".." else here / part
+        step = Step(here, os.lstat(here))
+        yield step
+        if stat.S_ISLNK(step.status.st_mode):
+            links += 1
+            if links > MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+            target = Path(os.readlink(here))
+            here = Path("/") if target.is_absolute() else here.parent
+            parts = [*target.parts[target.is_absolute() :], *parts]
+            if not parts:
+                yield Step(here, os.lstat(here))
+
+
+def _check(
+    path: Path, steps: list[Step], owners: Collection[int], trusted: Mapping[Path, int]
+) -> None:
+    end = steps[-1]
+    folder = end.path if stat.S_ISDIR(end.status.st_mode) else end.path.parent
+    for step in steps:
+        fault = _fault(step, owners, last=step is end)
+        if fault and not _is_trusted(step.path, end.path, trusted):
+            linked = stat.S_ISLNK(step.status.st_mode)
+            mend = [command("runner", "config", "trust", step.path.parent if linked else folder)]
+            if step.status.st_uid == os.geteuid():
+                mend.insert(0, command("chmod", "o-w", step.path))
+            raise UsageError(f"{path}: other users could have written it", fault, mend)
+    for step in steps[-2:]:
+        others = _other_members(step.status)
+        if others and not _is_trusted(step.path, end.path, trusted):
+            told = command("runner", "config", "trust", folder)
+            warnings.warn(f"{others} may write {step.path}; try: {told}", stacklevel=2)
+
+
+def _fault(step: Step, owners: Collection[int], last: bool) -> str:
+    """Return why others could have made a step lead elsewhere, "" where they cannot."""
+    mode, uid = step.status.st_mode, step.status.st_uid
+    if (last or stat.S_ISLNK(mode)) and uid not in owners:
+        kind = "the link " if stat.S_ISLNK(mode) else ""
+        return f"{kind}{step.path} belongs to {_user(uid)}"
+    sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
+    if mode & stat.S_IWOTH and not sticky and not stat.S_ISLNK(mode):
+        return f"every user may write {step.path} ({stat.filemode(mode)})"
+    return ""
+
+
+def _is_trusted(path: Path, end: Path, trusted: Mapping[Path, int]) -> bool:
+    """Whether a path is in a trusted folder, or above one that holds the `end` of the way.
+
+    The folder must have the owner that it had when it was trusted.
+    """
+    for folder, owner in trusted.items():
+        inside = folder in (path, *path.parents)
+        above = path in folder.parents and folder in (end, *end.parents)
+        if (inside or above) and folder.is_dir() and folder.stat().st_uid == owner:
+            return True
+    return False
+
+
+def _other_members(status: os.stat_result) -> str:
+    """Return the group that may write here where it has other members, "" otherwise."""
+    sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+    if stat.S_ISLNK(status.st_mode) or not status.st_mode & stat.S_IWGRP or sticky:
+        return ""
+    import grp  # few files are writable by a group
+    import pwd
+
+    try:
+        group, me = grp.getgrgid(status.st_gid), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return f"the group {status.st_gid}"
+    # A primary group lists no members: only one that is named like its user is private.
+    shared = status.st_gid == me.pw_gid and group.gr_name != me.pw_name
+    return f"the group {group.gr_name}" if shared or {*group.gr_mem} - {me.pw_name} else ""
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"the user {uid}"
+
+
+def _list(env: Mapping[str, str]) -> Path:
+    return places.user_settings(env) / "trusted.json"
+
+
+def folders(env: Mapping[str, str]) -> dict[Path, int]:
+    """Return the folders that the user trusted, each with the owner that it had then."""
+    known = files.recall(_list(env), FORM).get("folders", {})
+    return {Path(path): uid for path, uid in known.items()}
+
+
+def add(folder: Path, env: Mapping[str, str]) -> Path:
+    """Trust a folder and all below it for as long as it has its owner; return its real path."""
+    real = folder.resolve()
+    _write({**folders(env), real: real.stat().st_uid}, env)
+    return real
+
+
+def remove(folder: Path, env: Mapping[str, str]) -> Path:
+    """Trust a folder no longer; return its real path. Raises UsageError for one that was not."""
+    real, known = folder.resolve(), folders(env)
+    if real not in known:
+        raise UsageError(f"{real} was not trusted", remedy="runner config trust --list")
+    del known[real]
+    _write(known, env)
+    return real
+
+
+def _write(known: Mapping[Path, int], env: Mapping[str, str]) -> None:
+    target = _list(env)
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        content = {"form": FORM, "folders": {str(path): uid for path, uid in known.items()}}
+        files.write_json(target, content, private=True)
+    except OSError as error:
+        raise SystemFault(f"cannot write {target}", str(error)) from None
