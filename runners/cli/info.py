@@ -13,6 +13,7 @@ from ..core.errors import NotFound, UsageError, nearest
 from ..settings import config, trainers
 from . import common_options, printer
 
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 RECIPES_EXAMPLE = """\b
 Examples:
   runner recipes
@@ -92,7 +93,7 @@ def show_command(origin: bool, as_json: bool) -> None:
 
 
 @config_command.command("trust", epilog="Example: runner config trust /project/team")
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
+@click.argument("folder", type=FOLDER, default=".")
 @click.option("--remove", is_flag=True, help="trust it no longer")
 @click.option("--list", "listing", is_flag=True, help="show the folders that are trusted")
 def trust_command(folder: Path, remove: bool, listing: bool) -> None:

@@ -1,0 +1,233 @@
+"""Files that nobody named are read only where nobody else could have written them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runners.cli import cli
+from runners.core import trust
+from runners.core.errors import UsageError
+from runners.settings import config
+
+OTHER = 4711
+Shift = Callable[[Path], None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a runner.toml in it; the user's settings are elsewhere."""
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "runner.toml").write_text("[launch]\nnodes = 3\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(here)
+    return here
+
+
+@pytest.fixture
+def give_away(monkeypatch: pytest.MonkeyPatch) -> Shift:
+    """What makes a file, folder or link another user's, as lstat and fstat tell it."""
+    given_away: set[tuple[int, int]] = set()
+
+    def changed(status: os.stat_result) -> os.stat_result:
+        key = (status.st_dev, status.st_ino)
+        return os.stat_result((*status[:4], OTHER, *status[5:])) if key in given_away else status
+
+    for name in ("lstat", "fstat", "stat"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *args, real=real, **how: changed(real(*args, **how)))
+
+    def give(path: Path) -> None:
+        status = os.lstat(path)
+        given_away.add((status.st_dev, status.st_ino))
+
+    return give
+
+
+def nodes() -> object:
+    return config.load({}, os.environ).get("nodes")
+
+
+def refused(*words: str) -> None:
+    with pytest.raises(UsageError) as error:
+        nodes()
+    assert error.value.exit_code == 2
+    for word in (*words, "runner config trust"):
+        assert word in str(error.value)
+
+
+def test_ones_own_file_is_read(folder: Path) -> None:
+    assert nodes() == 3
+
+
+def test_a_file_of_another_user_is_refused(folder: Path, give_away: Shift) -> None:
+    give_away(folder / "runner.toml")
+    refused(f"belongs to the user {OTHER}", str(folder))
+
+
+def test_a_link_of_another_user_is_refused(folder: Path, give_away: Shift) -> None:
+    mine = (folder / "runner.toml").rename(folder / "mine.toml")
+    (folder / "runner.toml").symlink_to(mine)
+    assert nodes() == 3
+    give_away(folder / "runner.toml")
+    refused("the link", f"belongs to the user {OTHER}")
+
+
+def test_a_link_to_a_file_of_another_user_is_refused(folder: Path, give_away: Shift) -> None:
+    his = (folder / "runner.toml").rename(folder / "his.toml")
+    (folder / "runner.toml").symlink_to("his.toml")
+    give_away(his)
+    refused("his.toml belongs to")
+
+
+@pytest.mark.parametrize("name", ["runner.toml", "."])
+def test_what_everybody_may_write_is_refused(folder: Path, name: str) -> None:
+    (folder / name).chmod((folder / name).stat().st_mode | 0o002)
+    refused("every user may write", "chmod o-w")
+
+
+def test_a_folder_above_that_everybody_may_write_is_refused(folder: Path) -> None:
+    folder.parent.chmod(0o777)
+    refused(f"every user may write {folder.parent} ")
+    folder.parent.chmod(0o1777)
+    assert nodes() == 3
+
+
+def test_a_pipe_is_refused_at_once(folder: Path) -> None:
+    (folder / "runner.toml").unlink()
+    os.mkfifo(folder / "runner.toml")
+    with pytest.raises(UsageError, match=r"cannot read runner\.toml"):
+        nodes()
+
+
+def test_a_link_that_leads_in_a_circle(folder: Path) -> None:
+    (folder / "runner.toml").unlink()
+    (folder / "runner.toml").symlink_to("runner.toml")
+    with pytest.raises(UsageError, match="Too many levels of symbolic links"):
+        nodes()
+
+
+@pytest.mark.parametrize("name", ["runner.toml", "."])
+@pytest.mark.parametrize(
+    ("group", "members", "warned"),
+    [("ada", ["ada"], False), ("ada", ["ada", "bob"], True), ("users", [], True)],
+)
+def test_a_group_with_others_in_it_is_warned_of(
+    folder: Path,
+    name: str,
+    group: str,
+    members: list[str],
+    warned: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    me = SimpleNamespace(pw_name="ada", pw_gid=(folder / name).stat().st_gid)
+    found = SimpleNamespace(gr_name=group, gr_mem=members)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: me)
+    monkeypatch.setattr("grp.getgrgid", lambda gid: found)
+    (folder / name).chmod((folder / name).stat().st_mode | stat.S_IWGRP)
+    assert nodes() == 3
+    told = "".join(str(each.message) for each in recwarn.list)
+    assert (f"the group {group} may write" in told) is warned
+    assert ("runner config trust" in told) is warned
+
+
+def test_a_folder_is_trusted_by_command_until_it_has_another_owner(
+    folder: Path, give_away: Shift
+) -> None:
+    give_away(folder / "runner.toml")
+    cli_runner = CliRunner()
+    assert cli_runner.invoke(cli, ["config", "trust"]).exit_code == 0
+    assert nodes() == 3
+    listed = cli_runner.invoke(cli, ["config", "trust", "--list"])
+    assert listed.output.split() == [str(folder)]
+    give_away(folder)
+    refused("belongs to")
+
+
+def test_trust_is_for_what_is_below_and_ends(folder: Path, give_away: Shift) -> None:
+    below = folder / "below"
+    below.mkdir()
+    (folder / "runner.toml").rename(below / "runner.toml")
+    os.chdir(below)
+    give_away(below / "runner.toml")
+    trust.add(folder, os.environ)
+    assert nodes() == 3
+    os.chdir("..")
+    assert CliRunner().invoke(cli, ["config", "trust", "--remove"]).exit_code == 0
+    os.chdir(below)
+    refused("belongs to")
+
+
+def test_trust_of_what_is_below_says_nothing_of_what_is_beside(folder: Path) -> None:
+    (folder / "below").mkdir()
+    trust.add(folder / "below", os.environ)
+    folder.chmod(0o777)
+    refused("every user may write")
+
+
+def test_what_was_not_trusted_cannot_be_removed(folder: Path) -> None:
+    done = CliRunner().invoke(cli, ["config", "trust", "--remove"])
+    assert isinstance(done.exception, UsageError)
+
+
+@pytest.fixture
+def site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A site's profile in a folder that the environment names."""
+    (folder / "runner.toml").unlink()
+    (folder / "hill.toml").write_text("title = 'Hill'\n[detect]\nhosts = ['*']\n")
+    monkeypatch.setenv("RUNNER_SITES_PATH", str(folder))
+    return folder / "hill.toml"
+
+
+def test_a_folder_of_sites_that_is_named_vouches_for_its_owner(
+    site: Path, give_away: Shift
+) -> None:
+    give_away(site.parent)
+    give_away(site)
+    assert '"hill"' in CliRunner().invoke(cli, ["sites", "--json"]).output
+
+
+def test_a_folder_of_sites_that_is_named_vouches_for_no_one_else(
+    site: Path, give_away: Shift
+) -> None:
+    give_away(site)
+    error = CliRunner().invoke(cli, ["sites", "--json"]).exception
+    assert isinstance(error, UsageError)
+    assert f"hill.toml belongs to the user {OTHER}" in str(error)
+    assert f"try: runner config trust {site.parent}" in str(error)
+    assert "--site none" in str(error)
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzzed")
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.text(alphabet="[]{}=\"'\\.,# \n\tab1-", max_size=200).map(str.encode),
+        st.sampled_from([b"[launch]\nnodes = ", b"[images]\nsource = ", b"[datasets.a]\n"]).flatmap(
+            lambda head: st.binary(max_size=60).map(lambda tail: head + tail)
+        ),
+    )
+)
+def test_a_file_of_any_bytes_is_read_or_refused(fuzzed: Path, content: bytes) -> None:
+    (fuzzed / "runner.toml").write_bytes(content)
+    env = {"XDG_CONFIG_HOME": "/nowhere"}
+    with contextlib.chdir(fuzzed), contextlib.suppress(UsageError):
+        for table in config.TABLES:
+            config.tables(env, table)
+        config.load({}, env)
