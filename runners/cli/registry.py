@@ -108,7 +108,7 @@ def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_jso
     """Push IMAGE, a .sif file or a name, to a registry or a library.
 
     oras:// and library:// take the file as it is. docker:// makes an OCI image of it, for Podman,
-    Docker, Shifter, enroot and others; oci-archive:FILE writes that into a file.
+    Docker, Shifter and others; oci-archive:FILE writes that into a file.
     """
     target = reference.target(uri)
     path = local.find(image)

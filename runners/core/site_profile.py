@@ -36,10 +36,7 @@ Count = Annotated[int, Rule("a whole number, 0 or more", lambda count: count >= 
 Pattern = Annotated[str, Rule("a regular expression", _compiles)]
 Limit = Annotated[str, Rule("one of Slurm's time limits, such as 1-12:00:00", TIME.fullmatch)]
 GpuRequest = Annotated[str, one_of("gres", "gpus-per-node")]
-RUNTIMES = (
-    *("apptainer", "singularity", "shifter", "podman-hpc", "podman", "pyxis"),
-    *("enroot", "oci-bundle", "container-engine", "none"),
-)
+RUNTIMES = (*("apptainer", "singularity", "shifter", "podman-hpc", "podman", "pyxis", "none"),)
 Runtime = Annotated[str, one_of(*RUNTIMES)]
 
 

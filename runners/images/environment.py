@@ -18,9 +18,6 @@ STORES = {
     "podman-hpc": "podman-hpc pull",
     "podman": "podman pull",
     "pyxis": "enroot import",
-    "enroot": "enroot import",
-    "oci-bundle": "umoci unpack",
-    "container-engine": "enroot import",
 }
 
 

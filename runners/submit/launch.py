@@ -20,7 +20,7 @@ from ..core.remedy import change
 from ..injob import folders
 from ..jobs import find
 from ..schedulers import SCHEDULERS, capabilities
-from ..script import environment, render, runtimes
+from ..script import environment, render
 from ..settings.trainers import recipes_folder
 
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
@@ -152,8 +152,6 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     paths.script.write_text(draft.text, encoding="utf-8")
     enter = render.enter(draft.plan, paths, os.getcwd())
     paths.enter.write_text(enter, encoding="utf-8")
-    for name, text in runtimes.files(draft.plan, str(paths.root)).items():
-        (paths.root / name).write_text(text, encoding="utf-8")
     if draft.private or draft.plan.spec.env:
         _write_private(draft)
     plan_record.write(paths, draft.plan)

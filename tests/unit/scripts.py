@@ -145,20 +145,6 @@ def jobs() -> Mapping[str, Plan]:
             runtime="pyxis",
             env=(("SEED", "1"),),
         ),
-        "slurm-enroot": made(
-            None, "/scratch/ada/hvd.sqsh", OURS, resources={"nodes": 2}, runtime="enroot"
-        ),
-        "slurm-oci-bundle": made(
-            None, "/images/hvd", OURS, resources={"nodes": 2}, runtime="oci-bundle"
-        ),
-        "slurm-container-engine": made(
-            None,
-            "registry.example.org/ada/hvd:1",
-            OURS,
-            resources={"nodes": 2},
-            runtime="container-engine",
-            env=(("SEED", "1"),),
-        ),
         "tuhpc-none": made("tuhpc", "/scratch/ada/conda", OURS, resources=account, runtime="none"),
         "polaris": made("polaris", sif, MPICH, resources=account, host_mpi=True, controller="mpi"),
         "polaris-requeue": made("polaris", sif, MPICH, resources=account, requeue=True),

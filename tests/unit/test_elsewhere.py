@@ -11,11 +11,6 @@ from pathlib import Path
 
 import pytest
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 from runners.core import tokens
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Plan, Trainer, Variable
@@ -34,7 +29,7 @@ with open({out!r}, "a", encoding="utf-8") as file:
 """
 LAUNCHERS = {"polaris": "mpiexec", "thetagpu": "mpirun", "tuhpc-none": "srun"}
 NAME = "a 0; $(touch x) é"
-AS_THEY_ARE = ("pyxis", "enroot", "oci-bundle", "container-engine")  # variables go by their names
+AS_THEY_ARE = ("pyxis",)  # variables go by their names
 
 
 def run(
@@ -85,51 +80,6 @@ def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path, name: str) ->
         "logs",
         "private",
     ]
-
-
-def test_enroot_gets_the_ranks_variables_and_the_mounts(tmp_path: Path) -> None:
-    """The file is run as enroot does: a shell that calls its functions."""
-    made = scripts.jobs()["slurm-enroot"]
-    bind = BindMount("/it's", "/$x", read_only=True)
-    ((name, text),) = runtimes.files(replace(made, binds=(bind,)), "/run").items()
-    assert name == "code/enroot.conf"
-    (tmp_path / "conf").write_text(text)
-    script = '. ./conf; mounts; environ | grep RANK; rc printf "<%s>" "a b" ""'
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "RANK": "3"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.splitlines() == [
-        "/it's /$x none x-create=auto,rbind,ro",
-        "/run /run none x-create=auto,rbind",
-        "RANK=3",
-        "<a b><>",
-    ]
-    for odd in ("/a b", "/a$b", "/a\\b"):
-        spec = replace(made.spec, binds=(BindMount(odd, "/c"),))
-        assert f"cannot mount {odd}" in runtimes.refusals(spec, "enroot")[0].what
-
-
-def test_the_container_engine_reads_a_file(tmp_path: Path) -> None:
-    made = scripts.jobs()["slurm-container-engine"]
-    binds = (BindMount('/a"b', "/c", read_only=True),)
-    ((name, text),) = runtimes.files(replace(made, binds=binds), "/run").items()
-    assert name == "code/environment.toml"
-    found = tomllib.loads(text)
-    assert found["image"] == "registry.example.org#ada/hvd:1"
-    assert found["mounts"] == ['/a"b:/c:ro', "/run:/run"]
-    assert found["workdir"] == "${PWD}"
-    assert {"OUTPUT_DIR": "${OUTPUT_DIR}", "SEED": "${SEED}"}.items() <= found["env"].items()
-
-
-def test_a_bundle_says_itself_what_is_mounted() -> None:
-    made = scripts.jobs()["slurm-oci-bundle"]
-    spec = replace(made.spec, binds=(BindMount("/a", "/b"),))
-    assert "mounts nothing for --bind" in runtimes.refusals(spec, "oci-bundle")[0].what
 
 
 def test_only_the_job_knows_its_file_of_nodes(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ...core import tokens
 from ...core.model import BindMount, Dataset, Plan
 from ...core.tokens import Expanded
 from ..stage_lines import source
-from . import apptainer, enroot, env_options, srun_options
+from . import apptainer, stores
 from .base import PREFIX, Container, Runtime
 from .limits import STORES, refusals
 
@@ -21,7 +21,6 @@ __all__ = [
     "argv",
     "data_target",
     "exports",
-    "files",
     "once",
     "own",
     "prepare",
@@ -32,18 +31,10 @@ __all__ = [
 RUNTIMES: Mapping[str, Runtime] = {
     "apptainer": Runtime(apptainer.argv, prefix="APPTAINERENV_", takes_ssh=True),
     "singularity": Runtime(apptainer.argv, prefix="SINGULARITYENV_", takes_ssh=True),
-    "shifter": Runtime(env_options.shifter, values_as_options=True),
-    "podman": Runtime(env_options.podman, values_as_options=True, prepare=env_options.PULL),
-    "podman-hpc": Runtime(env_options.podman_hpc, values_as_options=True),
-    "pyxis": Runtime(srun_options.pyxis, by_srun=True),
-    "enroot": Runtime(enroot.argv, config_file=enroot.FILE, config=enroot.configuration),
-    "oci-bundle": Runtime(srun_options.oci_bundle, by_srun=True),
-    "container-engine": Runtime(
-        srun_options.container_engine,
-        by_srun=True,
-        config_file=srun_options.ENVIRONMENT,
-        config=srun_options.environment,
-    ),
+    "shifter": Runtime(stores.shifter, values_as_options=True),
+    "podman": Runtime(stores.podman, values_as_options=True, prepare=stores.PULL),
+    "podman-hpc": Runtime(stores.podman_hpc, values_as_options=True),
+    "pyxis": Runtime(stores.pyxis, by_srun=True),
     # The image is the folder of a virtual or conda environment, on each node.
     "none": Runtime(lambda container: [], takes_ssh=True),
 }
@@ -53,13 +44,6 @@ DATA_TARGET = "/data"
 def argv(plan: Plan, run_dir: str) -> list[str]:
     """Return the tokens that put a command into the image; none without a container."""
     return RUNTIMES[plan.runtime].argv(_container(plan, run_dir))
-
-
-def files(plan: Plan, run_dir: str) -> dict[str, str]:
-    """Return what the runtime reads in the run's folder, by its path there."""
-    runtime = RUNTIMES[plan.runtime]
-    text = runtime.config(_container(plan, run_dir))
-    return {runtime.config_file: text} if text else {}
 
 
 def _container(plan: Plan, run_dir: str) -> Container:

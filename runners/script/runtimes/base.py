@@ -24,12 +24,6 @@ class Container:
     def own_arguments(self) -> tuple[str, ...]:
         return (*self.plan.runtime_args, *self.plan.spec.apptainer_args)
 
-    @property
-    def names(self) -> list[str]:
-        for_image = (v.name for v in self.plan.variables if v.where == "image")
-        own = (name for name, _ in self.plan.spec.env)
-        return list(dict.fromkeys([*self.fixed, *own, *for_image]))
-
 
 @dataclass(frozen=True)
 class Runtime:
@@ -39,9 +33,8 @@ class Runtime:
     are options of srun. The variables for the container are exported under their names with
     `prefix` before; with `values_as_options` those that win are among the tokens instead, and a
     value of --env has a name that means nothing to the host's programs, such as the runtime.
-    `takes_ssh` says whether variables bring injob/ssh into it. `config` returns the text of
-    `config_file` in the run's folder, which it reads besides its options. `prepare` is what each
-    node does once before the ranks, with the image's name as its last word.
+    `takes_ssh` says whether variables bring injob/ssh into it. `prepare` is what each node does
+    once before the ranks, with the image's name as its last word.
     """
 
     argv: Callable[[Container], list[str]]
@@ -49,8 +42,6 @@ class Runtime:
     by_srun: bool = False
     values_as_options: bool = False
     takes_ssh: bool = False
-    config_file: str = ""
-    config: Callable[[Container], str] = lambda container: ""
     prepare: tuple[str, ...] = ()
 
 

@@ -9,52 +9,29 @@ from ...core.model import Dataset, JobSpec, Refusal
 from ...core.remedy import Remedy, change
 
 # Their images are names, or files, that only the runtime on a node looks into.
-STORES = (
-    *("shifter", "podman-hpc", "podman", "pyxis"),
-    *("enroot", "oci-bundle", "container-engine"),
-)
+STORES = ("shifter", "podman-hpc", "podman", "pyxis")
 ODD = {
     "shifter": ("--volume", ":;"),
     "pyxis": ("--container-mounts", ":,"),
-    "container-engine": ("mounts", ":+$"),
-    "enroot": ("a line of fstab", " \t\n\\$"),
-}
-# By runtime: options that it cannot have, what to say of each, and why.
-WITHOUT = {
-    "none": (
-        ("bind", "apptainer-arg", "host-mpi"),
-        "--{} needs a container, and --runtime none has none",
-        "the trainer sees this machine's folders and libraries as they are",
-    ),
-    "oci-bundle": (
-        ("bind", "data"),
-        "--runtime oci-bundle mounts nothing for --{}",
-        "the bundle's config.json says what is mounted",
-    ),
 }
 OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
 
 
 def refusals(spec: JobSpec, runtime: str) -> tuple[Refusal, ...]:
     """Return what cannot be had with this runtime, each with what to do instead."""
-    if runtime != "none" and runtime not in STORES:
-        return ()
-    stores = _of_stores(spec, runtime) if runtime in STORES else ()
-    return (*_options(spec, runtime), *stores, *_of_data(spec, runtime))
+    if runtime == "none":
+        return (*_without_container(spec), *_of_data(spec, runtime))
+    if runtime in STORES:
+        return (*_of_stores(spec, runtime), *_of_data(spec, runtime))
+    return ()
 
 
-def _options(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
-    """Refuse options that mean nothing to a runtime, whatever they say."""
-    given = {
-        "bind": spec.binds,
-        "data": spec.data,
-        "apptainer-arg": spec.apptainer_args,
-        "host-mpi": spec.host_mpi,
-    }
-    options, what, why = WITHOUT.get(runtime, ((), "", ""))
-    for option in options:
-        if given[option]:
-            yield Refusal(what.format(option), why, (change(leave_out=[option]),))
+def _without_container(spec: JobSpec) -> Iterator[Refusal]:
+    given = {"bind": spec.binds, "apptainer-arg": spec.apptainer_args, "host-mpi": spec.host_mpi}
+    for option in (name for name, value in given.items() if value):
+        what = f"--{option} needs a container, and --runtime none has none"
+        why = "the trainer sees this machine's folders and libraries as they are"
+        yield Refusal(what, why, (change(leave_out=[option]),))
 
 
 def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:

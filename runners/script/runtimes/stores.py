@@ -1,4 +1,4 @@
-"""Runtimes that take variables as options: Podman, NERSC's podman-hpc, and Shifter.
+"""Runtimes whose images are names in a store: Podman, NERSC's podman-hpc, Shifter, pyxis.
 
 Podman and podman-hpc: images are names in a store of each user's. Nothing of the job's environment
 goes into the container by itself; --env NAME takes a variable along, --env PREFIX* all that begin
@@ -10,6 +10,11 @@ Shifter: images are names in its own store, `docker:NAME:TAG`. Rendered, not run
 manual (shifter.readthedocs.io, docs.nersc.gov): the job's environment goes into the container,
 below the image's own variables; --env wins over both. The site mounts home, scratch and the project
 folders itself, under their own paths, and lets nobody mount over them.
+
+Pyxis, NVIDIA's plugin for Slurm, is options of srun, after its others. Rendered, not run here, from
+its README (github.com/NVIDIA/pyxis): the job's environment goes into the container, below the
+image's own variables; those named in --container-env win over both. It writes a registry's name as
+REGISTRY#IMAGE:TAG; an image may also be a .sqsh file.
 """
 
 from __future__ import annotations
@@ -79,3 +84,22 @@ def shifter(container: Container) -> list[str]:
     command += [tokens.prefixed(f"--env={name}=", v) for name, v in container.fixed.items()]
     command += [tokens.prefixed("--env=", text) for text in own_settings(plan)]
     return [*command, *plan.spec.apptainer_args]
+
+
+def pyxis(container: Container) -> list[str]:
+    plan = container.plan
+    names = ",".join([*container.fixed, *(name for name, _ in plan.spec.env)])
+    return [
+        f"--container-image={_pyxis_name(str(plan.spec.image))}",
+        f"--container-mounts={','.join(map(volume, container.binds))}",
+        Expanded("--container-workdir=$PWD"),
+        f"--container-env={names}",
+        *container.own_arguments,
+    ]
+
+
+def _pyxis_name(image: str) -> str:
+    """Return the name as pyxis wants it: a registry's host apart from the rest by #."""
+    host, slash, rest = image.partition("/")
+    is_host = bool(slash) and bool(host) and "#" not in image and any(c in host[1:] for c in ".:")
+    return f"{host}#{rest}" if is_host else image
