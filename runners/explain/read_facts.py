@@ -63,12 +63,14 @@ def exit_code(paths: JobPaths, job: Job) -> int | None:
 def failures(paths: JobPaths) -> tuple[Failure, ...]:
     """Return the ranks' records, those to blame first: the earliest that did not follow another.
 
+    Where another user has taken rank 0's port, the other ranks may have failed earlier by that.
     Raises SystemFault for one that a newer runner wrote.
     """
     there = sorted(paths.failures.glob("rank-*.json")) if paths.failures.is_dir() else []
     records = [(path, files.read_json(path)) for path in there]
     found = [_failure(path, record) for path, record in records if record]
-    return tuple(sorted(found, key=lambda one: (one.follower, one.time)))
+    found.sort(key=lambda one: (one.kind != kinds.PORT_TAKEN, one.follower, one.time))
+    return tuple(found)
 
 
 def _failure(path: Path, record: dict[str, Any]) -> Failure:

@@ -215,11 +215,13 @@ KINDS = (
         change(controller="mpi"),
     ),
     Row(
-        "no-port-for-the-rendezvous",
-        kinds.NO_PORT,
-        "the ports at which the ranks would meet are taken by others on rank 0's node",
+        "port-taken",
+        kinds.PORT_TAKEN,
+        "another user of {host} listens on port {port}, which was held for rank 0's server "
+        "(MASTER_PORT) or this rank's (TF_CONFIG)",
         AGAIN,
-        "another job has other ports, derived from its number",
+        "the rank saw it in /proc/net/tcp, and ended before it talked to a stranger; the next "
+        "start has another port, at random",
     ),
     Row(
         "host-mpi-mismatch",

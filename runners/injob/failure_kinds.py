@@ -17,7 +17,7 @@ EXIT, EXCEPTION, SIGNAL = "exit", "exception", "signal"
 PEER_LOST, ENDED_WITH_OTHERS = "peer-lost", "ended-with-others"
 # Ranks that did not become one world
 WORLD_SIZE, IN_INIT, NOT_MET = "world-size", "ended-in-init", "not-met"
-NO_INTERFACE, NO_PORT, MISLEADING_NAME = "no-interface", "no-port", "misleading-host-name"
+NO_INTERFACE, PORT_TAKEN, MISLEADING_NAME = "no-interface", "port-taken", "misleading-host-name"
 RENDEZVOUS, NO_WORLD_FORMED = "rendezvous", "no-world"
 # Checks before the trainer
 DRIVER, CPU, HOST_MPI = "driver", "cpu", "host-mpi"
@@ -36,7 +36,7 @@ KINDS = {
     IN_INIT: (),
     NOT_MET: ("ended", "late", "silent", "unreached"),  # lists of [rank, host]
     NO_INTERFACE: ("wanted", "usable"),
-    NO_PORT: (),
+    PORT_TAKEN: ("port",),  # by another user
     MISLEADING_NAME: ("interface",),
     RENDEZVOUS: (),
     DRIVER: ("reason", "evidence"),  # reason: no-driver, no-library, glibc, name or old
@@ -45,7 +45,7 @@ KINDS = {
     NOT_STAGED: ("what",),  # data or image
     IMAGE_CHANGED: ("what",),
 }
-NO_MEETING = (NOT_MET, NO_INTERFACE, NO_PORT, MISLEADING_NAME, RENDEZVOUS)
+NO_MEETING = (NOT_MET, NO_INTERFACE, PORT_TAKEN, MISLEADING_NAME, RENDEZVOUS)
 NO_WORLD = (WORLD_SIZE, IN_INIT, *NO_MEETING, NO_WORLD_FORMED)
 NO_DRIVER = "no-driver"
 SIGTERM = 15

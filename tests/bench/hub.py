@@ -19,10 +19,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from runners.injob.rank import open_files
-from runners.injob.rank.rendezvous import protocol
+from runners.injob import failure_kinds as kinds
+from runners.injob.rank import open_files, ports
+from runners.injob.rank.problem import Problem
+from runners.injob.rank.rendezvous import link, protocol
 from runners.injob.rank.rendezvous.membership import Roll
-from runners.injob.rank.rendezvous.protocol import Frame, Link, Opening
+from runners.injob.rank.rendezvous.protocol import Frame, Opening
 from runners.injob.rank.rendezvous.server import Hub, Terms
 from runners.injob.rank.rendezvous.store import Store
 from runners.injob.rank.rendezvous.values import HEAD, SIZE
@@ -37,7 +39,9 @@ ADDRESS = int(socket.AF_INET).to_bytes(2, "little").ljust(SIZE, b"\0")
 
 def serve(sock: socket.socket, size: int) -> dict[str, float]:
     """Be rank 0's parent until all ranks have gone; return what that took."""
-    hub = Hub(Terms([sock], [], {"127.0.0.1"}, PATIENCE), SECRET, JOB, Roll(size), print)
+    hub = Hub(
+        Terms([sock], [], {"127.0.0.1"}, PATIENCE, ports.hold()), SECRET, JOB, Roll(size), print
+    )
     hub.start()
     while len(hub.roll.members) < size or not all(one.ended for one in hub.roll.members.values()):
         time.sleep(0.05)
@@ -53,11 +57,19 @@ def used(who: str) -> dict[str, float]:
 def real(port: int, size: int) -> dict[str, float]:
     """Be the last rank: its store, and its Horovod as a client. All of this is on its own host."""
     who = {"rank": size - 1, "size": size, "host": "n1", "local_rank": 0}
-    link = Link(socket.create_connection(("127.0.0.1", port)))
-    assert link.open(Opening(SECRET, JOB))
-    link.send(Frame(protocol.HELLO, value=json.dumps(who).encode()))
+    gloo, place, nobody = {"interface": "", "address": ""}, ("127.0.0.1", port), "no hub"
     store = Store()
-    store.start(lambda: link, lambda _: {"interface": "", "address": ""})
+    store.start(
+        link.Terms(
+            places=lambda: [place],
+            secret=SECRET,
+            job=JOB,
+            who=who,
+            gloo=lambda _: gloo,
+            nobody=lambda _: Problem(kinds.RENDEZVOUS, nobody),
+            seconds=PATIENCE,
+        )
+    )
     url = Url("127.0.0.1", store.port, store.prefix)
     url.ask("GET", "runner/meet")
     for scope in SCOPES:
@@ -76,7 +88,7 @@ class Rank:
         """Meet, exchange both lists, leave; return how many bytes came."""
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", port)
         await self._open()
-        who = {"rank": self.rank, "size": self.size, "host": "n1", "local_rank": 0}
+        who = {"rank": self.rank, "size": self.size, "host": "n1", "local_rank": 0, "address": ""}
         self._send(Frame(protocol.HELLO, value=json.dumps(who).encode()), Frame(protocol.MEET))
         heard = await self._frame()
         for scope in SCOPES:
@@ -96,7 +108,7 @@ class Rank:
         return heard
 
     async def _open(self) -> None:
-        opening = Opening(SECRET, JOB)
+        opening = Opening(SECRET, JOB, self.writer.get_extra_info("peername")[:2])
         self.writer.write(opening.hello())
         last = opening.last(await self.reader.readexactly(protocol.OPENING))
         assert last

@@ -11,19 +11,10 @@ from typing import Any
 
 import pytest
 
-from runners.injob.rank.rendezvous.listeners import candidate_ports
-
 from .beside import cluster
 from .causes import ALL, INIT, WELL, Cause
 from .conftest import CHECKOUT, FEW_THREADS, IMAGE, Login, on_cluster
 
-TAKE = """\
-import os, pathlib, socket, time
-doors = [socket.create_server(("", port)) for port in {ports}]
-pathlib.Path("taken").touch()
-while os.path.exists("taken"):
-    time.sleep(0.1)
-"""
 SECONDS = 400  # for all jobs together, on a machine that does much else
 
 
@@ -126,21 +117,6 @@ def test_a_followed_job_explains_itself_at_its_end(place: Login) -> None:
     assert "cause:         rank 0@n1 ended with KeyError: 'weights'" in done.stderr
     assert "first to fail: rank 0@n1" in done.stderr
     assert "boom.py && runner launch --image" in done.stderr
-
-
-def test_the_ports_of_the_rendezvous_are_taken(login: Login) -> None:
-    trainer = login.write("init.py", INIT)
-    words = ("--nodes", "2", "--controller", "gloo", "--sbatch-arg=--hold", "--parsable")
-    id = login.launch(*words, trainer).stdout.strip()
-    ports = list(candidate_ports(f"{id}.0 {login.folder}/runs/init-1"))
-    take = f"cd {login.folder}; exec python3 {login.write('take.py', TAKE.format(ports=ports))}"
-    quietly = f"{take} > /dev/null 2>&1 < /dev/null"
-    on_n1("ada", "setsid", "--fork", "bash", "-c", quietly)
-    login.sh("for i in $(seq 100); do [ -e taken ] && exit; sleep 0.1; done; exit 1")
-    login.sh(f"scontrol release {id}; runner wait {id} || true; rm taken")
-    said = json.loads(login.runner("explain", "--json", id).stdout)
-    assert (said["name"], said["host"]) == ("no-port-for-the-rendezvous", "n1"), said
-    assert "are taken by others on rank 0's node" in said["cause"]
 
 
 def test_srun_waits_for_ever_and_it_is_told_while_it_does(login: Login) -> None:

@@ -38,7 +38,7 @@ def test_32_ranks_on_two_nodes(folder: Login) -> None:
     found = places(run(folder, f"srun --mpi=none -N2 -n32 --overcommit {words}"))
     check(found, 32)
     listening = folder.sh("cat run/rendezvous.json")
-    assert '"addresses": ["10.77.' in listening
+    assert '"places": [["10.77.' in listening
 
 
 def test_two_jobs_at_once_on_the_same_nodes(folder: Login) -> None:
@@ -69,11 +69,11 @@ LATE = "[ $SLURM_PROCID != 3 ] || sleep 60; exec"
 # Ask like Horovod's client, without the secret, and say how many bytes come back.
 STRANGER = """
 import json, os, socket, time
-while not os.path.exists("run/rendezvous.json"):
+while not os.path.exists("run/rendezvous.json") or not os.path.getsize("run/rendezvous.json"):
     time.sleep(0.1)
 with open("run/rendezvous.json") as file:
     hub = json.load(file)
-with socket.create_connection((hub["addresses"][0], hub["port"])) as sock:
+with socket.create_connection(tuple(hub["places"][0])) as sock:
     sock.sendall(b"GET /global/0 HTTP/1.1\\r\\n" + b"Host: x\\r\\n" * 9 + b"\\r\\n")
     print("HEARD", len(sock.recv(4096)))
 """

@@ -195,7 +195,7 @@ NOBODY: dict[str, object] = {"ended": [], "late": [], "silent": [], "unreached":
 @pytest.mark.parametrize(
     ("kind", "fields", "name", "rank", "fix"),
     [
-        (kinds.NO_PORT, {}, "no-port-for-the-rendezvous", 0, "the same command once more"),
+        (kinds.PORT_TAKEN, {"port": 29512}, "port-taken", 0, "the same command once more"),
         (
             kinds.NO_INTERFACE,
             {"wanted": ["ib9"], "usable": ["ib0", "eth0"]},

@@ -272,7 +272,7 @@ def test_a_late_world_is_told_once_while_the_trainer_runs(
     inbox = reports.Inbox()
     if state:
         reports.tell(inbox.name, inbox.token, worlds.TORCH, state)
-        reports.tell(inbox.name, "a stranger's token", worlds.MPI, reports.WRONG)
+        reports.tell(inbox.name, "00" * reports.TOKEN, worlds.MPI, reports.WRONG)
     inbox.read()
     watch = supervise.Worlds(terms, inbox)
     watch.look()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -9,6 +10,7 @@ import socket
 import stat
 import struct
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,20 @@ import pytest
 from runners.injob import addresses
 from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
-from runners.injob.rank import network
-from runners.injob.rank.problem import RendezvousError
-from runners.injob.rank.rendezvous import connections, join, listeners, protocol, server, values
+from runners.injob.rank import network, ports
+from runners.injob.rank.problem import Problem, RendezvousError
+from runners.injob.rank.rendezvous import (
+    connections,
+    join,
+    link,
+    listeners,
+    protocol,
+    server,
+    values,
+)
 from runners.injob.rank.rendezvous.join import MEETING
 from runners.injob.rank.rendezvous.membership import Member, Roll
-from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Link, connect
+from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Opening
 from runners.injob.rank.rendezvous.server import Hub, Terms
 from runners.injob.rank.rendezvous.store import Store
 
@@ -34,6 +44,47 @@ def address(number: int) -> bytes:
     return struct.pack("=HI", socket.AF_INET, number).ljust(values.SIZE, b"\0")
 
 
+def nobody(places: Sequence[link.Place]) -> Problem:
+    return Problem(kinds.RENDEZVOUS, "rank 0 on n1 did not answer")
+
+
+class Client:
+    """A proven connection to a hub, which waits for what it reads."""
+
+    def __init__(self, place: link.Place, secret: bytes, job: str, said_place: str = "") -> None:
+        self.sock = socket.create_connection(place, timeout=20)
+        opening = Opening(secret, job, (said_place or place[0], place[1]))
+        self.sock.sendall(opening.hello())
+        last = opening.last(self._read(protocol.OPENING))
+        assert last is not None
+        self.sock.sendall(last)
+
+    def send(self, frame: Frame) -> None:
+        self.sock.sendall(frame.pack())
+
+    def receive(self) -> Frame:
+        head = self._read(HEAD.size)
+        return protocol.unpack(head, self._read(protocol.length_after(head)))
+
+    def _read(self, length: int) -> bytes:
+        data = b""
+        while len(data) < length:
+            chunk = self.sock.recv(length - len(data))
+            if not chunk:
+                raise ConnectionResetError("closed")
+            data += chunk
+        return data
+
+
+def admitted(place: link.Place, secret: bytes, job: str, said_place: str = "") -> bool:
+    """Whether a hub answers who says that."""
+    try:
+        Client(place, secret, job, said_place).sock.close()
+    except OSError:
+        return False
+    return True
+
+
 class World:
     """A hub and the stores of `size` ranks, all on loopback."""
 
@@ -41,33 +92,37 @@ class World:
         self,
         size: int,
         seconds: float = 5,
-        job: str = "",
         one_host: bool = False,
         more: tuple[str, ...] = (),
     ) -> None:
         self.said: list[str] = []
-        self.job = job or f"job {os.getpid()} {time.monotonic()}"
-        listening = listeners.bind(["127.0.0.1"], self.job)
-        self.places = [("127.0.0.1", int(listening[0].getsockname()[1]))]
-        terms = Terms(listening, more, {"127.0.0.1"}, seconds, one_host=one_host)
+        self.job, self.size, self.seconds = "job 42", size, seconds
+        listening, further = listeners.listen(["127.0.0.1"]), listeners.bind(more)
+        self.places = [sock.getsockname() for sock in listening + further]
+        terms = Terms(listening, further, {"127.0.0.1"}, seconds, ports.hold(), one_host)
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
         self.hub = Hub(terms, SECRET, self.job, roll, self.said.append)
         self.hub.start()
-        self.size = size
 
-    def link(self, rank: int, size: int = 0) -> Link:
-        """Connect as a rank, two to a node, and say hello."""
-        link = connect(self.places, SECRET, self.job)
-        assert link is not None
-        who = {"rank": rank, "size": size or self.size, "host": f"n{rank // 2 + 1}"}
-        value = json.dumps({**who, "local_rank": rank % 2}).encode()
-        link.send(Frame(protocol.HELLO, value=value))
-        return link
+    def who(self, rank: int, size: int = 0) -> dict[str, Any]:
+        """A rank, two to a node."""
+        host = f"n{rank // 2 + 1}"
+        return {"rank": rank, "size": size or self.size, "host": host, "local_rank": rank % 2}
+
+    def link(self, rank: int, size: int = 0) -> Client:
+        """Connect as a rank, and say hello."""
+        client = Client(self.places[0], SECRET, self.job)
+        value = json.dumps({**self.who(rank, size), "address": ""}).encode()
+        client.send(Frame(protocol.HELLO, value=value))
+        return client
 
     def store(self, rank: int, address: str = "10.0.0.1") -> Store:
         """Start a rank's store."""
-        store = Store()
-        store.start(lambda: self.link(rank), lambda _: {"interface": "eth0", "address": address})
+        store, gloo = Store(), {"interface": "eth0", "address": address}
+        terms = link.Terms(
+            lambda: self.places, SECRET, self.job, self.who(rank), lambda _: gloo, nobody, 5
+        )
+        store.start(terms)
         return store
 
 
@@ -169,9 +224,16 @@ def test_the_hub_says_nothing_to_strangers(words: bytes) -> None:
         sock.sendall(words)
         sock.shutdown(socket.SHUT_WR)
         assert sock.recv(100) == b""
-    assert connect(world.places, b"wrong" * 8, world.job) is None
-    assert connect(world.places, SECRET, "another job") is None
+    assert not admitted(world.places[0], b"wrong" * 8, world.job)
+    assert not admitted(world.places[0], SECRET, "another job")
+    assert admitted(world.places[0], SECRET, world.job)
     assert world.hub.roll.members == {}
+
+
+def test_proofs_that_were_made_for_another_place_are_no_good() -> None:
+    """Else somebody else's port could pass them on to the hub, and then speak for the rank."""
+    world = World(2)
+    assert not admitted(world.places[0], SECRET, world.job, said_place="127.0.0.9")
 
 
 def test_strangers_who_say_nothing_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +249,7 @@ def test_of_too_many_strangers_the_oldest_gives_way(monkeypatch: pytest.MonkeyPa
     first, *others = (socket.create_connection(world.places[0], timeout=5) for _ in range(4))
     assert first.recv(100) == b""
     assert not select.select(others, [], [], 0.1)[0]
-    assert world.link(1).sock.fileno() > 0
+    assert admitted(world.places[0], SECRET, world.job)
 
 
 def test_more_than_a_socket_takes_at_once_arrives_whole() -> None:
@@ -202,7 +264,7 @@ def test_more_than_a_socket_takes_at_once_arrives_whole() -> None:
 def test_who_repeats_what_a_rank_said_gets_no_further() -> None:
     """Somebody who has read a rank's first words on the network cannot say the last ones."""
     world = World(2)
-    opening = protocol.Opening(SECRET, world.job)
+    opening = Opening(SECRET, world.job, world.places[0])
     with socket.create_connection(world.places[0]) as sock:
         sock.sendall(opening.hello())
         assert len(sock.recv(protocol.OPENING)) == protocol.OPENING
@@ -218,14 +280,14 @@ def test_a_rank_is_not_taken_in_by_a_false_hub() -> None:
         conn, _ = false.accept()
         with conn, sock:
             sock.sendall(b"\0" * protocol.OPENING)
-            assert protocol.Opening(SECRET, "j").last(conn.recv(protocol.OPENING)) is None
+            assert Opening(SECRET, "j", place).last(conn.recv(protocol.OPENING)) is None
 
 
 def test_the_hub_listens_no_longer_when_all_have_come() -> None:
     world = World(2)
     links = [world.link(rank) for rank in range(2)]
     deadline = time.monotonic() + 5
-    while connect(world.places, SECRET, world.job) is not None:
+    while admitted(world.places[0], SECRET, world.job):
         assert time.monotonic() < deadline
     assert len(links) == 2
 
@@ -235,9 +297,8 @@ def test_the_hub_listens_on_more_addresses_while_ranks_are_missing(
 ) -> None:
     monkeypatch.setattr(server, "WIDEN_SECONDS", 0.1)
     world = World(2, more=("127.0.0.2",))
-    elsewhere = [("127.0.0.2", world.places[0][1])]
     deadline = time.monotonic() + 5
-    while connect(elsewhere, SECRET, world.job) is None:
+    while not admitted(world.places[1], SECRET, world.job):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -280,12 +341,35 @@ def test_ipv4_here_and_ipv6_there_is_said_before_gloo_aborts() -> None:
     assert heard[0]["problem"]["text"] == "Gloo would use IPv4 on rank 0@n1, but IPv6 on rank 1@n1"
 
 
-def test_silent_connections_keep_nobody_waiting(three: list[Store]) -> None:
-    quiet = [socket.create_connection(("127.0.0.1", three[0].port)) for _ in range(100)]
+@pytest.mark.parametrize("words", [b"", b"GET /", b"PUT /x HTTP/1.1\r\nContent-Length: 9\r\n\r\n"])
+def test_connections_of_strangers_keep_nobody_waiting(three: list[Store], words: bytes) -> None:
+    """More than a store takes at a time, and each with half a request."""
+    strange = []
+    for _ in range(2 * connections.STRANGERS):
+        strange.append(socket.create_connection(("127.0.0.1", three[0].port)))
+        with contextlib.suppress(OSError):
+            strange[-1].sendall(words)
     began = time.monotonic()
     together(three)
-    assert time.monotonic() - began < 4
-    assert len(quiet) == 100
+    assert time.monotonic() - began < connections.STRANGER_SECONDS / 2
+    for sock in strange:
+        sock.close()
+
+
+def test_a_stranger_is_sent_away_by_a_store_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STRANGER_SECONDS", 0.1)
+    store = World(1).store(0)
+    with socket.create_connection(("127.0.0.1", store.port), timeout=5) as sock:
+        sock.sendall(b"GET /half")
+        assert sock.recv(100) == b""
+
+
+def test_a_request_without_an_end_is_no_request() -> None:
+    store = World(1).store(0)
+    with socket.create_connection(("127.0.0.1", store.port), timeout=5) as sock:
+        sock.sendall(b"x" * (connections.LONGEST_LINES + 1))
+        with contextlib.suppress(ConnectionResetError):
+            assert sock.recv(100) == b""
 
 
 def test_when_rank_0_ends_the_others_say_so() -> None:
@@ -309,37 +393,63 @@ def test_rank_0_stays_until_each_rank_knows_where_it_was() -> None:
 
 
 def test_without_a_hub_the_store_says_so() -> None:
-    def nobody() -> Link:
-        raise RendezvousError(kinds.RENDEZVOUS, "rank 0 on n1 did not answer")
-
     store = Store()
-    store.start(nobody, lambda _: {})
+    gloo = {"interface": "", "address": ""}
+    store.start(link.Terms(list, SECRET, "job", {}, lambda _: gloo, nobody, 0.2))
     with pytest.raises(RendezvousError, match="rank 0 on n1 did not answer"):
         join.join(store.port, store.prefix)
     assert ask(store, f"{store.prefix}global/0")[0] == 500
 
 
-def test_ports_follow_from_the_job_and_the_next_is_taken() -> None:
-    first, second = (listeners.bind(["127.0.0.1"], "same")[0] for _ in range(2))
-    ports = [sock.getsockname()[1] for sock in (first, second)]
-    assert ports == list(listeners.candidate_ports("same"))[:2]
-    first.close()
-    second.close()
+def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
+    """Rank 0 may be late; the time counts from when Horovod has asked."""
+    world, store, places = World(1), Store(), list[link.Place]()
+    gloo = {"interface": "", "address": ""}
+    terms = link.Terms(lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 0.2)
+    store.start(terms)
+    with socket.create_connection(("127.0.0.1", store.port)) as sock:
+        sock.sendall(b"GET /runner/meet HTTP/1.1\r\n\r\n")
+        time.sleep(0.5)
+        places += world.places
+        assert join.join(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
 
 
-def test_when_all_ports_are_taken_it_says_which() -> None:
-    taken = [listeners.bind(["127.0.0.1"], "full")[0] for _ in range(listeners.PORTS_TRIED)]
-    with pytest.raises(RendezvousError, match=r"no free port .* on 127\.0\.0\.1, tried"):
-        listeners.bind(["127.0.0.1"], "full")
-    for sock in taken:
-        sock.close()
+def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
+    world, store = World(1), Store()
+    gloo = {"interface": "", "address": ""}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        places = [silent.getsockname(), ("127.0.0.1", 1), *world.places]
+        terms = link.Terms(
+            lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 5
+        )
+        store.start(terms)
+        assert join.join(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
 
 
-def test_the_published_address_is_only_this_jobs(tmp_path: Path) -> None:
-    assert listeners.published(str(tmp_path), "42.0") == []
-    listeners.publish(str(tmp_path), "42.0", ["10.0.0.1", "fd00::1"], 20000)
-    assert listeners.published(str(tmp_path), "42.0") == [("10.0.0.1", 20000), ("fd00::1", 20000)]
-    assert listeners.published(str(tmp_path), "43.0") == []
+def test_what_is_published_is_only_this_jobs_and_its_users(tmp_path: Path) -> None:
+    """The file is there from the first look on: NFS would remember that it is not."""
+    run_dir, file = str(tmp_path), tmp_path / listeners.NAME
+    assert listeners.published(run_dir, "42.0") == []
+    assert file.stat().st_size == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    socks = listeners.bind(["127.0.0.1", "127.0.0.2"])
+    listeners.publish(run_dir, "42.0", socks)
+    assert listeners.published(run_dir, "42.0") == [sock.getsockname() for sock in socks]
+    assert listeners.published(run_dir, "42.0.1") == []  # requeued
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_nobody_else_can_bind_a_port_of_the_hubs() -> None:
+    """Not even with SO_REUSEADDR, though it is not listened on yet."""
+    (held,) = listeners.bind(["127.0.0.1"])
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with pytest.raises(OSError, match="in use"):
+            sock.bind(held.getsockname())
+
+
+def test_an_address_that_cannot_be_had_is_left_out() -> None:
+    assert len(listeners.bind(["192.0.2.1", "127.0.0.1"])) == 1  # RFC 5737: nobody's
 
 
 def test_the_secret_is_the_same_for_all_and_for_nobody_else(tmp_path: Path) -> None:
@@ -351,16 +461,10 @@ def test_the_secret_is_the_same_for_all_and_for_nobody_else(tmp_path: Path) -> N
 
 
 def test_frames_come_out_as_they_went_in() -> None:
-    frames = [Frame(protocol.PUT, "local_né", "3", b"\0" * 300), Frame(protocol.MEET)]
-    ours, others = socket.socketpair()
-    with ours, others:
-        others.sendall(b"".join(frame.pack() for frame in frames))
-        link = Link(ours)
-        assert [link.receive(), link.receive()] == frames
-        others.sendall(frames[0].pack()[:-3])
-        others.close()
-        with pytest.raises(OSError, match="closed"):
-            link.receive()
+    for frame in (Frame(protocol.PUT, "local_né", "3", b"\0" * 300), Frame(protocol.MEET)):
+        head, rest = frame.pack()[: HEAD.size], frame.pack()[HEAD.size :]
+        assert protocol.length_after(head) == len(rest)
+        assert protocol.unpack(head, rest) == frame
 
 
 def test_a_frame_without_end_is_refused() -> None:

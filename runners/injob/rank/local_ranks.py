@@ -26,19 +26,19 @@ def become_mpirun(count: int, argv: list[str]) -> NoReturn:
     os.execvp("mpirun", ["mpirun", *options, *shim, *one_task])
 
 
-def spawn(count: int, run_dir: str, one_task: Callable[[], int]) -> int:
+def spawn(count: int, one_task: Callable[[], int]) -> int:
     """Fork `count` tasks that run `one_task`; return the first failure's exit code, or 0.
 
     The first task that fails ends the others: SIGTERM, and SIGKILL after SECONDS_TO_END.
     """
-    pids = set()
+    pids, job = set(), os.urandom(8).hex()  # another one each time that the job's script is run
     for rank in range(count):
         pid = os.fork()
         if pid == 0:
             # A group of its own, so that ending a task also ends its trainer.
             os.setpgid(0, 0)
             os.environ.update(
-                RUNNER_TASK_RANK=str(rank), RUNNER_TASK_COUNT=str(count), RUNNER_TASK_JOB=run_dir
+                RUNNER_TASK_RANK=str(rank), RUNNER_TASK_COUNT=str(count), RUNNER_TASK_JOB=job
             )
             return one_task()
         os.setpgid(pid, pid)

@@ -37,6 +37,10 @@ class Options(argparse.Namespace):
         """Whether this rank has to find the others, or its agent has."""
         return task.size > 1 or self.ours or bool(self.agent)
 
+    def uses_held_port(self, task: Task) -> bool:
+        """Whether a server of this rank's trainer may listen on the port that is held for it."""
+        return self.tf_config or (task.rank == 0 and (task.size > 1 or bool(self.agent)))
+
 
 def parse(argv: list[str]) -> Options:
     """Return the options, and the command behind `--`."""

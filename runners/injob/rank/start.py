@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
         local_ranks.become_mpirun(options.tasks, argv)
     if options.tasks:
         options.launcher = "local"
-        return local_ranks.spawn(options.tasks, options.run_dir, lambda: _one(options))
+        return local_ranks.spawn(options.tasks, lambda: _one(options))
     return _one(options)
 
 

@@ -21,6 +21,7 @@ from . import (
     failure,
     open_files,
     orphaned,
+    ports,
     rank_environment,
     signals,
     world_messages,
@@ -84,15 +85,21 @@ def _supervised(task: Task, options: Options) -> int:
         os.close(child_output)
     relay = signals.Relay(child, lambda: failure.of_others(task, run_dir))
     watch, worlds = orphaned.Watch(child, run_dir), Worlds(terms, inbox)
+    held = session.held if session and options.uses_held_port(task) else None
+    port = ports.Watch(child, held, inbox)
     if session is not None:
         session.serve()
     outputs = [output for output, _ in pipes]
-    tail = _Labeller(task.name, outputs).pump(_child_ended(), inbox, [watch.look, worlds.look])
+    looks = [watch.look, worlds.look, port.look]
+    tail = _Labeller(task.name, outputs).pump(_child_ended(), inbox, port, looks)
     relay.stop()
     code = _exit_code(os.waitpid(child, 0)[1], relay)
     inbox.read()
     if watch.ended:
         return code  # how the job ended is on record, and not by this
+    if taken := port.problem_of(code):
+        failure.record(task, EXIT_WORLD_SIZE, taken, run_dir)
+        return EXIT_WORLD_SIZE
     if _stopped_early(options, code, relay, inbox):
         failure.forget(task, run_dir)
         early_stop.record(task, run_dir)
@@ -234,13 +241,17 @@ class _Labeller:
         self.streams = {output: (1, 2)[: place + 1] for place, output in enumerate(outputs)}
         self.tail: list[str] = []
 
-    def pump(self, ended: int, inbox: Inbox, looks: Sequence[Callable[[], None]]) -> list[str]:
+    def pump(
+        self, ended: int, inbox: Inbox, port: ports.Watch, looks: Sequence[Callable[[], None]]
+    ) -> list[str]:
         """Copy until the child has ended and the pipes are empty; return the last lines.
 
         `looks` are called now and then.
         """
-        seconds, there = orphaned.SECONDS_BETWEEN_LOOKS, list(self.rest)
+        there = list(self.rest)
         while there:
+            often = port.needed
+            seconds = (ports if often else orphaned).SECONDS_BETWEEN_LOOKS
             ready, _, _ = select.select([*there, ended, inbox.sock.fileno()], [], [], seconds)
             inbox.read()
             for look in looks:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+# The steps of a job that was requeued count from 0 again.
+STEP = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
 NUMBERS = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")  # as Open MPI and Horovod call them
 
 
@@ -84,7 +86,7 @@ def from_srun(env: Mapping[str, str]) -> Task:
         cross_size=sum(count > local_rank for count in counts),
         host=env.get("SLURMD_NODENAME") or os.uname().nodename,
         first_host=hosts[0] if hosts else nodes[0],
-        job=f"{env['SLURM_JOB_ID']}.{env.get('SLURM_STEP_ID', '0')}",
+        job=".".join(env.get(name, "0") for name in STEP),
         hosts=hosts,
         node=node,
     )

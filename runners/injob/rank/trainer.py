@@ -83,7 +83,8 @@ def _prepared(task: Task, options: Options, session: Session | None) -> list[str
     try:
         place = session.place()
     except RendezvousError as error:
-        if options.ours or options.tf_config or options.agent:
+        needed = options.ours or options.tf_config or options.agent
+        if needed or error.problem.kind == kinds.PORT_TAKEN:
             raise
         print(f"runner: warning: MASTER_ADDR is not set: {error.problem.text}", flush=True)
         return options.command

@@ -10,10 +10,28 @@ import os
 import socket
 import threading
 import time
+from io import BufferedIOBase
 from pathlib import Path
 
 from runners.injob import addresses
-from runners.injob.rank.rendezvous import store
+
+OK, NOT_FOUND = "200 OK", "404 Not Found"
+
+
+def read_request(file: BufferedIOBase) -> tuple[str, str, bytes] | None:
+    """Return method, path and body of a request; None when it is none."""
+    words, length = file.readline().decode("latin-1").split(" "), 0
+    while line := file.readline().decode("latin-1").strip():
+        name, _, value = line.partition(":")
+        if name.lower() == "content-length":
+            length = int(value)
+    return (words[0], words[1], file.read(length)) if len(words) == 3 else None
+
+
+def answer(status: str, body: bytes = b"") -> bytes:
+    """Return an answer of HTTP."""
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
 
 
 class PlainStore:
@@ -44,18 +62,18 @@ class PlainStore:
 
     def _answer(self, conn: socket.socket) -> None:
         with conn.makefile("rb") as file:
-            request = store.read_request(file)
+            request = read_request(file)
         if request is None or not request[1].startswith(f"/{self.token}/"):
             return
         self.requests += 1
         method, path, body = request
         if method == "PUT":
             self.values[path] = body
-            conn.sendall(store.answer(store.OK))
+            conn.sendall(answer(OK))
         elif path in self.values:
-            conn.sendall(store.answer(store.OK, self.values[path]))
+            conn.sendall(answer(OK, self.values[path]))
         else:
-            conn.sendall(store.answer(store.NOT_FOUND))
+            conn.sendall(answer(NOT_FOUND))
 
 
 def find(folder: Path, seconds: float) -> tuple[str, int, str]:

@@ -1,6 +1,7 @@
-"""Rank 0's connections, in one thread: a selector, and with each of them a conversation.
+"""The connections of a hub or a store, in one thread: a selector, and a conversation with each.
 
-Not asyncio: its import was a tenth of what the shim takes with two ranks, and all wait for rank 0.
+No connection waits for another, and one that has not proven itself has a limit on its time, and
+they all on their number. Not asyncio: its import was a tenth of what the shim takes with two ranks.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ import selectors
 import socket
 import time
 from collections.abc import Generator, Sequence
-from typing import Any, Callable
+from typing import Any, Callable, Union
 
+from . import listeners
 from .protocol import WireError
 
 STRANGER_SECONDS = 5.0  # to prove oneself, and say who one is
 STRANGERS = 256  # at a time, beside the ranks; the oldest gives way
 CHUNK = 1 << 18  # bytes
+LONGEST_LINES = 1 << 14  # bytes before an expected delimiter
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
-# Yields the number of bytes that it wants next, and is sent them; returns where it is over.
-Talk = Generator[int, bytes, None]
+# Yields how many bytes it wants next, or the bytes with which they end; is sent them; returns where
+# it is over.
+Talk = Generator[Union[int, bytes], bytes, None]
 
 
 class Connection:
@@ -31,6 +35,7 @@ class Connection:
         self.began = time.monotonic()
         self.rank: int | None = None
         self.unread, self.unsent = bytearray(), bytearray()
+        self.leaving = False  # once all is sent
 
     def begin(self, talk: Talk) -> None:
         self.talk, self.wanted = talk, next(talk)
@@ -42,10 +47,19 @@ class Connection:
     def hear(self, data: bytes) -> None:
         """Hand the conversation what it waits for. Raises StopIteration where it is over."""
         self.unread += data
-        while len(self.unread) >= self.wanted:
-            piece = bytes(self.unread[: self.wanted])
-            del self.unread[: self.wanted]
+        while len(self.unread) >= (length := self._length()):
+            piece = bytes(self.unread[:length])
+            del self.unread[:length]
             self.wanted = self.talk.send(piece)
+
+    def _length(self) -> int:
+        """Return how many bytes are wanted: one more than there are while their end is missing."""
+        if isinstance(self.wanted, int):
+            return self.wanted
+        end = self.unread.find(self.wanted)
+        if end < 0 and len(self.unread) > LONGEST_LINES:
+            raise WireError("no end")
+        return end + len(self.wanted) if end >= 0 else len(self.unread) + 1
 
 
 class Connections:
@@ -67,8 +81,9 @@ class Connections:
         self.sending: set[Connection] = set()
 
     def listen(self, socks: Sequence[socket.socket]) -> None:
-        """Let others in by these too."""
+        """Let others in by these too, which are bound."""
         for sock in socks:
+            sock.listen(listeners.BACKLOG)
             sock.setblocking(False)
             self.selector.register(sock, READ)
             self.listening.append(sock)
@@ -93,14 +108,23 @@ class Connections:
             if now - connection.began > STRANGER_SECONDS:
                 self.end(connection)
 
-    def send(self, connection: Connection, data: bytes) -> None:
-        """Send soon: what goes to one connection goes out together."""
+    def connect(self, place: tuple[str, int], talk: Callable[[Connection], Talk]) -> Connection:
+        """Begin to connect; where no way leads there the connection will end."""
+        sock = socket.socket(socket.AF_INET6 if ":" in place[0] else socket.AF_INET)
+        sock.setblocking(False)
+        sock.connect_ex(place)
+        return self._add(sock, place, talk)
+
+    def send(self, connection: Connection, data: bytes, last: bool = False) -> None:
+        """Send soon: what goes to one connection goes out together. It ends after the `last`."""
         if not connection.closed:
             connection.unsent += data
+            connection.leaving = last
             self.sending.add(connection)
 
     def turn(self, seconds: float | None) -> None:
         """Wait at most so long for something to do, and do it all."""
+        self._flush()
         for key, events in self.selector.select(seconds):
             if isinstance(key.data, Connection):
                 if events & READ:
@@ -109,6 +133,9 @@ class Connections:
                     self.sending.add(key.data)
             elif isinstance(key.fileobj, socket.socket):
                 self._accept(key.fileobj)
+        self._flush()
+
+    def _flush(self) -> None:
         while self.sending:
             self._write(self.sending.pop())
 
@@ -127,12 +154,17 @@ class Connections:
             time.sleep(0.01)
             return
         sock.setblocking(False)
-        connection = Connection(sock, peer)
-        connection.begin(self.talk(connection))
-        self.selector.register(sock, READ, connection)
-        self.strangers.append(connection)
+        self.strangers.append(self._add(sock, peer, self.talk))
         if len(self.strangers) > self.most:
             self.end(self.strangers[0])
+
+    def _add(
+        self, sock: socket.socket, peer: tuple[Any, ...], talk: Callable[[Connection], Talk]
+    ) -> Connection:
+        connection = Connection(sock, peer)
+        self.selector.register(sock, READ, connection)
+        connection.begin(talk(connection))
+        return connection
 
     def _read(self, connection: Connection) -> None:
         if connection.closed:  # since a moment ago
@@ -143,7 +175,7 @@ class Connections:
                 connection.hear(data)
         except BlockingIOError:
             return
-        except (OSError, StopIteration, WireError, UnicodeDecodeError):
+        except (OSError, StopIteration, WireError, ValueError):
             data = b""
         if not data:  # a rank that has ended, or a stranger
             self.end(connection)
@@ -156,6 +188,9 @@ class Connections:
         except BlockingIOError:
             pass
         except OSError:
+            self.end(connection)
+            return
+        if connection.leaving and not connection.unsent:
             self.end(connection)
             return
         self.selector.modify(connection.sock, READ | (WRITE * bool(connection.unsent)), connection)

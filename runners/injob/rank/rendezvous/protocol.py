@@ -1,8 +1,8 @@
 """What rank 0's hub and the ranks' stores say to each other over TCP, and the secret behind it.
 
 The secret is a file in the run's folder that only its owner can read. It never travels: three
-proofs that both sides know it open a connection. The rank speaks first, so a stranger never hears
-a word:
+proofs that both sides know it open a connection. They hold for one address and port of the hub, so
+that nobody elsewhere can pass them on. The rank speaks first, so a stranger never hears a word:
 
     rank  nonce 1, proof(hello)        hub  nonce 2, proof(hub)        rank  proof(rank)
 
@@ -15,24 +15,17 @@ VALUE, ENTRY (what the reader needs of a value, see values.py), ACK (of DONE).
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import hmac
-import math
 import os
-import select
-import socket
 import struct
 import time
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 NONCE = 16
 PROOF = 32
 OPENING = NONCE + PROOF
 SECRET, SECRET_BYTES = ".rendezvous-secret", 32
-CONNECT_SECONDS = 2.0  # an interface that leads nowhere never answers
-TALK_SECONDS = 5.0
 SECONDS_TO_WRITE = 10.0  # for another task that has begun to write the secret
 
 HELLO, WHERE, MEET, PUT, DONE = b"H", b"W", b"M", b"P", b"D"
@@ -96,10 +89,10 @@ def unpack(head: bytes, rest: bytes) -> Frame:
 
 
 class Opening:
-    """The three proofs, from either side. `job` names the job step."""
+    """The three proofs, from either side. `job` names the job step, `place` is where the hub is."""
 
-    def __init__(self, secret: bytes, job: str) -> None:
-        self.secret, self.job = secret, job.encode()
+    def __init__(self, secret: bytes, job: str, place: tuple[str, int]) -> None:
+        self.secret, self.job = secret, f"{job} {place[0]} {place[1]}".encode()
         self.first = self.second = b""
 
     def hello(self) -> bytes:
@@ -129,89 +122,3 @@ class Opening:
     def _proof(self, *parts: bytes) -> bytes:
         text = b"".join(len(part).to_bytes(4, "big") + part for part in (self.job, *parts))
         return hmac.new(self.secret, text, hashlib.sha256).digest()
-
-
-class Link:
-    """A connection to the hub, proven once `open` has returned True."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-
-    def open(self, opening: Opening) -> bool:
-        """Exchange the proofs; False when the other side is somebody else, or does not want us."""
-        self.sock.settimeout(TALK_SECONDS)
-        try:
-            self.sock.sendall(opening.hello())
-            last = opening.last(self._read(OPENING))
-            if last is None:
-                return False
-            self.sock.sendall(last)
-        except OSError:
-            return False  # not the hub, or not up: the caller tries on until its deadline
-        self.sock.settimeout(None)
-        return True
-
-    def send(self, frame: Frame) -> None:
-        """Send a frame. Raises OSError when the hub is gone."""
-        self.sock.sendall(frame.pack())
-
-    def receive(self) -> Frame:
-        """Wait for the next frame. Raises OSError when the hub is gone."""
-        head = self._read(HEAD.size)
-        return unpack(head, self._read(length_after(head)))
-
-    def _read(self, length: int) -> bytes:
-        """Read so many bytes, and none beyond, so that `select` knows whether there are more."""
-        data = b""
-        while len(data) < length:
-            chunk = self.sock.recv(length - len(data))
-            if not chunk:
-                raise ConnectionResetError(errno.ECONNRESET, "connection closed")
-            data += chunk
-        return data
-
-
-def ready(
-    socks: Iterable[socket.socket], seconds: float | None = None, event: int = select.POLLIN
-) -> list[socket.socket]:
-    """Wait until one can be read (or `event`), has failed or has ended; return all that can.
-
-    select(2) knows no descriptor above 1,023, and rank 0's host of many ranks has those.
-    """
-    poll, known = select.poll(), {sock.fileno(): sock for sock in socks}
-    for number in known:
-        poll.register(number, event)
-    found = poll.poll(None if seconds is None else math.ceil(1000 * seconds))
-    return [known[number] for number, _ in found]
-
-
-def connect(places: Sequence[tuple[str, int]], secret: bytes, job: str) -> Link | None:
-    """Return a link to the first place that proves to be this job's hub, None when none does."""
-    for sock in _connected(places):
-        link = Link(sock)
-        if link.open(Opening(secret, job)):
-            return link
-        sock.close()
-    return None
-
-
-def _connected(places: Sequence[tuple[str, int]]) -> Iterator[socket.socket]:
-    """Connect to all places at once; give out sockets as they are decided, close the rest.
-
-    One to which no way leads is given out too, and fails at its first use.
-    """
-    pending = set()
-    for place in places:
-        sock = socket.socket(socket.AF_INET6 if ":" in place[0] else socket.AF_INET)
-        sock.setblocking(False)
-        sock.connect_ex(place)
-        pending.add(sock)
-    deadline = time.monotonic() + CONNECT_SECONDS
-    try:
-        while pending and (left := deadline - time.monotonic()) > 0:
-            for sock in ready(pending, left, select.POLLOUT):
-                pending.remove(sock)
-                yield sock
-    finally:
-        for sock in pending:
-            sock.close()

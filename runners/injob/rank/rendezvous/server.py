@@ -18,8 +18,9 @@ from typing import Any, Callable
 
 from ... import failure_kinds as kinds
 from ...addresses import LOOPBACK
+from .. import ports
 from ..problem import Problem
-from . import listeners, protocol
+from . import protocol
 from .connections import Connection, Connections, Talk
 from .membership import Member, Roll
 from .protocol import Frame, Opening
@@ -34,15 +35,16 @@ TICK_SECONDS = 0.5
 class Terms:
     """Where the hub listens, and how long the ranks wait for each other.
 
-    `more` are addresses to add when not all ranks have come; `own` all of this host's, on which
-    `master_port` is free for what the trainer starts. With `one_host` all ranks are here.
+    Both are bound; `more` are to be listened on too when not all ranks have come. `own` are all
+    addresses of this host, and `held` is the port for what the trainer of rank 0 starts. With
+    `one_host` all ranks are here.
     """
 
     listening: Sequence[socket.socket]
-    more: Sequence[str]
+    more: Sequence[socket.socket]
     own: Collection[str]
     seconds: float
-    master_port: int = 0
+    held: socket.socket
     one_host: bool = True
 
 
@@ -89,7 +91,7 @@ class Hub:
 
     def _talk(self, connection: Connection) -> Talk:
         """Exchange the proofs, in which strangers fail, and hear frame after frame."""
-        opening = Opening(self.secret, self.job)
+        opening = Opening(self.secret, self.job, connection.sock.getsockname()[:2])
         answer = opening.answer((yield protocol.OPENING))
         if answer is None:
             return
@@ -119,7 +121,7 @@ class Hub:
             self.asking.append(connection)
             self._tell_place()
         elif frame.kind == protocol.MEET:
-            self._meet(self.roll.members[connection.rank], frame.value.decode())
+            self._meet(self.roll.members[connection.rank])
         elif frame.kind == protocol.PUT:
             self.exchange.put(connection.rank, frame)
         elif frame.kind == protocol.DONE:
@@ -138,13 +140,13 @@ class Hub:
         else:
             connection.rank = rank
             self.ranks[rank] = connection
-            self.roll.members[rank] = Member(host, who["local_rank"])
+            self.roll.members[rank] = Member(host, who["local_rank"], who["address"])
             self._tell_place()
         if self.roll.started:
             self.connections.shut()
 
-    def _meet(self, member: Member, address: str) -> None:
-        member.waits, member.address = True, address
+    def _meet(self, member: Member) -> None:
+        member.waits = True
         if self.waiting_since is None:
             self.waiting_since = time.monotonic()
         self._check()
@@ -175,15 +177,19 @@ class Hub:
 
         Those of this host have to wait until somebody comes from another, and shows the way.
         """
+        if self.asking and not self.told and (problem := ports.taken(self.terms.held)):
+            self._fail(problem, *self.asking)
+            self.asking = []
         reached = self._reached()
         known = self.terms.one_host or reached != LOOPBACK
+        port = self.terms.held.getsockname()[1]
         waiting = [
             connection for connection in self.asking if not (known or self._used_by(connection))
         ]
         for connection in self.asking:
             if connection not in waiting:
                 address = self._used_by(connection) or reached
-                value = json.dumps({"address": address, "port": self.terms.master_port}).encode()
+                value = json.dumps({"address": address, "port": port}).encode()
                 self._send(connection, Frame(protocol.MASTER, value=value))
                 self.told += 1
         self.asking = waiting
@@ -216,8 +222,7 @@ class Hub:
         """Send strangers away, listen on more addresses, lose patience, or name the missing."""
         self.connections.expire(now)
         if self.more and self.connections.listening and now - self.began > WIDEN_SECONDS:
-            port = self.terms.listening[0].getsockname()[1]
-            self.connections.listen(listeners.add(self.more, port))
+            self.connections.listen(self.more)
             self.more = ()
         waits = self.waiting_since is not None
         if self.waiting_since is not None and now - self.waiting_since > self.terms.seconds:

@@ -5,29 +5,24 @@ The child asks its parent's store (join.py): at once where rank 0 is, and in hvd
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import socket
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ... import addresses
 from ... import failure_kinds as kinds
-from .. import network
-from ..problem import RendezvousError
+from .. import network, ports
+from ..problem import Problem, RendezvousError
 from ..task import Task
-from . import join, listeners, protocol
+from . import join, link, listeners, protocol
+from .connections import Connection
 from .membership import NOBODY_ABSENT, Roll
-from .protocol import Frame, Link, connect
 from .store import Store
 
 if TYPE_CHECKING:
     from .server import Hub
-
-LONGEST_PAUSE = 1.0  # seconds between two looks for the hub
 
 
 @dataclass(frozen=True)
@@ -41,18 +36,6 @@ class Place:
     port: int
     interface: str
     own_address: str
-
-
-def held_port() -> socket.socket:
-    """Hold a free port, until this process ends, for a server of the trainer's.
-
-    Bound and never listening: with SO_REUSEADDR, which PyTorch's store and gRPC set too, their
-    server may bind it as well (socket(7)), and the kernel gives it to nobody else.
-    """
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("", 0))
-    return sock
 
 
 class Session:
@@ -73,9 +56,9 @@ class Session:
         self._see_wanted()
         self.secret = protocol.secret_of(run_dir)
         self.store = Store()
+        self.held = ports.hold()
         self.listening: list[socket.socket] = []
-        self.held = held_port()
-        self.more: list[str] = []  # addresses to listen on when not all have come
+        self.more: list[socket.socket] = []  # to listen on too when not all have come
         if task.rank == 0:
             self._listen()
         self.hub: Hub | None = None  # rank 0's, once it serves
@@ -93,14 +76,14 @@ class Session:
 
     def _listen(self) -> None:
         task = self.task
-        first = [addresses.LOOPBACK]
+        first: list[str] = [addresses.LOOPBACK]
+        more: list[str] = []
         if not task.one_host:
             names = [task.host, task.first_host or task.host]
             others = [host for host in task.hosts if host != task.host][-1:]
-            first, self.more = network.listening(self.own, names, others, self.wanted)
-        self.listening = listeners.bind(first, self.job)
-        port = self.listening[0].getsockname()[1]
-        listeners.publish(self.run_dir, self.job, first + self.more, port)
+            first, more = network.listening(self.own, names, others, self.wanted)
+        self.listening, self.more = listeners.listen(first), listeners.bind(more)
+        listeners.publish(self.run_dir, self.job, self.listening + self.more)
 
     def serve(self) -> None:
         """Start to serve, in the parent."""
@@ -108,12 +91,25 @@ class Session:
             from .server import Hub, Terms  # here, because no other rank needs it
 
             own = {one.address for one in self.own}
-            port, one_host = self.held.getsockname()[1], self.task.one_host
-            terms = Terms(self.listening, self.more, own, self.seconds, port, one_host)
+            terms = Terms(
+                self.listening, self.more, own, self.seconds, self.held, self.task.one_host
+            )
             roll = Roll(self.task.size, self.task.hosts)
             self.hub = Hub(terms, self.secret, self.job, roll, _say)
             self.hub.start()
-        self.store.start(self._find, self._gloo)
+        task = self.task
+        who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
+        self.store.start(
+            link.Terms(
+                places=lambda: listeners.published(self.run_dir, self.job),
+                secret=self.secret,
+                job=self.job,
+                who=who,
+                gloo=self._gloo,
+                nobody=self._nobody,
+                seconds=self.seconds,
+            )
+        )
 
     def see_off(self) -> None:
         """Stay, in rank 0's parent, until each rank knows where rank 0 was: some start late.
@@ -133,7 +129,7 @@ class Session:
         if may_rename and (sure or doubt):
             self.can_rename = network.separate_host_name()
         self.store.sock.close()
-        for sock in self.listening:
+        for sock in self.listening + self.more:
             sock.close()
 
     def place(self) -> Place:
@@ -157,8 +153,10 @@ class Session:
     def cluster(self, place: Place) -> list[str]:
         """Return address and port of each rank's own server; the ports are held until then.
 
-        Raises RendezvousError when not all ranks come.
+        Raises RendezvousError when not all ranks come, or somebody listens on this one's port.
         """
+        if problem := ports.taken(self.held):
+            raise RendezvousError(problem.kind, problem.text, **problem.fields)
         port, prefix, task = self.store.port, self.store.prefix, self.task
         mine = f"{place.own_address}:{self.held.getsockname()[1]}"
         return join.everyone(port, prefix, mine, task.rank, task.size, self.seconds)
@@ -180,26 +178,7 @@ class Session:
             raise RendezvousError(kinds.MISLEADING_NAME, text, interface=interface)
         _say(f"runner: warning: {problem}")
 
-    def _find(self) -> Link:
-        """Look for the hub until `seconds` after Horovod has asked for it."""
-        task, deadline, pause = self.task, None, 0.05
-        who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
-        hello = Frame(protocol.HELLO, value=json.dumps(who).encode())
-        while True:
-            places = listeners.endpoints(task.first_host, task.one_host, self.job, self.run_dir)
-            link = connect(places, self.secret, self.job)
-            if link is not None:
-                with contextlib.suppress(OSError):  # the hub has gone by now
-                    link.send(hello)
-                    return link
-            if deadline is None and self.store.asked:
-                deadline = time.monotonic() + self.seconds
-            if deadline is not None and time.monotonic() > deadline:
-                raise self._nobody(places)
-            time.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_PAUSE)
-
-    def _nobody(self, places: Sequence[tuple[str, int]]) -> RendezvousError:
+    def _nobody(self, places: Sequence[tuple[str, int]]) -> Problem:
         where = f" on {self.task.first_host}" if self.task.first_host else ""
         tried = ", ".join(dict.fromkeys(address for address, _ in places))
         text = (
@@ -207,16 +186,16 @@ class Session:
             f"started, or no way leads there (tried: {tried or 'no address is known'})"
         )
         fields = {**NOBODY_ABSENT, "unreached": [[0, self.task.first_host]]}
-        return RendezvousError(kinds.NOT_MET, text, **fields)
+        return Problem(kinds.NOT_MET, text, fields)
 
-    def _gloo(self, link: Link) -> dict[str, str]:
+    def _gloo(self, hub: Connection) -> dict[str, str]:
         """Return Gloo's interface and address; empty where rank 0's host shall decide.
 
-        A link from another host has proven that its interface leads to rank 0. A link within rank
-        0's own host proves nothing: its ranks take the interface that the other hosts reach.
+        A connection from another host has proven that its interface leads to rank 0. One within
+        rank 0's own host proves nothing: its ranks take the interface that the other hosts reach.
         """
-        here = link.sock.getpeername()[0] in {one.address for one in self.own}
-        name = "" if here else network.with_address(self.own, link.sock.getsockname()[0])
+        here = hub.peer in {one.address for one in self.own}
+        name = "" if here else network.with_address(self.own, hub.own)
         if self.wanted:
             name = network.chosen(self.own, self.wanted, name)
         return {"interface": name, "address": network.first_address(self.own, name)}

@@ -8,67 +8,71 @@ each scope. The URL holds a secret of this process: other users of the host get 
 
 from __future__ import annotations
 
+import hmac
 import json
 import math
 import os
-import socket
 import threading
 import time
-from io import BufferedIOBase
+from dataclasses import dataclass
 from typing import Any, Callable
 
 from ... import failure_kinds as kinds
-from ..problem import Problem, RendezvousError, problem_of
-from . import protocol, values
+from ...addresses import LOOPBACK
+from ..problem import Problem, problem_of
+from . import link, listeners, protocol, values
+from .connections import Connection, Connections, Talk
 from .join import MEETING, PLACE
 from .membership import NOBODY_ABSENT
-from .protocol import Frame, Link
+from .protocol import Frame
 
 HOLD_SECONDS = 5.0  # how long a GET waits; in between Horovod looks at its own time limit
-REQUEST_SECONDS = 5.0
-LONGEST_WAIT = 3600.0  # seconds; poll(2) takes no infinity
-SILENT = 64  # connections; more are not Horovod's
-LONGEST_LINE, LONGEST_BODY = 1 << 14, 1 << 26
+TICK_SECONDS = 0.5
+LONGEST_BODY = 1 << 26
 PLACE_SECONDS = 60.0  # in which another node's rank must have come, to show the way to rank 0
+HEAD_END = b"\r\n\r\n"
 OK, NOT_FOUND, FAILED = "200 OK", "404 Not Found", "500 Internal Server Error"
 
 
-def read_request(file: BufferedIOBase) -> tuple[str, str, bytes] | None:
-    """Read method, path and body of a request; None when it is none. Raises OSError.
+def parse_head(head: bytes) -> tuple[str, str, int] | None:
+    """Return method, path and length of the body of a request; None where it is none.
 
     By hand, because http.server takes 30 ms to import, and as long as a request to read one.
     """
-    words, length = file.readline(LONGEST_LINE).decode("latin-1").split(" "), 0
-    while line := file.readline(LONGEST_LINE).decode("latin-1").strip():
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words, length = first.split(" "), 0
+    for line in lines:
         name, _, value = line.partition(":")
         if name.lower() == "content-length":
             text = value.strip()
-            length = int(text) if text.isdecimal() and len(text) < 10 else LONGEST_BODY + 1
-    if len(words) != 3 or length > LONGEST_BODY:
-        return None
-    body = file.read(length)
-    return (words[0], words[1], body) if len(body) == length else None
+            length = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
+    return (words[0], words[1], length) if len(words) == 3 and 0 <= length <= LONGEST_BODY else None
 
 
-def answer(status: str, body: bytes = b"") -> bytes:
-    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    return head.encode() + body
+@dataclass
+class Request:
+    """One that waits, until `ready` or for so many seconds, for what `answer` returns then."""
+
+    connection: Connection
+    ready: Callable[[], bool]
+    answer: Callable[[], tuple[str, bytes]]
+    seconds: float
+    began: float
 
 
 class Store:
     """Listens on loopback at once; answers when `start` has found the hub.
 
     `go` is what the hub said when all had met, `problem` why they did not, `master` where the hub
-    says that rank 0 is. One thread, which hears the hub while it waits for what Horovod has asked.
+    says that rank 0 is. One thread, in which nothing blocks.
     """
 
     def __init__(self) -> None:
-        self.sock = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.sock = listeners.listen([LOOPBACK])[0]
         self.port = int(self.sock.getsockname()[1])
         self.token = os.urandom(16).hex()
-        self.silent: list[socket.socket] = []  # connections that have not said anything yet
-        self.link: Link | None = None
-        self.gloo: dict[str, str] = {}
+        self.waiting: list[Request] = []
+        self.asked: float | None = None  # when Horovod first did
         self.go: dict[str, Any] | None = None
         self.master: dict[str, Any] | None = None
         self.problem: Problem | None = None
@@ -84,83 +88,105 @@ class Store:
     def variables(self) -> dict[str, str]:
         """Horovod's way here: it puts http:// before ADDR, and `:PORT/scope/key` behind it."""
         return {
-            "HOROVOD_GLOO_RENDEZVOUS_ADDR": f"127.0.0.1:{self.port}/{self.token}",
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR": f"{LOOPBACK}:{self.port}/{self.token}",
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
         }
 
-    @property
-    def asked(self) -> bool:
-        """Whether Horovod has asked for something that is not answered yet."""
-        return bool(protocol.ready([self.sock], 0))
+    def start(self, terms: link.Terms) -> None:
+        """Serve in a daemon thread until this process ends."""
+        self.connections = Connections(0, self._talk, self._ended)
+        self.link = link.Link(terms, self.connections, self._heard)
+        threading.Thread(target=self._serve, name="store", daemon=True).start()
 
-    def start(self, find: Callable[[], Link], gloo: Callable[[Link], dict[str, str]]) -> None:
-        """Serve in a daemon thread until this process ends.
+    def _serve(self) -> None:
+        self.connections.listen([self.sock])
+        while True:
+            now = time.monotonic()
+            self.connections.expire(now)
+            self._look_for_hub(now)
+            self._answer_ready(now)
+            self.connections.turn(self._pause(now))
 
-        `find` returns a link to the hub or raises RendezvousError; `gloo` tells through what Gloo
-        will talk.
-        """
-        threading.Thread(target=self._serve, args=(find, gloo), name="store", daemon=True).start()
-
-    def _serve(self, find: Callable[[], Link], gloo: Callable[[Link], dict[str, str]]) -> None:
+    def _look_for_hub(self, now: float) -> None:
+        if self.problem or self.link.hub is not None:
+            return
         try:
-            self.link = find()
-            self.gloo = gloo(self.link)
-        except (RendezvousError, OSError) as error:
+            self.link.look(now)
+        except OSError as error:
             self.problem = problem_of(error)
-        while True:
-            with self._next() as conn, conn.makefile("rb") as file:
-                try:
-                    conn.settimeout(REQUEST_SECONDS)
-                    request = read_request(file)
-                    if request and request[1].startswith(self.prefix):  # else not our Horovod
-                        conn.sendall(answer(*self._respond(*request)))
-                except OSError:
-                    continue  # the client has gone, and will ask again if it still wants to know
+        if self.asked is not None and now > self.asked + self.link.terms.seconds:
+            self.problem = self.link.terms.nobody(self.link.places)
 
-    def _next(self) -> socket.socket:
-        """Return the first connection that has something to say: silent ones hold up nobody."""
-        while True:
-            ready = protocol.ready([self.sock, *self.silent])
-            if self.sock in ready:
-                self.silent.append(self.sock.accept()[0])
-            if len(self.silent) > SILENT:
-                self.silent.pop(0).close()
-            talking = [conn for conn in self.silent if conn in ready]
-            if talking:
-                self.silent.remove(talking[0])
-                return talking[0]
+    def _pause(self, now: float) -> float | None:
+        """Return after how many seconds there is something to do though nobody speaks."""
+        if self.link.hub is None and not self.problem:
+            return max(self.link.due - now, link.FIRST_PAUSE)
+        return TICK_SECONDS if self.waiting or self.connections.strangers else None
 
-    def _respond(self, method: str, path: str, body: bytes) -> tuple[str, bytes]:
-        """Return status and body of the answer to a request."""
-        scope, _, key = path[len(self.prefix) :].rpartition("/")
-        if f"{scope}/{key}" == MEETING:
-            return OK, self._meet()
-        if f"{scope}/{key}" == PLACE:
-            return OK, self._place()
-        if method == "PUT":
+    def _answer_ready(self, now: float) -> None:
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            over = self.link.hub is not None and now > one.seconds + max(one.began, self.link.found)
+            if self.problem or over or one.ready():
+                self._answer(one.connection, *one.answer())
+            elif not one.connection.closed:
+                self.waiting.append(one)
+
+    def _answer(self, connection: Connection, status: str, body: bytes = b"") -> None:
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        self.connections.send(connection, head.encode() + body, last=True)
+
+    def _talk(self, connection: Connection) -> Talk:
+        """Hear one request, of whom knows the prefix."""
+        request = parse_head((yield HEAD_END))
+        prefix = self.prefix.encode()
+        if request is None or not hmac.compare_digest(request[1][: len(prefix)].encode(), prefix):
+            return
+        self.connections.know(connection)
+        method, path, length = request
+        self._asked(connection, method, path[len(prefix) :], (yield length))
+        yield LONGEST_BODY  # it says nothing more
+
+    def _asked(self, connection: Connection, method: str, name: str, body: bytes) -> None:
+        """Answer a request, or let it wait until that can be done."""
+        scope, _, key = name.rpartition("/")
+        now = time.monotonic()
+        if self.asked is None:
+            self.asked = now
+
+        def wait(
+            ready: Callable[[], bool],
+            answer: Callable[[], tuple[str, bytes]],
+            seconds: float = HOLD_SECONDS,
+        ) -> None:
+            self.waiting.append(Request(connection, ready, answer, seconds, now))
+
+        if name == MEETING:  # tell the hub that this rank is in hvd.init()
+            self.go = None
+            self._send(Frame(protocol.MEET))
+            wait(lambda: self.go is not None, lambda: self._told(go=self.go), math.inf)
+        elif name == PLACE:  # ask the hub where rank 0 is
+            self._send(Frame(protocol.WHERE))
+            wait(
+                lambda: self.master is not None,
+                lambda: self._told(master=self.master),
+                PLACE_SECONDS,
+            )
+        elif method == "PUT":
             self._put(scope, key, body)
+            self._answer(connection, OK)
         elif method == "DELETE":
-            self._done(scope)
+            self.acknowledged.discard(scope)
+            self._send(Frame(protocol.DONE, scope))
+            wait(lambda: scope in self.acknowledged, lambda: self._forget(scope))
+        elif key.startswith("rank_"):
+            self._answer(connection, NOT_FOUND)
         else:
-            return self._get(scope, key)
-        return OK, b""
+            wait(lambda: (scope, key) in self.values, lambda: self._value(scope, key))
 
-    def _meet(self) -> bytes:
-        """Tell the hub that this rank is in hvd.init(); return what came of it, as JSON."""
-        self.go = None
-        self._send(Frame(protocol.MEET, value=self.gloo.get("address", "").encode()))
-        self._wait(lambda: self.go is not None)
-        return self._told(go=self.go)
-
-    def _place(self) -> bytes:
-        """Ask the hub where rank 0 is; return it as JSON, with the interface that leads there."""
-        self._send(Frame(protocol.WHERE))
-        self._wait(lambda: self.master is not None, PLACE_SECONDS)
-        return self._told(master=self.master)
-
-    def _told(self, **what: Any) -> bytes:
+    def _told(self, **what: Any) -> tuple[str, bytes]:
         problem = self.problem and self.problem.as_json()
-        return json.dumps({**what, "problem": problem, "gloo": self.gloo}).encode()
+        return OK, json.dumps({**what, "problem": problem, "gloo": self.link.gloo}).encode()
 
     def _put(self, scope: str, key: str, value: bytes) -> None:
         self.values[scope, key] = Frame(protocol.VALUE, scope, key, value)
@@ -169,10 +195,7 @@ class Store:
         if not key.startswith("rank_"):
             self._send(Frame(protocol.PUT, scope, key, value))
 
-    def _get(self, scope: str, key: str) -> tuple[str, bytes]:
-        if key.startswith("rank_"):
-            return NOT_FOUND, b""
-        self._wait(lambda: (scope, key) in self.values, HOLD_SECONDS)
+    def _value(self, scope: str, key: str) -> tuple[str, bytes]:
         if found := self.values.get((scope, key)):
             # Not when it comes: with 1,024 ranks the full lists of a scope are 143 MB on each.
             entry = found.kind == protocol.ENTRY
@@ -180,40 +203,23 @@ class Store:
         # After three failures Horovod gives up, instead of asking on until its time limit.
         return (FAILED if self.problem else NOT_FOUND), b""
 
-    def _done(self, scope: str) -> None:
-        """Forget a scope that has been read; the hub, too, before Horovod goes on.
+    def _forget(self, scope: str) -> tuple[str, bytes]:
+        """Forget a scope that has been read, as the hub has, before Horovod goes on.
 
         Else a rank that comes back soon would read what this one put the last time.
         """
-        self.acknowledged.discard(scope)
-        self._send(Frame(protocol.DONE, scope))
-        self._wait(lambda: scope in self.acknowledged, HOLD_SECONDS)
         self.values = {name: value for name, value in self.values.items() if name[0] != scope}
+        return OK, b""
 
     def _send(self, frame: Frame) -> None:
-        if self.link is not None and not self.problem:
-            try:
-                self.link.send(frame)
-            except OSError as error:
-                self._lost(error)
+        if not self.problem:
+            self.link.send(frame)
 
-    def _lost(self, error: OSError) -> None:
-        before = "" if self.go else " before all had met"
-        text = f"rank 0 ended{before} ({error})"
-        self.problem = Problem(kinds.NOT_MET, text, {**NOBODY_ABSENT, "ended": [[0, ""]]})
-
-    def _wait(self, ready: Callable[[], bool], seconds: float = math.inf) -> None:
-        """Hear the hub until something is there, the time is over, or there is a problem."""
-        deadline = time.monotonic() + seconds
-        while self.link is not None and not self.problem and not ready():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
-            try:
-                if protocol.ready([self.link.sock], min(left, LONGEST_WAIT)):
-                    self._heard(self.link.receive())
-            except OSError as error:
-                self._lost(error)
+    def _ended(self, connection: Connection) -> None:
+        if connection is self.link.hub and not self.problem:
+            before = "" if self.go else " before all had met"
+            fields = {**NOBODY_ABSENT, "ended": [[0, ""]]}
+            self.problem = Problem(kinds.NOT_MET, f"rank 0 ended{before}", fields)
 
     def _heard(self, frame: Frame) -> None:
         if frame.kind in (protocol.VALUE, protocol.ENTRY):
