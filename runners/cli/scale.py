@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..scale.report import Failed, Report
 
 HOW = ("at_once", "no_wait", "dry_run", "as_json")  # options that ask nothing of the study
-EXTRA = ("matplotlib>=3.7", "jinja2>=3.1", "scipy>=1.11")
+EXTRA = ("matplotlib>=3.7", "jinja2>=3.1")
 EXAMPLE = """\b
 Examples:
   runner scale --image horovod_gpu.sif --gpus-per-node 4 --nodes 1,2,4,8 torch_resnet -- --epochs 5
@@ -128,7 +128,7 @@ def _need_extra() -> None:
     if missing:
         raise Refused(
             f"runner scale needs {', '.join(missing)}, which this Python does not have",
-            "they reckon and draw the results, and are not installed by default",
+            "they draw the results, and are not installed by default",
             shlex.join([sys.executable, "-m", "pip", "install", *EXTRA]),
         )
 

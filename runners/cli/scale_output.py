@@ -14,7 +14,7 @@ from ..scale.study_request import StudyRequest
 from . import printer
 from .scale_drafts import Drafts
 
-if TYPE_CHECKING:  # scipy and numpy take half a second, which a dry run need not pay
+if TYPE_CHECKING:
     from ..scale.report import Report
     from ..scale.summary import Summary
 

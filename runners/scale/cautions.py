@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import string
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,6 @@ from .summary import Summary
 NOISY_RUNS = 0.05  # coefficient of variation between repeats
 NOISY_EPOCHS = 0.10  # and between the epochs of one run
 UNEQUAL_HOSTS = 0.10  # between the speeds of single hosts
-FALLING = 0.05  # share of its speed that a run loses from its first steady epoch to its last
 WORSE = 0.02  # accuracy lost against the smallest size
 FEW = 3  # runs
 SHORT = 10.0  # seconds of steady training
@@ -39,7 +38,11 @@ def cautions(points: Sequence[Summary], repeats: int) -> list[Caution]:
     if not points:
         return []
     runs = [run for point in points for run in point.runs]
-    found = [*_too_good(points), *_noisy(points), *_hosts(points), *_falling(runs)]
+    found = [
+        *_too_good(points),
+        *_noisy(points),
+        *_hosts(points),
+    ]
     found += [*_accuracy(points), *_software(runs), *_resumed(runs), *_missing(points, repeats)]
     return [*found, *_short(points), *_baseline(points)]
 
@@ -92,14 +95,6 @@ def _hosts(points: Sequence[Summary]) -> Iterator[Caution]:
     for point in points:
         if len({(run.device, run.threads) for run in point.runs}) > 1:
             yield _at("unequal-devices", point)
-
-
-def _falling(runs: Iterable[Measured]) -> Iterator[Caution]:
-    for run in runs:
-        fall = confidence.fall(run.rates)
-        if fall is not None and fall > FALLING:
-            facts = {"folder": run.folder, "lost": fall}
-            yield Caution("falling", run.variant, run.nodes, run.ranks, facts)
 
 
 def _accuracy(points: Sequence[Summary]) -> Iterator[Caution]:
@@ -184,8 +179,6 @@ TOLD = {
     "hosts go at the slowest's.",
     "unequal-devices": "{at}: the runs had different devices or numbers of threads: compare the "
     "columns of results.csv.",
-    "falling": "{folder}: it lost {lost:percent} of its speed from its first steady epoch on. Heat "
-    "(clocks that go down), or a neighbour.",
     "accuracy": "{at}: accuracy {accuracy:.3f}, {lost:.3f} below that of {base:count rank}. Speed "
     "that costs accuracy is no gain: see --warmup-epochs, --base-lr and the number of epochs.",
     "software": "{variant}: not all with the same {names:all}.",

@@ -13,11 +13,10 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
-import numpy as np
-from scipy import stats
-
-SURE = 0.975  # one side of a 95 % interval
+HALF = 0.475  # of a 95 % interval: from its centre to one end
+STEPS = 200  # of the integral
 
 
 @dataclass(frozen=True)
@@ -35,18 +34,33 @@ class Estimate:
         return Estimate(self.value * factor, low, high, self.n)
 
 
+@cache
 def quantile(freedom: float) -> float:
-    """Return the 97.5 % quantile of Student's t; the degrees of freedom need not be whole."""
-    return float(stats.t.ppf(SURE, freedom))
+    """Return the 97.5 % quantile of Student's t; the degrees of freedom need not be whole.
+
+    With t = sqrt(freedom) tan(angle) the probability is an integral of cos(angle)^(freedom - 1),
+    here by Simpson's rule, and the angle is found by bisection.
+    """
+    scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(math.pi) / 2
+    low, high = 0.0, math.pi / 2
+    while high - low > 1e-12:
+        angle = (low + high) / 2
+        step = angle / STEPS
+        weights = (1, *(4, 2) * (STEPS // 2 - 1), 4, 1)
+        values = (math.cos(step * number) ** (freedom - 1) for number in range(STEPS + 1))
+        total = sum(weight * value for weight, value in zip(weights, values))
+        below = math.exp(scale) * total * step / 3 < HALF
+        low, high = (angle, high) if below else (low, angle)
+    return math.sqrt(freedom) * math.tan(low)
 
 
 def mean(values: Sequence[float]) -> Estimate:
     """Return the geometric mean of positive numbers and its t-interval; none from one alone."""
-    logs = np.log(values)
-    value = math.exp(logs.mean())
+    logs = [math.log(value) for value in values]
+    value = math.exp(statistics.fmean(logs))
     if len(logs) < 2:
         return Estimate(value, None, None, len(logs))
-    half = quantile(len(logs) - 1) * float(stats.sem(logs))
+    half = quantile(len(logs) - 1) * math.sqrt(statistics.variance(logs) / len(logs))
     return Estimate(value, value * math.exp(-half), value * math.exp(half), len(logs))
 
 
@@ -55,30 +69,19 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
 
     `n` is that of the smaller sample. There is no interval where one of them is a single run.
     """
-    a, b = np.log(above), np.log(below)
-    value, n = math.exp(a.mean() - b.mean()), min(len(a), len(b))
+    samples = [[math.log(value) for value in values] for values in (above, below)]
+    means, n = [statistics.fmean(sample) for sample in samples], min(map(len, samples))
+    value = math.exp(means[0] - means[1])
     if n < 2:
         return Estimate(value, None, None, n)
-    if np.ptp(a) == np.ptp(b) == 0:
+    errors = [statistics.variance(sample) / len(sample) for sample in samples]
+    if not any(errors):
         return Estimate(value, value, value, n)
-    limits = stats.ttest_ind(a, b, equal_var=False).confidence_interval(SURE - (1 - SURE))
-    return Estimate(value, math.exp(limits.low), math.exp(limits.high), n)
+    parts = (error**2 / (len(sample) - 1) for error, sample in zip(errors, samples))
+    half = quantile(sum(errors) ** 2 / sum(parts)) * math.sqrt(sum(errors))
+    return Estimate(value, value * math.exp(-half), value * math.exp(half), n)
 
 
 def spread(values: Sequence[float]) -> float | None:
     """Return the coefficient of variation, deviation over mean; None for fewer than two."""
     return statistics.stdev(values) / statistics.fmean(values) if len(values) > 1 else None
-
-
-def fall(values: Sequence[float]) -> float | None:
-    """Return by which share a series falls from end to end, None where it has no sure trend down.
-
-    Sure is what the test of Mann (Econometrica 1945) and Kendall would see by chance in 2.5 % of
-    series; the size is Sen's slope (JASA 1968) over the length. Fewer than eight numbers tell no
-    trend.
-    """
-    n = len(values)
-    if n < 8 or stats.kendalltau(range(n), values, alternative="less").pvalue > 1 - SURE:
-        return None
-    slope = float(stats.theilslopes(values).slope)
-    return -slope * (n - 1) / statistics.fmean(values)

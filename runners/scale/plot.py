@@ -11,15 +11,13 @@ from matplotlib.ticker import PercentFormatter
 
 from . import bars, number_format, style
 from .confidence import Estimate
-from .fits import Fit
 from .references import TOO_GOOD
 from .report import Report
-from .style import DASHED, DOTTED, Key
+from .style import DOTTED, Key
 from .summary import Summary
 
 Draw = Callable[[Axes, Report], None]
 APART = 0.08  # doublings of ranks by which the ways stand beside each other
-AHEAD = 4  # a law is drawn up to so many times the largest size
 
 
 @dataclass(frozen=True)
@@ -63,26 +61,18 @@ def _curves(report: Report, ways: Sequence[Key]) -> list[Panel]:
     perfect = Key("perfect scaling", style.MUTED, line=DOTTED)
     note = "All ranks together; small dots: runs, bars: 95 % interval of their mean"
     rates = Panel("throughput", "Throughput", note, (*ways, perfect), throughput)
-    laws = {fit.law.name: None for fit in _laws(report).values()}
-    keys = [*ways, *(Key(f"{name}, fitted", style.MUTED, line=DASHED) for name in laws)]
+    keys = [*ways]
     if _doubtful(report):
         doubt = f"above {number_format.percent(TOO_GOOD)}: the smallest size was slow or cold"
         keys.append(Key(doubt, style.PARTS[-1], "s"))
     keys += [_published(report, number) for number in range(len(report.references))]
     note = "Speed-up over growth in ranks; 100 % is perfect scaling"
-    if laws:
-        note = "Speed-up over growth in ranks; shaded: 95 % interval if the law holds"
     return [rates, Panel("efficiency", "Efficiency", note, tuple(keys), efficiency)]
 
 
 def _published(report: Report, number: int) -> Key:
     marker = style.PUBLISHED[number % len(style.PUBLISHED)]
     return Key(report.references[number].title, style.MUTED, marker, "-")
-
-
-def _laws(report: Report) -> dict[str, Fit]:
-    found = {name: report.best_fit(name) for name in report.by_variant()}
-    return {name: fit for name, fit in found.items() if fit}
 
 
 def throughput(axes: Axes, report: Report) -> None:
@@ -108,7 +98,7 @@ def throughput(axes: Axes, report: Report) -> None:
 
 
 def efficiency(axes: Axes, report: Report) -> None:
-    """Draw efficiency, what the laws predict beyond, and published numbers."""
+    """Draw efficiency, and published numbers."""
     sizes: set[float] = set(report.sizes())
     own = [point.efficiency for point in report.points]
     top = 1.05 * max(1.0, *_efficiencies(report), style.limits([v.value for v in own], own)[1])
@@ -116,12 +106,8 @@ def efficiency(axes: Axes, report: Report) -> None:
     if _doubtful(report):
         axes.axhspan(TOO_GOOD, top, color=style.PARTS[-1], alpha=0.4, linewidth=0)
     axes.axhline(1, color=style.MUTED, linewidth=1, linestyle=DOTTED)
-    for number, (name, points) in enumerate(report.by_variant().items()):
-        fit = _laws(report).get(name)
-        if fit:
-            sizes |= _law(axes, fit, number, max(report.sizes()))
-        values = [point.efficiency for point in points]
-        _estimates(axes, report, points, values, number, joined=fit is None)
+    for number, points in enumerate(report.by_variant().values()):
+        _estimates(axes, report, points, [point.efficiency for point in points], number)
     for number, reference in enumerate(report.references):
         key = _published(report, number)
         axes.plot(reference.ranks, reference.efficiency, color=key.colour, linewidth=0.9,
@@ -130,21 +116,6 @@ def efficiency(axes: Axes, report: Report) -> None:
     style.count_ranks(axes, sizes)
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
     axes.set_ylabel("efficiency")
-
-
-def _law(axes: Axes, fit: Fit, number: int, largest: int) -> set[float]:
-    """Draw a law and its interval beyond what was measured; return the sizes that it adds."""
-    colour, _ = style.of(number)
-    curve = [at for at in fit.curve if at.ranks <= AHEAD * largest * 1.001]
-    axes.plot([at.ranks for at in curve], [at.efficiency.value for at in curve], color=colour,
-              linewidth=1.2, linestyle=DASHED)  # fmt: skip
-    beyond = [at for at in curve if at.ranks >= largest and at.efficiency.low is not None]
-    if beyond:
-        lows = [at.efficiency.low or 0 for at in beyond]
-        highs = [at.efficiency.high or 0 for at in beyond]
-        places = [at.ranks for at in beyond]
-        axes.fill_between(places, lows, highs, color=colour, alpha=0.12, linewidth=0)
-    return {at.ranks for at in fit.predictions if at.ranks <= AHEAD * largest}
 
 
 def _doubtful(report: Report) -> bool:
@@ -184,13 +155,11 @@ def _places(report: Report, points: Sequence[Summary], number: int) -> list[floa
 
 
 def _estimates(
-    axes: Axes, report: Report, points: Sequence[Summary], values: Sequence[Estimate],
-    number: int, joined: bool = True,
-) -> None:  # fmt: skip
+    axes: Axes, report: Report, points: Sequence[Summary], values: Sequence[Estimate], number: int
+) -> None:
     """Draw estimates with their intervals, in limits that are set already."""
     colour, marker = style.of(number)
     places = _places(report, points, number)
-    line = "-" if joined else "none"
-    axes.plot(places, [v.value for v in values], color=colour, marker=marker, linestyle=line)
+    axes.plot(places, [v.value for v in values], color=colour, marker=marker, linestyle="-")
     for x, value in zip(places, values):
         style.interval(axes, value, x, colour, upright=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from .cautions import Caution, cautions
-from .fits import Fit, fits
 from .measure import Measured
 from .number_format import count, interval, number, percent
 from .references import Reference
@@ -30,7 +29,6 @@ class Report:
 
     question: StudyRequest
     points: tuple[Summary, ...]
-    fits: tuple[Fit, ...]
     comparisons: tuple[Comparison, ...]
     cautions: tuple[Caution, ...]
     references: tuple[Reference, ...]
@@ -80,11 +78,6 @@ class Report:
         size = f"{point.nodes}x{point.ranks // point.nodes}" if uneven else point.nodes
         return f"{size} {point.variant}".strip()
 
-    def best_fit(self, variant: str) -> Fit | None:
-        """Return the law to draw: the one with most weights, if any."""
-        own = [fit for fit in self.fits if fit.variant == variant]
-        return own[-1] if own else None
-
 
 def build(
     question: StudyRequest, runs: Sequence[Measured], references: Sequence[Reference],
@@ -94,11 +87,8 @@ def build(
     labels = [way.label for way in question.variants]
     ordered = sorted(runs, key=lambda run: (labels.index(run.variant), run.ranks, run.repeat))
     points = summaries(ordered)
-    laws: list[Fit] = []
-    for label in labels:
-        laws += fits([run for run in ordered if run.variant == label], question.strong)
     return Report(
-        question, tuple(points), tuple(laws), tuple(comparisons(points)),
+        question, tuple(points), tuple(comparisons(points)),
         tuple(cautions(points, question.repeats)), tuple(references), tuple(failed), waiting,
         command,
     )  # fmt: skip

@@ -23,7 +23,6 @@ from .. import __version__
 from ..core import atomic
 from ..core.errors import SystemFault
 from . import cautions, figure, number_format, plot, references, style
-from .fits import Fit
 from .measure import Measured
 from .references import TOO_GOOD
 from .report import Failed, Report, build, circumstances, findings
@@ -88,21 +87,12 @@ def json_value(report: Report) -> dict[str, Any]:
         "unit": report.unit,
         "points": [{**asdict(p), "runs": [run.folder for run in p.runs]} for p in report.points],
         "comparisons": [asdict(each) for each in report.comparisons],
-        "fits": [_fit(fit) for fit in report.fits],
         "cautions": [asdict(each) for each in report.cautions],
         "references": [asdict(each) for each in report.references],
         "failed": [asdict(each) for each in report.failed],
         "waiting": report.waiting,
         "runs": [asdict(run) for run in report.runs],
     }
-
-
-def _fit(fit: Fit) -> dict[str, Any]:
-    law = {"law": fit.law.name, "formula": fit.law.formula, "source": fit.law.source}
-    weights = dict(zip(fit.law.meanings, fit.weights))
-    ahead = [{"ranks": p.ranks, "efficiency": asdict(p.efficiency)} for p in fit.predictions]
-    rest = {"variant": fit.variant, "base": fit.base, "worst": fit.worst}
-    return {**law, **rest, "weights": weights, "predictions": ahead}
 
 
 def html(report: Report, made: float) -> str:

@@ -23,7 +23,7 @@ PUBLISHED = ("x", "+", "*", "<", ">", "p", "h")  # markers of published numbers,
 # Parts of a job's time: what trains is calm, what is lost to communication stands out.
 PARTS = ("#b4bcc6", "#e3b94f", "#7790ab", "#a8323e", "#d9dde3")
 GLYPHS = dict(zip("os^DvPx+*<>ph", "●■▲◆▼✚✕+✶◁▷⬠⬡"))  # the markers as letters, for the page
-DOTTED, DASHED = (0, (1, 2)), (0, (5, 3))
+DOTTED = (0, (1, 2))
 REACH = 2.5  # an interval that goes so far beyond all values is cut, and ends in an arrow
 
 RULES: dict[str, Any] = {
@@ -57,7 +57,7 @@ RULES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of a legend: a marker, a kind of line (DOTTED, DASHED, or none), or both."""
+    """An entry of a legend: a marker, a kind of line (DOTTED, or none), or both."""
 
     label: str
     colour: str
@@ -70,7 +70,7 @@ class Key:
         """The marker, or else the line, as letters."""
         if self.marker:
             return "○" if self.hollow else GLYPHS[self.marker]
-        return "┈┈" if self.line == DOTTED else "╌╌"
+        return "┈┈"
 
     def handle(self) -> Line2D:
         """Return it as matplotlib's legends take it."""

@@ -17,7 +17,7 @@ from .conftest import IMAGE, Login, on_cluster
 
 GLIBC = ("2014", "_2_17", "_2_27", "_2_28")
 PYTHON = "/opt/runner/bin/python"
-PACKAGES = ("matplotlib>=3.7", "jinja2>=3.1", "scipy>=1.11")
+PACKAGES = ("matplotlib>=3.7", "jinja2>=3.1")
 
 
 @contextmanager

@@ -48,13 +48,6 @@ def test_hosts_of_unequal_speed_are_named() -> None:
     assert "numbers of threads" in told(mixed)["unequal-devices"]
 
 
-def test_a_run_that_grows_slower_is_named() -> None:
-    hot = tuple(100 - n for n in range(10))
-    text = told(good(1, 100, rates=hot))["falling"]
-    assert "1n--r3: it lost 9 % of its speed" in text
-    assert "Heat" in text
-
-
 def test_lost_accuracy_is_told() -> None:
     text = told([*good(1, 100), *good(2, 190, accuracy=0.8)])["accuracy"]
     assert "accuracy 0.800, 0.170 below that of 1 rank" in text
