@@ -116,8 +116,8 @@ def pack_command(
 def check_command(path: str, as_json: bool) -> None:
     """Look at all of PATH, a folder, a squashfs file or a known name; exit code 1 if it is damaged.
 
-    Its kind is found out: MNIST, CIFAR-10, a folder of images by class, tokens. Counts, headers,
-    labels and images are looked at, and checksums where they are known.
+    Its kind is found out: MNIST, CIFAR-10, a folder of images by class, tokens. Counts, headers
+    and labels are looked at, and checksums where they are known.
     """
     from ..data import verify
     from . import progress
@@ -148,12 +148,11 @@ def _place(path: str) -> Path:
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("folder", type=FOLDER)
 @click.option("--samples", type=int, required=True, help="to train on; a fifth as many to test")
-@click.option("--seed", type=int, default=0, show_default=True, help="of the random numbers")
 @click.option("--classes", type=int, default=10, show_default=True, help="of images")
 @click.option("--size", type=int, default=64, show_default=True, help="pixels (imagenet)")
 @click.option("--vocabulary", type=int, default=256, show_default=True, help="of tokens")
 def synth_command(
-    kind: str, folder: Path, samples: int, seed: int, classes: int, size: int, vocabulary: int
+    kind: str, folder: Path, samples: int, classes: int, size: int, vocabulary: int
 ) -> None:
     """Make up a dataset of a KIND in a new FOLDER, of any size, that can be learnt from.
 
@@ -161,7 +160,7 @@ def synth_command(
     """
     from ..data import synth
 
-    synth.write(kind, folder, synth.Asked(samples, seed, classes, size, vocabulary))
+    synth.write(kind, folder, synth.Asked(samples, classes, size, vocabulary))
     click.echo(folder)
 
 

@@ -1,4 +1,4 @@
-"""Is a dataset whole: counts, sizes against headers, labels, images. Pure reading.
+"""Is a dataset whole: counts, sizes against headers, labels. Pure reading.
 
 Each kind has a function that returns whether a folder is one, and then looks at all of it.
 """
@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recipes.formats import FormatError, cifar, mnist, tokens
-
-from . import check_images
+from recipes.formats import FormatError, cifar, imagefolder, mnist, tokens
 
 CIFAR_FILES = {
     part: [f"{name}{cifar.FORMS[cifar.BINARY]}" for name in names]
@@ -171,5 +169,21 @@ def _chunks(path: Path, code: str) -> Iterator[array.array[int]]:
             yield some
 
 
+def _imagefolder(folder: Path, report: Report) -> bool:
+    """Count images and classes; a manifest's checksums tell whether each image is whole."""
+    images = {
+        part: [each for each in (folder / part).glob("*/**/*") if _is_image(each)]
+        for part in imagefolder.PARTS
+    }
+    for part, paths in images.items():
+        report.facts[f"{part} images"] = len(paths)
+        report.facts[f"{part} classes"] = len({path.parent.name for path in paths})
+    return any(images.values())
+
+
+def _is_image(path: Path) -> bool:
+    return path.name.lower().endswith(imagefolder.SUFFIXES)
+
+
 # The first one that fits is it.
-KINDS = {"mnist": _mnist, "cifar10": _cifar, "tokens": _tokens, "imagefolder": check_images.look}
+KINDS = {"mnist": _mnist, "cifar10": _cifar, "tokens": _tokens, "imagefolder": _imagefolder}

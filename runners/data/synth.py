@@ -1,4 +1,4 @@
-"""Datasets made up for trials and tests: of any size, from a seed, with classes to be learnt.
+"""Datasets made up for trials and tests: of any size, with classes to be learnt.
 
 An image is its class's pattern under noise; a token mostly follows from the one before it.
 """
@@ -19,16 +19,17 @@ from recipes.formats import cifar, imagefolder, mnist, tokens
 
 from ..core import disk_space
 from ..core.errors import Refused, UsageError
-from .check_images import PNG
 
 MOST_CLASSES = {"mnist": 10, "cifar10": 10}
-MOST_TOKENS = 2**32
+DTYPE = "uint16"
+MOST_TOKENS = 2**16  # that a 16-bit number can hold
+SEED = 0
 EDGE = 28  # of MNIST's images, in pixels
 # Bytes of a pattern and of noise are at most these, so the sum of two long numbers adds byte by
 # byte, without a carry: hundreds of times as quick as a loop over pixels.
 BRIGHTEST, NOISE = 191, 63
 SURE = 0.8  # how often a token's follower is the one that it says
-WIDEST = 2**16  # tokens that a 16-bit number can hold
+PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,6 @@ class Asked:
     """
 
     samples: int
-    seed: int = 0
     classes: int = 10
     size: int = 64
     vocabulary: int = 256
@@ -87,10 +87,10 @@ def _check(kind: str, asked: Asked) -> None:
 
 
 class Images:
-    """Makes images of `length` bytes in `classes` classes, the same ones for the same seed."""
+    """Makes images of `length` bytes in `classes` classes, the same ones each time."""
 
-    def __init__(self, seed: int, classes: int, length: int) -> None:
-        self.random, self.length = random.Random(seed), length  # noqa: S311  no secret
+    def __init__(self, classes: int, length: int) -> None:
+        self.random, self.length = random.Random(SEED), length  # noqa: S311  no secret
         self.patterns = [self._pattern() for _ in range(classes)]
         self.mask = int.from_bytes(bytes([NOISE]) * length, "little")
 
@@ -110,7 +110,7 @@ class Images:
 
 
 def _mnist(folder: Path, asked: Asked) -> None:
-    images = Images(asked.seed, asked.classes, EDGE * EDGE)
+    images = Images(asked.classes, EDGE * EDGE)
     for count, part in zip(asked.parts, ("train", "test")):
         numbers = bytes(images.label(number) for number in range(count))
         with (folder / mnist.IDX_NAMES[f"x_{part}"]).open("wb") as file:
@@ -121,7 +121,7 @@ def _mnist(folder: Path, asked: Asked) -> None:
 
 def _cifar(folder: Path, asked: Asked) -> None:
     """Write the five files to train on, which share the samples, and the one to test with."""
-    images = Images(asked.seed, asked.classes, cifar.PIXELS)
+    images = Images(asked.classes, cifar.PIXELS)
     (folder / cifar.BINARY).mkdir()
     number = 0
     for count, names in zip(asked.parts, (cifar.TRAINING, cifar.TEST)):
@@ -136,7 +136,7 @@ def _cifar(folder: Path, asked: Asked) -> None:
 
 def _imagenet(folder: Path, asked: Asked) -> None:
     """Write PNGs of `size` x `size` pixels in three colours: train/CLASS/NUMBER.png, val/..."""
-    images = Images(asked.seed, asked.classes, 3 * asked.size * asked.size)
+    images = Images(asked.classes, 3 * asked.size * asked.size)
     for count, part in zip(asked.parts, imagefolder.PARTS):
         for label in range(min(asked.classes, count)):
             (folder / part / f"n{label:08d}").mkdir(parents=True)
@@ -165,18 +165,17 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 def _tokens(folder: Path, asked: Asked) -> None:
     """Write as many tokens as there are samples, and their description."""
-    source = random.Random(asked.seed)  # noqa: S311  no secret
+    source = random.Random(SEED)  # noqa: S311  no secret
     follower = [source.randrange(asked.vocabulary) for _ in range(asked.vocabulary)]
-    kind = "uint16" if asked.vocabulary <= WIDEST else "uint32"
     for count, name in zip(asked.parts, tokens.FILES):
         with (folder / name).open("wb") as file:
-            _text(source, follower, count, tokens.CODES[kind]).tofile(file)
-    meta = {"vocabulary": asked.vocabulary, "dtype": kind}
+            _text(source, follower, count).tofile(file)
+    meta = {"vocabulary": asked.vocabulary, "dtype": DTYPE}
     (folder / tokens.META).write_text(json.dumps(meta) + "\n", encoding="utf-8")
 
 
-def _text(source: random.Random, follower: list[int], count: int, code: str) -> array.array[int]:
-    text, token = array.array(code), 0
+def _text(source: random.Random, follower: list[int], count: int) -> array.array[int]:
+    text, token = array.array(tokens.CODES[DTYPE]), 0
     for _ in range(count):
         sure = source.random() < SURE
         token = follower[token] if sure else int(source.random() * len(follower))

@@ -168,7 +168,7 @@ def test_packed_checked_and_bound_by_odd_names(login: Login, images: str) -> Non
 
 def test_a_cut_file_is_refused_before_the_queue(login: Login, images: str) -> None:
     assert login.runner("data", "pack", images).returncode == 0
-    login.sh("head -c 90000 im.sqsh > cut.sqsh; truncate -s 0 im/train/n00000000/00000000.png")
+    login.sh("head -c 90000 im.sqsh > cut.sqsh")
     for words, message in (
         (["cut.sqsh"], "is cut short"),
         (["reader.py"], "is not a squashfs file"),
@@ -178,10 +178,9 @@ def test_a_cut_file_is_refused_before_the_queue(login: Login, images: str) -> No
         assert done.returncode in (2, 80), done.stderr
         assert message in done.stderr
     assert login.runs() == []
-    for path, file in (("cut.sqsh", "cut.sqsh"), ("im", "train/n00000000/00000000.png")):
-        done = login.runner("data", "check", path)
-        assert done.returncode == 1
-        assert f"damaged: {file}: " in done.stdout
+    done = login.runner("data", "check", "cut.sqsh")
+    assert done.returncode == 1
+    assert "damaged: cut.sqsh: " in done.stdout
 
 
 def test_staged_on_two_nodes_and_gone_after_a_failure(login: Login, images: str) -> None:
