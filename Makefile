@@ -85,15 +85,6 @@ real: $(VENV)/.ready build-cpu ## the tests on real clusters but for the slow on
 bench: $(VENV)/.ready build-cpu cluster-up ## measure, as ratios within one run
 	$(IN_VENV) python -m tests.bench
 
-.PHONY: bench-images
-bench-images: $(VENV)/.ready build-cpu cluster-up ## measure how the CPU image is packed, started and built
-	$(IN_VENV) python -m tests.bench.images
-
-.PHONY: bench-distribution
-bench-distribution: $(VENV)/.ready build-cpu ## measure how the image reaches one to four nodes over a slow shared folder
-	$(CLUSTER) up --nodes 4
-	$(IN_VENV) python -m tests.bench.distribution
-
 .PHONY: bench-train
 bench-train: $(VENV)/.ready build-cpu cluster-up ## measure training: Horovod over Gloo and MPI beside DDP, and what tunes it
 	$(IN_VENV) python -m tests.bench.train

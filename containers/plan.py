@@ -22,7 +22,7 @@ from . import catalogue, debian, definition, lockfile, pip, toolbox, trainers
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .horovod_image import selftest
 
-# The table behind this choice: docs/concepts/images.md; `make bench-images`.
+# The table behind this choice: docs/concepts/images.md.
 ZSTD = "-comp zstd -Xcompression-level {} -b 1M"
 COMPRESSION = ZSTD.format(9)  # of what is packed at each change
 # The time of everything in an image that has none of its own: the release of Horovod 0.28.1.

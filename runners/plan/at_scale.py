@@ -23,7 +23,7 @@ class Constant:
     source: str
 
 
-TABLE = "make bench-distribution, 2026-11-26, one node and rank, image of 487 MB"
+TABLE = "docs/guides/images-on-nodes.md, 2026-11-26, one node and rank, image of 487 MB"
 HUB = "python -m tests.bench.hub, 2026-11-25, 64 to 2,048 simulated ranks"
 TOUCHED = Constant(162 / 487, "of the image", f"{TABLE}: read until the first step")
 START = Constant(6.4, "s", "make bench, 2026-11-26: first step over Gloo, the image in memory")
@@ -38,7 +38,7 @@ PAIR = Constant(7.0e-6, "s per two ranks", f"{HUB}: CPU of rank 0's hub")
 ADDRESSES = Constant(342, "bytes per two ranks", f"{HUB}: sent by rank 0's hub")
 HELD = Constant(2 * 136, "bytes per two ranks", f"{HUB}: memory of rank 0's hub")
 # A server's bytes per second for all nodes together.
-ONE_SERVER = Constant(200, "MB/s", "the server of make bench-distribution")
+ONE_SERVER = Constant(200, "MB/s", "the server of docs/guides/images-on-nodes.md")
 PARALLEL = Constant(1500, "MB/s", "assumed: what several servers give of one file")
 # Job steps by srun: to hold, to copy what sbcast did not, to unpack or to wait for the mount; and
 # the ranks. Before sbcast, which one node has no need of, one looks for room.

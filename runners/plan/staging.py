@@ -24,7 +24,7 @@ UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where S
 OF_SITE = "node_local"  # the key of a profile's `paths`
 UNPACKED = 4  # times the size of the file
 MEASURED_IMAGE = (
-    "python -m tests.bench.distribution: of 487 MB a node reads 162 MB until torch_mnist's first "
+    "docs/guides/images-on-nodes.md: of 487 MB a node reads 162 MB until torch_mnist's first "
     "step, with 1 rank or 4; sbcast reads all, once; unpacking takes longer than it saves a rank; "
     "reckoned for more nodes: docs/concepts/scale.md"
 )

@@ -6,10 +6,9 @@ import hashlib
 import json
 from pathlib import Path
 
-from tests.faults import of_nodes, of_ranks, table, whole
+from tests.faults import of_nodes, of_ranks, whole
 from tests.faults.fault import GROUPS, in_order
 from tests.faults.left import Snapshot
-from tests.faults.outcome import Outcome, load
 
 
 def run_folder(root: Path) -> Path:
@@ -62,15 +61,3 @@ def test_faults_have_names_of_their_own_and_stand_in_groups() -> None:
     assert len({each.name for each in faults}) == len(faults)
     groups = [each.group for each in faults]
     assert groups == sorted(groups, key=GROUPS.index)
-
-
-def test_an_outcome_is_kept_and_its_row_says_what_is_wrong(tmp_path: Path) -> None:
-    made = Outcome("slurmd", "slurmd killed", 31.0, 85, "node failure", "node-lost")
-    made.problems.append("exit code 85, not 0\nand more")
-    made.save(tmp_path)
-    kept = load(tmp_path / "slurmd.json")
-    assert kept == made
-    text = table.render([kept])
-    row = "| slurmd killed | 31.0 s | 85 | `node failure` | node-lost | nothing (0 s) | whole"
-    assert row in text
-    assert "**exit code 85, not 0**" in text

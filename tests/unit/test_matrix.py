@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from containers import lockfile
-from tests.matrix import cells, outcome, summary, table, verdict
+from tests.matrix import cells, outcome, table, verdict
 from tests.matrix.cells import Cell
 from tests.matrix.images import kinds
 from tests.matrix.launch import Result
@@ -96,39 +96,6 @@ def test_when_a_verdict_is_right(said: Verdict, kind: str, agrees: bool) -> None
 def test_results_survive_as_json() -> None:
     results = [Result(CELL, WORKS, Outcome(outcome.WORLD, "a", 5.0))]
     assert table.from_json(table.to_json(results)) == results
-
-
-def test_the_table_shows_words_disagreements_and_settings() -> None:
-    other = Cell("trixie", "mpich", "mpi", "none", "srun")
-    results = [
-        Result(CELL, WORKS, Outcome(outcome.WORLD, "a", 5.0)),
-        Result(other, WORKS, Outcome(outcome.ALONE, "a", 7.0)),
-    ]
-    text = table.render(results)
-    assert "| MPICH 5, PMI-2 | srun | not run | **works** | DISAGREES: planned to" in text
-    assert "Slurm 24.11" in text
-    assert "Slurm 22.05" not in text
-    assert "`MPIR_CVAR_CH4_NETMOD=ofi`" in text
-    assert "2 cells, 1 disagree; the slowest took 7 s." in text
-
-
-def test_the_summary_shows_all_generations_in_one_table() -> None:
-    old = Cell("bookworm", "mpich", "mpi", "pmi2", "srun")
-    none = Cell("trixie", "mpich", "mpi", "none", "srun")
-    results = [
-        Result(CELL, WORKS, Outcome(outcome.WORLD, "", 1.0)),
-        Result(old, WORKS, Outcome(outcome.HANG, "", 1.0)),
-        Result(none, REFUSED, Outcome(outcome.ALONE, "", 1.0)),
-    ]
-    text = summary.update("a\n<!-- matrix -->\nold\n<!-- end of matrix -->\nb\n", results)
-    assert "| MPICH 5, PMI-2 | not run | 24.11 | - | not run |" in text
-    assert "old" not in text
-    assert text.startswith("a\n")
-    assert text.endswith("<!-- end of matrix -->\nb\n")
-
-
-def test_the_docs_have_the_place() -> None:
-    assert summary.PLACE.search(summary.FILE.read_text(encoding="utf-8"))
 
 
 def test_each_image_has_a_file_of_its_own_named_by_what_it_is_made_of() -> None:
