@@ -81,6 +81,12 @@ real: $(VENV)/.ready build-cpu ## the tests on real clusters but for the slow on
 	$(CLUSTER) up --nodes 2; \
 	$(IN_VENV) python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25 -v $(LANE) tests/real
 
+.PHONY: test-cluster
+test-cluster: $(VENV)/.ready build-cpu ## the tests of the test cluster itself: after a change of tests/cluster
+	trap '$(END_CLUSTERS)' EXIT; \
+	$(CLUSTER) up --nodes 2; \
+	$(IN_VENV) python -m pytest -v tests/of_cluster
+
 .PHONY: bench
 bench: $(VENV)/.ready build-cpu cluster-up ## measure, as ratios within one run
 	$(IN_VENV) python -m tests.bench
