@@ -159,7 +159,7 @@ class Apptainer:
 
     def _packer(self) -> Path:
         folder = self.temporary / "bin"
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o755, exist_ok=True)
         script = folder / "mksquashfs"
         script.write_text(PACKER.format(mksquashfs=shutil.which("mksquashfs") or "mksquashfs"))
         script.chmod(0o755)

@@ -97,9 +97,10 @@ def remove(folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Remove what an interrupted build left."""
+    """Remove what an interrupted build left; programs lie there that the build will run."""
     remove(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o755, exist_ok=True)  # whatever the umask, only we write there
 
 
 @contextlib.contextmanager

@@ -44,6 +44,7 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
     meant = run_arguments.find_all(job, runs_dir)
     if job is None:
         _confirm(meant)
+    run_arguments.check_ours(meant)
     if len(meant) > 1:
         array_status.cancel(meant)
         return

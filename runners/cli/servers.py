@@ -77,6 +77,8 @@ def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
     if len(job) == 1 and (found := find.find(job[0], folder))[0].private.is_dir():
         sys.exit(web_session.back(*found, values, "tensorboard"))
     shown = [find.find(word, folder) for word in job] or [_last(folder)]
+    if values["image"] is None:
+        run_arguments.check_ours(shown[:1])  # its image is what runs
     ready = _seeing(sessions.prepare("tensorboard", _one_task(values, shown[0][1])), shown)
     runs = [run for run, _ in shown]
     web_session.start(ready, values, "tensorboard", str(ready.paths.boards), runs)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ..core import shell, tokens, trust
+from ..core import shell, tokens
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import Job
 from ..schedulers import capabilities
@@ -67,7 +67,7 @@ def exec_command(job: str, command: tuple[str, ...], runs_dir: str | None, **whe
     several nodes each line begins with the node's name. The exit code is the command's.
     """
     paths, found = run_arguments.find(job, runs_dir)
-    trust.check_folder(paths.root, os.environ)  # what leads into the container lies there
+    run_arguments.check_ours([(paths, found)])  # what leads into the container lies there
     sys.exit(terminal.run(paths, found, _within(command), pty=_at_terminal(), **where))
 
 

@@ -25,7 +25,7 @@ from ..schedulers import capabilities
 from ..submit import launch, private_folder
 from ..submit.private_folder import Address
 from ..submit.sessions import session, tunnel
-from . import exit_codes, follow, job_end, make_plan, options, plan_view, printer
+from . import exit_codes, follow, job_end, make_plan, options, plan_view, printer, run_arguments
 from .sessions import Prepared
 
 SECONDS_TO_BE_REACHED = 10.0
@@ -91,6 +91,7 @@ def back(paths: JobPaths, job: Job, values: dict[str, Any], server: str) -> int:
             "a command in the container of a running job has another name",
             f"runner exec {own_folder(paths)} -- COMMAND",
         )
+    run_arguments.check_ours([(paths, job)])
     here = make_plan.look_around(options.flags(values), None)
     return attend(paths, job, here, server, values["as_json"])
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .errors import SystemFault
+
 
 def user_cache(environ: Mapping[str, str]) -> Path:
     """Return RUNNER_CACHE, else the project's folder below XDG_CACHE_HOME or ~/.cache."""
@@ -18,13 +20,12 @@ def user_cache(environ: Mapping[str, str]) -> Path:
 
 
 def _home() -> Path:
-    """The home folder; where the system knows none for this user, the one for temporary files."""
+    """The home folder, nothing in its stead: in /tmp anybody could have made our folder."""
     try:
         return Path.home()
     except RuntimeError:
-        import tempfile  # rarely needed, and slow to load
-
-        return Path(tempfile.gettempdir())
+        why = "the system knows no home folder for this user"
+        raise SystemFault(why, remedy="export RUNNER_SCRATCH=DIR") from None
 
 
 def scratch_of(environ: Mapping[str, str]) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
+import struct
 import subprocess
 import threading
 import urllib.error
@@ -260,6 +262,19 @@ class TestDoor:
         assert TOKEN not in cookie
         assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
         assert ask(port, "/", Cookie=f"other=1; {cookie.split(';')[0]}")[0] == 200
+
+    def test_connections_that_ask_for_nothing_end_and_leave_no_trace(
+        self, port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(tensorboard_app.Handler, "timeout", 0.1)
+        reset = struct.pack("ii", 1, 0)  # SO_LINGER: the end of a connection is an error for others
+        for start in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nX"):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as late:
+                late.sendall(start)
+                late.recv(1 << 16)
+                late.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        assert ask(port, "/")[0] == 403
+        assert capfd.readouterr().err == ""
 
     def test_it_does_not_lead_elsewhere(self, port: int) -> None:
         assert ask(port, f"//evil.example/?token={TOKEN}")[1]["Location"].startswith("/evil")

@@ -18,11 +18,16 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from .. import json_files
 
+SECONDS = 60.0
 REFUSED = b"403: open the address that `runner tensorboard` has printed, with its token.\n"
 
 
 class Handler(WSGIRequestHandler):
     """Answers without writing down what was asked: the first question has the token in it."""
+
+    timeout = (
+        SECONDS  # who has not asked by then, or does not read the answer, has a thread of ours
+    )
 
     def log_message(self, format: str, *args: Any) -> None:
         """Write nothing."""
@@ -43,6 +48,9 @@ class Server(ThreadingMixIn, WSGIServer):
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Write nothing of a connection that was cut or late: anybody can have any number."""
 
     def get_url(self) -> str:
         """Return nothing: TensorBoard asks, and nobody needs it."""
