@@ -23,6 +23,8 @@ WHERE = "code/where.sh"
 EXIT_NOT_STAGED = 75  # EX_TEMPFAIL of sysexits.h
 # The image's names among what is staged; no dataset can be named so.
 IMAGE, UNPACKED = ".image.sif", ".image"
+# 128 random bits: who guesses the name could make a folder of his there before the job does.
+RANDOM = """$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')"""
 # The script's own end follows, and gets the exit code that it would have had.
 AT_THE_END = "trap 'code=$?; exec {release}>&-; wait $holder; (exit $code); finish' EXIT"
 
@@ -87,9 +89,13 @@ def found_again(plan: Plan) -> list[str]:
     if not plan.stages:
         return []
     wait = "runner: the job is still copying its image or data to its nodes; try again later"
+    gone = "runner: what the job has staged is not on this node, or not any more"
     return [
         f'[ -e "$run/{WHERE}" ] || {{ echo {quote(wait)} >&2; exit {EXIT_NOT_STAGED}; }}',
         f'. "$run/{WHERE}" || exit',
+        "# After the job another user could make a folder of this name.",
+        f'if [ -L "$stage" ] || [ ! -O "$stage" ]; then echo {quote(gone)} >&2; '
+        f"exit {EXIT_NOT_STAGED}; fi",
     ]
 
 
@@ -98,17 +104,20 @@ def lines(staging: Staging, helper: str) -> list[str]:
     root = quote(Expanded(staging.root)) if staging.root else SCRATCH
     steps, image = SCHEDULERS[staging.scheduler].STEPS, staging.image
     on_each = [*(steps.once_per_node(staging.nodes) if steps else ()), "python3", quote(helper)]
-    hold = ["on_each_node", "hold", '"$stage"']
+    hold = ["on_each_node", "hold"]
     if image and image.mounted_for:
         hold += [UNPACKED, quote(str(image.path)), str(image.offset), image.mounted_for]
     text = [
         f"# {_what(staging)}; `hold` removes it once its input ends.",
         f"stage={root}",
-        'stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$$"',
+        f'stage+="/runner-$UID-${{SLURM_JOB_ID:-local}}.{RANDOM}"',
         f'on_each_node() {{ {" ".join(on_each)} "$@"; }}',
         f"exec {{release}}> >({' '.join(hold)})",
         "holder=$!",
         AT_THE_END,
+        "# The name goes by the input: other users see arguments.",
+        """printf '%s\\n' "$stage" >&"$release\"""",
+        """stage() { printf '%s\\n' "$stage" | on_each_node "$@" || exit; }""",
     ]
     if image:
         text += _bring_image(image, staging)
@@ -129,12 +138,11 @@ def _what(staging: Staging) -> str:
 def _bring(entry: str, source: Path, one_file: bool, staging: Staging) -> list[str]:
     """One file goes to several nodes by sbcast, read once; what that did not do each node does."""
     path, name = quote(str(source)), quote(entry)
-    copy = f'on_each_node copy "$stage" {name} {path} < /dev/null || exit'
+    copy = f"stage copy {name} {path}"
     several = capabilities(staging.scheduler).broadcasts and staging.nodes > 1
     if not (one_file and several):
         return [copy]
-    room = f'on_each_node room "$stage" {name} {path} < /dev/null || exit'
-    return [room, f'sbcast --force {path} "$stage"/{name}', copy]
+    return [f"stage room {name} {path}", f'sbcast --force {path} "$stage"/{name}', copy]
 
 
 def _bring_image(image: Image, staging: Staging) -> list[str]:
@@ -143,11 +151,10 @@ def _bring_image(image: Image, staging: Staging) -> list[str]:
     For one that is mounted `hold` has all it needs, and is waited for.
     """
     if image.mounted_for:
-        return [f'on_each_node mounted "$stage" {UNPACKED} < /dev/null || exit']
+        return [f"stage mounted {UNPACKED}"]
     text = _bring(IMAGE, image.path, True, staging)
     if image.digest:
-        text.append(f'on_each_node verify "$stage" {IMAGE} {image.digest} < /dev/null || exit')
+        text.append(f"stage verify {IMAGE} {image.digest}")
     if image.offset:
-        words = f"{IMAGE} {image.offset} {UNPACKED}"
-        text.append(f'on_each_node unpack "$stage" {words} < /dev/null || exit')
+        text.append(f"stage unpack {IMAGE} {image.offset} {UNPACKED}")
     return text

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Callable
 
 import pytest
 
@@ -20,10 +22,14 @@ from runners.injob.stage.failure import NotStaged
 from runners.script import stage_lines
 
 
-def helper(*words: str) -> subprocess.Popen[str]:
+def helper(command: str, folder: Path, *words: str) -> subprocess.Popen[str]:
     """Start the helper as a node does."""
-    command = [sys.executable, str(STAGE), *words]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+    argv = [sys.executable, str(STAGE), command, *words]
+    process = subprocess.Popen(argv, stderr=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+    assert process.stdin
+    process.stdin.write(f"{folder}\n")
+    process.stdin.flush()
+    return process
 
 
 def said(process: subprocess.Popen[str]) -> str:
@@ -31,10 +37,15 @@ def said(process: subprocess.Popen[str]) -> str:
     return process.communicate(timeout=20)[1]
 
 
+def named(parent: Path, job: int) -> Path:
+    """Return a folder as a script of that job names it."""
+    return parent / f"{place.PREFIX}{job}.{os.urandom(16).hex()}"
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The folder that a job has on its node."""
-    return tmp_path / f"{place.PREFIX}7.1"
+    return named(tmp_path, 7)
 
 
 @pytest.fixture
@@ -49,17 +60,14 @@ def source(tmp_path: Path) -> Path:
     return tree
 
 
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def held(folder: Path) -> None:
+    place.wait_for(str(folder))
 
 
 def test_held_through_signals_until_the_end_of_input(folder: Path, source: Path) -> None:
     """Ranks that save and stop on a signal may still read."""
-    holder = helper("hold", str(folder))
-    copier = helper("copy", str(folder), "set", str(source))
+    holder = helper("hold", folder)
+    copier = helper("copy", folder, "set", str(source))
     assert "set, 1.3 kB in 52 files" in said(copier)
     assert copier.returncode == 0
     assert (folder / "set" / "link").read_bytes() == bytes(49)
@@ -74,28 +82,110 @@ def test_held_through_signals_until_the_end_of_input(folder: Path, source: Path)
 
 
 def test_what_a_killed_job_left_the_next_one_removes(tmp_path: Path, folder: Path) -> None:
-    killed = helper("hold", str(folder))
-    wait_for(folder)
+    killed = helper("hold", folder)
+    held(folder)
     (folder / "x").touch()
-    living = helper("hold", f"{tmp_path}/{place.PREFIX}8.1")
-    wait_for(tmp_path / f"{place.PREFIX}8.1")
+    living = helper("hold", second := named(tmp_path, 8))
+    held(second)
     assert folder.exists(), "it is held"
     killed.kill()
     killed.wait()
-    following = helper("hold", f"{tmp_path}/{place.PREFIX}9.1")
-    wait_for(tmp_path / f"{place.PREFIX}9.1")
+    following = helper("hold", third := named(tmp_path, 9))
+    held(third)
     assert not folder.exists()
-    assert (tmp_path / f"{place.PREFIX}8.1").exists(), "that one lives"
+    assert second.exists(), "that one lives"
     assert "left by a job that was killed" in said(following)
     said(living)
     assert list(tmp_path.iterdir()) == []
 
 
+def another_users(folder: Path) -> None:
+    folder.mkdir(0o700)
+    os.chown(folder, 65534, 65534)
+
+
+def link_to_own(folder: Path) -> None:
+    own = folder.with_name("own")
+    own.mkdir(0o700)
+    folder.symlink_to(own)
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        pytest.param(
+            another_users,
+            "user 65534",
+            marks=pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away"),
+        ),
+        (lambda folder: (folder.mkdir(), folder.chmod(0o777)), "mode 777"),
+        (link_to_own, "Not a directory"),
+    ],
+)
+def test_a_folder_that_somebody_made_first_ends_the_job(
+    folder: Path, source: Path, made: Callable[[Path], object], why: str
+) -> None:
+    made(folder)
+    holder = helper("hold", folder)
+    words = said(holder)
+    assert (holder.returncode, f"cannot make {folder}: File exists" in words) == (92, True), words
+    copier = helper("copy", folder, "set", str(source))
+    words = said(copier)
+    assert copier.returncode == 92
+    assert f"{folder} is not the folder that this job made" in words
+    assert why in words
+    assert list(folder.iterdir()) == [], "nothing was written there"
+
+
+def test_a_parent_that_others_may_change_is_refused(folder: Path) -> None:
+    folder.parent.chmod(0o777)
+    holder = helper("hold", folder)
+    words = said(holder)
+    assert holder.returncode == 92
+    assert f"{folder.parent} is writable by everybody and has no sticky bit" in words
+    assert not folder.exists()
+    folder.parent.chmod(0o1777)
+    holder = helper("hold", folder)
+    held(folder)
+    assert said(holder) == ""
+
+
+def test_a_name_that_can_be_guessed_is_refused(tmp_path: Path) -> None:
+    holder = helper("hold", tmp_path / f"{place.PREFIX}7.4711")
+    assert "is not random" in said(holder)
+    assert holder.returncode == 92
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_others_left_is_not_removed(folder: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir(0o700)
+    (precious / "file").touch()
+    link, guessable = named(tmp_path, 5), tmp_path / f"{place.PREFIX}5.4711"
+    link.symlink_to(precious)
+    guessable.mkdir(0o700)
+    holder = helper("hold", folder)
+    held(folder)
+    assert said(holder) == ""
+    assert (precious / "file").exists()
+    assert link.is_symlink()
+    assert guessable.is_dir()
+
+
+def test_the_name_is_in_no_argument_before_the_folder_is_made(source: Path) -> None:
+    """Other users read arguments in /proc."""
+    before, _, _ = "\n".join(staging(FOLDER, FILE)).partition("sbcast")
+    assert re.findall(r'.*"\$stage".*', before) == [
+        """printf '%s\\n' "$stage" >&"$release\"""",
+        """stage() { printf '%s\\n' "$stage" | on_each_node "$@" || exit; }""",
+    ]
+
+
 def test_no_room_is_said_with_the_nodes_name(folder: Path, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(10**13)
-    holder = helper("hold", str(folder))
-    checker = helper("room", str(folder), "set", str(tmp_path / "huge"))
+    holder = helper("hold", folder)
+    checker = helper("room", folder, "set", str(tmp_path / "huge"))
     words = said(checker)
     assert checker.returncode == 92
     assert f"runner: data on {os.uname().nodename.partition('.')[0]}: no space in" in words
@@ -105,9 +195,9 @@ def test_no_room_is_said_with_the_nodes_name(folder: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("missing", ["source", "folder"])
 def test_what_is_not_there(folder: Path, tmp_path: Path, missing: str) -> None:
-    holder = helper("hold", str(folder))
-    wait_for(folder)
-    target = str(folder) if missing == "source" else f"{tmp_path}/no/{folder.name}"
+    holder = helper("hold", folder)
+    held(folder)
+    target = folder if missing == "source" else tmp_path / "no" / folder.name
     copier = helper("copy", target, "set", str(tmp_path / "nothing"))
     words = said(copier)
     assert copier.returncode == 92
@@ -159,7 +249,7 @@ def test_one_file_for_several_nodes_is_sent(scheduler: str, nodes: int, sent: bo
     text = "\n".join(staging(FOLDER, FILE, scheduler=scheduler, nodes=nodes))
     assert ("sbcast --force /d/b.sqsh" in text) == sent
     assert ("srun" in text) == (scheduler != "local")
-    assert """copy "$stage" a '/d/it'"'"'s a' < /dev/null || exit""" in text
+    assert """stage copy a '/d/it'"'"'s a'""" in text
 
 
 def test_the_sites_folder_is_expanded_in_the_job() -> None:

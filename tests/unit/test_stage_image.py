@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,17 +132,18 @@ def text(made: Plan) -> str:
 
 def lines(made: Plan) -> list[str]:
     """Return the lines that bring the image to the nodes or use it, in their order."""
-    return [line for line in text(made).splitlines() if "image" in line and "$stage" in line]
+    used = re.compile(r'stage \w+ .*image|.*"\$stage"?/\.image')
+    return list(filter(used.match, text(made).splitlines()))
 
 
 def test_sent_checked_unpacked_in_this_order_and_run_from_there() -> None:
     made = replace(solved("unpack"), verified_digest="sha256:" + "ab" * 32)
     room, sent, copied, verified, unpacked, ranks = lines(made)
-    assert room == 'on_each_node room "$stage" .image.sif /i/a.sif < /dev/null || exit'
+    assert room == "stage room .image.sif /i/a.sif"
     assert sent == 'sbcast --force /i/a.sif "$stage"/.image.sif'
-    assert copied == 'on_each_node copy "$stage" .image.sif /i/a.sif < /dev/null || exit'
-    assert verified == f'on_each_node verify "$stage" .image.sif {"ab" * 32} < /dev/null || exit'
-    assert 'unpack "$stage" .image.sif 49152 .image < /dev/null || exit' in unpacked
+    assert copied == "stage copy .image.sif /i/a.sif"
+    assert verified == f"stage verify .image.sif {'ab' * 32}"
+    assert unpacked == "stage unpack .image.sif 49152 .image"
     assert '"$stage/.image"' in ranks
     assert "sha256sum" not in text(made), "each node checks its own copy instead"
     assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --overlap" in text(made)
@@ -151,11 +154,11 @@ def test_mounted_by_what_holds_it_after_a_check_of_the_file() -> None:
     made = replace(solved("mount"), verified_digest="sha256:" + "ab" * 32)
     checked, held, waits, ranks = (
         next(line for line in text(made).splitlines() if words in line)
-        for words in ("sha256sum", "> >(", "node mounted", "apptainer exec")
+        for words in ("sha256sum", "> >(", "stage mounted", "apptainer exec")
     )
     assert checked.startswith('if [ "$(sha256sum < /i/a.sif)" != "' + "ab" * 32)
-    assert held.endswith('>(on_each_node hold "$stage" .image /i/a.sif 49152 apptainer)')
-    assert waits == 'on_each_node mounted "$stage" .image < /dev/null || exit'
+    assert held.endswith('>(on_each_node hold .image /i/a.sif 49152 apptainer)')
+    assert waits == "stage mounted .image"
     assert '"$stage/.image"' in ranks
     assert "sbcast" not in text(made)
     assert "# The image mounted once on each node for all its ranks; `hold`" in text(made)
@@ -223,7 +226,7 @@ def test_with_data_and_without_unpacking() -> None:
     assert lines(made)[-1].split()[-2:] == ['"$stage/.image.sif"', "\\"]
     assert "sbcast" not in text(made), "one node reads it itself"
     not_staged = solved("node-local", 1, data=data)
-    assert 'copy "$stage" tokens' not in text(not_staged)
+    assert "stage copy tokens" not in text(not_staged)
     assert "--bind /d/tokens:/data/tokens:ro" in text(not_staged)
 
 
@@ -271,24 +274,37 @@ def test_whether_the_runtime_mounts(
     assert image_storage.mounting(str(runtime)) == ("" if fuse else why.format(runtime), fuse)
 
 
-def helper(*words: str) -> tuple[int, str]:
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """The folder that a job has on its node, held."""
+    folder = tmp_path / f"{place.PREFIX}7.{'0' * 32}"
+    holder = subprocess.Popen([sys.executable, str(STAGE), "hold"], stdin=subprocess.PIPE)
+    assert holder.stdin
+    holder.stdin.write(f"{folder}\n".encode())
+    holder.stdin.flush()
+    place.wait_for(str(folder))
+    yield folder
+    holder.communicate(timeout=20)
+
+
+def helper(command: str, folder: Path, *words: str) -> tuple[int, str]:
     """Run the helper as a node does; return its exit code and what it said."""
-    command = [sys.executable, str(STAGE), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    argv = [sys.executable, str(STAGE), command, *words]
+    done = subprocess.run(argv, input=f"{folder}\n", capture_output=True, text=True, timeout=20)
     return done.returncode, done.stderr
 
 
-def test_another_file_than_the_allowed_one_is_not_run(tmp_path: Path) -> None:
-    (tmp_path / ".image.sif").write_bytes(b"changed")
-    code, words = helper("verify", str(tmp_path), ".image.sif", "0" * 64)
+def test_another_file_than_the_allowed_one_is_not_run(folder: Path) -> None:
+    (folder / ".image.sif").write_bytes(b"changed")
+    code, words = helper("verify", folder, ".image.sif", "0" * 64)
     host = os.uname().nodename.partition(".")[0]
     assert code == 81
     assert words == f"runner: image on {host}: it is no longer the file that the policy allowed\n"
     digest = "d67e1c2e3c9d1f2b8a7f"  # of nothing
-    assert helper("verify", str(tmp_path), ".image.sif", digest)[0] == 81
+    assert helper("verify", folder, ".image.sif", digest)[0] == 81
     whole = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    (tmp_path / ".image.sif").write_bytes(b"")
-    assert helper("verify", str(tmp_path), ".image.sif", whole) == (0, "")
+    (folder / ".image.sif").write_bytes(b"")
+    assert helper("verify", folder, ".image.sif", whole) == (0, "")
 
 
 def test_no_room_names_the_option_of_the_image(tmp_path: Path) -> None:

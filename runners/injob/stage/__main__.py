@@ -1,4 +1,4 @@
-"""Entry point: `python3 RUN/code/injob/stage hold|room|copy|check ...`."""
+"""Entry point: `python3 RUN/code/injob/stage hold|room|copy|... < FOLDER`."""
 
 import importlib
 import os

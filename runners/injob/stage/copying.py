@@ -7,7 +7,6 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
-from . import place
 from .failure import DATA, IMAGE, NotStaged, kind
 
 AT_A_TIME = 8
@@ -69,7 +68,6 @@ def copy(folder: "str", entry: "str", source: "str") -> "tuple[int, int, bool]":
     A file that was sent there before, whole, is taken, and True returned. Raises NotStaged; what is
     half copied goes with the folder.
     """
-    place.wait_for(folder)
     folders, files = listed(source)
     target = os.path.join(folder, entry)
     if os.path.isfile(target) and os.path.getsize(target) == files.get(""):

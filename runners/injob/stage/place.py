@@ -1,22 +1,28 @@
 """The job's folder on a node: made, held as long as the job lives, and removed with all in it.
 
-A lock file beside the folder is held by the process that will remove it, and the kernel lets go of
-it however that process ends. So a folder whose lock is free belongs to no job any more, and the
-next job of the same user removes it.
+Its parent, such as /tmp, is everybody's. So its name is random and stands in no command line before
+it is made, it is for its owner alone, and each use checks that it is still that folder.
+
+The process that will remove it holds a lock on it, and the kernel releases the lock however that
+process ends. So a folder whose lock is free belongs to no job any more, and the next job of the
+same user removes it.
 """
 
 import contextlib
 import fcntl
-import glob
 import os
+import re
 import shutil
 import signal
+import stat
 import time
 
 from . import mount
 from .failure import DATA, NotStaged, say
 
 PREFIX = f"runner-{os.getuid()}-"
+NAME = re.compile(PREFIX + r"[^/]*\.[0-9a-f]{32}")
+TRUSTED = (0, os.getuid())
 SECONDS_TO_APPEAR = 60.0
 ATTEMPTS = 20
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -31,75 +37,133 @@ def hold(folder: "str", *image: "str") -> None:
     with the script, also of a job that is cancelled or preempted.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    check_parent(folder)
     sweep(os.path.dirname(folder))
-    lock = _locked(folder + ".lock")
-    if lock is None:
-        raise NotStaged(f"{folder} is in use by another process")
-    try:
-        os.mkdir(folder, 0o700)
-    except OSError as error:
-        _drop(folder + ".lock", lock)
-        raise NotStaged(f"cannot make {folder}: {error.strerror}") from None
+    lock = _make(folder)
     if image:
         mount.serve(folder, *image)
     while os.read(0, 4096):
         pass
     _remove(folder)
-    _drop(folder + ".lock", lock)
+    os.close(lock)
+
+
+def check_parent(folder: "str") -> None:
+    """Raise NotStaged where another user could put a folder of his in the place of this one."""
+    root = os.path.dirname(folder)
+    if not NAME.fullmatch(os.path.basename(folder)):
+        raise NotStaged(f"the name {folder} is not random")
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise NotStaged(f"{root} is no folder to write in")
+    path = os.path.realpath(root)
+    while True:
+        status = os.stat(path)
+        if status.st_uid not in TRUSTED:
+            raise _unsafe(root, f"{path} belongs to user {status.st_uid}")
+        if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+            raise _unsafe(root, f"{path} is writable by everybody and has no sticky bit")
+        if path == os.path.dirname(path):
+            return
+        path = os.path.dirname(path)
+
+
+def _unsafe(root: "str", why: "str") -> "NotStaged":
+    return NotStaged(f"other users could replace what is staged in {root}: {why}")
 
 
 def sweep(root: "str") -> None:
     """Remove what ended jobs of this user have left in `root`."""
-    for path in glob.glob(os.path.join(glob.escape(root), PREFIX + "*.lock")):
-        if os.lstat(path).st_uid != os.getuid():
-            continue
-        lock = _locked(path)
-        if lock is not None:
-            folder = path[: -len(".lock")]
+    try:
+        names = os.listdir(root)
+    except OSError:
+        return  # a folder may be writable and not readable
+    for folder in (os.path.join(root, name) for name in names if NAME.fullmatch(name)):
+        try:
+            lock = _open(folder)
+        except (OSError, NotStaged):
+            continue  # another user's, or removed meanwhile
+        if _locks(lock, fcntl.LOCK_EX) and _is(folder, lock):
             _remove(folder)
-            _drop(path, lock)
             say(DATA, f"removed {folder}, left by a job that was killed")
+        os.close(lock)
 
 
 def wait_for(folder: "str") -> None:
-    """Wait until `hold` has made the folder; raise NotStaged when it does not."""
+    """Wait until `hold` has made the folder and holds it; raise NotStaged when it does not."""
+    check_parent(folder)
     deadline = time.time() + SECONDS_TO_APPEAR
-    while not os.path.isdir(folder):
-        root = os.path.dirname(folder)
-        if not os.access(root, os.W_OK | os.X_OK):
-            raise NotStaged(f"{root} is no folder to write in")
+    while not _held(folder):
         if time.time() > deadline:
             raise NotStaged(f"{folder} was not made")
         time.sleep(0.05)
 
 
-def _locked(path: "str") -> "int | None":
-    """Return the open lock file, None when somebody else holds it or it cannot be made.
+def _make(folder: "str") -> "int":
+    """Make and lock it; again when a sweep of the same user came between the two."""
+    while True:
+        try:
+            os.mkdir(folder, 0o700)
+        except OSError as error:
+            raise NotStaged(f"cannot make {folder}: {error.strerror}") from None
+        with contextlib.suppress(FileNotFoundError):
+            lock = _open(folder)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if _is(folder, lock):
+                return lock
+            os.close(lock)
 
-    A lock counts only on the file that still has the name: another process may just have removed
-    it.
+
+def _open(folder: "str") -> "int":
+    """Return the open folder. Raises NotStaged unless it is one of this user's own, for him alone.
+
+    Raises FileNotFoundError where there is none.
     """
     try:
-        while True:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(file)
-                return None
-            if os.path.exists(path) and os.path.samestat(os.fstat(file), os.stat(path)):
-                return file
-            os.close(file)
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
     except OSError as error:
-        raise NotStaged(f"cannot write {path}: {error.strerror}") from None
+        raise _foreign(folder, error.strerror) from None
+    status = os.fstat(opened)
+    if status.st_uid != os.getuid() or status.st_mode & 0o777 != 0o700:
+        os.close(opened)
+        raise _foreign(folder, f"user {status.st_uid}, mode {status.st_mode & 0o777:o}")
+    return opened
 
 
-def _drop(path: "str", lock: "int") -> None:
-    os.unlink(path)
-    os.close(lock)
+def _foreign(folder: "str", why: "str") -> "NotStaged":
+    return NotStaged(f"{folder} is not the folder that this job made: {why}")
 
 
-def _opened(action: "object", path: "str", error: "object") -> None:
+def _held(folder: "str") -> "bool":
+    try:
+        opened = _open(folder)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _locks(opened, fcntl.LOCK_SH)
+    finally:
+        os.close(opened)
+
+
+def _locks(opened: "int", how: "int") -> "bool":
+    """Take the lock; return whether it was free."""
+    try:
+        fcntl.flock(opened, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is(folder: "str", opened: "int") -> "bool":
+    """Return whether the open folder still has this name."""
+    try:
+        return os.path.samestat(os.fstat(opened), os.lstat(folder))
+    except FileNotFoundError:
+        return False
+
+
+def _writable(action: "object", path: "str", error: "object") -> None:
     """Let the next attempt in: images have folders that their owner may not write in."""
     for each in (os.path.dirname(path), path):
         if os.path.isdir(each) and not os.path.islink(each):
@@ -111,7 +175,7 @@ def _remove(folder: "str") -> None:
     """Remove the tree; say so when something stays, such as what another process writes there."""
     mount.release(folder)
     for _ in range(ATTEMPTS):
-        shutil.rmtree(folder, onerror=_opened)
+        shutil.rmtree(folder, onerror=_writable)
         if not os.path.lexists(folder):
             return
         time.sleep(0.1)

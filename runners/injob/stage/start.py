@@ -1,11 +1,14 @@
-"""The commands of a node, each with the job's folder there and what is in it.
+"""The commands of a node, each about one entry of the job's folder there.
 
-hold FOLDER [ENTRY FILE OFFSET RUNTIME]
-mounted FOLDER ENTRY
-room FOLDER ENTRY SOURCE
-copy FOLDER ENTRY SOURCE
-verify FOLDER ENTRY SHA256
-unpack FOLDER ENTRY OFFSET NEW_ENTRY
+hold [ENTRY FILE OFFSET RUNTIME]
+mounted ENTRY
+room ENTRY SOURCE
+copy ENTRY SOURCE
+verify ENTRY SHA256
+unpack ENTRY OFFSET NEW_ENTRY
+
+The first line of the input is the folder. Arguments can be read by all users of a node, and who
+knew the name early could make a folder of his there.
 """
 
 import os
@@ -18,9 +21,12 @@ from .failure import DATA, EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
 
 def main(argv: "list[str]") -> "int":
     """Do one of them; return 0, or 92 when it cannot be had here, or 81 when it may not."""
-    command, folder, *rest = argv
+    command, *rest = argv
     what = kind(rest[0]) if rest else DATA
+    folder = _line()
     try:
+        if command != "hold":
+            place.wait_for(folder)
         COMMANDS[command](folder, *rest)
     except NotStaged as error:
         record(what, str(error), error.code)
@@ -31,14 +37,19 @@ def main(argv: "list[str]") -> "int":
     return 0
 
 
+def _line() -> "str":
+    """Return the first line of the input, and leave the rest unread."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            break
+        line += byte
+    return os.fsdecode(line.rstrip(b"\n"))
+
+
 def _room(folder: "str", entry: "str", source: "str") -> None:
-    place.wait_for(folder)
     copying.room(os.path.join(folder, entry), [os.stat(source).st_size])
-
-
-def _mounted(folder: "str", entry: "str") -> None:
-    place.wait_for(folder)
-    mount.wait_for(folder, entry)
 
 
 def _copy(folder: "str", entry: "str", source: "str") -> None:
@@ -63,7 +74,7 @@ def _told(files: "int", size: "int", began: "float") -> "str":
 
 COMMANDS: "dict[str, Callable[..., None]]" = {
     "hold": place.hold,
-    "mounted": _mounted,
+    "mounted": mount.wait_for,
     "room": _room,
     "copy": _copy,
     "verify": image.verify,

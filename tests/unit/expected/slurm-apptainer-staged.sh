@@ -46,15 +46,18 @@ unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 
 # The data on each node's own disk; `hold` removes it once its input ends.
 stage=${SLURM_TMPDIR:-${TMPDIR:-/tmp}}
-stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$$"
+stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
 on_each_node() { srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --mpi=none --cpu-bind=none python3 /scratch/ada/runs/torch_mnist-1/code/injob/stage "$@"; }
-exec {release}> >(on_each_node hold "$stage")
+exec {release}> >(on_each_node hold)
 holder=$!
 trap 'code=$?; exec {release}>&-; wait $holder; (exit $code); finish' EXIT
-on_each_node copy "$stage" tokens /scratch/ada/tokens < /dev/null || exit
-on_each_node room "$stage" images.sqsh /scratch/ada/images.sqsh < /dev/null || exit
+# The name goes by the input: other users see arguments.
+printf '%s\n' "$stage" >&"$release"
+stage() { printf '%s\n' "$stage" | on_each_node "$@" || exit; }
+stage copy tokens /scratch/ada/tokens
+stage room images.sqsh /scratch/ada/images.sqsh
 sbcast --force /scratch/ada/images.sqsh "$stage"/images.sqsh
-on_each_node copy "$stage" images.sqsh /scratch/ada/images.sqsh < /dev/null || exit
+stage copy images.sqsh /scratch/ada/images.sqsh
 printf "stage=%q\n" "$stage" > "$run/code/where.sh"
 
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
