@@ -49,6 +49,14 @@ def read(image: Path) -> Record | None:
     return record if same else None
 
 
+def digest(image: Path) -> str:
+    """The digest that was noted for a file of this name, whatever is there now; "" without one."""
+    try:
+        return str(json.loads(path(image).read_text(encoding="utf-8"))["digest"])
+    except (OSError, ValueError, TypeError, LookupError):
+        return ""
+
+
 def is_current(image: Path, key: str) -> bool:
     """Whether `image` is there, built from exactly the inputs of `key`."""
     present = read(image)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from .. import plan
@@ -12,7 +13,7 @@ from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Trainer
 from ..core.remedy import Remedy, change
 from ..core.site import Site
 from ..core.site_profile import Profile
-from ..images import for_nodes, image_storage, local, policy, reference
+from ..images import for_nodes, image_storage, local, policy, recorded_digest, reference
 from ..plan import execution, site_limits
 from ..plan.case import Case
 from ..schedulers import capabilities
@@ -44,6 +45,7 @@ def plan_for(
     image, why = for_nodes.chosen(settings.get("image"), image, _of_nodes(spec, here.profile))
     spec = replace(spec, image=image.path)
     verdict = policy.decide(policies, image.path)
+    recorded = _recorded(image.path, dry_run)
     files = [spec.runs_dir, spec.image, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
         spec,
@@ -52,10 +54,20 @@ def plan_for(
         {**settings.reasons(), **({"architecture": why} if why else {})},
         settings.unasked,
         verdict.choices,
-        verdict.digest,
+        verdict.digest or recorded.digest,
+        recorded.stamp,
         {} if here.elsewhere else image_storage.kinds(filter(None, files)),
     )
     return plan.solve(_waiting(case) if spec.resources.dependency else case)
+
+
+def _recorded(image: Path, dry_run: bool) -> recorded_digest.Recorded:
+    """Compare the image with what `build` or `pull` recorded, unless it is only a dry run."""
+    if dry_run:
+        return recorded_digest.without_reading(image)
+    from . import progress
+
+    return recorded_digest.check(image, progress.display)
 
 
 def _of_nodes(spec: JobSpec, profile: Profile | None) -> str:

@@ -279,7 +279,8 @@ class Plan:
     `host_mpi` is set where the host's MPI libraries go into the image. With `staged` the data is
     copied to `stage_root` of each node first, to the job's own scratch where that is empty; with
     `image_form` the image is too, as a "file", or as a "folder" unpacked from `image_offset` on;
-    or it is a "mount", one for all ranks of a node.
+    or it is a "mount", one for all ranks of a node. `verified_digest` and `verified_stamp`
+    (size and times) are the image's at the launch, "" where no build or pull recorded it.
     The ranks are warned `warning` seconds before the time limit, None is not at all; `restarts`
     are those that the job may have, beside which Slurm may restart preempted ones itself. With
     `ssh` what runs in the container reaches the job's other nodes. One for a site that is
@@ -298,6 +299,7 @@ class Plan:
     choices: tuple[Choice, ...]
     image_digest: str = ""
     verified_digest: str = ""
+    verified_stamp: str = ""
     driver: str | None = None
     cpu_level: str = ""
     rocm: bool = False

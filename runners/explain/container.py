@@ -128,12 +128,12 @@ def overwritten(facts: Facts) -> Explanation | None:
 
 
 def not_verified(facts: Facts) -> Explanation | None:
-    """The image is not the one that the policy allowed at the launch."""
+    """The image is not the file that was launched."""
     if facts.kind != kinds.IMAGE_CHANGED and facts.exit_code != EXIT_NOT_VERIFIED:
         return None
     cause = f"the image {facts.image} was changed between the launch and the start of the job"
     fix = change(first=f"runner verify {quote(facts.image)}")
-    because = "the job's script compared its digest with the one that was verified"
+    because = "the job compared its digest with the recorded one"
     return certain(facts, cause, fix, because=because)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Callable
 from ..core import digest as file_digest
 from ..core import files, places
 from ..core.errors import SystemFault
+from ..core.progress import Progress
 
 # Seconds that a file must have been at rest before its facts are kept. A second change within one
 # tick of the file system's clock leaves no trace, nor does one through memory that a program has
@@ -24,6 +25,7 @@ FORM = 1  # of a small file; those without a number have it too
 READS = 3  # of a file that changes meanwhile: a link, or chmod, touches it and not what is in it
 
 Stamp = list[int]
+DIGEST = "digest"
 
 
 def stamp(path: Path) -> Stamp:
@@ -39,11 +41,11 @@ def at_rest(seen: Stamp, now: float) -> bool:
 
 def digest(path: Path) -> str:
     """Return the file's digest, "sha256:...", remembered or computed."""
-    known = recall(path, "digest")
+    known = recall(path, DIGEST)
     return str(known) if known else compute_digest(path)
 
 
-def compute_digest(path: Path) -> str:
+def compute_digest(path: Path, progress: Progress | None = None) -> str:
     """Read the whole file; remember and return its digest.
 
     Raises SystemFault when the file cannot be read or changes each of READS times.
@@ -51,9 +53,11 @@ def compute_digest(path: Path) -> str:
     try:
         for _ in range(READS):
             seen, now = stamp(path), time.time()
-            found = "sha256:" + file_digest.sha256(path)
+            if progress:
+                progress.begin(f"reading {path}, whose digest is not known", seen[2])
+            found = "sha256:" + file_digest.sha256(path, progress.at if progress else None)
             if stamp(path) == seen:
-                remember(path, seen, now, "digest", found)
+                remember(path, seen, now, DIGEST, found)
                 return found
     except OSError as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
@@ -69,8 +73,16 @@ def recall(path: Path, name: str) -> Any:
 
 def remember(path: Path, seen: Stamp, began: float, name: str, value: Any) -> None:
     """Remember a fact of the file that had the stamp `seen` at the time `began`, if at rest."""
-    if not at_rest(seen, began):
-        return
+    if at_rest(seen, began):
+        _write(path, seen, name, value)
+
+
+def record(path: Path, digest: str) -> None:
+    """Remember the digest of a file that this process has just written, though not at rest."""
+    _write(path, stamp(path), DIGEST, digest)
+
+
+def _write(path: Path, seen: Stamp, name: str, value: Any) -> None:
     place = _place(path)
     entry = files.recall(place, FORM)
     if entry.get("stamp") != seen:

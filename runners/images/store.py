@@ -20,6 +20,7 @@ from ..core import digest, disk_space, files, places, sif
 from ..core.errors import Refused, SystemFault
 from ..core.locks import alone
 from ..core.progress import Progress
+from . import digest_cache
 
 SECONDS_TO_BE_OLD = 24 * 3600
 FILE = re.compile(r"sha256-([0-9a-f]{64})\.sif")
@@ -102,6 +103,7 @@ def keep(part: Path, digest: str, source: str, manifest: str) -> Stored:
         part.chmod(0o755)  # as the runtime does: an image can be run as a program
         files.write_json(_record_of(digest), record)
         part.replace(stored.path)
+        digest_cache.record(stored.path, digest)
     except OSError as error:
         raise disk_space.fault(stored.path, error) from None
     return stored

@@ -8,11 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Callable
 
-from containers import build_record
-
 from ..core import architecture, sif
 from ..core.errors import RunnerError
-from . import digest_cache, images_lock, inside, local, policy, signature, store
+from . import digest_cache, inside, local, policy, recorded_digest, signature
 
 PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
 AGAIN = signature.AGAIN
@@ -118,14 +116,8 @@ def _digest(request: Request) -> Check:
 
 def _wanted(request: Request) -> dict[str, str]:
     """Return the digests that the file should have, by who says so."""
-    entries, built = images_lock.read(request.lockfile), build_record.read(request.image)
-    wanted = {
-        "--digest": request.digest,
-        "its build": built.digest if built else "",
-        "its name": store.digest_named(request.image),
-        images_lock.FILE: next((e.digest for e in entries if e.name == request.image.name), ""),
-    }
-    return {origin: digest for origin, digest in wanted.items() if digest}
+    asked = {"--digest": request.digest} if request.digest else {}
+    return {**asked, **recorded_digest.of(request.image, request.lockfile)}
 
 
 def _signature(request: Request) -> Check:

@@ -145,6 +145,7 @@ def _plan(case: Case, log: Log) -> Plan:
         binds=_binds(case, staged),
         image_digest=image.digest,
         verified_digest=case.verified_digest,
+        verified_stamp=case.verified_stamp,
         choices=tuple(log.choices),
         driver=image.fact(gpu.MINIMUM) or None,
         cpu_level=chosen("cpu-level"),

@@ -21,7 +21,8 @@ class Case:
 
     `reasons` has, by setting, why the request has its value, where it was not typed; `unasked` are
     the settings that only a default or the trainer's preset brought. `policy` is how the image
-    meets the policies, and `verified_digest` what it had then. `filesystems` are the kinds, such as
+    meets the policies. `verified_digest` is what it had then, and `verified_stamp` its size and
+    times; "" where nothing was recorded of it. `filesystems` are the kinds, such as
     nfs4, of those on which its files and folders lie.
     """
 
@@ -32,6 +33,7 @@ class Case:
     unasked: frozenset[str] = frozenset()
     policy: tuple[Choice, ...] = ()
     verified_digest: str = ""
+    verified_stamp: str = ""
     filesystems: Mapping[Path, str] = field(default_factory=dict)
 
     @property

@@ -48,16 +48,19 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
 
 
 def image_check(plan: Plan) -> list[str]:
-    """Return the check that the image is still the file that the policy allowed.
+    """Return the check that the image is still the file that was launched: its size and times.
 
-    Of a copied one each node checks its own copy (injob/stage).
+    Where they are others the file is read: a link or `chmod` touches the change time. Of a copied
+    image each node reads its own copy (injob/stage). A missing one the runtime reports.
     """
     if not plan.verified_digest or plan.image_form not in ("", "mount"):
         return []
     file, digest = shlex.quote(str(plan.spec.image)), plan.verified_digest.partition(":")[2]
+    stamp = f"$(stat --dereference --format '%s %.9Y %.9Z' {file})"
     return [
-        f'if [ "$(sha256sum < {file})" != "{digest}  -" ]; then',
-        f"  echo runner: {file} is no longer the file that the policy allowed >&2",
+        f'if [ -r {file} ] && [ "{stamp}" != "{plan.verified_stamp}" ] &&',
+        f'  [ "$(sha256sum < {file})" != "{digest}  -" ]; then',
+        f"  echo runner: {file} is no longer the file that was launched >&2",
         f"  exit {EXIT_NOT_VERIFIED}",
         "fi",
     ]

@@ -44,8 +44,8 @@ def image(plan: Plan) -> str:
 class Image:
     """An image to stage: unpacked from `offset` on unless that is 0, after a check of its digest.
 
-    `digest` is the SHA-256 that a policy allowed, in hex; "" without one. With `mounted_for`, a
-    runtime, it is not copied but mounted from `offset` on.
+    `digest` is the SHA-256 of the launched file, in hex; "" where it is not known. With
+    `mounted_for`, a runtime, it is not copied but mounted from `offset` on.
     """
 
     path: Path

@@ -229,7 +229,7 @@ def touched(old: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often something happens to the file at the end of each read: links are made to it."""
     left, read = [0], file_digest.sha256
 
-    def read_and_link(path: Path) -> str:
+    def read_and_link(path: Path, progress: None) -> str:
         found = read(path)
         if left[0]:
             os.link(path, path.with_name(f"{left[0]}.sif"))

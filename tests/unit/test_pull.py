@@ -24,6 +24,7 @@ ARCH = "amd64"
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to pull in, with two images beside it."""
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("one", "two"):
         make_sif(tmp_path / f"{name}.sif", {"name": name})
     folder = tmp_path / "project"

@@ -151,13 +151,14 @@ def test_sent_checked_unpacked_in_this_order_and_run_from_there() -> None:
 
 
 def test_mounted_by_what_holds_it_after_a_check_of_the_file() -> None:
-    made = replace(solved("mount"), verified_digest="sha256:" + "ab" * 32)
+    made = replace(solved("mount"), verified_digest="sha256:" + "ab" * 32, verified_stamp="1 2 3")
     checked, held, waits, ranks = (
         next(line for line in text(made).splitlines() if words in line)
-        for words in ("sha256sum", "> >(", "stage mounted", "apptainer exec")
+        for words in ("stat --", "> >(", "stage mounted", "apptainer exec")
     )
-    assert checked.startswith('if [ "$(sha256sum < /i/a.sif)" != "' + "ab" * 32)
-    assert held.endswith('>(on_each_node hold .image /i/a.sif 49152 apptainer)')
+    assert checked.endswith(""" '%s %.9Y %.9Z' /i/a.sif)" != "1 2 3" ] &&""")
+    assert f'[ "$(sha256sum < /i/a.sif)" != "{"ab" * 32}  -" ]' in text(made)
+    assert held.endswith(">(on_each_node hold .image /i/a.sif 49152 apptainer)")
     assert waits == "stage mounted .image"
     assert '"$stage/.image"' in ranks
     assert "sbcast" not in text(made)
@@ -299,7 +300,7 @@ def test_another_file_than_the_allowed_one_is_not_run(folder: Path) -> None:
     code, words = helper("verify", folder, ".image.sif", "0" * 64)
     host = os.uname().nodename.partition(".")[0]
     assert code == 81
-    assert words == f"runner: image on {host}: it is no longer the file that the policy allowed\n"
+    assert words == f"runner: image on {host}: it is no longer the file that was launched\n"
     digest = "d67e1c2e3c9d1f2b8a7f"  # of nothing
     assert helper("verify", folder, ".image.sif", digest)[0] == 81
     whole = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -41,6 +41,7 @@ class Silent:
 def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty images folder."""
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "images"
     folder.mkdir()
     return folder

@@ -22,7 +22,7 @@ class NotStaged(Exception):
 
 
 class NotTheSame(NotStaged):
-    """The image is another one than was allowed."""
+    """The image is not the file that was launched."""
 
     code = EXIT_NOT_VERIFIED
 

@@ -23,7 +23,7 @@ def verify(folder: "str", entry: "str", digest: "str") -> None:
         for part in iter(lambda: content.read(CHUNK), b""):
             total.update(part)
     if total.hexdigest() != digest:
-        raise NotTheSame("it is no longer the file that the policy allowed")
+        raise NotTheSame("it is no longer the file that was launched")
 
 
 def unpack(file: "str", offset: "str", folder: "str") -> "tuple[int, int]":

@@ -123,7 +123,7 @@ def _open(folder: "str") -> "int":
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise _foreign(folder, error.strerror) from None
+        raise _foreign(folder, str(error.strerror)) from None
     status = os.fstat(opened)
     if status.st_uid != os.getuid() or status.st_mode & 0o777 != 0o700:
         os.close(opened)
