@@ -330,7 +330,7 @@ def test_an_image_altered_while_the_job_waits(place: Place) -> None:
     for job, who in zip(jobs, ("runner: ", "runner: image on n2: it ")):
         assert place.runner("wait", job).returncode == NOT_VERIFIED
         said = place.runner("logs", "--all", job).stdout
-        assert re.search(rf"{who}.*is no longer the file that the policy allowed", said), said
+        assert re.search(rf"{who}.*is no longer the file that was launched", said), said
         why = json.loads(place.runner("explain", "--json", job).stdout)
         assert (why["name"], why["certainty"]) == ("image-changed", "certain"), why
     done = place.runner("launch", *held)

@@ -67,7 +67,9 @@ def test_unpacked_once_for_the_ranks_of_a_node_and_gone_after_a_failure(login: L
     for node in ("n1", "n2"):
         there = {image for host, image in found.values() if host == node}
         (image,) = there
-        assert re.fullmatch(r"/tmp/runner-1000-\d+\.\d+/\.image", image), "one for both ranks"
+        assert re.fullmatch(r"/tmp/runner-1000-\d+\.[0-9a-f]{32}/\.image", image), (
+            "one for both ranks"
+        )
         assert said.count(f"image on {node}: {sent}") == 1
         unpacked = rf"image on {node}: unpacked, 2\.\d GB in \d{{5}} files, [\d.]+ s"
         assert len(re.findall(unpacked, said)) == 1

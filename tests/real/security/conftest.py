@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -75,10 +75,12 @@ class Job:
         return self.login.runner("wait", self.id).returncode
 
 
-def start(login: Login, *words: str, image: str = IMAGE) -> Job:
+def start(
+    login: Login, *words: str, image: str = IMAGE, env: Mapping[str, str] | None = None
+) -> Job:
     """Launch a job of ada's and leave it in the queue."""
     before = set(login.runs())
-    done = login.runner("launch", "--image", image, "--parsable", *words)
+    done = login.runner("launch", "--image", image, "--parsable", *words, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     (name,) = set(login.runs()) - before
     return Job(login, done.stdout.strip(), f"{login.folder}/runs/{name}")
