@@ -8,7 +8,7 @@ import click
 
 from ..scale import compare
 from ..scale.compare import Compared
-from . import common_options, printer, run_arguments, status_view, table
+from . import common_options, printer, run_arguments, status_view
 
 EXAMPLE = """\b
 Examples:
@@ -84,8 +84,8 @@ def _table(
     needed = [place for place, name in enumerate(headers) if name not in spare]
     least = [[row[place] for place in needed] for row in [headers, *rows]]
     columns = [list(column) for column in zip(headers, *rows)]
-    wide, room = table.needed(least, []), table.width()
-    if room and wide > room and wide > table.needed(columns, []):
+    wide, room = printer.table_width(least, []), printer.width()
+    if room and wide > room and wide > printer.table_width(columns, []):
         printer.table(columns[1:], columns[0])
     else:
         printer.table(rows, headers, spare)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import shutil
+import sys
 import time
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -11,9 +14,10 @@ import click
 
 from ..core.job_record import Status
 from ..schedulers.pending_reasons import in_words
-from . import table as fit_table
 
 DAY = 86400
+GAP = 2  # blanks between the columns of a table
+LEAST = 80  # columns that a terminal is taken to have at least
 
 
 def print_json(value: Any) -> None:
@@ -30,12 +34,71 @@ def table(
 ) -> None:
     """Print rows under headers, as wide as the terminal at most, whole where there is none.
 
-    Columns named in `spare` may be left out, and then that is said.
+    Empty columns are left out first, then those named in `spare`, the last one first, and that is
+    said. Then long texts are folded.
     """
-    shown = fit_table.fitted(rows, headers, spare, fit_table.width())
-    click.echo(shown.text)
-    if shown.left_out:
-        click.echo(f"no room for: {', '.join(shown.left_out)} (see --json)", err=True)
+    names, texts, room = list(headers), [[str(cell) for cell in row] for row in rows], width()
+    left_out: list[str] = []
+    while room and table_width(texts, names) > room:
+        empty = [n for n, column in enumerate(zip(*texts)) if names and not any(column)]
+        last = max(empty or [n for n, name in enumerate(names) if name in spare], default=None)
+        if last is None:
+            break
+        left_out[:0] = [] if empty else [names[last]]
+        del names[last]
+        for row in texts:
+            del row[last]
+    if room and table_width(texts, names) > room:
+        click.echo(_folded(texts, names, room))
+    else:
+        click.echo(_columns(texts, names))
+    if left_out:
+        click.echo(f"no room for: {', '.join(left_out)} (see --json)", err=True)
+
+
+def width() -> int | None:
+    """Return the terminal's columns; None where the output goes to a file or a program."""
+    if sys.stdout.isatty():
+        return max(LEAST, shutil.get_terminal_size().columns)
+    return None
+
+
+def table_width(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> int:
+    """Return how wide a table is that is not folded."""
+    widths = _widths(rows, headers)
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _widths(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> list[int]:
+    columns = zip(*([headers] if headers else []), *rows)
+    return [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
+
+
+def _columns(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> str:
+    """Return a table as it is: rich would take a second for a thousand rows."""
+    widths, lines = _widths(rows, headers), []
+    for row in [*([headers] if headers else []), *rows]:
+        for parts in itertools.zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
+            padded = (part.ljust(wide + GAP) for part, wide in zip(parts, widths))
+            lines.append("".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def _folded(rows: Sequence[Sequence[str]], headers: Sequence[str], room: int) -> str:
+    """Return a table in so many columns, its widest ones folded between words."""
+    from rich.console import Console  # 50 ms, which a table that fits need not pay
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=bool(headers))
+    for name in headers or [""] * len(rows[0]):
+        grid.add_column(Text(name), overflow="fold")
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    console = Console(width=room, color_system=None)
+    with console.capture() as shown:
+        console.print(grid)
+    return "\n".join(line.rstrip() for line in shown.get().splitlines())
 
 
 def json_or_table(

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
 from .rounds import quartiles, ratios
 
 HEADERS = ("measured", "median", "ratio", "quartiles", "to", "aim", "runs")
@@ -72,19 +70,17 @@ class Part:
     problem: str = ""
 
 
-def text(parts: Sequence[Part], load: tuple[float, float], form: str = "plain") -> str:
-    """The whole report; `load` is the load average before and after, `form` one of tabulate's."""
+def text(parts: Sequence[Part], load: tuple[float, float]) -> str:
+    """The whole report, in Markdown; `load` is the load average before and after."""
     lines = [
         f"{os.cpu_count()} CPUs; load average {load[0]:.1f} before, {load[1]:.1f} after.",
         "Ratios are medians over rounds that took turns; the quartiles are the ratios'.",
     ]
-    blank = [""] if form == "github" else []
     for part in parts:
-        lines += ["", part.title, *blank]
+        lines += ["", part.title, ""]
         if part.rows:
-            cells = [one.cells() for one in part.rows]
-            lines.append(tabulate(cells, HEADERS, tablefmt=form, disable_numparse=True))
-            lines += blank
+            cells = [HEADERS, ["---"] * len(HEADERS), *(one.cells() for one in part.rows)]
+            lines += [f"| {' | '.join(row)} |" for row in cells] + [""]
         lines += [*part.notes, *([part.problem] if part.problem else [])]
     return "\n".join(lines)
 

@@ -51,7 +51,7 @@ def main() -> int:
     parts = [part for name in options.parts or PARTS for part in attempt(name)]
     load, took = (before, os.getloadavg()[0]), time.monotonic() - began
     report.write(OUTPUT, parts, cpus=os.cpu_count(), load=load, seconds=took)
-    print(report.text(parts, load, form="github"))
+    print(report.text(parts, load))
     print(f"\n{took:.0f} s in all; every sample: {OUTPUT.relative_to(CHECKOUT)}")
     return 1 if any(part.problem.startswith("failed") for part in parts) else 0
 
