@@ -13,7 +13,7 @@ from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Trainer
 from ..core.remedy import Remedy, change
 from ..core.site import Site
 from ..core.site_profile import Profile
-from ..images import for_nodes, image_storage, local, policy, recorded_digest, reference
+from ..images import for_nodes, image_storage, local, recorded_digest, reference
 from ..plan import execution, site_limits
 from ..plan.case import Case
 from ..schedulers import capabilities
@@ -38,13 +38,11 @@ def plan_for(
     if not dry_run:
         only_here(here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
-    policies = policy.load(os.environ)
     runtime = execution.expected(settings.get("runtime"), here)
-    image = _image(settings.get("image"), runtime, dry_run, policies)
+    image = _image(settings.get("image"), runtime, dry_run)
     spec = request.job_spec(settings, image.path, found, _data(settings, here.profile))
     image, why = for_nodes.chosen(settings.get("image"), image, _of_nodes(spec, here.profile))
     spec = replace(spec, image=image.path)
-    verdict = policy.decide(policies, image.path)
     recorded = _recorded(image.path, dry_run)
     files = [spec.runs_dir, spec.image, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
@@ -53,8 +51,7 @@ def plan_for(
         image_storage.found(_looked_into(image)),
         {**settings.reasons(), **({"architecture": why} if why else {})},
         settings.unasked,
-        verdict.choices,
-        verdict.digest or recorded.digest,
+        recorded.digest,
         recorded.stamp,
         {} if here.elsewhere else image_storage.kinds(filter(None, files)),
     )
@@ -170,22 +167,19 @@ def _looked_into(image: ImageInfo) -> ImageInfo:
     return inspect.found(image, printer.tell)
 
 
-def _image(
-    name: str | None, runtime: str, dry_run: bool, policies: tuple[policy.Policy, ...]
-) -> ImageInfo:
+def _image(name: str | None, runtime: str, dry_run: bool) -> ImageInfo:
     """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
     if runtime not in execution.CONTAINERS:
         from ..images import environment  # 20 ms that other launches need not pay
 
-        return environment.image(name, runtime, policies)
+        return environment.image(name, runtime)
     if not name or not reference.is_remote(name):
         return _local(name, dry_run)
     from ..images import pull
     from . import progress
 
-    known_only = any(rules.known_digests_only for rules in policies)
     with progress.display() as display:
-        return pull.image(name, dry_run, known_only, display)
+        return pull.image(name, dry_run, display)
 
 
 def _local(name: str | None, dry_run: bool) -> ImageInfo:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -57,13 +56,13 @@ def verify_command(image: str, digest: str, quick: bool, online: bool, as_json: 
     """Prove IMAGE: signature, digest, labels, check-build, two ranks; exit code 81 if not.
 
     The digest is compared with --digest and with images.lock of this folder. An image without a
-    signature is "not signed", which fails only where the policy in runner.toml wants one.
+    signature is "not signed", which does not fail.
     """
-    from ..images import policy, verify
+    from ..images import verify
 
     digest = reference.checked_digest(digest) if digest else ""
-    path, policies = _path(image), policy.load(os.environ)
-    request = verify.Request(path, images_lock.here(), digest, quick, online, policies, _tell)
+    path = _path(image)
+    request = verify.Request(path, images_lock.here(), digest, quick, online, _tell)
     checks = []
     for check in verify.verify(request):
         checks.append(check)

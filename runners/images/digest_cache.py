@@ -105,7 +105,7 @@ def content(digest: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def folder() -> Path:
-    """Return the folder of these small files: the user's own, since the policy trusts them.
+    """Return the folder of these small files: the user's own, since launches trust them.
 
     Not on scratch, which may be a group's.
     """

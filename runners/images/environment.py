@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..core import digest, shell
-from ..core.errors import NotFound, NotVerified, SystemFault, UsageError
+from ..core.errors import NotFound, SystemFault, UsageError
 from ..core.model import ImageInfo
 from . import digest_cache, environment_label, inside
-from .policy import Policy
 
 STORES = {
     "shifter": "shifterimg pull",
@@ -67,18 +66,11 @@ def _key(folder: Path) -> str:
     return "environment-" + digest.of_text("\n".join(parts))
 
 
-def image(name: str | None, runtime: str, policies: Iterable[Policy]) -> ImageInfo:
-    """Return what `name` means to a runtime that takes no image files; nothing is pulled.
-
-    Raises NotVerified under a policy, which only an image file can meet.
-    """
+def image(name: str | None, runtime: str) -> ImageInfo:
+    """Return what `name` means to a runtime that takes no image files; nothing is pulled."""
     if not name:
         what = "a folder" if runtime == "none" else "a name"
         raise UsageError(f"no image was given; for --runtime {runtime} it is {what}")
-    for rules in policies:
-        if rules.words():
-            what = f"--runtime {runtime} has no image file, which the policy could allow"
-            raise NotVerified(what, f"{rules.origin} wants: {rules.words()}")
     return _folder(name) if runtime == "none" else _stored(name, runtime)
 
 

@@ -1,7 +1,7 @@
 """`images.lock`: which image was pulled from where, and the digest that it had.
 
 A TOML file of `[[image]]` tables in the project's folder, beside runner.toml, to be committed with
-the project. Pulls write it; `verify` and the policy read it.
+the project. Pulls write it; `verify` and launches read it.
 """
 
 from __future__ import annotations

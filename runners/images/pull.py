@@ -169,21 +169,11 @@ def _check_image(request: Request, source: Source, part: Path) -> None:
         )
 
 
-def image(uri: str, ahead: bool, known_only: bool, progress: Progress) -> ImageInfo:
-    """Return the image of a URI, with its labels; pull it, unless only looking `ahead`.
-
-    With `known_only` raise NotVerified for one that is not in images.lock: a launch would write it
-    there and so make it known.
-    """
+def image(uri: str, ahead: bool, progress: Progress) -> ImageInfo:
+    """Return the image of a URI, with its labels; pull it, unless only looking `ahead`."""
     found = parse(uri)
     name, arch = name_of(found), architecture.architecture()
     request = Request(found, name, arch, plain=runtime_pull.plain())
-    if known_only and locked(found) is None:
-        raise NotVerified(
-            f"{found.source} is not in images.lock, and the policy wants that",
-            "known-digests-only is true",
-            f"runner pull {uri}",
-        )
     stored = already(request) if ahead else pull(request, progress)
     if stored is None:
         return _ahead(request, progress)

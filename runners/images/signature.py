@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,6 @@ from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from . import digest_cache, local, store
 
 SIGNED, UNSIGNED, BAD = "signed", "not signed", "bad"
-# A remembered check is repeated after this many seconds: keys expire and are revoked.
-REMEMBERED_FOR = 24 * 3600
 BYTES_PER_SECOND = 20e6  # a slow network file system, for the time limit
 FATAL = re.compile(
     r"^FATAL:\s+(?:Failed to verify container: )?(?:integrity: )?(.+)$", re.MULTILINE
@@ -143,35 +140,6 @@ def named(fingerprint: str) -> str:
         return "a key that is not PGP"
     name = dict(known_keys()).get(fingerprint)
     return f"{fingerprint} ({name})" if name else f"{fingerprint} (not in the keyring)"
-
-
-def remembered(path: Path) -> Signature:
-    """Return the last check of the file as it is now and with the keys as they are, or check.
-
-    Only good outcomes are remembered. Raises as `check` does.
-    """
-    now, keys = time.time(), _keyrings()
-    known = digest_cache.recall(path, "signature")
-    if known and known["keys"] == keys and 0 <= now - known["at"] < REMEMBERED_FOR:
-        return Signature(SIGNED, tuple(tuple(group) for group in known["groups"]))
-    seen = digest_cache.stamp(path)
-    found = check(path)
-    if found.state == SIGNED and digest_cache.stamp(path) == seen:
-        value = {"at": now, "keys": keys, "groups": asdict(found)["groups"]}
-        digest_cache.remember(path, seen, now, "signature", value)
-    return found
-
-
-def _keyrings() -> list[Any]:
-    """Return the stamps of the files that hold public keys, as the runtime looks for them."""
-    home = os.path.expanduser("~")
-    folders = [
-        os.environ.get("APPTAINER_KEYSDIR") or os.path.join(home, ".apptainer", "keys"),
-        os.environ.get("SINGULARITY_KEYSDIR") or os.path.join(home, ".singularity", "keys"),
-    ]
-    files = [Path(folder, "pgp-public") for folder in folders]
-    files += [Path("/etc", name, "global-pgp-public") for name in ("apptainer", "singularity")]
-    return [[str(file), digest_cache.stamp(file) if file.exists() else None] for file in files]
 
 
 def sign(image: Path, wanted: str = "") -> Signature:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Callable
 
 from ..core import architecture, sif
 from ..core.errors import RunnerError
-from . import digest_cache, inside, local, policy, recorded_digest, signature
+from . import digest_cache, inside, local, recorded_digest, signature
 
 PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
 AGAIN = signature.AGAIN
@@ -39,7 +38,6 @@ class Request:
     digest: str = ""
     quick: bool = False
     online: bool = False
-    policies: tuple[policy.Policy, ...] = ()
     tell: Callable[[str], None] = lambda words: None
 
 
@@ -66,8 +64,6 @@ def _outside(request: Request) -> Iterator[Check]:
         yield _architecture(request.image)
         yield _digest(request)
         yield _asked("signature", lambda: _signature(request))
-        for rules in request.policies:
-            yield _asked("policy", partial(_policy, request, rules))
 
 
 def _asked(name: str, question: Callable[[], Check]) -> Check:
@@ -129,11 +125,6 @@ def _signature(request: Request) -> Check:
     if found.state == signature.BAD:
         return Check("signature", FAIL, f"{found.message}\n{found.evidence}", found.remedy)
     return Check("signature", PASS, ", ".join(signature.named(key) for key in found.signers))
-
-
-def _policy(request: Request, rules: policy.Policy) -> Check:
-    met = policy.meets(rules, request.image, request.lockfile)
-    return Check("policy", PASS, f"{rules.origin}: {met}")
 
 
 def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:

@@ -123,7 +123,6 @@ def _attempt(case: Case) -> Plan:
     wireup.gate(case, log)
     _brings_recipe(case, log)
     _refused_elsewhere(case, log)
-    log.choices += case.policy
     _dependency(case, log)
     return _plan(case, log)
 

@@ -20,9 +20,9 @@ class Case:
     """The request, the site and the image.
 
     `reasons` has, by setting, why the request has its value, where it was not typed; `unasked` are
-    the settings that only a default or the trainer's preset brought. `policy` is how the image
-    meets the policies. `verified_digest` is what it had then, and `verified_stamp` its size and
-    times; "" where nothing was recorded of it. `filesystems` are the kinds, such as
+    the settings that only a default or the trainer's preset brought. `verified_digest`
+    is the image's, and `verified_stamp` its size and times; "" where nothing was recorded of it.
+    `filesystems` are the kinds, such as
     nfs4, of those on which its files and folders lie.
     """
 
@@ -31,7 +31,6 @@ class Case:
     image: ImageInfo
     reasons: Mapping[str, str] = field(default_factory=dict)
     unasked: frozenset[str] = frozenset()
-    policy: tuple[Choice, ...] = ()
     verified_digest: str = ""
     verified_stamp: str = ""
     filesystems: Mapping[Path, str] = field(default_factory=dict)

@@ -37,7 +37,7 @@ DEFAULTS: dict[str, Any] = {
 }
 WORDS = {DEFAULT: "default", FLAG: "command line"}
 PROJECT_FILE = "runner.toml"
-TABLES = ("launch", "policy", "datasets", "images")
+TABLES = ("launch", "datasets", "images")
 # Several ways to say one thing: a site's way gives way when the user takes another one.
 SAME = (("gpus", "gpus-per-node", "gpus-per-task", "gres"), ("ntasks", "ntasks-per-node"))
 TYPES: dict[str, Any] = {
@@ -220,7 +220,7 @@ def _tables_of(path: Path, content: dict[str, Any]) -> dict[str, dict[str, Any]]
         if key not in TABLES or not isinstance(table, dict):
             raise UsageError(
                 f"{path} has the unknown key {key!r}",
-                "settings stand in the table [launch], rules for images in [policy], their source "
+                "settings stand in the table [launch], their source "
                 "in [images], datasets in [datasets.NAME]",
             )
     return content

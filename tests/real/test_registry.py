@@ -222,17 +222,6 @@ def test_a_launch_pulls_before_it_submits(desk: Desk, shop: Login, registry: Ser
     assert digest_in(shop, "python.sif").replace(":", "-") in desk.runner(*name).stdout
 
 
-def test_a_policy_that_wants_known_images(desk: Desk, registry: Server) -> None:
-    uri = f"oras://{registry.host}/team/train:v1"
-    desk.write("runner.toml", "[policy]\nknown-digests-only = true")
-    words = ["launch", "--image", uri, "--dry-run", desk.write("train.py", "pass")]
-    done = desk.runner(*words)
-    assert done.returncode == NOT_VERIFIED
-    assert f"try: runner pull {uri}" in done.stderr
-    desk.pull(uri)
-    assert desk.runner(*words).returncode == 0
-
-
 def test_prune_removes_what_nothing_needs(desk: Desk, shop: Login, registry: Server) -> None:
     uri = f"oras://{registry.host}/team/train:v1"
     digest = desk.pull(uri)["digest"]

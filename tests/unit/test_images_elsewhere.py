@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.errors import NotFound, NotVerified, UsageError
+from runners.core.errors import NotFound, UsageError
 from runners.core.site import Site
 from runners.core.site_profile import Profile
 from runners.images import environment, inspect
-from runners.images.policy import Policy
 from runners.plan import execution
 
 
@@ -28,7 +27,7 @@ from runners.plan import execution
     ],
 )
 def test_names_in_a_store(runtime: str, name: str, path: str) -> None:
-    image = environment.image(name, runtime, ())
+    image = environment.image(name, runtime)
     assert str(image.path) == path
     assert runtime in image.problem
 
@@ -36,16 +35,14 @@ def test_names_in_a_store(runtime: str, name: str, path: str) -> None:
 @pytest.mark.parametrize("name", ["oras://a/b:1", "a b", "https://a/b.sif"])
 def test_what_is_no_name_in_a_store(name: str) -> None:
     with pytest.raises(UsageError, match="is not a name in the image store of shifter") as told:
-        environment.image(name, "shifter", ())
+        environment.image(name, "shifter")
     assert "shifterimg pull" in str(told.value)
 
 
 @pytest.mark.parametrize("runtime", ["shifter", "podman-hpc", "none"])
-def test_no_image_and_a_policy(runtime: str, tmp_path: Path) -> None:
+def test_no_image(runtime: str) -> None:
     with pytest.raises(UsageError, match="no image was given"):
-        environment.image(None, runtime, ())
-    with pytest.raises(NotVerified, match="has no image file"):
-        environment.image("x", runtime, (Policy("runner.toml", known_digests_only=True),))
+        environment.image(None, runtime)
 
 
 @pytest.fixture
@@ -58,7 +55,7 @@ def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_environment_is_looked_into_once(venv: Path) -> None:
     said: list[str] = []
-    image = inspect.found(environment.image(str(venv), "none", ()), said.append)
+    image = inspect.found(environment.image(str(venv), "none"), said.append)
     assert image.path == venv
     assert image.fact("python.version").startswith(f"{sys.version_info[0]}.{sys.version_info[1]}")
     assert image.fact("horovod.version") == "none"
@@ -75,7 +72,7 @@ def test_an_environment_whose_python_does_not_run_has_a_problem(venv: Path) -> N
     python.unlink()
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
-    image = inspect.found(environment.image(str(venv), "none", ()), lambda text: None)
+    image = inspect.found(environment.image(str(venv), "none"), lambda text: None)
     assert "does not run" in image.problem
 
 
@@ -85,7 +82,7 @@ def test_what_is_no_environment(tmp_path: Path, venv: Path) -> None:
     os.symlink(sys.executable, tmp_path / "sandbox" / "bin" / "python")
     for folder in ("sandbox", "nothing"):
         with pytest.raises(NotFound, match="is not the folder of"):
-            environment.image(str(tmp_path / folder), "none", ())
+            environment.image(str(tmp_path / folder), "none")
 
 
 def test_the_runtime_that_an_image_is_looked_for_by() -> None:

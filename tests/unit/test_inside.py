@@ -57,7 +57,7 @@ class TestScripts:
         checked = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
         assert checked.returncode == 0, checked.stderr
 
-    def test_enter_checks_an_image_that_a_policy_allowed(self) -> None:
+    def test_enter_checks_the_images_digest(self) -> None:
         made = replace(plan(), verified_digest="sha256:" + "0" * 64)
         assert 'sha256sum < /scratch/ada/horovod_cpu.sif)" != "0000' in render.enter(
             made, PATHS, "/"

@@ -1,4 +1,4 @@
-"""What images say of themselves, who signed them, and the policy: the parts that need no image."""
+"""What images say of themselves, and who signed them: the parts that need no image."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from typing import Any
 import pytest
 
 from runners.core import digest as file_digest
-from runners.core.errors import NotVerified, Refused, SystemFault, UsageError
+from runners.core.errors import Refused, SystemFault, UsageError
 from runners.images import (
     digest_cache,
-    images_lock,
     inside,
-    policy,
     signature,
     verify,
 )
-from runners.images.images_lock import Entry
-from runners.images.policy import Policy
 
 ADA, BOB = "9F3CCBD963BD02F7B78058FE1BE313B9AE772BB5", "3CA1E0126FCE0B557FD00EAC2325A56F0CED9C9D"
 
@@ -271,59 +267,3 @@ def test_half_a_memory_is_none(old: Path) -> None:
 def test_a_file_that_cannot_be_read(here: Path) -> None:
     with pytest.raises(SystemFault, match="cannot read"):
         digest_cache.digest(here)
-
-
-# The policy
-
-
-def test_each_files_rules_stand_on_their_own(here: Path) -> None:
-    (here / "config" / "runner").mkdir(parents=True)
-    (here / "config" / "runner" / "runner.toml").write_text(
-        f'[policy]\nsigners = ["{ADA.lower()}"]\n'
-    )
-    Path("runner.toml").write_text("[launch]\nnodes = 2\n[policy]\nrequire-signature = false\n")
-    mine, projects = policy.load({"XDG_CONFIG_HOME": str(here / "config")})
-    assert mine == Policy(mine.origin, True, (ADA,))
-    assert mine.words() == f"signed by {ADA}"
-    assert (projects.origin, projects.words()) == ("runner.toml", "")
-    assert policy.decide([projects], Path("no.sif")) == policy.Verdict()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("require_signature = true", "did you mean require-signature?"),
-        ("require-signature = 'yes'", "must be true or false"),
-        ("signers = 'A'", "must be a list of strings"),
-        ("signers = ['BE313B9AE772BB5']", "is not a whole fingerprint"),
-    ],
-)
-def test_faulty_rules_are_refused(text: str, words: str) -> None:
-    Path("runner.toml").write_text(f"[policy]\n{text}\n")
-    with pytest.raises(UsageError) as error:
-        policy.load({"XDG_CONFIG_HOME": "config"})
-    assert words in str(error.value)
-    assert "runner.toml" in str(error.value)
-
-
-def test_known_digests_only(old: Path) -> None:
-    rules = Policy("runner.toml", known_digests_only=True)
-    with pytest.raises(NotVerified, match="the policy refuses") as error:
-        policy.decide([rules], old)
-    assert f"{digest_cache.digest(old)} is not in" in error.value.evidence
-    assert "runner pull" in str(error.value.remedies[0])
-    images_lock.record(
-        images_lock.here(), Entry("b.sif", "oras://x/b", digest_cache.digest(old), 7, "2026-11-21")
-    )
-    verdict = policy.decide([rules], old)
-    assert verdict.digest == digest_cache.digest(old)
-    assert verdict.choices[0].reason == "runner.toml wants: in images.lock"
-    old.write_bytes(b"CONTENT")
-    with pytest.raises(NotVerified):
-        policy.decide([rules], old)
-
-
-def test_a_folder_meets_no_policy(here: Path) -> None:
-    for rules in (Policy("x", require_signature=True), Policy("x", known_digests_only=True)):
-        with pytest.raises(NotVerified, match="the policy refuses"):
-            policy.meets(rules, here, images_lock.here())
