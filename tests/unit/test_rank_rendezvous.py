@@ -146,7 +146,7 @@ def together(stores: list[Store]) -> list[dict[str, Any]]:
     """Let all ranks meet at once."""
     socks = []
     for store in stores:
-        sock = socket.create_connection(("127.0.0.1", store.port))
+        sock = socket.create_connection(("127.0.0.1", store.port), timeout=30)
         sock.sendall(f"GET {store.prefix}{MEETING} HTTP/1.1\r\n\r\n".encode())
         socks.append(sock)
     found = []
@@ -342,16 +342,17 @@ def test_ipv4_here_and_ipv6_there_is_said_before_gloo_aborts() -> None:
 
 
 @pytest.mark.parametrize("words", [b"", b"GET /", b"PUT /x HTTP/1.1\r\nContent-Length: 9\r\n\r\n"])
-def test_connections_of_strangers_keep_nobody_waiting(three: list[Store], words: bytes) -> None:
+def test_connections_of_strangers_keep_nobody_waiting(
+    three: list[Store], words: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More than a store takes at a time, and each with half a request."""
+    monkeypatch.setattr(connections, "STRANGER_SECONDS", 3600)
     strange = []
     for _ in range(2 * connections.STRANGERS):
         strange.append(socket.create_connection(("127.0.0.1", three[0].port)))
         with contextlib.suppress(OSError):
             strange[-1].sendall(words)
-    began = time.monotonic()
     together(three)
-    assert time.monotonic() - began < connections.STRANGER_SECONDS / 2
     for sock in strange:
         sock.close()
 
