@@ -183,6 +183,15 @@ def test_gpus_as_text(tmp_path: Path, message: str, name: str, fix: str) -> None
     assert (said.name, str(said.fix)) == (name, fix)
 
 
+def test_a_port_that_another_user_took_is_the_cause_whoever_failed_first(tmp_path: Path) -> None:
+    """Ranks that had talked to the stranger may have ended before rank 0 saw it."""
+    paths, job = made(tmp_path, "")
+    leave(paths, 1, 1.0, Problem(kinds.EXIT, "odd", {"error": "EOFError", "guessed": False}), 1)
+    leave(paths, 0, 2.0, Problem(kinds.PORT_TAKEN, "as told", {"port": 29512}), 82)
+    said = explain(paths, job, FAILED)
+    assert (said.name, said.rank) == ("port-taken", 0), said
+
+
 # Seen as text only, since to cause it would need another kernel.
 def test_no_user_namespaces_as_text(tmp_path: Path) -> None:
     text = "FATAL:   container creation failed: failed to create user namespace: not permitted\n"

@@ -306,6 +306,24 @@ def test_commands_of_launchers(agent: str, trainer: list[str], expected: list[st
     assert found[-1] == trainer[-1]
 
 
+def test_deepspeed_is_not_taken_from_the_current_folder(tmp_path: Path) -> None:
+    """Others may write in it, such as in a shared scratch folder."""
+    for name in ("here", "library"):
+        package = tmp_path / name / "deepspeed" / "launcher"
+        package.mkdir(parents=True)
+        (package.parent / "__init__.py").touch()
+        (package / "__init__.py").touch()
+        (package / "launch.py").write_text(f"import sys\nprint('{name}', sys.argv[-1])\n")
+    done = subprocess.run(
+        [sys.executable, *agents.deepspeed(NODE, ["/t.py"])[1:]],
+        cwd=tmp_path / "here",
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "library")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "library /t.py\n", done.stderr
+
+
 # Starts as many workers as torchrun would, with some of the variables that it sets.
 TORCHRUN = """#!{python}
 import os, subprocess, sys

@@ -57,6 +57,15 @@ def accelerate(node: Node, trainer: Sequence[str]) -> list[str]:
     ]
 
 
+# What `python3 -m` does, without the current folder on the path, where others may write.
+DEEPSPEED = """\
+import sys
+sys.path = [folder for folder in sys.path if folder]
+import runpy
+runpy.run_module("deepspeed.launcher.launch", run_name="__main__", alter_sys=True)
+"""
+
+
 def deepspeed(node: Node, trainer: Sequence[str]) -> list[str]:
     """Return what DeepSpeed's own runner starts on each node by ssh (deepspeed/launcher)."""
     import base64  # here, because `runner` imports this module for its names alone
@@ -65,7 +74,7 @@ def deepspeed(node: Node, trainer: Sequence[str]) -> list[str]:
     slots = {f"node{number}": list(range(node.ranks)) for number in range(node.nodes)}
     world = base64.urlsafe_b64encode(json.dumps(slots).encode()).decode()
     return [
-        *("python3", "-u", "-m", "deepspeed.launcher.launch"),
+        *("python3", "-u", "-c", DEEPSPEED),
         f"--world_info={world}",
         f"--node_rank={node.number}",
         f"--master_addr={node.address}",
