@@ -19,6 +19,7 @@ while not os.path.exists("go"):
 # and a flood of what is no report to each abstract socket of a shim.
 ATTACK = """
 import socket, time
+HALVES = (b"", b"GET /a", b"PUT /a HTTP/1.1\\r\\nContent-Length: 9\\r\\n\\r\\n", b"x" * 47)
 ODD = [b"5", '["é","a","b"]'.encode(), b"[" * 4000, bytes(range(256)), b"formed torch.distributed"]
 
 
@@ -32,7 +33,7 @@ def ports():
 
 def half_requests():
     for place in places:
-        for half in (b"", b"GET /a", b"PUT /a HTTP/1.1\\r\\nContent-Length: 9\\r\\n\\r\\n", b"x" * 47):
+        for half in HALVES:
             for _ in range(40):
                 try:
                     sock = socket.create_connection(place, timeout=1)
