@@ -51,9 +51,8 @@ def new_folder(path: Path) -> Iterator[Path]:
 def write_text(path: Path, text: str, private: bool = False) -> None:
     """Replace the text of a file in one step, in a folder that must be there.
 
-    A `private` one is for its owner alone.
+    A `private` one is for its owner alone; no other can be written by others, whatever the umask.
     """
     with _part_of(path) as part:
-        if private:
-            part.touch(mode=0o600)
+        part.touch(mode=0o600 if private else 0o644)
         part.write_text(text, encoding="utf-8")

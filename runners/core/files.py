@@ -17,6 +17,17 @@ from .errors import Refused, SystemFault
 DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, in which nobody else may write, whatever the umask.
+
+    Raises FileExistsError where it is there.
+    """
+    missing = [folder for folder in path.parents if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(0o755, exist_ok=True)
+    path.mkdir(0o755)
+
+
 def entries(folder: Path) -> list[Path]:
     """Return what is in a folder, nothing if it does not exist."""
     return list(folder.iterdir()) if folder.is_dir() else []

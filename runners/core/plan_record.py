@@ -19,7 +19,7 @@ def as_data(made: Plan) -> dict[str, Any]:
 
 
 def write(paths: JobPaths, made: Plan) -> None:
-    write_json(paths.plan, as_data(made))
+    write_json(paths.plan, as_data(made), private=True)
 
 
 def read(paths: JobPaths) -> dict[str, Any]:

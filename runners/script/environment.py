@@ -59,16 +59,10 @@ def lines(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the script's lines: the plan's variables, then the user's own, which win."""
     found = [f"export {name}={text}" for name, text in exports(plan, str(paths.root))]
     if plan.spec.env:
-        where = paths.env.relative_to(paths.root)
         names = " ".join(name for name, _ in plan.spec.env)
         found += [f"# The values of {names} stand where only their owner reads them."]
-        found += [f'. "$run/{where}" || exit']
+        found += runtimes.read_own(plan, str(paths.env.relative_to(paths.root)))
     return found
-
-
-def private(plan: Plan) -> str:
-    """Return the file with the user's own variables; "" where there are none."""
-    return "".join(f"export {name}={text}\n" for name, text in runtimes.own(plan))
 
 
 def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
@@ -85,5 +79,5 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
 
 def names(plan: Plan) -> list[str]:
     """Return their names, for launchers that take only what they are told."""
-    own = [*exports(plan, ""), *runtimes.own(plan)]
-    return list(dict.fromkeys(name for name, _ in own))
+    own = [*(name for name, _ in exports(plan, "")), *runtimes.own_names(plan)]
+    return list(dict.fromkeys(own))

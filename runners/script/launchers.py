@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Callable
 
@@ -9,10 +10,11 @@ from ..core.model import Plan
 from ..core.tokens import Expanded
 from ..injob.rank.agents import AGENTS
 from ..schedulers import capabilities
-from . import environment
+from . import environment, runtimes
 
 # A task that fails ends the job at once; one that merely returns early gives the others this long.
 SECONDS_FOR_THE_OTHERS = 600
+FOR_HOROVODRUN = re.compile("PATH|LD_.*|PYTHON.*|HOROVOD_.*")  # itself, not only for its ranks
 
 
 def srun(plan: Plan) -> list[str]:
@@ -86,12 +88,19 @@ def per_node(plan: Plan) -> int:
 
 
 def horovodrun(plan: Plan) -> list[str]:
-    """Return the image's own horovodrun, which reaches other nodes by the job's ssh (ssh_lines)."""
-    argv = ["horovodrun", "-np", str(plan.spec.resources.tasks), f"--{plan.controller}"]
+    """Return the image's own horovodrun, which reaches other nodes by the job's ssh (ssh_lines).
+
+    With Gloo it writes all that it finds in its environment on the ranks' command lines (0.28.1,
+    gloo_run.py): there it has not the values of --env, and its ranks read them from their file.
+    """
+    names = [name for name, _ in plan.spec.env if not FOR_HOROVODRUN.fullmatch(name)]
+    hidden = ["env", *(f"-u{name}" for name in names)] if names else []
+    hidden, own = (hidden, runtimes.own_values(plan)) if plan.controller == "gloo" else ([], [])
+    argv = [*hidden, "horovodrun", "-np", str(plan.spec.resources.tasks), f"--{plan.controller}"]
     if plan.controller == "mpi":
         # Its own begin with one dash, which the mpirun of Open MPI 5 does not read.
         argv.append("--binding-args=--bind-to none --map-by slot")
-    return [*argv, *(["-H", Expanded("$hosts")] if plan.ssh else [])]
+    return [*argv, *(["-H", Expanded("$hosts")] if plan.ssh else []), *own]
 
 
 def agents(plan: Plan) -> list[str]:

@@ -201,7 +201,7 @@ def parse_env(text: str) -> tuple[str, str]:
     if not VARIABLE.fullmatch(name):
         raise UsageError(f"--env {text!r} is not NAME=VALUE, nor the name of a variable")
     if not equals and name not in os.environ:
-        raise UsageError(f"--env {name}: it is not set here", remedy=f"--env {name}=VALUE")
+        raise UsageError(f"--env {name}: it is not set here", remedy=f"export {name}=VALUE")
     return name, value if equals else os.environ[name]
 
 

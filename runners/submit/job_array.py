@@ -158,7 +158,7 @@ def _write_array(batch: Batch) -> None:
     for task, draft in zip(batch.tasks, batch.drafts):
         target = os.path.relpath(draft.paths.root, batch.array.tasks)
         (batch.array.tasks / str(task)).symlink_to(target)
-    batch.array.script.write_text(batch.text, encoding="utf-8")
+    atomic.write_text(batch.array.script, batch.text, private=True)
 
 
 def _hand_over(found: Sequence[Batch], name: str) -> dict[Path, Job]:

@@ -11,16 +11,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, TypeVar
 
-from ..core import plan_record, signals, trust
+from ..core import atomic, plan_record, signals, trust
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
+from ..core.files import make_folder
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import JobSpec, Plan
 from ..core.remedy import change
 from ..injob import folders
 from ..jobs import find
 from ..schedulers import SCHEDULERS, capabilities
-from ..script import environment, render
+from ..script import render, runtimes
 from ..settings.trainers import recipes_folder
 
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
@@ -119,7 +120,7 @@ def claimed(*folders: Path) -> Iterator[None]:
     made: list[Path] = []
     try:
         for folder in folders:
-            folder.mkdir(parents=True)
+            make_folder(folder)
             made.append(folder)
         yield
     except BaseException as error:
@@ -142,16 +143,20 @@ def write_all(drafts: Sequence[Draft]) -> None:
 
 
 def write(draft: Draft, like: JobPaths | None = None) -> None:
-    """Fill the run's folder; the code of a run that is `like` it is linked, not copied again."""
+    """Fill the run's folder; the code of a run that is `like` it is linked, not copied again.
+
+    What is executed is for its owner alone, whatever the umask and the rights of our own files.
+    """
     paths = draft.paths
-    paths.log.parent.mkdir()
+    make_folder(paths.log.parent)
+    paths.code.mkdir(0o700)
     for source in packages(draft):
         # Ours stay one package.
         target = Path("injob" if folders.HERE in source.parents else "", source.name)
         _copy(like.code / target if like else source, paths.code / target, link=like is not None)
-    paths.script.write_text(draft.text, encoding="utf-8")
+    atomic.write_text(paths.script, draft.text, private=True)
     enter = render.enter(draft.plan, paths, os.getcwd())
-    paths.enter.write_text(enter, encoding="utf-8")
+    atomic.write_text(paths.enter, enter, private=True)
     if draft.private or draft.plan.spec.env:
         _write_private(draft)
     plan_record.write(paths, draft.plan)
@@ -164,7 +169,7 @@ def _write_private(draft: Draft) -> None:
     if draft.private:
         private_folder.make(paths)
     if draft.plan.spec.env:
-        private_folder.write(paths, paths.env.name, environment.private(draft.plan))
+        private_folder.write(paths, paths.env.name, runtimes.own_file(draft.plan))
 
 
 def packages(draft: Draft) -> tuple[Path, ...]:
@@ -177,20 +182,27 @@ def packages(draft: Draft) -> tuple[Path, ...]:
 
 def _copy(source: Path, target: Path, link: bool) -> None:
     """Copy a file or a package; a link costs a shared file system less, where it has any."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    copy = _link if link else shutil.copy2
+    copy = _link if link else _copy_file
+    target.parent.mkdir(0o700, exist_ok=True)
     if source.is_file():
         copy(source, target)
-    else:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(source, target, ignore=ignored, copy_function=copy)
+        return
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(source, target, ignore=ignored, copy_function=copy)
+    for folder, _, _ in os.walk(target):
+        os.chmod(folder, 0o700)
+
+
+def _copy_file(source: str | Path, target: str | Path) -> None:
+    Path(target).touch(0o600)
+    shutil.copyfile(source, target)
 
 
 def _link(source: str | Path, target: str | Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        shutil.copy2(source, target)
+        _copy_file(source, target)
 
 
 def record(draft: Draft, id: str, array: str = "") -> Job:

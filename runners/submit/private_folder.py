@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from ..core import files
@@ -63,7 +62,4 @@ def keep(paths: JobPaths, text: str) -> str:
 def write(paths: JobPaths, name: str, text: str) -> None:
     """Write a file that only its owner can read, in the folder, which is made if need be."""
     paths.private.mkdir(mode=0o700, exist_ok=True)
-    path = paths.private / name
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
+    atomic.write_text(paths.private / name, text, private=True)

@@ -286,15 +286,15 @@ def test_a_late_world_is_told_once_while_the_trainer_runs(
     assert not inbox.wrong
 
 
-NODE = agents.Node(1, 2, 4, "10.0.0.1", 23456, "10.0.0.2", "42.0")
+NODE = agents.Node(1, 2, 4, "10.0.0.1", 23456, "/runs/t-1/logs/agent")
 
 
 @pytest.mark.parametrize(
     ("agent", "trainer", "expected"),
     [
         ("torchrun", ["/a b/t.py", "$x"], ["--nnodes=2", "--nproc-per-node=4", "/a b/t.py", "$x"]),
-        ("torchrun", ["-m", "recipes.t"], ["--rdzv-conf=is_host=0", "-m", "recipes.t"]),
-        ("torchrun", ["bash", "t.sh"], ["--rdzv-endpoint=10.0.0.1:23456", "--no-python", "bash"]),
+        ("torchrun", ["-m", "recipes.t"], ["--node-rank=1", "-m", "recipes.t"]),
+        ("torchrun", ["bash", "t.sh"], ["--master-port=23456", "--no-python", "bash"]),
         ("accelerate", ["-m", "pkg"], ["--num_processes=8", "--machine_rank=1", "--module", "pkg"]),
         ("accelerate", ["bash", "t.sh"], ["--main_process_ip=10.0.0.1", "--no_python", "bash"]),
         ("deepspeed", ["/t.py"], ["--node_rank=1", "--master_port=23456", "/t.py"]),

@@ -18,7 +18,7 @@ from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, T
 from runners.core.site import Site
 from runners.plan.case import Case
 from runners.schedulers import slurm, slurm_script
-from runners.script import environment, render
+from runners.script import environment, render, runtimes
 from runners.script.runtimes import apptainer
 from runners.submit import private_folder
 
@@ -154,7 +154,7 @@ def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path) -> None:
     env = tuple((f"V{number}", text) for number, text in enumerate(HOSTILE))
     job, paths = made(trainer=trainer, env=env), JobPaths(folder)
     text = render.render(job, paths, str(folder))
-    private_folder.write(paths, paths.env.name, environment.private(job))
+    private_folder.write(paths, paths.env.name, runtimes.own_file(job))
     argv, seen = run_script(tmp_path, text)
     assert argv[argv.index("--") + 1 :] == [str(folder / "it's.py"), *HOSTILE]
     assert [seen[f"APPTAINERENV_V{number}"] for number in range(len(HOSTILE))] == HOSTILE
@@ -168,10 +168,10 @@ def test_values_of_the_users_variables_are_for_their_owner_alone(tmp_path: Path)
     assert "s3cret" not in text
     assert "# The values of TOKEN OUTPUT_DIR stand where only their owner reads them." in text
     assert "APPTAINERENV_OUTPUT_DIR" not in text  # the user's own is the only one
-    private_folder.write(paths, paths.env.name, environment.private(job))
+    private_folder.write(paths, paths.env.name, runtimes.own_file(job))
     assert stat.S_IMODE(paths.env.stat().st_mode) == 0o600
     assert stat.S_IMODE(paths.private.stat().st_mode) == 0o700
-    assert "export APPTAINERENV_TOKEN=s3cret\n" in paths.env.read_text()
+    assert 'TOKEN"=s3cret\n' in paths.env.read_text()
 
 
 def test_the_hosts_python_does_not_leak_in_and_slurms_variables_stay(tmp_path: Path) -> None:

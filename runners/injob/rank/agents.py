@@ -11,7 +11,7 @@ from typing import Callable
 class Node:
     """This agent's place: its number among `nodes`, its `ranks`, and rank 0's address and port.
 
-    `job` is a name that all agents of the job have, `own_address` is where others reach this one.
+    `logs` is a folder of the run in which the agents of all nodes may keep files.
     """
 
     number: int
@@ -19,25 +19,24 @@ class Node:
     ranks: int
     address: str
     port: int
-    own_address: str
-    job: str
+    logs: str
 
 
 def torchrun(node: Node, trainer: Sequence[str]) -> list[str]:
     """Return torchrun's command, as in PyTorch's documentation of torchrun.
 
-    `is_host`: by itself the agent compares the address with its host's name, which may mislead.
+    The rendezvous is the static one: that of c10d unpickles what anybody on the network has put
+    into the store at this port. Without --log-dir a folder stays in /tmp.
     """
-    address = f"[{node.address}]" if ":" in node.address else node.address
     return [
         "torchrun",
         f"--nnodes={node.nodes}",
         f"--nproc-per-node={node.ranks}",
-        "--rdzv-backend=c10d",
-        f"--rdzv-endpoint={address}:{node.port}",
-        f"--rdzv-id={node.job}",
-        f"--rdzv-conf=is_host={int(node.number == 0)}",
-        f"--local-addr={node.own_address}",
+        "--rdzv-backend=static",
+        f"--node-rank={node.number}",
+        f"--master-addr={node.address}",
+        f"--master-port={node.port}",
+        f"--log-dir={node.logs}",
         *([] if is_python(trainer) else ["--no-python"]),
         *trainer,
     ]
@@ -53,6 +52,8 @@ def accelerate(node: Node, trainer: Sequence[str]) -> list[str]:
         f"--machine_rank={node.number}",
         f"--main_process_ip={node.address}",
         f"--main_process_port={node.port}",
+        "--rdzv_backend=static",
+        f"--log_dir={node.logs}",
         *_with_options(trainer),
     ]
 

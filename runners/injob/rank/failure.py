@@ -52,7 +52,7 @@ def speaks_for_node(task: Task, run_dir: str) -> bool:
     link to the record that follows the words: it leads somewhere as soon as they are out.
     """
     try:
-        os.makedirs(_folder(run_dir), exist_ok=True)
+        os.makedirs(_folder(run_dir), 0o755, exist_ok=True)
         os.symlink(os.path.basename(_path(task, run_dir)), _claim(task, run_dir))
         return True
     except FileExistsError:
@@ -79,7 +79,7 @@ def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
     value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())
     path = _path(task, run_dir)
     try:
-        os.makedirs(_folder(run_dir), exist_ok=True)
+        os.makedirs(_folder(run_dir), 0o755, exist_ok=True)
         json_files.write(path, {**value, **problem.fields})
         if not kinds.follows(problem.kind, problem.fields):
             open(os.path.join(_folder(run_dir), CAUSE), "w").close()

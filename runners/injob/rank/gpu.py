@@ -112,7 +112,7 @@ def give_horovod_its_name(run_dir: str) -> None:
 
     The loader reads LD_LIBRARY_PATH when a program starts, hence again. Our own image has the link.
     """
-    folder = os.path.join(run_dir, "libs", os.uname().nodename)
+    folder = os.path.join(run_dir, "code", "libs", os.uname().nodename)
     done = folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")
     if done or loading_error(LIBRARY) or not loading_error(OPENED):
         return

@@ -101,8 +101,8 @@ def _placed(task: Task, options: Options, session: Session, place: Place) -> lis
         os.environ.update(found)
     if options.agent:
         node = Node(
-            task.rank, task.size, options.workers, place.address, place.port, place.own_address,
-            task.job.replace("/", "-"),
+            task.rank, task.size, options.workers, place.address, place.port,
+            os.path.join(options.run_dir, "logs", options.agent),
         )  # fmt: skip
         return AGENTS[options.agent](node, options.command)
     if task.size > 1:

@@ -51,5 +51,5 @@ def record(what: "str", message: "str", code: "int") -> None:
     which = kinds.IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else kinds.NOT_STAGED
     facts = {"version": kinds.VERSION, "kind": which, "rank": None, "size": None, "host": host()}
     facts.update(exit_code=code, message=message, time=time.time(), what=what)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
     json_files.write(path, facts)

@@ -5,6 +5,7 @@ Adding one is a function that returns the tokens, and a row here.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
 from ...core import tokens
@@ -12,7 +13,7 @@ from ...core.model import BindMount, Dataset, Plan
 from ...core.tokens import Expanded
 from ..stage_lines import source
 from . import apptainer, stores
-from .base import PREFIX, Container, Runtime
+from .base import PREFIX, Container, Runtime, own_values
 from .limits import STORES, refusals
 
 __all__ = [
@@ -22,9 +23,12 @@ __all__ = [
     "data_target",
     "exports",
     "once",
-    "own",
+    "own_file",
+    "own_names",
+    "own_values",
     "prepare",
     "python",
+    "read_own",
     "refusals",
 ]
 
@@ -91,11 +95,23 @@ def prepare(plan: Plan) -> list[str]:
     return [*command, str(plan.spec.image)] if command else []
 
 
-def own(plan: Plan) -> list[tuple[str, str]]:
-    """Return what a private file exports for the user's own variables, which win over all."""
+def own_names(plan: Plan) -> list[str]:
+    """Return the names under which the job's shell exports the user's own variables."""
     runtime = RUNTIMES[plan.runtime]
-    prefix = PREFIX if runtime.values_as_options else runtime.prefix
-    return [(prefix + name, tokens.quote(value)) for name, value in plan.spec.env]
+    return [runtime.prefix + name for name, _ in plan.spec.env if not runtime.values_as_options]
+
+
+def read_own(plan: Plan, file: str) -> list[str]:
+    """Return the line by which the job's shell exports them, which win over all."""
+    prefix = RUNTIMES[plan.runtime].prefix
+    before = f"{PREFIX}={prefix} " if prefix else ""
+    return [f'{before}. "$run/{file}" || exit'] if own_names(plan) else []
+
+
+def own_file(plan: Plan) -> str:
+    """Return the text of their file, which sh reads too; "" where there are none."""
+    lines = (f'export "${{{PREFIX}}}{name}"={shlex.quote(text)}' for name, text in plan.spec.env)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def python(plan: Plan) -> str:

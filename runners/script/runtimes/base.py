@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Callable
 
+from ...core.job_record import JobPaths
 from ...core.model import BindMount, Plan
 from ...core.tokens import Expanded
 
-PREFIX = "USERENV_"
+# The variable that stands before the names in the file of --env; unset where a container reads it.
+PREFIX = "RUNNER_PREFIX"
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,10 @@ class Runtime:
 
     `argv` returns the tokens before a command: none where it runs on the host; with `by_srun` they
     are options of srun. The variables for the container are exported under their names with
-    `prefix` before; with `values_as_options` those that win are among the tokens instead, and a
-    value of --env has a name that means nothing to the host's programs, such as the runtime.
-    `takes_ssh` says whether variables bring injob/ssh into it. `prepare` is what each node does
-    once before the ranks, with the image's name as its last word.
+    `prefix` before; with `values_as_options` those that win are among the tokens instead, and the
+    values of --env reach the command by their file (`own_values`). `takes_ssh` says whether
+    variables bring injob/ssh into it. `prepare` is what each node does once before the ranks, with
+    the image's name as its last word.
     """
 
     argv: Callable[[Container], list[str]]
@@ -45,9 +48,14 @@ class Runtime:
     prepare: tuple[str, ...] = ()
 
 
-def own_settings(plan: Plan) -> list[str]:
-    """Return NAME=VALUE for each of --env, in which the job's shell fills in the value."""
-    return [Expanded(f"{name}=${{{PREFIX}{name}}}") for name, _ in plan.spec.env]
+def own_values(plan: Plan) -> list[str]:
+    """Return the tokens before a command in the container that give it the variables of --env.
+
+    They are read from their file: every user of a node sees the command lines on it.
+    """
+    if not plan.spec.env:
+        return []
+    return ["sh", "-c", '. "$0" && exec "$@"', Expanded(JobPaths(Path("$run")).env)]
 
 
 def volume(bind: BindMount) -> str:

@@ -23,7 +23,7 @@ from ...core import tokens
 from ...core.model import Plan
 from ...core.tokens import Expanded
 from .apptainer import SPECIAL, mount
-from .base import Container, own_settings, volume
+from .base import Container, own_values, volume
 
 # The launcher's, and those by which users tune what runs in the container.
 PASSED = ("SLURM_*", "PMI_*", "PMIX_*", "PALS_*", "CUDA_*", "NCCL_*", "FI_*", "HOROVOD_*", "UCX_*")
@@ -60,9 +60,9 @@ def _podman_options(container: Container) -> list[str]:
         options += ["--mount", mount(bind)] if odd else ["--volume", volume(bind)]
     variables = [*PASSED, *(variable.name for variable in plan.variables)]
     variables += [tokens.prefixed(f"{n}=", value) for n, value in container.fixed.items()]
-    for variable in (*variables, *own_settings(plan)):
+    for variable in variables:
         options += ["--env", variable]
-    return [*options, *plan.spec.apptainer_args, str(plan.spec.image)]
+    return [*options, *plan.spec.apptainer_args, str(plan.spec.image), *own_values(plan)]
 
 
 def _network(plan: Plan) -> list[str]:
@@ -82,8 +82,7 @@ def shifter(container: Container) -> list[str]:
     command += plan.runtime_args
     command += [f"--volume={volume(b)}" for b in container.binds if b.source != b.target]
     command += [tokens.prefixed(f"--env={name}=", v) for name, v in container.fixed.items()]
-    command += [tokens.prefixed("--env=", text) for text in own_settings(plan)]
-    return [*command, *plan.spec.apptainer_args]
+    return [*command, *plan.spec.apptainer_args, *own_values(plan)]
 
 
 def pyxis(container: Container) -> list[str]:
