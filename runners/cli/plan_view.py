@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..core.command_line import without_secret
 from ..core.model import Caution, Choice, Plan, Resources
 from ..scale.number_format import count
 from ..schedulers import time_limits
@@ -61,6 +62,10 @@ def value(choice: Choice) -> str:
 
 
 def warn(made: Plan) -> None:
+    for given in map(str, typed.command_line().values("env")):
+        if (name := without_secret(given)) != given:
+            other = f"try: export {name}=..., and --env {name}"
+            printer.tell(f"warning: all users of this machine see the value of {name}\n  {other}")
     for caution in made.warnings:
         printer.tell(f"warning: {warning(caution)}")
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..core.command_line import ENVIRONMENT, FLAG, CommandLine
+from ..core.command_line import ENVIRONMENT, FLAG, CommandLine, without_secret
 from ..core.errors import Refused
 from ..core.job_record import Job
 from ..core.model import Refusal
@@ -20,7 +20,8 @@ CHECKED_BY = {"plan": "launch"}  # what was only looked at is then to be launche
 def text(remedy: Remedy, typed: CommandLine | None) -> str:
     """Return what to type, or advice; `typed` is the command line that a launch changes.
 
-    Only what was typed is typed again: files and variables bring the rest.
+    Only what was typed is typed again: files and variables bring the rest, and the environment the
+    value of a password.
     """
     if remedy.kind != LAUNCH or typed is None:
         return str(remedy)
@@ -93,7 +94,7 @@ def _kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:
     for name, value in (*flags, *typed.switches):
         again = name == "env" and _variable(value) in variables
         if name not in changed and name not in remedy.leave_out and not again:
-            yield name, value
+            yield name, without_secret(str(value)) if name == "env" else value
 
 
 def _variable(value: Value) -> str:

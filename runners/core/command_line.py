@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,6 +13,11 @@ from .remedy import Value
 # OWN is what a command brings by itself, such as the time of a session.
 DEFAULT, OWN, PRESET, SITE = "default", "own", "preset", "site"
 USER, PROJECT, ENVIRONMENT, FLAG = "user", "project", "environment", "flag"
+
+# NAME=VALUE, as the value of --env, with a name that speaks of a secret.
+SECRET = re.compile(
+    r"((?:--env=)?(?:\w*_)?(?:TOKEN|SECRET|PASSWORD|CREDENTIALS?|KEY)(?:_\w*)?)=.*", re.DOTALL
+)
 
 
 class Given(NamedTuple):
@@ -55,6 +61,15 @@ class CommandLine:
             if given == name:
                 return value if equals else after
         return ""
+
+
+def without_secret(word: str) -> str:
+    """Return a word of a command line; of a secret NAME=VALUE the name alone.
+
+    `--env NAME` takes the value from the environment.
+    """
+    found = SECRET.fullmatch(word)
+    return found[1] if found else word
 
 
 def read(value: Mapping[str, Any]) -> CommandLine:

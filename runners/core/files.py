@@ -17,15 +17,12 @@ from .errors import Refused, SystemFault
 DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, in which nobody else may write, whatever the umask.
-
-    Raises FileExistsError where it is there.
-    """
+def make_folder(path: Path, exist_ok: bool = False) -> None:
+    """Make a folder, and those above it, in which nobody else may write, whatever the umask."""
     missing = [folder for folder in path.parents if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(0o755, exist_ok=True)
-    path.mkdir(0o755)
+    path.mkdir(0o755, exist_ok=exist_ok)
 
 
 def entries(folder: Path) -> list[Path]:

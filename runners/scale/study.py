@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import files, job_record
+from ..core.command_line import without_secret
 from ..core.errors import NotFound, SystemFault, UsageError
 from ..core.job_record import Below, Folder, JobPaths
 from ..explain import read_facts
@@ -52,7 +53,7 @@ class StudyRecord:
 
     @property
     def command(self) -> str:
-        return shlex.join(["runner", *self.words])
+        return shlex.join(["runner", *map(without_secret, self.words)])
 
 
 class PointState(Enum):
@@ -105,7 +106,7 @@ def begin(paths: StudyPaths, asked: StudyRecord) -> StudyRecord:
         references = asked.references or old.references
         asked = replace(asked, question=_grown(old, asked, paths.root), references=references)
     try:
-        paths.runs.mkdir(parents=True, exist_ok=True)
+        files.make_folder(paths.runs, exist_ok=True)
         save(paths, asked)
     except OSError as error:
         raise SystemFault(f"cannot write {paths.asked}", str(error.strerror)) from None
@@ -115,7 +116,8 @@ def begin(paths: StudyPaths, asked: StudyRecord) -> StudyRecord:
 def save(paths: StudyPaths, asked: StudyRecord) -> None:
     """Write study.json, whole or not at all."""
     record = {"question": as_json(asked.question), "words": asked.words, "cwd": asked.cwd}
-    files.write_json(paths.asked, {"schema": SCHEMA, **record, "references": asked.references})
+    whole = {"schema": SCHEMA, **record, "references": asked.references}
+    files.write_json(paths.asked, whole, private=True)  # values of --env are among the words
 
 
 def _grown(old: StudyRecord, new: StudyRecord, folder: Path) -> StudyRequest:

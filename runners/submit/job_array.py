@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..core import signals
+from ..core import atomic, signals
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, Status, next_folder
 from ..core.model import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import files
+from ..core import atomic, files
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import JobPaths
 from ..injob.serve import ADDRESS, TOKEN

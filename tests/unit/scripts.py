@@ -124,6 +124,7 @@ def jobs() -> Mapping[str, Plan]:
             OURS,
             resources={"nodes": 2, "ntasks_per_node": 4, "cpus_per_task": 2},
             launcher="horovodrun",
+            env=(("SEED", "1"), ("HOROVOD_CYCLE_TIME", "2")),
         ),
         "neuron": made(
             "neuron", sif, OURS, resources={**gpus, "account": None, "comment": "pytorch"}

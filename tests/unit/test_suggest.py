@@ -65,6 +65,11 @@ def typed(*words: str) -> CommandLine:
             "runner launch --env A=1 --bind /x --env B=3 --bind /y t",
         ),
         (
+            change(nodes=1),
+            ["launch", "--env", "HF_TOKEN=s3cret", "--env=KERAS_HOME=/k", "t"],
+            "runner launch --nodes 1 --env HF_TOKEN --env KERAS_HOME=/k t",
+        ),
+        (
             change(leave_out=["bind"]),
             ["launch", "-B", "/y", "--bind=/z", "-B/x", "t"],
             "runner launch t",

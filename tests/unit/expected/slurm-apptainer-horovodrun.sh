@@ -51,6 +51,8 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 export APPTAINER_NO_EVAL=1
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
+# The values of SEED HOROVOD_CYCLE_TIME stand where only their owner reads them.
+RUNNER_PREFIX=APPTAINERENV_ . "$run/private/env.sh" || exit
 
 unset SLURM_STEP_ID SLURM_STEPID SLURM_JOBID SLURM_NODELIST SLURMD_NODENAME
 unset OMPI_MCA_plm_slurm_args PRTE_MCA_plm_slurm_args
@@ -62,7 +64,7 @@ hosts=${nodes//,/:4,}:4
 ranks_run=yes
 python3 /scratch/ada/runs/torch_mnist-1/code/injob/ssh around apptainer "$nodes" /scratch/ada/runs/torch_mnist-1/code/enter srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --mpi=none --cpu-bind=none --mem=0 -- \
   apptainer exec --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
-  horovodrun -np 8 --gloo -H "$hosts" python3 /scratch/ada/runs/torch_mnist-1/code/injob/rank --launcher horovodrun --controller gloo --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  env -uSEED horovodrun -np 8 --gloo -H "$hosts" sh -c '. "$0" && exec "$@"' "$run/private/env.sh" python3 /scratch/ada/runs/torch_mnist-1/code/injob/rank --launcher horovodrun --controller gloo --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
 code=$? ranks_run=
 exit "$code"
