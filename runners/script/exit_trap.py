@@ -67,8 +67,6 @@ trap finish EXIT
 # Slurm may go on in the same log: what follows is of this start.
 [ -z "$SLURM_RESTART_COUNT" ] || """
 START += f'echo "{log_lines.START}$((SLURM_RESTART_COUNT + 1))"'
-# As large as the rank's memory, and with its secrets. The soft limit alone: a trainer may raise it.
-NO_CORES = "ulimit -S -c 0  # no core files, unless by --sbatch-arg=--propagate=CORE"
 SLURM_TELLS_THE_RANKS = "trap : TERM  # Slurm sends it to the ranks too; their end is the job's"
 # NOTE: without a trap for it, bash ends by a signal with $? of the command before: 0.
 TOLD_TO_END = "trap 'exit 143' TERM"
@@ -94,8 +92,6 @@ def opening(plan: Plan) -> list[str]:
     again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
     text += RECORD.format(stopped=EXIT_STOPPED, again=again)
     text += (ENDED_WELL if requeues else "") + START
-    if not any(arg.startswith("--propagate") for arg in plan.spec.sbatch_args):
-        text += "\n" + NO_CORES
     if plan.warning is not None:
         text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
     else:

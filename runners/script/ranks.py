@@ -43,6 +43,8 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
         shim += ["--nv", *(["--driver", plan.driver] if plan.driver else [])]
     shim += ["--cpu-level", plan.cpu_level] * bool(plan.cpu_level)
     shim += ["--errors"] * bool(plan.spec.error)
+    slurms = (*plan.spec.sbatch_args, *plan.spec.srun_args)
+    shim += ["--core-files"] * any(arg.startswith("--propagate") for arg in slurms)
     shim += ["--no-gate"] * (not plan.spec.gate) + ["--tf-config"] * plan.spec.tf_config
     return [*shim, "--run-dir", str(paths.root), "--"]
 

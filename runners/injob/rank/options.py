@@ -29,6 +29,7 @@ class Options(argparse.Namespace):
     driver: str | None
     cpu_level: str
     errors: bool
+    core_files: bool
     run_dir: str
     command: list[str]
     ours: bool  # whether Horovod's ranks meet by our rendezvous
@@ -62,6 +63,7 @@ def parse(argv: list[str]) -> Options:
     add("--driver", metavar="VERSION", help="the oldest for the image's CUDA")
     add("--cpu-level", default="", help="what the image's Horovod is compiled for")
     add("--errors", action="store_true", help="write stderr to stderr too")
+    add("--core-files", action="store_true", help="keep the limit of core files as it is")
     add("--run-dir", required=True)
     options = parser.parse_args(argv[:split], Options(command=argv[split + 1 :]))
     # horovodrun with Gloo brings its own rendezvous and sets every rank's place.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import cpu, failure, gpu, local_ranks, task
+from . import cpu, failure, gpu, limits, local_ranks, task
 from .options import Options, parse
 from .problem import Problem
 from .supervise import supervise
@@ -17,6 +17,8 @@ EXIT_REFUSED = 89  # the node's CPU or driver does not fit the image
 def main(argv: list[str]) -> int:
     """Run the trainer as the task that the environment describes; return its exit code."""
     options = parse(argv)
+    if not options.core_files:
+        limits.no_core_files()
     if options.gpus:
         gpu.give_horovod_its_name(options.run_dir)
     if options.tasks and options.controller == "mpi":

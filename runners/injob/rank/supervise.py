@@ -19,7 +19,7 @@ from . import (
     EXIT_STOPPED,
     early_stop,
     failure,
-    open_files,
+    limits,
     orphaned,
     ports,
     rank_environment,
@@ -188,7 +188,7 @@ def _open_session(task: Task, options: Options) -> Session | None:
     """Open the rendezvous where there is anybody to meet, or Horovod's Gloo asks for it."""
     if not options.meets_others(task):
         return None
-    open_files.allow(task.size)
+    limits.allow_files(task.size)
     # Here, because a job of one rank need not wait for its import.
     from .rendezvous.session import Session
 

@@ -61,7 +61,6 @@ began=$(date +%s.%3N)  # what is lost before the first step is counted from here
 trap finish EXIT
 # Slurm may go on in the same log: what follows is of this start.
 [ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
-ulimit -S -c 0  # no core files, unless by --sbatch-arg=--propagate=CORE
 ranks= warned= told_to_end=
 # Slurm's warning goes on to the ranks, which save and stop; without ranks there is nothing to save.
 warn() { warned=yes; if [ -n "$ranks" ]; then kill -USR1 "$ranks"; else exit 91; fi; }

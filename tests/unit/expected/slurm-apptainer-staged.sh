@@ -40,7 +40,6 @@ began=$(date +%s.%3N)  # what is lost before the first step is counted from here
 trap finish EXIT
 # Slurm may go on in the same log: what follows is of this start.
 [ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
-ulimit -S -c 0  # no core files, unless by --sbatch-arg=--propagate=CORE
 trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD

@@ -1,4 +1,4 @@
-"""How many files a rank may have open: Gloo connects it with each of the other ranks."""
+"""A rank's limits: open files, since Gloo connects it with each other rank, and core files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import resource
 FOR_EACH_RANK, SPARE = 2, 1024
 
 
-def allow(ranks: int) -> None:
+def allow_files(ranks: int) -> None:
     """Raise the soft limit to what so many ranks need, as far as the hard one lets it.
 
     It comes from the login node with the job (PropagateResourceLimits), and is 1,024 on most.
@@ -21,3 +21,11 @@ def allow(ranks: int) -> None:
         needed = min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def no_core_files() -> None:
+    """Let a crash leave no file, as large as the rank's memory and with all secrets in it.
+
+    Only the soft limit: the trainer may raise it.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
