@@ -48,7 +48,7 @@ def test_the_soft_limit_of_open_files_follows_the_ranks(
 @pytest.fixture
 def crowded() -> Iterator[None]:
     """Hold all descriptors that select(2) knows, as rank 0 of so many ranks does."""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if HARD != resource.RLIM_INFINITY and HARD < 2 * SELECT:
         pytest.skip(f"the hard limit of open files is {HARD}")
     limits.allow_files(SELECT)
@@ -58,7 +58,7 @@ def crowded() -> Iterator[None]:
     yield
     for number in held:
         os.close(number)
-    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.usefixtures("crowded")
