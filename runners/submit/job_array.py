@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..core import atomic, signals
 from ..core.errors import Refused, SystemFault, UsageError
+from ..core.files import make_folder
 from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, Status, next_folder
 from ..core.model import Plan
 from ..core.remedy import change
@@ -154,7 +155,7 @@ def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) 
 def _write_array(batch: Batch) -> None:
     if batch.array is None:
         return
-    batch.array.tasks.mkdir(parents=True)
+    make_folder(batch.array.tasks)
     for task, draft in zip(batch.tasks, batch.drafts):
         target = os.path.relpath(draft.paths.root, batch.array.tasks)
         (batch.array.tasks / str(task)).symlink_to(target)
