@@ -48,7 +48,7 @@ WAYS = {
     "torchrun": ("launch", *TWO, "--no-gate", "--launcher", "torchrun"),
     "horovodrun, gloo": ("launch", *TWO, *GLOO, "--launcher", "horovodrun"),
     "horovodrun, mpi": ("launch", *TWO, *MPI, "--launcher", "horovodrun"),
-    "mpirun": ("launch", *TWO, *MPI, "--launcher", "mpirun"),
+    "mpirun": ("launch", *TWO, *GLOO, "--launcher", "mpirun"),
 }
 
 
