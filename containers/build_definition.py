@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from runners.core import atomic, disk_space, sif
+from runners.core import atomic, digest, disk_space, sif
 from runners.core.disk_space import Needs
 from runners.core.errors import SystemFault, UsageError
 from runners.core.places import Places
 
-from . import apptainer, build_steps, definition, process
+from . import apptainer, build_record, build_steps, definition, process
 from .added_packages import Request
 from .apptainer import Apptainer, Build
 from .build_steps import Progress, Step
@@ -27,6 +27,7 @@ from .plan import COMPRESSION
 
 # A base of unknown size: what the larger of our own images comes to while it is built.
 UNKNOWN = Needs(4 * 10**9, 50_000)
+NO_KEY = ""  # in its record: an image of a user's definition is built each time it is asked for
 STAGE = "stage"  # the folder of a derived build's files, in the temporary one
 SAFE_NAME = re.compile(r"[\w.+-]+")
 UNFINISHED = """\
@@ -112,6 +113,7 @@ def build(asked: OneDefinition, shown: Progress) -> None:
         log = process.fresh_log(places.logs / f"{asked.output.stem}.log")
         with atomic.new_file(asked.output) as part:
             build_steps.run(_steps(asked, part, runtime, log), shown)
+        build_record.write(asked.output, NO_KEY, f"sha256:{digest.sha256(asked.output)}")
 
 
 def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> list[Step]:

@@ -20,7 +20,7 @@ from containers.plan import Options
 from ..core.architecture import MACHINES
 from ..core.disk_space import ELSEWHERE
 from ..core.errors import SystemFault, UsageError
-from ..images import digest_cache, environment, environment_label
+from ..images import environment, environment_label, recorded_digest
 from ..images.inside import extract_bill
 from . import build_from
 from .progress import phases
@@ -187,7 +187,7 @@ def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
         click.echo(build.describe(made, asked, progress))
     else:
         build.build(made, asked, progress)
-        digest_cache.record(made.output, build_record.digest(made.output))
+        recorded_digest.remember(made.output)
         progress.say(f"bill of materials: {extract_bill(made.output)}")
     if dry_run:
         return

@@ -22,7 +22,7 @@ from containers.foreign_horovod import Horovod
 from ..core import architecture, disk_space
 from ..core.errors import Refused, UsageError
 from ..core.model import ImageInfo
-from ..images import inside, local
+from ..images import inside, local, recorded_digest
 from .progress import display, phases
 
 WHAT = "say what to add to it: --requirements FILE, --horovod, or --def FILE"
@@ -95,6 +95,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     if asked.packages and isinstance(asked.packages.wanted, Horovod):
         progress.say(told(asked.packages.wanted))
     build_definition.build(asked, progress)
+    recorded_digest.remember(asked.output)
     if base and OURS in base.labels:
         progress.say(f"bill of materials: {inside.extract_bill(asked.output)}")
     click.echo(asked.output)

@@ -44,6 +44,11 @@ def of(image: Path, lockfile: Path) -> dict[str, str]:
     return {origin: digest for origin, digest in recorded.items() if DIGEST.fullmatch(digest)}
 
 
+def remember(image: Path) -> None:
+    """Spare the first launch of an image that this process has just built a read of it."""
+    digest_cache.record(image, build_record.digest(image))
+
+
 def without_reading(image: Path) -> Recorded:
     """Return what was recorded, for a dry run: the file may be another one by now."""
     digests = of(image, images_lock.here()) if image.is_file() else {}

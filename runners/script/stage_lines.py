@@ -104,7 +104,7 @@ def lines(staging: Staging, helper: str) -> list[str]:
     root = quote(Expanded(staging.root)) if staging.root else SCRATCH
     steps, image = SCHEDULERS[staging.scheduler].STEPS, staging.image
     on_each = [*(steps.once_per_node(staging.nodes) if steps else ()), "python3", quote(helper)]
-    hold = ["on_each_node", "hold"]
+    hold = ["on_each_node", "hold", "image" if image else "data"]
     if image and image.mounted_for:
         hold += [UNPACKED, quote(str(image.path)), str(image.offset), image.mounted_for]
     text = [

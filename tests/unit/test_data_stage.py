@@ -32,6 +32,10 @@ def helper(command: str, folder: Path, *words: str) -> subprocess.Popen[str]:
     return process
 
 
+def hold(folder: Path) -> subprocess.Popen[str]:
+    return helper("hold", folder, "data")
+
+
 def said(process: subprocess.Popen[str]) -> str:
     """Wait for its end; return what it said."""
     return process.communicate(timeout=20)[1]
@@ -66,7 +70,7 @@ def held(folder: Path) -> None:
 
 def test_held_through_signals_until_the_end_of_input(folder: Path, source: Path) -> None:
     """Ranks that save and stop on a signal may still read."""
-    holder = helper("hold", folder)
+    holder = hold(folder)
     copier = helper("copy", folder, "set", str(source))
     assert "set, 1.3 kB in 52 files" in said(copier)
     assert copier.returncode == 0
@@ -82,15 +86,15 @@ def test_held_through_signals_until_the_end_of_input(folder: Path, source: Path)
 
 
 def test_what_a_killed_job_left_the_next_one_removes(tmp_path: Path, folder: Path) -> None:
-    killed = helper("hold", folder)
+    killed = hold(folder)
     held(folder)
     (folder / "x").touch()
-    living = helper("hold", second := named(tmp_path, 8))
+    living = hold(second := named(tmp_path, 8))
     held(second)
     assert folder.exists(), "it is held"
     killed.kill()
     killed.wait()
-    following = helper("hold", third := named(tmp_path, 9))
+    following = hold(third := named(tmp_path, 9))
     held(third)
     assert not folder.exists()
     assert second.exists(), "that one lives"
@@ -126,7 +130,7 @@ def test_a_folder_that_somebody_made_first_ends_the_job(
     folder: Path, source: Path, made: Callable[[Path], object], why: str
 ) -> None:
     made(folder)
-    holder = helper("hold", folder)
+    holder = hold(folder)
     words = said(holder)
     assert (holder.returncode, f"cannot make {folder}: File exists" in words) == (92, True), words
     copier = helper("copy", folder, "set", str(source))
@@ -139,19 +143,29 @@ def test_a_folder_that_somebody_made_first_ends_the_job(
 
 def test_a_parent_that_others_may_change_is_refused(folder: Path) -> None:
     folder.parent.chmod(0o777)
-    holder = helper("hold", folder)
+    holder = hold(folder)
     words = said(holder)
     assert holder.returncode == 92
     assert f"{folder.parent} is writable by everybody and has no sticky bit" in words
     assert not folder.exists()
     folder.parent.chmod(0o1777)
-    holder = helper("hold", folder)
+    holder = hold(folder)
     held(folder)
     assert said(holder) == ""
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_a_parent_that_a_group_may_change_is_told(folder: Path) -> None:
+    os.chown(folder.parent, 0, 65534)
+    folder.parent.chmod(0o770)
+    holder = hold(folder)
+    held(folder)
+    assert f"may write in {folder.parent}: its members could replace" in said(holder)
+    assert holder.returncode == 0
+
+
 def test_a_name_that_can_be_guessed_is_refused(tmp_path: Path) -> None:
-    holder = helper("hold", tmp_path / f"{place.PREFIX}7.4711")
+    holder = hold(tmp_path / f"{place.PREFIX}7.4711")
     assert "is not random" in said(holder)
     assert holder.returncode == 92
     assert list(tmp_path.iterdir()) == []
@@ -164,7 +178,7 @@ def test_what_others_left_is_not_removed(folder: Path, tmp_path: Path) -> None:
     link, guessable = named(tmp_path, 5), tmp_path / f"{place.PREFIX}5.4711"
     link.symlink_to(precious)
     guessable.mkdir(0o700)
-    holder = helper("hold", folder)
+    holder = hold(folder)
     held(folder)
     assert said(holder) == ""
     assert (precious / "file").exists()
@@ -184,7 +198,7 @@ def test_the_name_is_in_no_argument_before_the_folder_is_made(source: Path) -> N
 def test_no_room_is_said_with_the_nodes_name(folder: Path, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(10**13)
-    holder = helper("hold", folder)
+    holder = hold(folder)
     checker = helper("room", folder, "set", str(tmp_path / "huge"))
     words = said(checker)
     assert checker.returncode == 92
@@ -195,7 +209,7 @@ def test_no_room_is_said_with_the_nodes_name(folder: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("missing", ["source", "folder"])
 def test_what_is_not_there(folder: Path, tmp_path: Path, missing: str) -> None:
-    holder = helper("hold", folder)
+    holder = hold(folder)
     held(folder)
     target = folder if missing == "source" else tmp_path / "no" / folder.name
     copier = helper("copy", target, "set", str(tmp_path / "nothing"))

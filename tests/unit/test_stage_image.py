@@ -158,7 +158,7 @@ def test_mounted_by_what_holds_it_after_a_check_of_the_file() -> None:
     )
     assert checked.endswith(""" '%s %.9Y %.9Z' /i/a.sif)" != "1 2 3" ] &&""")
     assert f'[ "$(sha256sum < /i/a.sif)" != "{"ab" * 32}  -" ]' in text(made)
-    assert held.endswith(">(on_each_node hold .image /i/a.sif 49152 apptainer)")
+    assert held.endswith(">(on_each_node hold image .image /i/a.sif 49152 apptainer)")
     assert waits == "stage mounted .image"
     assert '"$stage/.image"' in ranks
     assert "sbcast" not in text(made)
@@ -279,7 +279,7 @@ def test_whether_the_runtime_mounts(
 def folder(tmp_path: Path) -> Iterator[Path]:
     """The folder that a job has on its node, held."""
     folder = tmp_path / f"{place.PREFIX}7.{'0' * 32}"
-    holder = subprocess.Popen([sys.executable, str(STAGE), "hold"], stdin=subprocess.PIPE)
+    holder = subprocess.Popen([sys.executable, str(STAGE), "hold", "image"], stdin=subprocess.PIPE)
     assert holder.stdin
     holder.stdin.write(f"{folder}\n".encode())
     holder.stdin.flush()

@@ -10,7 +10,9 @@ same user removes it.
 
 import contextlib
 import fcntl
+import grp
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -38,6 +40,7 @@ def hold(folder: "str", *image: "str") -> None:
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     check_parent(folder)
+    _warn_of_group(os.path.dirname(folder))
     sweep(os.path.dirname(folder))
     lock = _make(folder)
     if image:
@@ -65,6 +68,19 @@ def check_parent(folder: "str") -> None:
         if path == os.path.dirname(path):
             return
         path = os.path.dirname(path)
+
+
+def _warn_of_group(root: "str") -> None:
+    """Say so where the members of a group could; a group of the user's own name has no others."""
+    status = os.stat(root)
+    if not status.st_mode & stat.S_IWGRP or status.st_mode & stat.S_ISVTX or not status.st_gid:
+        return
+    try:
+        name, own = grp.getgrgid(status.st_gid).gr_name, pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name, own = str(status.st_gid), ""
+    if name != own:
+        say(DATA, f"the group {name} may write in {root}: its members could replace what is staged")
 
 
 def _unsafe(root: "str", why: "str") -> "NotStaged":

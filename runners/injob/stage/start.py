@@ -1,6 +1,6 @@
 """The commands of a node, each about one entry of the job's folder there.
 
-hold [ENTRY FILE OFFSET RUNTIME]
+hold image|data [ENTRY FILE OFFSET RUNTIME]
 mounted ENTRY
 room ENTRY SOURCE
 copy ENTRY SOURCE
@@ -16,13 +16,13 @@ import time
 from typing import Callable
 
 from . import copying, image, mount, place
-from .failure import DATA, EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
+from .failure import EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
 
 
 def main(argv: "list[str]") -> "int":
     """Do one of them; return 0, or 92 when it cannot be had here, or 81 when it may not."""
     command, *rest = argv
-    what = kind(rest[0]) if rest else DATA
+    what = rest.pop(0) if command == "hold" else kind(rest[0])
     folder = _line()
     try:
         if command != "hold":

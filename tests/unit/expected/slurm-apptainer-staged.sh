@@ -48,7 +48,7 @@ unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 stage=${SLURM_TMPDIR:-${TMPDIR:-/tmp}}
 stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
 on_each_node() { srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --mpi=none --cpu-bind=none python3 /scratch/ada/runs/torch_mnist-1/code/injob/stage "$@"; }
-exec {release}> >(on_each_node hold)
+exec {release}> >(on_each_node hold data)
 holder=$!
 trap 'code=$?; exec {release}>&-; wait $holder; (exit $code); finish' EXIT
 # The name goes by the input: other users see arguments.
