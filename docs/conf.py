@@ -64,6 +64,7 @@ NAV = {
         "docs/concepts/parallelism",
         "docs/concepts/images",
         "docs/concepts/disk",
+        "docs/concepts/security",
         "docs/concepts/exit-codes",
         "docs/concepts/glossary",
     ],
