@@ -11,7 +11,7 @@ from pathlib import Path
 
 from runners.core.errors import SystemFault
 
-from .horovod import edits
+from .horovod import edit, edits
 
 # As in compile.sh: with F16C and FMA, without which Adasum refuses fp16.
 FLAGS = {"x86_64": "-march=x86-64-v3 -mtune=generic"}
@@ -28,8 +28,8 @@ def unpack(archives: Path, tree: Path) -> None:
     (unpacked,) = top.iterdir()
     shutil.move(str(unpacked), tree)
     try:
-        edits.apply(tree)
-    except edits.EditError as error:
+        edit.apply(tree, edits.EDITS)
+    except edit.EditError as error:
         raise SystemFault(str(error)) from None
 
 

@@ -16,7 +16,7 @@ from runners.core import atomic, digest
 from . import catalogue, horovod_source, host_tools, lockfile, process
 from .host_tools import Mpi
 
-OURS = ("horovod/edits.py", "horovod_source.py", "host_horovod.py", "host_tools.py")
+OURS = ("horovod/*.*", "horovod_source.py", "host_horovod.py", "host_tools.py")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Compilation:
         library = digest.sha256(Path(self.library)) if self.library else "none"
         mpi = f"{compiler} {self.library} {library}"
         modules = self.environ.get("LOADEDMODULES", "")
-        files = [catalogue.HERE / name for name in OURS]
+        files = [path for name in OURS for path in sorted(catalogue.HERE.glob(name))]
         return digest.key(
             pins="\n".join(pins),
             mpi=mpi,

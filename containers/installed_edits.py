@@ -1,6 +1,6 @@
 """Our edits of installed packages, each for the one release that a lock names; others stay.
 
-Run in the image while it is built, with horovod/edits.py beside it:
+Run in the image while it is built, with horovod/edit.py beside it:
 
     python3 -m new.installed_edits SITE_PACKAGES [NAME...]      (all of them)
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from .horovod.edits import Edit, EditError, apply
+from .horovod.edit import Edit, EditError, apply
 
 LOADED = 'if _load_library("_C"):\n\n    def _has_ops():  # noqa: F811\n        return True\n'
 NEXT = "\n\ndef _assert_has_ops():\n"

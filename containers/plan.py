@@ -126,7 +126,7 @@ class Plan:
     @cached_property
     def horovod(self) -> Path:
         inputs = [self.wheel_definition]
-        inputs += sorted(p for p in (HERE / "horovod").iterdir() if p.suffix in (".py", ".sh"))
+        inputs += sorted((HERE / "horovod").glob("*.*"))
         pins = self._key_of(lockfile.against(self.lock))
         files = digest.of_files(inputs, HERE)
         key = digest.key(files=files, pins=pins, base=self.base_key(self.wheel_definition))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Compiles the Horovod wheel; run by horovod_wheel*.def in their container: compile.sh LOCK
 #
-# In:  /mnt with the wheels of the lock; /opt/edits.py; what the definition has
+# In:  /mnt with the wheels of the lock; /opt/containers/horovod; what the definition has
 #      exported besides (HOROVOD_GPU_OPERATIONS, ...). Compiler: CC and CXX, default gcc and g++.
 # Out: /opt/wheel/horovod-*.whl, and the same in /srv.
 set -eu
@@ -20,7 +20,7 @@ sha256=$(sed -n 's/^horovod==.*sha256://p' /opt/build.lock)
 echo "$sha256  $(ls /mnt/horovod-*.tar.gz)" | sha256sum --check --quiet
 mkdir /opt/source /opt/wheel
 tar -xzf /mnt/horovod-*.tar.gz --strip-components=1 -C /opt/source
-python /opt/edits.py /opt/source
+(cd /opt && python -m containers.horovod.edits source)
 
 export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1
 grep -q '^tensorflow' /opt/against.lock && with=WITH || with=WITHOUT

@@ -10,7 +10,7 @@ import pytest
 
 from containers import catalogue, installed_edits, lockfile
 from containers.horovod import edits
-from containers.horovod.edits import Edit, EditError
+from containers.horovod.edit import Edit, EditError, NewFile, Repeat, apply
 
 TWICE = Edit("a/one.txt", "old", "new", "because", count=2)
 ONCE = Edit("two.txt", "left", "right", "because")
@@ -26,47 +26,96 @@ def tree(tmp_path: Path) -> Path:
 
 def released(tree: Path) -> None:
     """A tree in which the project's own edits all match."""
+    written = set()
     for edit in edits.EDITS:
         path = tree / edit.file
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
-            file.write(f"{edit.old.rstrip()}\n" * edit.count)
+        if isinstance(edit, NewFile):
+            continue
+        text = f"{edit.old.rstrip()}\n" if isinstance(edit, Edit) else repeated(edit)
+        if (edit.file, text) not in written:
+            with path.open("a") as file:
+                file.write(text * edit.count)
+        written.add((edit.file, text))
+
+
+def repeated(edit: Repeat) -> str:
+    """A text that an edit repeats: with each name, and no name twice where it is in `start`."""
+    names = (old for old, _ in edit.names if old not in edit.start)
+    return f"{edit.start} {' '.join(names)} {edit.end}\n"
 
 
 def test_edits_are_made(tree: Path) -> None:
-    assert edits.apply(tree, (TWICE, ONCE)) == ["a/one.txt", "two.txt"]
+    assert apply(tree, (TWICE, ONCE)) == ["a/one.txt", "two.txt"]
     assert (tree / "a" / "one.txt").read_text() == "new and new\n"
     assert (tree / "two.txt").read_text() == "right\n"
 
 
 def test_two_edits_of_one_file_add_up(tree: Path) -> None:
-    edits.apply(tree, (TWICE, Edit("a/one.txt", "and", "or", "because")))
+    apply(tree, (TWICE, Edit("a/one.txt", "and", "or", "because")))
     assert (tree / "a" / "one.txt").read_text() == "new or new\n"
 
 
 def test_a_wrong_count_names_file_text_and_counts_and_writes_nothing(tree: Path) -> None:
     wrong = Edit("two.txt", "left", "right", "because", count=3)
     with pytest.raises(EditError, match=r"two.txt: expected 3 time\(s\), found 1: 'left'"):
-        edits.apply(tree, (TWICE, wrong))
+        apply(tree, (TWICE, wrong))
     assert (tree / "a" / "one.txt").read_text() == "old and old\n"
 
 
 def test_a_missing_file_is_named(tree: Path) -> None:
     with pytest.raises(EditError, match=r"three.txt: no such file in .*; is it horovod-0.28.1\?"):
-        edits.apply(tree, (Edit("three.txt", "x", "y", "because"),))
+        apply(tree, (Edit("three.txt", "x", "y", "because"),))
+
+
+CASES = "case A16:\n  a();\n  case A32:\n  b();\n"
+CASE = Repeat("cases.cc", "case A16:", "case A32:", (("A16", "B16"), ("a()", "b16()")), "because")
+
+
+def test_a_repeated_text_follows_the_original_with_its_names_replaced(tmp_path: Path) -> None:
+    (tmp_path / "cases.cc").write_text(CASES)
+    apply(tmp_path, (CASE,))
+    expected = "case A16:\n  a();\n  case B16:\n  b16();\n  case A32:\n  b();\n"
+    assert (tmp_path / "cases.cc").read_text() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CASES * 2, r"cases.cc: expected 1 time\(s\), found 2: 'case A16:'"),
+        (CASES.replace("A32", "A64"), "cases.cc: expected after 'case A16:': 'case A32:'"),
+        (CASES.replace("a()", "c()"), r"cases.cc: expected 'a\(\)' in 'case B16:"),
+    ],
+)
+def test_a_text_that_cannot_be_repeated_is_an_error(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "cases.cc").write_text(text)
+    with pytest.raises(EditError, match=message):
+        apply(tmp_path, (CASE,))
+    assert (tmp_path / "cases.cc").read_text() == text
+
+
+def test_a_new_file_replaces_none(tmp_path: Path) -> None:
+    new = NewFile("new.h", "struct s;\n", "because")
+    apply(tmp_path, (new,))
+    assert (tmp_path / "new.h").read_text() == "struct s;\n"
+    with pytest.raises(EditError, match=r"new.h: exists already"):
+        apply(tmp_path, (new,))
 
 
 def test_our_own_edits_apply_once_and_not_twice(tmp_path: Path) -> None:
     released(tmp_path)
-    edits.apply(tmp_path)
+    apply(tmp_path, edits.EDITS)
     with pytest.raises(EditError, match="freshly unpacked"):
-        edits.apply(tmp_path)
+        apply(tmp_path, edits.EDITS)
 
 
 def test_every_edit_says_why_and_changes_something() -> None:
     for edit in edits.EDITS:
         assert edit.why
-        assert edit.old != edit.new
+        if isinstance(edit, Edit):
+            assert edit.old != edit.new
 
 
 def test_the_program_reports_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,35 @@
+"""Horovod with our edits reduces bfloat16 and 8-bit integers, and knows MPICH 4."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import IMAGE, Login
+
+WORLDS = Path(__file__).parent / "worlds"
+MPICH = """\
+#!/bin/sh
+case $1 in --version) echo "HYDRA build details:" ;; *) echo "$@" ;; esac
+"""
+
+
+# Four ranks, with process sets of two and three.
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+@pytest.mark.parametrize("script", ["data_types.py", "data_types_tf.py"])
+def test_every_data_type_is_right(login: Login, controller: str, script: str) -> None:
+    login.write(script, (WORLDS / script).read_text(encoding="utf-8"))
+    words = ["--nodes", "2", "--ntasks", "4", "--overcommit", "--controller", controller]
+    done = login.launch(*words, "--follow", "--all", script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("| reduced") == 4, done.stdout
+
+
+def test_horovodrun_knows_mpich_4_and_names_the_interface(login: Login) -> None:
+    login.sh("mkdir bin")
+    login.sh(f"chmod +x {login.write('bin/mpirun', MPICH)}")
+    command = "horovodrun --mpi -np 2 --network-interface ib0 true"
+    path = f"PATH={login.folder}/bin:$PATH"
+    done = login.sh(f"apptainer exec {IMAGE} sh -c '{path} {command}'")
+    assert "-iface ib0" in done
