@@ -42,7 +42,8 @@ BANDWIDTH = {
         "horovod", "gloo", to="Horovod, Gloo", **{FUSION: str(1 << 20)}
     ),
     "Gloo, no fusion": _case("horovod", "gloo", to="Horovod, Gloo", **{FUSION: "0"}),
-    "Gloo, fp16 allreduce": _case("horovod", "gloo", "fp16=1", to="Horovod, Gloo"),
+    "Gloo, fp16 allreduce": _case("horovod", "gloo", "exchange=fp16", to="Horovod, Gloo"),
+    "Gloo, bf16 allreduce": _case("horovod", "gloo", "exchange=bf16", to="Horovod, Gloo"),
 }
 TENSORFLOW = {
     "TensorFlow without hvd.init()": Case("alone", "none", (), {"OMP_NUM_THREADS": "2"}, ""),

@@ -3,7 +3,7 @@
 BACKEND is horovod, ddp, apart (nothing is exchanged), tensorflow (with Horovod) or alone (without
 it). MODEL is small (torch_mnist's: many small exchanges), large (torch_lm's with 3.2 million
 weights on few tokens: much to exchange), or a number of bytes: an allreduce of them, nothing else.
-OPTION: threads=N, pin=1 (each rank on a core of its own), fp16=1, passes=N.
+OPTION: threads=N, pin=1 (each rank on a core of its own), exchange=fp16|bf16, passes=N.
 
 `FOLDER/RANK.orders` has a line with the number of steps for each turn; `FOLDER/RANK.done` gets
 the seconds of a step, by the clock and of CPU, and the number of CPUs that it may run on, as JSON.
@@ -100,7 +100,7 @@ def horovod(name: str, options: dict[str, str]) -> tuple[int, Step]:
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(network.parameters(), lr=RATE, momentum=0.9),
         named_parameters=network.named_parameters(),
-        compression=hvd.Compression.fp16 if options.get("fp16") else hvd.Compression.none,
+        compression=getattr(hvd.Compression, options.get("exchange", "none")),
         backward_passes_per_step=passes,
     )
     hvd.broadcast_parameters(network.state_dict(), root_rank=0)
@@ -117,7 +117,6 @@ def horovod(name: str, options: dict[str, str]) -> tuple[int, Step]:
 def ddp(name: str, options: dict[str, str]) -> tuple[int, Step]:
     """Return this rank's number and a step with DDP, as torch_ddp_mnist makes it."""
     import torch
-    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
     from torch.nn.parallel import DistributedDataParallel
 
     from recipes import process_group
@@ -129,8 +128,6 @@ def ddp(name: str, options: dict[str, str]) -> tuple[int, Step]:
         return rank, lambda: torch.distributed.all_reduce(numbers)
     network, loss_of = torch_model(name)
     parallel = DistributedDataParallel(network)
-    if options.get("fp16"):
-        parallel.register_comm_hook(None, fp16_compress_hook)
     passes = int(options.get("passes", "1"))
     optimizer = torch.optim.SGD(network.parameters(), lr=RATE, momentum=0.9)
 
