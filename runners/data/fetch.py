@@ -7,6 +7,7 @@ this one stopped. A dataset gets its name by one rename.
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 import shutil
 import tarfile
@@ -23,6 +24,7 @@ from ..core.progress import Progress
 from . import manifest
 from .catalogue import Entry, Source
 
+OF_NUMBERS = (ValueError, OverflowError)  # such as a time before the year 1
 UNPACKED = 1.1  # an archive's content is taken to be this much larger, where it is compressed
 
 
@@ -194,9 +196,10 @@ def unpack(path: Path, folder: Path) -> None:
             disk_space.check(folder, sum(member.size for member in members), path.name)
             for member in members:
                 _refuse_hostile(member, path)
+            _refuse_twice(members, path)
             for member in members:
                 _extract(tar, member, folder)
-    except (tarfile.TarError, EOFError, ValueError) as error:
+    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, *OF_NUMBERS) as error:
         raise Refused(f"{path.name} is no whole tar file", str(error)) from None
 
 
@@ -207,6 +210,20 @@ def _refuse_hostile(member: tarfile.TarInfo, path: Path) -> None:
     if not (member.isreg() or member.isdir()):
         kind = "a link" if member.issym() or member.islnk() else "a device or pipe"
         raise Refused(f"{path.name} holds {kind}", f"{member.name} {member.linkname}".strip())
+
+
+def _refuse_twice(members: Sequence[tarfile.TarInfo], path: Path) -> None:
+    """Refuse what cannot be in one folder: a file's name twice, or a file where a folder is."""
+    files: set[PurePosixPath] = set()
+    folders = {PurePosixPath()}
+    for member in members:
+        name = PurePosixPath(member.name)
+        above = {*name.parents} | ({name} if member.isdir() else set())
+        if name in files or above & files or (member.isreg() and name in folders):
+            raise Refused(f"{path.name} holds one name twice", member.name)
+        folders |= above
+        if member.isreg():
+            files.add(name)
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

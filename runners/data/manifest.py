@@ -78,6 +78,8 @@ def read(dataset: Path) -> Manifest | None:
     content = read_versioned(path_of(dataset), FORM) or {}
     try:
         files = {name: File(**facts) for name, facts in content["files"].items()}
-    except (TypeError, AttributeError) as error:
+        if outside := [name for name in files if name[:1] == "/" or ".." in name.split("/")]:
+            raise ValueError(f"{outside[0]!r} is not below it")
+    except (TypeError, AttributeError, ValueError) as error:
         raise Refused(f"{path_of(dataset)} is not a manifest", str(error)) from None
     return Manifest(content["dataset"], files)

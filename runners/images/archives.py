@@ -8,15 +8,26 @@ files of an OCI archive their owners, which is root in those that rootless tools
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..core import disk_space
+from ..core import beneath, disk_space
 from ..core.errors import Refused
+from .reference import DIGEST
+from .registry import LARGEST_DOCUMENT
+
+
+# What reading a malformed archive, or JSON in it, ends with.
+FAULTY = (
+    *(tarfile.TarError, zlib.error, lzma.LZMAError, OSError, EOFError, LookupError, TypeError),
+    *(ValueError, AttributeError, OverflowError, RecursionError),
+)
 
 
 def architecture(path: Path) -> str:
@@ -40,8 +51,7 @@ def unpack(path: Path, folder: Path) -> str:
             if error.errno in disk_space.FULL:
                 raise disk_space.fault(folder, error) from None
             raise
-        index = json.loads((folder / "index.json").read_bytes())
-        manifest = _blob(folder, index["manifests"][0])
+        manifest = _blob(folder, _document(folder, "index.json")["manifests"][0])
         return str(_blob(folder, manifest["config"])["architecture"])
 
 
@@ -53,25 +63,36 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> N
         return
     if folder not in target.parents:
         raise ValueError(f"{member.name} would lie outside")
+    if target.exists():
+        raise ValueError(f"it holds {member.name} twice")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("wb") as file:
+    with target.open("xb") as file:
         while chunk := source.read(1 << 20):
             file.write(chunk)
 
 
 def _blob(folder: Path, entry: dict[str, Any]) -> Any:
-    return json.loads((folder / "blobs" / str(entry["digest"]).replace(":", "/")).read_bytes())
+    digest = str(entry["digest"])
+    if not DIGEST.fullmatch(digest):
+        raise ValueError(f"{digest[:100]!r} is no digest")
+    return _document(folder, f"blobs/{digest.replace(':', '/')}")
+
+
+def _document(folder: Path, name: str) -> Any:
+    with beneath.open_file(folder, name) as file:
+        return json.loads(file.read(LARGEST_DOCUMENT))
 
 
 def _member(archive: tarfile.TarFile, name: str) -> Any:
-    file = archive.extractfile(name)
-    return json.load(file) if file else {}
+    member = archive.getmember(str(name))
+    file = archive.extractfile(member) if member.isfile() else None
+    return json.loads(file.read(LARGEST_DOCUMENT)) if file else {}
 
 
 @contextmanager
 def _whole(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, OSError, EOFError, LookupError, TypeError, ValueError) as error:
+    except FAULTY as error:
         what = f"{type(error).__name__}: {error}"
         raise Refused(f"{path} is not a whole {kind} archive", what, "make it again") from None

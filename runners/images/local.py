@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from ..core import places, sif
+from ..core import beneath, places, sif
 from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.files import DAMAGED
 from ..core.model import ImageInfo
@@ -77,13 +77,19 @@ def read(path: Path) -> ImageInfo:
 
 
 def _sandbox_labels(path: Path) -> dict[str, str]:
-    file = path / ".singularity.d" / "labels.json"
-    if not (path / ".singularity.d").is_dir():
-        raise Refused(f"{path} is a folder, but not a sandbox image", f"{file.parent} is missing")
+    if not beneath.is_folder(path, ".singularity.d"):
+        missing = f"{path / '.singularity.d'} is missing"
+        raise Refused(f"{path} is a folder, but not a sandbox image", missing)
     try:
-        return dict(json.loads(file.read_text())) if file.is_file() else {}
-    except (OSError, *DAMAGED) as error:
-        raise Refused(f"{path} has damaged labels", f"{file}: {type(error).__name__}") from None
+        with beneath.open_file(path, ".singularity.d/labels.json") as file:
+            labels = json.loads(file.read(sif.LARGEST_METADATA))
+        return {str(name): str(text) for name, text in labels.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        # Not repeated: a link could lead to a private file.
+        what = f"its .singularity.d/labels.json: {type(error).__name__}"
+        raise Refused(f"{path} cannot be used as an image", what) from None
 
 
 def on_disk(name: str | None) -> ImageInfo:

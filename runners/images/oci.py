@@ -11,18 +11,20 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containers import trainers
+from containers import build_record, trainers
 
-from ..core import architecture, atomic, disk_space, shell, sif
-from ..core.errors import SystemFault
+from ..core import architecture, atomic, beneath, disk_space, shell, sif
+from ..core.errors import Refused, SystemFault
 from ..core.progress import Progress
+from ..injob.stage import unsquashfs
 from . import inside, oci_layer, store
 from .registry import OCI, Blob
 
@@ -99,6 +101,8 @@ def _made(image: Path, settings: dict[str, Any], work: Path, progress: Progress)
 
 def _unpack(image: Path, squashfs: Path, root: Path) -> None:
     """Write the tree of a SIF; unsquashfs finds it at an offset only since 4.4 (RHEL 8 has 4.3)."""
+    if not _built_here(image):
+        _check_unsquashfs()
     trainers.extract_file_system(image, squashfs)
     argv = ["unsquashfs", "-no-xattrs", "-no-progress", "-dest", str(root), str(squashfs)]
     # It keeps to the umask, and the digest must not depend on who unpacks.
@@ -106,16 +110,50 @@ def _unpack(image: Path, squashfs: Path, root: Path) -> None:
     if done.code:
         raise SystemFault(f"unsquashfs cannot unpack {image}", done.out.strip())
     squashfs.unlink()
-    script = root / ".singularity.d/runscript"
-    if script.is_file() and not (root / RUNSCRIPT).exists():
-        shutil.copy2(script, root / RUNSCRIPT)
+    with suppress(FileExistsError):
+        _copy_runscript(root)
 
 
-def _layers(root: Path) -> Iterator[tuple[str, Iterator[Path]]]:
-    names = sorted({path.name for path in root.iterdir()} - OWN - {trainers.FOLDER})
-    yield "environment", oci_layer.below(*(root / name for name in names))
-    if (root / trainers.FOLDER).is_dir():
-        yield "trainers", oci_layer.below(root / trainers.FOLDER)
+def _built_here(image: Path) -> bool:
+    """Whether this user built the image, and so knows what is in it."""
+    if build_record.read(image) is None:
+        return False
+    files = (image, build_record.path(image))
+    return all(file.stat().st_uid == os.geteuid() for file in files)
+
+
+def _check_unsquashfs() -> None:
+    done = shell.run(["unsquashfs", "-version"])
+    if danger := unsquashfs.danger(done.out + done.err):
+        raise Refused(
+            "the image is not unpacked: it could write into your files",
+            danger,
+            "put squashfs-tools 4.5.1 or newer first on the PATH\n"
+            "push it to oras://, which takes the file as it is",
+        )
+
+
+def _copy_runscript(root: Path) -> None:
+    """Copy the image's run script to where the OCI image starts; raise FileExistsError."""
+    try:
+        script = beneath.open_file(root, ".singularity.d/runscript")
+    except OSError:
+        return  # there is none, or a link, which could lead out of the image
+    with script, beneath.folder(root) as folder:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        status = os.fstat(script.fileno())
+        with open(os.open(RUNSCRIPT, flags, 0o600, dir_fd=folder), "wb") as target:
+            shutil.copyfileobj(script, target)
+            os.fchmod(target.fileno(), stat.S_IMODE(status.st_mode))
+            target.flush()
+            os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _layers(root: Path) -> Iterator[tuple[str, Iterator[str]]]:
+    names = {*beneath.names(root)} - OWN - {trainers.FOLDER}
+    yield "environment", oci_layer.below(root, *names)
+    if beneath.is_folder(root, trainers.FOLDER):
+        yield "trainers", oci_layer.below(root, trainers.FOLDER)
 
 
 def _settings(image: Path) -> dict[str, Any]:
@@ -164,6 +202,6 @@ def archive(made: Layout, name: str, target: Path) -> None:
             for file in files:
                 os.utime(file, (0, 0))  # of an image the same archive each time, as its digest is
                 file.chmod(0o644)
-                oci_layer.add(tar, file, str(file.relative_to(made.folder)))
+                oci_layer.add(tar, made.folder, str(file.relative_to(made.folder)))
     except OSError as error:
         raise disk_space.fault(target, error) from None

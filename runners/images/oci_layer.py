@@ -16,9 +16,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
+from ..core import beneath
 from ..core.errors import Refused
 from ..core.progress import Progress
 
@@ -79,39 +80,46 @@ def _member(block: bytes) -> bytes:
     return HEADER + body + struct.pack("<II", zlib.crc32(block), len(block))
 
 
-def write(root: Path, paths: Iterable[Path], target: Path, progress: Progress) -> Layer:
-    """Write `paths`, which lie below `root`, as a layer into the file `target`."""
+def write(root: Path, names: Iterable[str], target: Path, progress: Progress) -> Layer:
+    """Write what `names` says, paths below `root`, as a layer into the file `target`."""
     with target.open("wb") as file, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         packed = Gzip(file, pool, progress)
         with tarfile.open(fileobj=cast(BinaryIO, packed), mode="w|", bufsize=1 << 20) as tar:
-            for path in paths:
-                add(tar, path, str(path.relative_to(root)))
+            for name in names:
+                add(tar, root, name)
         return packed.finish()
 
 
-def add(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    """Add one file, folder or link under `name`, as root's."""
-    entry = tar.gettarinfo(path, name)
+def add(tar: tarfile.TarFile, root: Path, name: str) -> None:
+    """Add one file, folder or link below `root` as root's; leave out a socket."""
+    with beneath.folder(root, str(PurePosixPath(name).parent)) as parent:
+        entry = tar.gettarinfo(f"/proc/self/fd/{parent}/{PurePosixPath(name).name}", name)
+        if entry is None:
+            return
+        if not entry.issym() and entry.mode & 0o500 != 0o500:
+            # Closed to its owner, whom it had within the image.
+            os.chmod(PurePosixPath(name).name, entry.mode | 0o500, dir_fd=parent)
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = int(entry.mtime)
-    if not entry.issym() and entry.mode & 0o500 != 0o500:
-        path.chmod(entry.mode | 0o500)  # closed to its owner, whom it had within the image
     if not entry.isreg():
         tar.addfile(entry)
         return
-    with path.open("rb") as file:
+    with beneath.open_file(root, name) as file:
         tar.addfile(entry, file)
 
 
-def below(*folders: Path) -> Iterator[Path]:
-    """Yield the paths and all below them, sorted, each folder before it is read.
+def below(root: Path, *names: str) -> Iterator[str]:
+    """Yield the names and all below them, sorted, each folder before it is read.
 
     Raises Refused for a name that a layer cannot hold.
     """
-    for path in folders:
-        if path.name.startswith(WHITEOUT):
-            raise Refused(f"an OCI image cannot hold {path.name}: such a name removes a file")
-        yield path
-        if path.is_dir() and not path.is_symlink():
-            yield from below(*sorted(path.iterdir()))
+    waiting = sorted(names, reverse=True)
+    while waiting:
+        name = waiting.pop()
+        last = PurePosixPath(name).name
+        if last.startswith(WHITEOUT):
+            raise Refused(f"an OCI image cannot hold {last}: such a name removes a file")
+        yield name
+        if beneath.is_folder(root, name):
+            waiting += reversed([f"{name}/{each}" for each in beneath.names(root, name)])

@@ -169,7 +169,7 @@ def workplace(key: str, progress: Progress, who: str = "pulls the same image") -
         sweep_pulls(f"{short}.*")
         folder = pulls() / f"{short}.{os.uname().nodename}.{os.getpid()}"
         try:
-            folder.mkdir()
+            folder.mkdir(mode=0o700)  # images of others are unpacked here
         except OSError as error:
             raise SystemFault(f"cannot write {folder}", str(error.strerror)) from None
         try:

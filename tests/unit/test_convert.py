@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from containers import definition
-from runners.core.errors import UsageError
+from runners.core.errors import Refused, UsageError
 from runners.images.dockerfile.convert import convert
 from runners.images.dockerfile.parse import pairs, parse
 
@@ -213,3 +213,38 @@ def test_quoted_settings_are_read_as_docker_does() -> None:
         ("f", 'g\\"h'),
         ("i", "j k"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "words"),
+    [
+        ("COPY link /x", "link is "),
+        ("COPY folder /x", "folder/deep/link is "),
+        ("COPY . /x", "is /etc/hostname"),
+        ("COPY fo* /x", "folder/deep/link is "),
+        ("COPY ../beside /x", "beside"),
+        ("COPY ../not-there-yet /x", "not-there-yet"),
+        ("ARG FROM=../beside\nCOPY $FROM /x", "beside"),
+        ("ADD link https://example.org/x /x/", "link is "),
+        ("ADD ../a.tar.gz /x", "a.tar.gz"),
+    ],
+)
+def test_what_leads_out_of_the_folder_is_not_copied(
+    tmp_path: Path, instruction: str, words: str
+) -> None:
+    context = tmp_path / "context"
+    (context / "folder/deep").mkdir(parents=True)
+    (tmp_path / "beside").touch()
+    (tmp_path / "a.tar.gz").touch()
+    for link in (context / "link", context / "folder/deep/link"):
+        link.symlink_to("/etc/hostname")
+    with pytest.raises(Refused, match=f"(?s)leads out of the Dockerfile's folder.*{words}"):
+        convert(context / "Dockerfile", f"FROM debian:12\n{instruction}\n")
+
+
+def test_a_link_within_the_folder_is_copied(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    made, notes = convert(tmp_path / "Dockerfile", "FROM debian:12\nCOPY link /x\n")
+    assert "link /x" in made
+    assert notes == []

@@ -53,7 +53,7 @@ def tree(folder: Path, names: list[str]) -> Path:
 
 
 def packed(root: Path, target: Path) -> oci_layer.Layer:
-    return oci_layer.write(root, oci_layer.below(root / "opt"), target, Quiet())
+    return oci_layer.write(root, oci_layer.below(root, "opt"), target, Quiet())
 
 
 def test_a_layer_of_the_same_files_is_the_same(tmp_path: Path) -> None:

@@ -14,12 +14,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ...core import architecture
+from ...core.errors import Refused
 from .. import spython_adapter
+from .context import first_outside
 from .parse import HEREDOC, SHELL, Instruction, shell, words
 
 VARIABLE = re.compile(r"(?<!\\)\$(?:\{(\w+)\}|(\w+))")
 # ${NAME:-word} and the like, which have no counterpart for an ARG
 ODD_VARIABLE = re.compile(r"(?<!\\)\$\{(\w+)[^}\w]")
+PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 ARCHIVE = re.compile(r"\.(?:tar|tar\.\w+|tgz|tbz2?|txz)$")
 UNPACK = "/opt/.added"  # where archives lie until they are unpacked
 
@@ -131,11 +134,13 @@ class Reader:
             self._fetch(source, target)
             self.note(item, f"ADD {source}", "%post fetches it with curl, which the base must have")
         elif unpacked(source):
+            self._in_context(item, source)
             there = f"{UNPACK}/{PurePosixPath(source).name}"
             self._file(source, there)
             into = shlex.quote(target)
             self.post(f"mkdir -p {into} && tar -xf {there} -C {into} && rm {there}")
         else:
+            self._in_context(item, source)
             self._file(source, target)
 
     def _fetch(self, source: str, target: str) -> None:
@@ -172,13 +177,26 @@ class Reader:
             self.copied_late = item
         for source in sources:
             path = source.strip("/") or "."
-            if not glob.glob(str(self.context / path)):
+            if not self._in_context(item, path):
                 self.note(item, f"{source} is not beside the Dockerfile", "it must be when built")
             # COPY takes what is in a folder, %files the folder.
             inside = "/." if (self.context / path).is_dir() else ""
             self._file(path + inside, target)
             if inside and (self.context / ".dockerignore").exists():
                 self.note(item, f"COPY {source}", ".dockerignore is not heard: all of it is copied")
+
+    def _in_context(self, item: Instruction, path: str) -> bool:
+        """Whether files are beside the Dockerfile; raise Refused for what is outside of there."""
+        known = PLACEHOLDER.sub(lambda match: self.stage.arguments.get(match[1], ""), path)
+        whole = str(self.context / known.strip("/"))
+        matches = glob.glob(whole)
+        if outside := first_outside(self.context, [whole, *matches]):
+            raise Refused(
+                f"line {item.line}: {item.word} {path} leads out of the Dockerfile's folder",
+                outside,
+                "put a copy of the file beside the Dockerfile",
+            )
+        return bool(matches)
 
     def _from_stage(self, item: Instruction, origin: str, sources: list[str], target: str) -> None:
         found = self.named(origin) or self._image(origin)

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 
-from . import copying, programs
+from . import copying, programs, unsquashfs
 from .failure import NotStaged, NotTheSame
 
 # Beside the PATH: where Apptainer and Singularity keep or look for it.
@@ -50,8 +50,12 @@ def executable(folder: "str") -> None:
 
 
 def found() -> "str":
-    """Return where unsquashfs is; raise NotStaged."""
-    return programs.find("unsquashfs", ELSEWHERE, "; try: --stage-image node-local")
+    """Return where a safe unsquashfs is; raise NotStaged."""
+    program = programs.find("unsquashfs", ELSEWHERE, "; try: --stage-image node-local")
+    _, version = programs.run([program, "-version"])
+    if danger := unsquashfs.danger(version):
+        raise NotStaged(f"{danger}; try: --stage-image node-local")
+    return program
 
 
 def listed(text: "str") -> "list[int]":
