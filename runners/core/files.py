@@ -25,6 +25,18 @@ def make_folder(path: Path, exist_ok: bool = False) -> None:
     path.mkdir(0o755, exist_ok=exist_ok)
 
 
+def tar_faults(*others: type[Exception]) -> tuple[type[Exception], ...]:
+    """Return what reading a malformed tar file, compressed or not, ends with; and `others`."""
+    import tarfile
+    import zlib
+
+    try:
+        from lzma import LZMAError
+    except ImportError:  # a Python that was built without it cannot read such files
+        return (tarfile.TarError, zlib.error, EOFError, *DAMAGED, *others)
+    return (tarfile.TarError, zlib.error, LZMAError, EOFError, *DAMAGED, *others)
+
+
 def entries(folder: Path) -> list[Path]:
     """Return what is in a folder, nothing if it does not exist."""
     return list(folder.iterdir()) if folder.is_dir() else []

@@ -7,7 +7,6 @@ this one stopped. A dataset gets its name by one rename.
 from __future__ import annotations
 
 import gzip
-import lzma
 import os
 import shutil
 import tarfile
@@ -19,12 +18,12 @@ from urllib.error import HTTPError
 
 from ..core import disk_space, download, places
 from ..core.errors import NotVerified, Refused, RunnerError, SystemFault
+from ..core.files import tar_faults
 from ..core.locks import alone
 from ..core.progress import Progress
 from . import manifest
 from .catalogue import Entry, Source
 
-OF_NUMBERS = (ValueError, OverflowError)  # such as a time before the year 1
 UNPACKED = 1.1  # an archive's content is taken to be this much larger, where it is compressed
 
 
@@ -199,7 +198,7 @@ def unpack(path: Path, folder: Path) -> None:
             _refuse_twice(members, path)
             for member in members:
                 _extract(tar, member, folder)
-    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, *OF_NUMBERS) as error:
+    except tar_faults() as error:
         raise Refused(f"{path.name} is no whole tar file", str(error)) from None
 
 

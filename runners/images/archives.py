@@ -8,10 +8,8 @@ files of an OCI archive their owners, which is root in those that rootless tools
 from __future__ import annotations
 
 import json
-import lzma
 import os
 import tarfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,15 +17,9 @@ from typing import Any
 
 from ..core import beneath, disk_space
 from ..core.errors import Refused
+from ..core.files import tar_faults
 from .reference import DIGEST
 from .registry import LARGEST_DOCUMENT
-
-
-# What reading a malformed archive, or JSON in it, ends with.
-FAULTY = (
-    *(tarfile.TarError, zlib.error, lzma.LZMAError, OSError, EOFError, LookupError, TypeError),
-    *(ValueError, AttributeError, OverflowError, RecursionError),
-)
 
 
 def architecture(path: Path) -> str:
@@ -93,6 +85,6 @@ def _member(archive: tarfile.TarFile, name: str) -> Any:
 def _whole(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
-    except FAULTY as error:
+    except tar_faults(OSError) as error:
         what = f"{type(error).__name__}: {error}"
         raise Refused(f"{path} is not a whole {kind} archive", what, "make it again") from None

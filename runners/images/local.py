@@ -86,7 +86,7 @@ def _sandbox_labels(path: Path) -> dict[str, str]:
         return {str(name): str(text) for name, text in labels.items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
+    except (OSError, *DAMAGED) as error:
         # Not repeated: a link could lead to a private file.
         what = f"its .singularity.d/labels.json: {type(error).__name__}"
         raise Refused(f"{path} cannot be used as an image", what) from None
