@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Callable
 
-from ..core import sif
+from ..core import sif, trust
 from ..core.errors import RunnerError
 from ..core.model import ImageInfo
 from . import digest_cache, environment, environment_label, inside, local, signature, store
@@ -63,9 +64,12 @@ class Inspection:
 def inspect(path: Path) -> Inspection:
     """Return the facts of an image or folder, looking into it when it is not ours.
 
-    Raises Refused for a file that is no whole SIF, SystemFault when it cannot be read.
+    Raises Refused for a file that is no whole SIF, SystemFault when it cannot be read, UsageError
+    for an environment of another user that is not trusted.
     """
     ours = environment.is_one(path)
+    if ours:
+        trust.check_folder(path / "bin", os.environ)  # its Python runs outside of any container
     labels = environment_label.read(path) if ours else local.read(path).labels
     facts = {**_of_file(path), **_created(path, labels)}
     facts.update({name: Fact(labels[name], LABEL) for name in LABELS if name in labels})
