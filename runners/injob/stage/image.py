@@ -53,7 +53,8 @@ def found() -> "str":
     """Return where a safe unsquashfs is; raise NotStaged."""
     program = programs.find("unsquashfs", ELSEWHERE, "; try: --stage-image node-local")
     _, version = programs.run([program, "-version"])
-    if danger := unsquashfs.danger(version):
+    danger = unsquashfs.danger(version)
+    if danger:
         raise NotStaged(f"{danger}; try: --stage-image node-local")
     return program
 

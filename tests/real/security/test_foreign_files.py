@@ -121,9 +121,9 @@ def test_a_profile_of_bobs_among_the_sites(login: Login, bob: Stranger, shared: 
 def home(login: Login) -> str:
     """A folder of ada's with a private file, to which the images' links lead."""
     folder = f"{login.folder}/home"
-    login.sh(f"mkdir -m 755 {folder}; cd {folder}; echo 'ADAS SECRET' > private; chmod 600 private")
     login.sh(
-        """printf '{"secret": "ADAS SECRET"}' > home/labels.json; chmod 600 home/labels.json"""
+        f"mkdir -m 755 {folder}; cd {folder}; umask 077; echo 'ADAS SECRET' > private\n"
+        """printf '{"secret": "ADAS SECRET"}' > labels.json"""
     )
     return folder
 
