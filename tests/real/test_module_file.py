@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from tests import documents
@@ -17,15 +19,16 @@ PLAIN_PATH = "/usr/bin:/bin"  # without the cluster's own runner
 def apps(login: Login) -> str:
     """The folder of an installation, made as the page says; the cluster's is the environment."""
     page = documents.ROOT / "docs" / "guides" / "sites.md"
-    (text,) = [each.text for each in documents.blocks(page) if each.language == "tcl"]
+    texts = {each.language: each.text for each in documents.blocks(page)}
     folder = f"{login.folder}/apps"
-    login.sh(
-        "mkdir -p apps/bin apps/sites apps/modulefiles/horovod-runner\n"
-        "ln -s $(type -P runner) apps/bin/runner\n"
-        "_RUNNER_COMPLETE=bash_source apps/bin/runner > apps/completion.bash\n"
-        """echo 'base = "tuhpc"' > apps/sites/mine.toml"""
+    # The cluster's environment is the installed one, in the place of the first line.
+    steps = texts["sh"].partition("\n")[2].replace("/apps/runner/venv/bin/runner", "$0")
+    script = steps.replace("/apps/runner", folder)
+    login.sh(f"bash -ec {shlex.quote(script)} $(type -P runner)")
+    login.sh("""echo 'base = "tuhpc"' > apps/sites/mine.toml""")
+    login.write(
+        "apps/modulefiles/horovod-runner/0.1.0", texts["tcl"].replace("/apps/runner", folder)
     )
-    login.write("apps/modulefiles/horovod-runner/0.1.0", text.replace("/apps/runner", folder))
     return folder
 
 
