@@ -16,6 +16,12 @@ IN_VENV := PATH="$(VENV)/bin:$$PATH" PYTHONPYCACHEPREFIX="$(RUNNER_CACHE)/pycach
 DOCS := $(RUNNER_CACHE)/docs-$(shell $(PYTHON) -V 2>&1 | cat - docs/requirements.txt | sha256sum | cut -c1-12)
 IN_DOCS := PATH="$(DOCS)/bin:$$PATH" PYTHONPYCACHEPREFIX="$(RUNNER_CACHE)/pycache" PYTHONDONTWRITEBYTECODE=
 CLUSTER := $(PYTHON) -m tests.cluster
+# Root builds, pulls and publishes as the test cluster's user, in its toolbox and on its scratch.
+ifeq ($(shell id -u),0)
+KIT := $(CLUSTER) runner --
+else
+KIT := $(IN_VENV) python -m runners
+endif
 DEMO := runner launch --image horovod_cpu.sif --nodes 2 --cpus-per-task 1 --controller gloo --follow torch_mnist
 NODES ?= 2
 LANE := -m 'not slow'
@@ -35,15 +41,15 @@ demo: have-cpu cluster-up ## pull or build the CPU image, start a cluster, train
 
 .PHONY: have-cpu
 have-cpu: $(VENV)/.ready ## pull the CPU image where a source of prebuilt ones is set and has it, else build it
-	$(IN_VENV) python -m runners pull cpu --or-build
+	$(KIT) pull cpu --or-build
 
 .PHONY: build-cpu
 build-cpu: $(VENV)/.ready ## build the CPU image, without root; nothing when nothing changed
-	$(IN_VENV) python -m runners build cpu
+	$(KIT) build cpu
 
 .PHONY: build-gpu
 build-gpu: $(VENV)/.ready ## build the GPU image, without root and without a GPU
-	$(IN_VENV) python -m runners build gpu
+	$(KIT) build gpu
 
 .PHONY: lock
 lock: ## renew the locks of the images' packages
@@ -118,12 +124,6 @@ $(VENV)/.ready:
 reference: $(VENV)/.ready ## renew docs/reference
 	$(IN_VENV) python -m tests.reference
 
-# Root publishes as the cluster's user, who has built: in its toolbox, on its scratch.
-ifeq ($(shell id -u),0)
-KIT := $(CLUSTER) toolbox -- env -C /scratch/ada APPTAINER_NOHTTPS=$(APPTAINER_NOHTTPS) runner
-else
-KIT := $(IN_VENV) python -m runners
-endif
 IMAGES ?= cpu gpu
 .PHONY: release package
 release: $(IMAGES:%=build-%) ## publish IMAGES="cpu gpu" with a signed list: TO=oras://HOST/FOLDER KEY=ada@example.org

@@ -8,14 +8,13 @@
 6. proof        each trainer imports in the image, which only then takes its name
 
 Each result is named by the content of its inputs (plan.py) and skipped when it is there. Everything
-is done by an ordinary user; when root builds, in the toolbox of the test cluster (toolbox.py).
+is done by an ordinary user.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,7 +32,6 @@ from . import (
     emulation,
     process,
     sif_write,
-    toolbox,
     trainers,
     wheels,
 )
@@ -63,35 +61,6 @@ def describe(plan: Plan, options: Options, shown: Progress) -> str:
     apptainer.require()
     text = plan.definition.read_text(encoding="utf-8").rstrip()
     return f"{text}\n\n{build_steps.outline(Builder.here(plan, options, shown).steps())}"
-
-
-def delegate(
-    plan: Plan,
-    options: Options,
-    shown: Progress,
-    dry_run: bool,
-    alone: str = "",
-    also: Sequence[str] = (),
-) -> None:
-    """As root: fetch the wheels here, then go on in the toolbox; does not return.
-
-    `alone` is the word for a part of the image, as one types it; `also` are more words.
-    """
-    if not plan.wheels.exists() and not dry_run:
-        with shown.phase(
-            "wheels, with this machine's pip", partial(build_steps.fetched, plan.wheels)
-        ):
-            wheels.fetch(plan.image, options.source, plan.wheels)
-    inputs = toolbox.Inputs(os.environ)
-    passed = [*([alone] if alone else []), plan.image.short, f"--base={options.base}"]
-    passed += [f"--revision={plan.revision.commit} {plan.revision.date}"]
-    passed += [f"--output={options.output}"] if options.output else []
-    passed += [f"--arch={options.arch}"] if options.arch else []
-    passed += [f"--ca-certificate={inputs.inside(options.ca)}"] if options.ca else []
-    passed += ["--frozen"] if options.frozen else []
-    passed += [*(["--dry-run"] if dry_run else []), *also]
-    shown.say(f"in the cluster's toolbox, whose /scratch is {plan.places.images.parents[1]}")
-    toolbox.become(passed, inputs.options())
 
 
 @dataclass(frozen=True)

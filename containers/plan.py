@@ -18,7 +18,7 @@ from runners.core.architecture import file_name
 from runners.core.errors import Refused
 from runners.core.places import Places
 
-from . import catalogue, debian, definition, lockfile, pip, toolbox, trainers
+from . import catalogue, debian, definition, lockfile, pip, trainers
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .horovod_image import selftest
 
@@ -27,6 +27,8 @@ ZSTD = "-comp zstd -Xcompression-level {} -b 1M"
 COMPRESSION = ZSTD.format(9)  # of what is packed at each change
 # The time of everything in an image that has none of its own: the release of Horovod 0.28.1.
 EPOCH = 1686528000  # 2023-06-12, seconds since 1970
+# `COMMIT DATE` of the sources, for the labels, where there is no git to ask: a release archive.
+REVISION = "RUNNER_REVISION"
 CHANGES = ("slim.py", "installed_edits.py")  # what changes installed packages
 ASSEMBLY = ("trainers.py", "sif_write.py")  # what puts environment and trainers together
 
@@ -41,7 +43,6 @@ class Options:
     frozen: bool = False  # no Debian packages but the locked ones
     ca: Path | None = None
     arch: str = ""  # in Go's words; this machine's where nothing is said
-    revision: str = ""  # `COMMIT DATE`, from root, who can ask the repository
 
 
 @dataclass(frozen=True)
@@ -172,19 +173,20 @@ def make(name: str, options: Options) -> Plan:
     """What is to be made. Raises UsageError, Refused."""
     architecture = options.arch or machine()
     image = catalogue.image(name, architecture)
-    root = toolbox.needed()
-    places = toolbox.places(os.environ) if root else Places.locate(os.environ)
+    places = Places.locate(os.environ)
     output = places.images / file_name(image.name, architecture)
     if options.output:
-        asked = options.output
-        output = toolbox.on_host(asked, os.environ) if root else asked.absolute()
-    # What decides the image's content, as paths in the repository, for its revision label.
-    names = (image.definition, image.wheel_definition, image.lock, image.slim)
-    paths = [f"containers/{name}" for name in ("horovod", INSIDE, *CHANGES, *names)]
-    change = options.revision or last_change(CHECKOUT, ["recipes", *paths]) or f"unknown {EPOCH}"
-    commit, date = change.split()
+        output = options.output.absolute()
+    change = os.environ.get(REVISION) or last_change(CHECKOUT, inputs(image))
+    commit, date = (change or f"unknown {EPOCH}").split()
     revision = Revision(version(CHECKOUT), commit, int(date))
     return Plan(image, choose_base(options.base, image), places, output, revision)
+
+
+def inputs(image: Image) -> list[str]:
+    """Return what decides the image's content, as paths in the repository."""
+    names = (image.definition, image.wheel_definition, image.lock, image.slim)
+    return ["recipes", *(f"containers/{name}" for name in ("horovod", INSIDE, *CHANGES, *names))]
 
 
 def version(checkout: Path) -> str:
@@ -221,7 +223,7 @@ def _git(checkout: Path, *arguments: str) -> str:
 
 def choose_base(asked: str, image: Image) -> str:
     """The base of a registry, "" for Debian packages. Refused when their tools are not there."""
-    there = toolbox.needed() or debian.available()  # the toolbox has the tools
+    there = debian.available()
     if asked == "debian" and not there:
         raise Refused(debian.NO_TOOL)
     if asked == "debian" or (asked == "auto" and there):

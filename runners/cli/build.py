@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 
 import click
 
-from containers import build, build_record, horovod_alone, host_environment, plan, process, toolbox
+from containers import build, build_record, horovod_alone, host_environment, plan, process
 from containers.catalogue import IMAGES
 from containers.plan import Options
 
@@ -90,7 +89,6 @@ NOT_FOR_DEF = "is for our own images; a definition says itself what it starts fr
 )
 @click.option("--frozen", is_flag=True, help="refuse Debian packages other than the locked ones")
 @click.option("--dry-run", is_flag=True, help="print definition and command, and stop")
-@click.option("--revision", default="", hidden=True)  # from root, whose repository it is
 def build_command(
     words: tuple[str, ...], given: tuple[str, ...], dry_run: bool, **values: Any
 ) -> None:
@@ -132,17 +130,14 @@ def _wheel(names: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> Non
     asked, progress = _options(values), phases()
     made = plan.make(names[0], asked)
     folder = made.output if asked.output else made.output.parent
-    if dry_run or not made.horovod.exists():
-        if toolbox.needed():
-            build.delegate(made, asked, progress, dry_run, alone=WHEEL)
-        elif dry_run:
-            click.echo(horovod_alone.describe(made, asked, progress))
-            return
-        else:
-            horovod_alone.make(made, asked, progress)
+    if dry_run:
+        click.echo(horovod_alone.describe(made, asked, progress))
+        return
+    if not made.horovod.exists():
+        horovod_alone.make(made, asked, progress)
     found = horovod_alone.copy(made.horovod, folder)
     progress.say(found.with_name(f"{found.name}.sha256").read_text(encoding="utf-8").rstrip())
-    _print_path(found)
+    click.echo(found)
 
 
 def _is_definition(target: str) -> bool:
@@ -177,23 +172,19 @@ def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
         raise UsageError("--build-arg is for a definition of your own; ours are given theirs")
     asked, progress = _options(values), phases()
     made = plan.make(name, asked)
-    also = build_from.oci_passed_on(values) if toolbox.needed() else []
     build_from.check_files(made.output, values)
-    if build_record.is_current(made.output, made.key) and not dry_run and not also:
-        progress.say("nothing changed")
-    elif toolbox.needed():
-        build.delegate(made, asked, progress, dry_run, also=also)
-    elif dry_run:
+    if dry_run:
         click.echo(build.describe(made, asked, progress))
+        return
+    if build_record.is_current(made.output, made.key):
+        progress.say("nothing changed")
     else:
         build.build(made, asked, progress)
         recorded_digest.remember(made.output)
         progress.say(f"bill of materials: {extract_bill(made.output)}")
-    if dry_run:
-        return
     if record := build_record.read(made.output):
         click.echo(record.digest, err=True)
-    _print_path(made.output)
+    click.echo(made.output)
     build_from.write_oci(made.output, values)
 
 
@@ -205,12 +196,7 @@ def _options(values: dict[str, Any]) -> Options:
         frozen=values["frozen"],
         ca=values["ca"],
         arch=values["arch"] or "",
-        revision=values["revision"],
     )
-
-
-def _print_path(made: Path) -> None:
-    click.echo(toolbox.inside(made, os.environ) if toolbox.needed() else made)
 
 
 def _environment(words: Sequence[str], dry_run: bool, values: Mapping[str, Any]) -> None:

@@ -5,15 +5,14 @@ Also which options go with what is built.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from containers import added_packages, apptainer, build_definition, foreign_horovod, pip, toolbox
+from containers import added_packages, apptainer, build_definition, foreign_horovod, pip
 from containers.added_packages import Request
 from containers.build_definition import OneDefinition
 from containers.definition import Base
@@ -32,13 +31,6 @@ OF_OURS = ("base", "frozen", "arch")
 OF_BASES = ("origin", "requirements", "def_file", "given", "horovod")  # of an image of others
 OF_ENVIRONMENTS = ("into", "mpi", "module")
 DEFAULTS = {"base": "auto"}
-PATHS = {
-    "requirements": "--requirements",
-    "def_file": "--def",
-    "ca": "--ca-certificate",
-    "wheelhouse": "--wheelhouse",
-}
-TEXTS = {"index_url": "--index-url", "extra_index_url": "--extra-index-url"}
 OURS = "recipes"  # the label of our images and of those made from them, which have a bill
 
 
@@ -51,14 +43,6 @@ def refuse(values: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
     for name in names:
         if values[name] and values[name] != DEFAULTS.get(name):
             raise UsageError(f"--{name.replace('_', '-')} {why}")
-
-
-def passed_on(values: Mapping[str, Any], renamed: Callable[[str], str]) -> list[str]:
-    """The options that were given, for the same command where files have other names."""
-    words = [f"{name}={renamed(values[key])}" for key, name in PATHS.items() if values[key]]
-    words += [f"{name}={values[key]}" for key, name in TEXTS.items() if values[key]]
-    words += ["--horovod"] if values["horovod"] else []
-    return words + [f"--build-arg={name}={text}" for name, text in values["given"].items()]
 
 
 def check(target: str | None, values: Mapping[str, Any]) -> None:
@@ -82,8 +66,6 @@ def check(target: str | None, values: Mapping[str, Any]) -> None:
 def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     """Build what was asked for, or print it. Raises RunnerError."""
     found = find(values["origin"]) if values["origin"] else None
-    if toolbox.needed():
-        _in_toolbox(target, found, dry_run, values)
     base = Base.read(found.path, found.labels) if found else None
     asked = derived(base, values) if base else plain(Path(str(target)), values)
     build_definition.check(asked)
@@ -105,7 +87,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
 def check_files(output: Path, values: Mapping[str, Any]) -> None:
     """Raise UsageError when what a build is to leave could not be written."""
     disk_space.check_new_file("--output", output, "my.sif")
-    if (target := values["oci"]) and not toolbox.needed():
+    if target := values["oci"]:
         disk_space.check_new_file("--oci", target, "my.tar")
         if target.absolute() == output:
             raise UsageError(f"--oci {target} is the image; name another file")
@@ -120,14 +102,6 @@ def write_oci(image: Path, values: Mapping[str, Any]) -> None:
             made = push.archive(image, target, shown)
         click.echo(f"OCI image: {made.digest}", err=True)
         click.echo(target)
-
-
-def oci_passed_on(values: Mapping[str, Any]) -> list[str]:
-    """The option for the toolbox. Raises UsageError where that could not write."""
-    if not values["oci"]:
-        return []
-    toolbox.on_host(values["oci"], os.environ, "--oci")
-    return [f"--oci={values['oci']}"]
 
 
 def find(name: str) -> ImageInfo:
@@ -182,20 +156,3 @@ def default_output(base: Path, values: Mapping[str, Any]) -> Path:
         return Path(f"{path.stem}.sif")
     added = "horovod" if values["horovod"] else values["requirements"].stem
     return Path(f"{base.stem}-{added}.sif")
-
-
-def _in_toolbox(
-    target: str | None, base: ImageInfo | None, dry_run: bool, values: Mapping[str, Any]
-) -> None:
-    """As root: the same command, with what it reads bound into the toolbox; does not return."""
-    inputs, output = toolbox.Inputs(os.environ), values["output"]
-    name = default_output(base.path, values) if base else Path(f"{Path(str(target)).stem}.sif")
-    words = [str(inputs.inside(Path(target)))] if target else []
-    words += [f"--from={inputs.inside(base.path.resolve())}"] if base else []
-    words.append(f"--output={output or toolbox.SCRATCH / 'images' / name}")
-    if output:
-        toolbox.on_host(output, os.environ)  # refused where the toolbox could not write
-    words += oci_passed_on(values)
-    words += passed_on(values, lambda path: str(inputs.inside(Path(path))))
-    words += ["--dry-run"] if dry_run else []
-    toolbox.become(words, inputs.options())

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
-from containers import build_record, plan, toolbox
+from containers import build_record, plan
 from containers.catalogue import IMAGES
 
 from ..core import architecture, runtime_pull
@@ -20,7 +19,7 @@ from ..images.local import ImageMissing
 from ..images.pull import Request
 from ..images.reference import Reference
 from ..images.release import Image
-from . import exit_codes, printer, progress
+from . import printer, progress
 
 PULL, BUILD, NEITHER = "pull", "build", "neither"
 
@@ -59,7 +58,7 @@ def pull_or_build(short: str) -> None:
     made = plan.make(short, plan.Options())
     place = prebuilt.place(os.environ)
     if place.source and not build_record.is_current(made.output, made.key):
-        if _pulled_in_toolbox(short, place) if toolbox.needed() else _pulled(short):
+        if _pulled(short):
             return
         printer.tell("building instead")
     _build(short)
@@ -79,21 +78,6 @@ def _pulled(short: str) -> bool:
         printer.tell(str(error))
         return False
     return True
-
-
-def _pulled_in_toolbox(short: str, place: prebuilt.Place) -> bool:
-    """The same for root, who pulls as the cluster's user; a wrong signature ends it all."""
-    inputs = toolbox.Inputs(os.environ)
-    source, key = place.source, place.key
-    settings = {
-        prebuilt.VARIABLE: source if "://" in source else str(inputs.inside(Path(source))),
-        prebuilt.KEY_VARIABLE: str(inputs.inside(Path(key))) if key else "",
-        **(runtime_pull.ALLOW_HTTP if runtime_pull.plain() else {}),
-    }
-    code = toolbox.run(["pull", short], inputs.options(), settings)
-    if code == exit_codes.NOT_VERIFIED:
-        sys.exit(code)
-    return code == 0
 
 
 def _build(short: str) -> None:

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from containers import catalogue
-from containers.plan import Options, Plan, make
+from containers.plan import Plan
 from runners.core import atomic
 from runners.core.digest import key
+from tests.cluster import builds
+from tests.cluster.state import State
 
 from .errors import BenchError, Skipped
 
@@ -44,7 +46,7 @@ def made(plan: Plan) -> Path:
 
 def image_plan() -> Plan:
     """What `make build-cpu` built."""
-    return make("cpu", Options())
+    return builds.image_plan(State.locate())
 
 
 def _interpreter(version: str) -> str:

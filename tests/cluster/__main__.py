@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from . import design, flavours, host, install, lifecycle, nodes, releases, rootfs, toolbox
+from . import builds, design, flavours, host, install, lifecycle, nodes, releases, rootfs, toolbox
 from .design import Design
 from .namespaces import Bind
 from .shell import ClusterError
@@ -36,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     box.add_argument("--bind", action="append", default=[], metavar="SRC[:DST[:rw]]")
     box.add_argument("--as", dest="user", choices=[USER, "root"], default=USER)
     box.add_argument("argv", nargs="+", metavar="CMD")
+    ours = commands.add_parser("runner", help="run this checkout's `runner` in the toolbox, as ada")
+    ours.add_argument("--bind", action="append", default=[], metavar="SRC[:DST[:rw]]")
+    ours.add_argument("argv", nargs="+", metavar="WORD")
     return top
 
 
@@ -82,6 +85,13 @@ def _toolbox(state: State, options: argparse.Namespace) -> None:
         install.refresh(state)
     binds = [Bind.parse(text) for text in options.bind]
     _become(toolbox.argv(state, options.argv, options.user, binds))
+
+
+def _runner(state: State, options: argparse.Namespace) -> None:
+    host.require()
+    with locked(state.root):
+        install.refresh(state)
+    _become(builds.argv(state, options.argv, [Bind.parse(text) for text in options.bind]))
 
 
 def _up(state: State, options: argparse.Namespace) -> None:
@@ -148,6 +158,7 @@ COMMANDS = {
     "install": _install,
     "rootfs": _rootfs,
     "toolbox": _toolbox,
+    "runner": _runner,
 }
 
 

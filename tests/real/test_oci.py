@@ -72,7 +72,6 @@ def test_the_cpu_image_as_an_archive_runs_without_a_registry(
     image, archive = f"{folder}/horovod_cpu.sif", f"{folder}/cpu.tar"
     done = built.build("cpu", "-o", image, "--oci", archive, seconds=600)
     assert done.stdout == f"{image}\n{archive}\n"
-    built.bring(folder)
     again = json.loads(
         shop.runner("push", image, f"oci-archive:{folder}/again.tar", "--json").stdout
     )

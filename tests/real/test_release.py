@@ -266,7 +266,6 @@ def test_the_cpu_image_itself_becomes_a_release_and_trains(workshop: Workshop, d
     folder = f"{workshop.folder}/built"
     image = f"{folder}/horovod_cpu.sif"  # anew: it has to be of the commit that is tested
     built.build("cpu", "-o", image, seconds=1200)
-    built.bring(folder)
     where = f"{desk.folder}/kit"
     done = workshop.release(image, "--to", where, "--key", "ada@example.org")
     assert f" {where}/{STEM}.sif\n" in done

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from containers import plan, toolbox
+from containers import plan
 from containers.plan import Options
 from runners.cli.build import build_command
 from runners.core.errors import UsageError
@@ -20,7 +20,6 @@ NAME = "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path / "scratch"))
     monkeypatch.delenv("RUNNER_CACHE", raising=False)
-    monkeypatch.setattr(toolbox, "needed", lambda: False)
 
 
 def test_what_the_images_build_compiled_is_taken_with_its_sum(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from containers import catalogue, debian, emulation, lockfile, pip, plan, slim, toolbox, wheels
+from containers import catalogue, debian, emulation, lockfile, pip, plan, slim, wheels
 from containers.plan import Options
 from runners.cli.build import build_command
 from runners.core import architecture
@@ -24,7 +24,6 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in (architecture, plan, emulation):
         name = "machine" if module is plan else "architecture"
         monkeypatch.setattr(module, name, lambda: "amd64")
-    monkeypatch.setattr(toolbox, "needed", lambda: False)
     monkeypatch.setattr(debian, "available", lambda: True)
     monkeypatch.setenv("RUNNER_CACHE", str(tmp_path))
 

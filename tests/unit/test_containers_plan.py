@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from containers import build_record, build_steps, catalogue, plan, toolbox, trainers
+from containers import build_record, build_steps, catalogue, plan, trainers
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.build_modes import Mode
 from containers.plan import Plan, Revision
 from runners.core import atomic, digest
-from runners.core.errors import UsageError
 from runners.core.places import Places
 
 MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
@@ -207,48 +206,6 @@ def test_places_of_an_ordinary_user(tmp_path: Path) -> None:
     assert Places.locate({"SCRATCH": "/slow"}).images == Path("/slow/images")
     only_cache = Places.locate({"RUNNER_CACHE": "/cache"})
     assert (only_cache.images, only_cache.builds) == (Path("/cache/images"), Path("/cache/builds"))
-
-
-def test_roots_output_is_in_the_toolboxs_scratch() -> None:
-    given = {"RUNNER_CACHE": "/cache"}
-    found = toolbox.on_host(Path("/scratch/ada/x.sif"), given)
-    assert found == Path("/cache/cluster/scratch/ada/x.sif")
-    with pytest.raises(UsageError, match=r"Use /scratch/ada/images/x\.sif"):
-        toolbox.on_host(Path("/tmp/x.sif"), given)
-
-
-def test_root_goes_on_in_the_toolbox() -> None:
-    command = toolbox.argv(
-        toolbox.places({"RUNNER_CACHE": "/cache"}), ["build", "cpu", "--base=debian"]
-    )
-    assert command[2:4] == ["tests.cluster", "toolbox"]
-    assert "/cache/builds:/var/cache/horovod-runner/builds:rw" in command
-    assert command[-4:] == ["runners", "build", "cpu", "--base=debian"]
-
-
-def test_what_the_toolboxs_user_fills_is_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owned: list[object] = []
-    monkeypatch.setattr("containers.toolbox.os.chown", lambda path, uid, gid: owned.append(path))
-    monkeypatch.setattr("containers.toolbox.pip.machine_settings", dict)
-    host = toolbox.places({"RUNNER_CACHE": str(tmp_path)})
-    toolbox.prepare(host)
-    assert host.images.parent in owned, "the image is put there in the end"
-    assert {host.builds, host.work} <= set(owned)
-
-
-def test_what_root_builds_from_is_shown_in_the_toolbox(tmp_path: Path) -> None:
-    inputs = toolbox.Inputs({"RUNNER_CACHE": str(tmp_path)})
-    (tmp_path / "project").mkdir()
-    wanted = tmp_path / "project" / "a b.txt"
-    assert inputs.inside(wanted) == toolbox.INPUTS / "0" / "a b.txt"
-    assert inputs.inside(tmp_path / "project" / "my.def") == toolbox.INPUTS / "0" / "my.def"
-    shared = tmp_path / "cluster" / "scratch" / "ada" / "images" / "x.sif"
-    assert inputs.inside(shared) == Path("/scratch/ada/images/x.sif")
-    assert inputs.options() == ["--bind", f"{tmp_path}/project:{toolbox.INPUTS}/0"]
-    with pytest.raises(UsageError, match="':' in its name"):
-        inputs.inside(tmp_path / "a:b" / "c")
 
 
 def test_a_download_shows_how_much_of_it_is_there(tmp_path: Path) -> None:

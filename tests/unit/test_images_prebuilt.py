@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from containers import build_record, toolbox
+from containers import build_record
 from runners import __version__
 from runners.cli import prebuilt as ask
 from runners.cli.registry import pull_command
@@ -194,7 +194,6 @@ def test_what_cannot_be_pulled_is_built_but_not_what_is_wrong(
     monkeypatch.setenv("RUNNER_IMAGES_SOURCE", "oras://example.org/kit")
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
     monkeypatch.setattr(ask, "look", fails)
-    monkeypatch.setattr(toolbox, "needed", lambda: False)
     monkeypatch.setattr(build_record, "is_current", lambda path, key: False)
     done = CliRunner().invoke(pull_command, ["cpu", "--or-build"])
     assert steps == (["build cpu"] if built else [])

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from containers import catalogue, pip, toolbox, wheels
-from containers import plan as build_plan
-from tests.cluster.state import State
+from containers import catalogue, pip, wheels
+from tests.cluster import builds
+from tests.cluster.state import UID, USER, State
 
 from . import kinds, make
 
@@ -24,13 +24,13 @@ def bring(state: State, names: Sequence[str]) -> dict[str, str]:
 
     The CPU image has to be there: make build-cpu.
     """
-    found = {OPENMPI4: toolbox.places(os.environ).images / "horovod_cpu.sif"}
+    found = {OPENMPI4: state.scratch / USER / "images" / "horovod_cpu.sif"}
     found.update(_made(state, [name for name in names if name != OPENMPI4]))
-    folder = state.scratch / toolbox.USER / "images"
+    folder = state.scratch / USER / "images"
     folder.mkdir(exist_ok=True)
     for name in names:
         _link(found[name], folder / f"{name}.sif")
-    return {name: f"/scratch/{toolbox.USER}/images/{name}.sif" for name in names}
+    return {name: f"/scratch/{USER}/images/{name}.sif" for name in names}
 
 
 def _link(source: Path, target: Path) -> None:
@@ -41,10 +41,10 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _made(state: State, names: Sequence[str]) -> dict[str, Path]:
-    plan = build_plan.make("cpu", build_plan.Options())
+    plan = builds.image_plan(state)
     results = plan.places.cache / "matrix"
     results.mkdir(parents=True, exist_ok=True)
-    os.chown(results, toolbox.UID, toolbox.UID)
+    os.chown(results, UID, UID)
     files = {name: kinds.file_name(kinds.KINDS[name]) for name in names}
     if not all((results / name).exists() for name in files.values()):
         with (results / "lock").open("w") as lock:
@@ -73,7 +73,7 @@ def _run(state: State, binds: dict[Path, Path], results: Path, words: Sequence[s
     command = [
         *(sys.executable, "-m", "tests.cluster", "--state", str(state.root), "toolbox"),
         *(*shared, f"--bind={results}:{make.RESULTS}:rw"),
-        *("--", "env", "-C", str(toolbox.KIT), "PYTHONDONTWRITEBYTECODE=1"),
+        *("--", "env", "-C", builds.KIT, "PYTHONDONTWRITEBYTECODE=1"),
         *("/opt/runner/bin/python", "-m", "tests.matrix.images.make", *words),
     ]
     subprocess.run(command, cwd=catalogue.CHECKOUT, check=True)
