@@ -178,7 +178,9 @@ def stage_command(dataset: str, command: tuple[str, ...]) -> None:
 
     here = _site()
     data = find.all_of([dataset], here.profile, os.environ)
-    stage_command.run(stage_command.text(data, staging.root(here), list(command), os.environ))
+    stage_command.run(
+        stage_command.text(data, staging.root(here.profile), list(command), os.environ)
+    )
 
 
 def _site() -> Site:

@@ -12,7 +12,7 @@ import click
 from ..core.command_line import CommandLine
 from ..core.errors import RunnerError, UsageError
 from ..core.job_record import Job, JobPaths, Status
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..core.site import Site
 from ..doctor import job, machine, question
 from ..doctor.checks import image as image_check
@@ -39,7 +39,7 @@ def everything(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
         raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
     made, about = _plan(flags, here, max_wait is None) if name else (None, [])
     runs_dir = Path(settings.get("runs-dir")).absolute()
-    image = made.spec.image if made and _is_on_disk(made, *execution.CONTAINERS) else None
+    image = made.spec.image.path if made and _is_on_disk(made, *execution.CONTAINERS) else None
     found = question.examine(machine.subjects(here, runs_dir, image)) + about
     return found if made is None or max_wait is None else found + _job(made, max_wait)
 
@@ -59,7 +59,7 @@ def _plan(flags: dict[str, Any], here: Site, dry_run: bool) -> tuple[Plan | None
 
 def _is_on_disk(made: Plan, *runtimes: str) -> bool:
     """Whether the image is a file, or a folder, on this machine, for one of these runtimes."""
-    return made.runtime in runtimes and made.spec.image.exists()
+    return made.launching.runtime in runtimes and made.spec.image.path.exists()
 
 
 def _inspected(made: Plan, here: Site) -> list[Finding]:
@@ -67,7 +67,7 @@ def _inspected(made: Plan, here: Site) -> list[Finding]:
 
     if not _is_on_disk(made, *execution.CONTAINERS, "none"):
         return []
-    facts = inspect.inspect(made.spec.image)
+    facts = inspect.inspect(made.spec.image.path)
     return [*image_check.facts(facts), *image_check.fits(facts, here)]
 
 

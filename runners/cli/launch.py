@@ -10,7 +10,7 @@ import click
 
 from ..core import plan_record, signals
 from ..core.job_record import Job, JobPaths
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..schedulers import capabilities
 from ..submit import launch
 from . import common_options, make_plan, options, plan_view, printer, run_arguments, suggest, typed
@@ -58,7 +58,7 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
         _refuse(made, values["force"])
     # A job that runs here is followed, as any command would be, unless a program asks.
     for_a_program = values["parsable"] or values["as_json"]
-    stays = not (capabilities(made.scheduler).queue or for_a_program)
+    stays = not (capabilities(made.launching.scheduler).queue or for_a_program)
     values["waits"] = values["follow"] or values["wait"] or stays
     if asked:
         from . import launch_array
@@ -70,10 +70,10 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
         return
     with signals.held():
         draft, job = launch.anew(lambda: _submit(made))
-        if made.image_digest:
+        if made.spec.image.digest:
             from ..images import gc_roots
 
-            gc_roots.hold_run(draft.paths.root, made.image_digest)
+            gc_roots.hold_run(draft.paths.root, made.spec.image.digest)
         _announce(draft, job, values)
     if values["waits"]:
         sys.exit(_to_the_end(draft.paths, job, values))

@@ -12,7 +12,7 @@ import click
 from ..core import plan_record, signals
 from ..core.command_line import CommandLine, Given
 from ..core.job_record import Job
-from ..core.model import Plan, Variable
+from ..core.plan import Plan, Variable
 from ..images import gc_roots
 from ..settings import sweep
 from ..settings.sweep import Asked, Variant
@@ -34,9 +34,9 @@ def launch(made: Plan, asked: Asked, values: dict[str, Any]) -> None:
         return
     with signals.held():
         drafts, submitted = anew(lambda: _submit(made, asked))
-        if made.image_digest:
+        if made.spec.image.digest:
             for draft in drafts:
-                gc_roots.hold_run(draft.paths.root, made.image_digest)
+                gc_roots.hold_run(draft.paths.root, made.spec.image.digest)
         runs = [(draft.paths, job) for draft, job in zip(drafts, submitted)]
         _announce(made, runs, values)
     if values["waits"]:

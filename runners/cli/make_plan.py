@@ -9,7 +9,8 @@ from typing import Any
 
 from .. import plan
 from ..core import gpus
-from ..core.model import Dataset, ImageInfo, JobSpec, Plan, Trainer
+from ..core.model import Dataset, ImageInfo, JobSpec, Trainer
+from ..core.plan import Plan
 from ..core.remedy import Remedy, change
 from ..core.site import Site
 from ..core.site_profile import Profile
@@ -39,16 +40,13 @@ def plan_for(
         only_here(here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
     runtime = execution.expected(settings.get("runtime"), here)
-    image = _image(settings.get("image"), runtime, dry_run)
-    spec = request.job_spec(settings, image.path, found, _data(settings, here.profile))
-    image, why = for_nodes.chosen(settings.get("image"), image, _of_nodes(spec, here.profile))
-    spec = replace(spec, image=image.path)
+    image, why = _image_for_nodes(settings, found, here.profile, runtime, dry_run)
+    spec = request.job_spec(settings, image, found, _data(settings, here.profile))
     recorded = _recorded(image.path, dry_run)
-    files = [spec.runs_dir, spec.image, spec.trainer.file, *(each.path for each in spec.data)]
+    files = [spec.runs_dir, image.path, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
         spec,
         _searched(spec, _host_mpi(spec, _mounts(settings, here, runtime)), runtime),
-        image_storage.found(_looked_into(image)),
         {**settings.reasons(), **({"architecture": why} if why else {})},
         settings.unasked,
         recorded.digest,
@@ -67,10 +65,21 @@ def _recorded(image: Path, dry_run: bool) -> recorded_digest.Recorded:
     return recorded_digest.check(image, progress.display)
 
 
-def _of_nodes(spec: JobSpec, profile: Profile | None) -> str:
-    """Return the architecture of the job's nodes, "" where it is not known, or not one."""
-    there = site_limits.architectures(spec, profile) if profile else set()
-    return there.pop() if len(there) == 1 else ""
+def _image_for_nodes(
+    settings: config.Config,
+    found: Trainer,
+    profile: Profile | None,
+    runtime: str,
+    dry_run: bool,
+) -> tuple[ImageInfo, str]:
+    """Return the image with all that is known of it, and why it is another than was named."""
+    name = settings.get("image")
+    image = _image(name, runtime, dry_run)
+    wanted = request.resources(settings, bool(found.command))
+    architectures = site_limits.architectures(wanted, profile) if profile else set()
+    only = architectures.pop() if len(architectures) == 1 else ""
+    image, why = for_nodes.chosen(name, image, only)
+    return image_storage.found(_looked_into(image)), why
 
 
 def _host_mpi(spec: JobSpec, here: Site) -> Site:

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from ..core.model import Caution, Choice, Plan, Refusal
+from ..core import tokens
+from ..core.plan import Caution, Choice, Plan, Refusal
 from ..submit import launch
 from . import exit_codes, make_plan, options, plan_view, printer, suggest, typed
 from .trainer_command import TrainerCommand
@@ -49,7 +50,10 @@ def _as_data(made: Plan) -> dict[str, Any]:
             for each in made.refusals
         ],
         "choices": [asdict(choice) for choice in made.choices],
-        "variables": [asdict(variable) for variable in made.variables],
+        "variables": [
+            {**asdict(variable), "value": tokens.path(variable.value)}
+            for variable in made.variables
+        ],
         "warnings": [{"what": each.what, "remedies": remedies(each)} for each in made.warnings],
         "script": launch.draft(made).text,
     }
@@ -57,7 +61,7 @@ def _as_data(made: Plan) -> dict[str, Any]:
 
 def _print(made: Plan) -> None:
     rows = [[plan_view.label(c), plan_view.value(c), _because(c)] for c in made.choices]
-    rows += [[v.name, v.value, v.reason] for v in made.variables]
+    rows += [[v.name, tokens.path(v.value), v.reason] for v in made.variables]
     printer.table(rows, ["choice", "value", "because"])
     for caution in made.warnings:
         click.echo(f"warning: {plan_view.warning(caution)}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from ..core.command_line import without_secret
-from ..core.model import Caution, Choice, Plan, Resources
+from ..core.model import Resources
+from ..core.plan import Caution, Choice, Plan
 from ..scale.number_format import count
 from ..schedulers import time_limits
 from . import printer, suggest, typed
@@ -87,7 +88,7 @@ def show(made: Plan, verbose: bool) -> None:
 
 def line(made: Plan) -> str:
     """Return such as `2 nodes x 1 rank, 2 CPUs each, 30 min, cpu.sif, MPI over PMIx`."""
-    asked, image = made.spec.resources, made.spec.image.name
+    asked, image = made.spec.resources, made.spec.image.path.name
     parts = [
         _places(asked),
         f"{count(asked.cpus_per_task, 'CPU')} each" if asked.cpus_per_task else "",
@@ -129,9 +130,9 @@ def _gpus(asked: Resources) -> list[str]:
 
 
 def _meeting(made: Plan) -> str:
-    if made.controller != "mpi":
-        return {"gloo": "Gloo", "none": "without Horovod"}[made.controller]
-    if made.launcher != "srun":
-        return f"MPI by {made.launcher}"
-    kind = (made.mpi or "").partition("_v")[0]
+    if made.wireup.controller != "mpi":
+        return {"gloo": "Gloo", "none": "without Horovod"}[made.wireup.controller]
+    if made.launching.launcher != "srun":
+        return f"MPI by {made.launching.launcher}"
+    kind = (made.wireup.mpi or "").partition("_v")[0]
     return f"MPI over {PMI.get(kind, kind)}" if kind else "MPI"

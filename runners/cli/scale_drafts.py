@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.command_line import CommandLine
 from ..core.errors import Refused
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..scale import study
 from ..scale.study import StudyPaths, StudyRecord
 from ..scale.study_request import Point

@@ -25,7 +25,7 @@ def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
     for number, point in enumerate(question.points(), 1):
         made = drafts.plan(point)
         asked = made.spec.resources
-        ways = {"controller": made.controller, "runtime": made.runtime}
+        ways = {"controller": made.wireup.controller, "runtime": made.launching.runtime}
         trainer = question.trainer_of(point)
         args = " ".join(question.args_of(asked.tasks))
         rows.append(

@@ -103,7 +103,7 @@ def _one_task(values: dict[str, Any], first: Job) -> dict[str, Any]:
 
 
 def _seeing(ready: Prepared, shown: list[tuple[JobPaths, Job]]) -> Prepared:
-    if ready.plan.runtime == "none":
+    if ready.plan.launching.runtime == "none":
         return ready
     binds = [BindMount(str(run.root), str(run.root), read_only=True) for run, _ in shown]
     return replace(ready, plan=replace(ready.plan, binds=(*ready.plan.binds, *binds)))

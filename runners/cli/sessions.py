@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.job_record import JobPaths, next_folder
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..core.site import Site
 from ..injob import folders
 from ..submit.launch import Draft

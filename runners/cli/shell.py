@@ -89,7 +89,7 @@ def _at_terminal() -> bool:
 
 
 def _run(draft: Draft) -> int:
-    scheduler = capabilities(draft.plan.scheduler)
+    scheduler = capabilities(draft.plan.launching.scheduler)
     if not scheduler.queue:
         with launch.claimed(draft.paths.root):
             launch.write(draft)

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.command_line import ENVIRONMENT, FLAG, CommandLine, without_secret
 from ..core.errors import Refused
 from ..core.job_record import Job
-from ..core.model import Refusal
+from ..core.plan import Refusal
 from ..core.remedy import ADVICE, LAUNCH, Remedy, Value, argument_words, option_words, together
 from ..settings.table import SETTINGS
 

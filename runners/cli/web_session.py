@@ -44,7 +44,7 @@ def start(
 
     With --dry-run it only prints the script.
     """
-    elsewhere = capabilities(ready.plan.scheduler).queue and not values["loopback"]
+    elsewhere = capabilities(ready.plan.launching.scheduler).queue and not values["loopback"]
     towards = socket.gethostname() if elsewhere else ""
     text = session.served(ready.plan, ready.paths, os.getcwd(), server, folder, towards)
     if values["dry_run"]:
@@ -52,8 +52,8 @@ def start(
         return
     draft = ready.draft(text, private=True)
     job = launch.submit(draft)
-    if draft.plan.image_digest:
-        gc_roots.hold_run(draft.paths.root, draft.plan.image_digest)
+    if draft.plan.spec.image.digest:
+        gc_roots.hold_run(draft.paths.root, draft.plan.spec.image.digest)
     if not values["as_json"]:
         plan_view.show(draft.plan, verbose=False)
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)

@@ -1,13 +1,41 @@
-"""The values that flow through a launch. Frozen; made once; changed with dataclasses.replace."""
+"""The request: what the user asks for, and the image. Frozen; changed with dataclasses.replace."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from .command_line import Given
-from .remedy import Remedy
-from .site_profile import HostMpi
+
+
+class Word(str, Enum):
+    """One of a closed set of words, as they are typed."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class ImageAccess(Word):
+    """How the ranks of a node read the image: the values of --stage-image, less `auto`."""
+
+    IN_PLACE = "none"
+    COPIED = "node-local"
+    UNPACKED = "unpack"
+    MOUNTED = "mount"
+
+    @property
+    def leaves_shared(self) -> bool:
+        """Whether nodes read the shared file while the job runs."""
+        return self in (ImageAccess.IN_PLACE, ImageAccess.MOUNTED)
+
+
+class Controller(Word):
+    """What steers Horovod, or that it is not used."""
+
+    MPI = "mpi"
+    GLOO = "gloo"
+    NONE = "none"
 
 
 @dataclass(frozen=True)
@@ -55,13 +83,27 @@ class Resources:
 
 
 @dataclass(frozen=True)
+class InRun:
+    """A file or folder of the run's own folder, by its name there."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What was copied to each node's own disk, by its name among what is staged."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class BindMount:
     """A host path that appears in the container at `target`, read-only or not.
 
     With `image_src` the source is a squashfs file, of which that folder appears, such as "/".
     """
 
-    source: str
+    source: str | Staged
     target: str
     read_only: bool = False
     image_src: str = ""
@@ -131,50 +173,6 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class JobSpec:
-    """What the user asks for, after all sources of settings were merged.
-
-    `signal` is the seconds before the time limit in which the ranks are warned; `settings` are
-    those of which this was made, with their origins.
-    """
-
-    name: str
-    image: Path
-    trainer: Trainer
-    resources: Resources
-    runs_dir: Path
-    scheduler: str = "auto"
-    runtime: str = "auto"
-    launcher: str = "auto"
-    controller: str = "auto"
-    mpi: str | None = None
-    host_mpi: bool = False
-    cpu_bind: str | None = None
-    interface: str | None = None
-    tuning: Tuning = Tuning()
-    nv: bool | None = None
-    rocm: bool | None = None
-    data: tuple[Dataset, ...] = ()
-    stage_data: str = "none"
-    stage_image: str = "none"
-    gate: bool = True
-    tf_config: bool = False
-    output: str | None = None
-    error: str | None = None
-    requeue: bool | None = None
-    requeue_limit: int | None = None
-    signal: int | None = None
-    binds: tuple[BindMount, ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
-    modules: tuple[str, ...] = ()
-    module_purge: bool = False
-    sbatch_args: tuple[str, ...] = ()
-    srun_args: tuple[str, ...] = ()
-    apptainer_args: tuple[str, ...] = ()
-    settings: tuple[Given, ...] = ()
-
-
-@dataclass(frozen=True)
 class ImageInfo:
     """What is known of an image: its labels, and for one that is not ours what was found inside.
 
@@ -219,108 +217,44 @@ class ImageInfo:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One choice of the plan. `id` is stable, and the name of a setting where there is one.
+class JobSpec:
+    """What the user asks for, after all sources of settings were merged; the image is resolved.
 
-    `value` is for programs, `reason` and `evidence` are for people.
-    """
-
-    id: str
-    value: str | float
-    reason: str
-    evidence: str = ""
-
-    @property
-    def text(self) -> str:
-        if isinstance(self.value, bool):
-            return "yes" if self.value else "no"
-        return str(self.value)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a plan cannot work. `remedies` are ranked."""
-
-    what: str
-    evidence: str = ""
-    remedies: tuple[Remedy, ...] = ()
-
-
-@dataclass(frozen=True)
-class Caution:
-    """What the user should know although the job can run, and what would mend it."""
-
-    what: str
-    remedies: tuple[Remedy, ...] = ()
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A variable of the job. What the user has exported wins, unless `forced`.
-
-    `where` is "job" for the batch script, srun and mpirun, "image" for inside the container only.
+    `signal` is the seconds before the time limit in which the ranks are warned; `settings` are
+    those of which this was made, with their origins.
     """
 
     name: str
-    value: str
-    reason: str
-    where: str = "job"
-    forced: bool = False
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Every choice made; `script` turns it into text and nothing else.
-
-    `driver` is the oldest NVIDIA driver for the image, None when it does not say, `cpu_level` the
-    x86-64 level that its Horovod is compiled for. With `refusals` it cannot work, and is submitted
-    by force only.
-    `runtime_args` are the site's options for the runtime, `module_use` its folders of modules.
-    `host_mpi` is set where the host's MPI libraries go into the image. With `staged` the data is
-    copied to `stage_root` of each node first, to the job's own scratch where that is empty; with
-    `image_form` the image is too, as a "file", or as a "folder" unpacked from `image_offset` on;
-    or it is a "mount", one for all ranks of a node. `verified_digest` and `verified_stamp`
-    (size and times) are the image's at the launch, "" where no build or pull recorded it.
-    The ranks are warned `warning` seconds before the time limit, None is not at all; `restarts`
-    are those that the job may have, beside which Slurm may restart preempted ones itself. With
-    `ssh` what runs in the container reaches the job's other nodes. One for a site that is
-    `elsewhere` is shown only.
-    """
-
-    spec: JobSpec
-    scheduler: str
-    runtime: str
-    launcher: str
-    controller: str
-    mpi: str | None
-    nv: bool
-    brings_recipe: bool
-    binds: tuple[BindMount, ...]
-    choices: tuple[Choice, ...]
-    image_digest: str = ""
-    verified_digest: str = ""
-    verified_stamp: str = ""
-    driver: str | None = None
-    cpu_level: str = ""
-    rocm: bool = False
+    image: ImageInfo
+    trainer: Trainer
+    resources: Resources
+    runs_dir: Path
+    scheduler: str = "auto"
+    runtime: str = "auto"
+    launcher: str = "auto"
+    controller: str = "auto"
+    mpi: str | None = None
+    host_mpi: bool = False
     cpu_bind: str | None = None
-    variables: tuple[Variable, ...] = ()
-    warnings: tuple[Caution, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    runtime_args: tuple[str, ...] = ()
-    module_use: tuple[str, ...] = ()
-    host_mpi: HostMpi | None = None
-    staged: bool = False
-    image_form: str = ""
-    image_offset: int = 0
-    stage_root: str = ""
-    warning: int | None = None
-    restarts: int = 0
-    slurm_restarts_preempted: bool = False
-    ssh: bool = False
-    elsewhere: bool = False
-
-    @property
-    def stages(self) -> bool:
-        """Whether anything goes to the nodes' own disks first."""
-        return self.staged or bool(self.image_form)
+    interface: str | None = None
+    tuning: Tuning = Tuning()
+    nv: bool | None = None
+    rocm: bool | None = None
+    data: tuple[Dataset, ...] = ()
+    stage_data: str = "none"
+    stage_image: str = "none"
+    gate: bool = True
+    tf_config: bool = False
+    output: str | None = None
+    error: str | None = None
+    requeue: bool | None = None
+    requeue_limit: int | None = None
+    signal: int | None = None
+    binds: tuple[BindMount, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    modules: tuple[str, ...] = ()
+    module_purge: bool = False
+    sbatch_args: tuple[str, ...] = ()
+    srun_args: tuple[str, ...] = ()
+    apptainer_args: tuple[str, ...] = ()
+    settings: tuple[Given, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any
 from .errors import SystemFault
 from .files import read_json, write_json
 from .job_record import JobPaths
-from .model import Plan
+from .plan import Plan
 
 VERSION = 1  # of the form of the file
 

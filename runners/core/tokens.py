@@ -6,6 +6,8 @@ import re
 import shlex
 from collections.abc import Iterable
 
+from .model import InRun, Staged
+
 NAME = re.compile(r"(\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})")
 
 
@@ -16,6 +18,13 @@ class Expanded(str):
     """
 
     __slots__ = ()
+
+
+def path(value: str | InRun | Staged) -> str:
+    """Return a path of the plan as a token; the job's script knows the folders of the last two."""
+    if isinstance(value, InRun):
+        return Expanded(f"$run/{value.name}")
+    return Expanded(f"$stage/{value.name}") if isinstance(value, Staged) else value
 
 
 def quote(token: str) -> str:

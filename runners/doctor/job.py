@@ -10,7 +10,8 @@ from typing import Any, Callable
 from ..core import files
 from ..core.command_line import OWN, CommandLine
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..core.model import BindMount, Plan, Trainer
+from ..core.model import BindMount, Trainer
+from ..core.plan import Plan
 from ..images import gc_roots
 from ..injob.folders import TRIAL
 from ..jobs import job_status
@@ -56,16 +57,18 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
 
     `typed` is the command that asked for it.
     """
-    image = plan.spec.image
-    told = replace(trainer(), args=(str(image), str(plan.spec.resources.tasks), plan.controller))
+    image = plan.spec.image.path
+    told = replace(
+        trainer(), args=(str(image), str(plan.spec.resources.tasks), plan.wireup.controller)
+    )
     plan = replace(plan, spec=replace(plan.spec, trainer=told))
-    if image.exists() and plan.runtime in execution.CONTAINERS:
+    if image.exists() and plan.launching.runtime in execution.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
     draft = launch.draft(plan, packages=(TRIAL,), typed=typed)
     job = launch.submit(draft)
-    if plan.image_digest:
-        gc_roots.hold_run(draft.paths.root, plan.image_digest)
+    if plan.spec.image.digest:
+        gc_roots.hold_run(draft.paths.root, plan.spec.image.digest)
     return draft.paths, job
 
 

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..core.model import BindMount, JobSpec, Plan, Refusal
+from ..core.model import BindMount, JobSpec, Staged
+from ..core.plan import Launching, Plan, Refusal, Staging
 from ..core.remedy import LAUNCH, Remedy, Value, change, command
 from ..schedulers import SCHEDULERS
 from ..script import runtimes
-from ..script.stage_lines import source
 from . import (
-    at_scale,
     cpu,
     execution,
     gpu,
@@ -91,79 +90,69 @@ def _shortest(found: list[Remedy]) -> Iterator[Remedy]:
 def _options(spec: JobSpec, solved: Plan, changes: dict[str, Any]) -> Iterator[tuple[str, Value]]:
     """Yield the changed settings with the values that were chosen."""
     for name in changes:
-        before, after = getattr(spec, name), getattr(solved, name, None)
+        before, after = getattr(spec, name), _decided(solved)[name]
         if after is not None and after != before:
-            yield name, after
+            yield name, str(after)
+
+
+def _decided(solved: Plan) -> dict[str, str | None]:
+    """Return what was decided, by the settings of CHANGES."""
+    launching, wireup = solved.launching, solved.wireup
+    return {
+        "scheduler": launching.scheduler,
+        "runtime": launching.runtime,
+        "launcher": launching.launcher,
+        "controller": wireup.controller.value,
+        "mpi": wireup.mpi,
+    }
 
 
 def _attempt(case: Case) -> Plan:
+    """Take all decisions, each from those before it; the log has the reasons."""
     log = Log()
     _known(case, log)
     case = _as_the_site_wants_it(case, log)
-    case = execution.scheduler(case, log)
-    execution.runtime(case, log)
-    execution.architecture(case, log)
-    wireup.controller(case, log)
-    execution.launcher(case, log)
-    wireup.choose(case, log)
-    case = host_mpi.environment(case, log)
-    gpu.choose(case, log)
-    case = cpu.share(case, log)
+    scheduler, case = execution.scheduler(case, log)
+    runtime = execution.runtime(case, scheduler, log)
+    execution.architecture(case, scheduler, log)
+    controller = wireup.controller(case, scheduler, log)
+    launching = execution.launcher(case, scheduler, runtime, controller, log)
+    wired = wireup.choose(case, launching, controller, log)
+    case = host_mpi.environment(case, runtime, log)
+    gpus = gpu.choose(case, scheduler, controller, log)
+    case = cpu.share(case, scheduler, log)
     partition.check(case, log)
-    cpu.bind(case, log)
-    cpu.threads(case, log)
-    cpu.level(case, log)
-    network.interface(case, log)
-    network.horovod_variables(case, log)
-    network.variables(case, log)
-    host_mpi.choose(case, log)
-    staging.data(case, log)
-    staging.image(case, log)
-    requeue.choose(case, log)
-    wireup.gate(case, log)
-    _brings_recipe(case, log)
-    _refused_elsewhere(case, log)
+    cpus = cpu.choose(case, launching, controller, log)
+    network.choose(case, launching, controller, log)
+    libraries = host_mpi.choose(case, launching.launcher, controller, log)
+    staged = staging.choose(case, launching, log)
+    interruption = requeue.choose(case, launching, staged, log)
+    wireup.gate(case, launching, controller, log)
+    brings_recipe = _brings_recipe(case, log)
+    _refused_elsewhere(case, launching, log)
     _dependency(case, log)
-    return _plan(case, log)
-
-
-def _plan(case: Case, log: Log) -> Plan:
-    chosen, site, image = log.chosen, case.site, case.image
-    runtime, profile = chosen("runtime"), site.profile
-    staged = chosen("stage-data") == at_scale.SENT
+    profile = case.site.profile
     return Plan(
         spec=case.spec,
-        scheduler=chosen("scheduler"),
-        runtime=runtime,
-        launcher=chosen("launcher"),
-        controller=chosen("controller"),
-        mpi=chosen("mpi") or None,
-        nv=log.says("nv"),
-        rocm=log.says("rocm"),
-        brings_recipe=chosen("recipe") == HOST,
+        launching=launching,
+        wireup=wired,
+        gpus=gpus,
+        cpus=cpus,
+        staging=staged,
+        interruption=interruption,
+        brings_recipe=brings_recipe,
         binds=_binds(case, staged),
-        image_digest=image.digest,
+        variables=tuple(log.variables),
+        runtime_args=profile.runtime_args.get(runtime, ()) if profile else (),
+        module_use=profile.module_use if profile else (),
+        host_mpi=libraries,
+        ssh=wireup.reaches_nodes_by_ssh(case, launching),
+        elsewhere=case.site.elsewhere,
         verified_digest=case.verified_digest,
         verified_stamp=case.verified_stamp,
         choices=tuple(log.choices),
-        driver=image.fact(gpu.MINIMUM) or None,
-        cpu_level=chosen("cpu-level"),
-        cpu_bind=chosen("cpu-bind") or None,
-        variables=tuple(log.variables),
         warnings=tuple(log.warnings),
         refusals=tuple(log.refusals),
-        runtime_args=profile.runtime_args.get(runtime, ()) if profile else (),
-        module_use=profile.module_use if profile else (),
-        host_mpi=host_mpi.libraries(case),
-        staged=staged,
-        image_form=staging.FORMS[chosen("stage-image")],
-        image_offset=image.offset,
-        stage_root=staging.root(site),
-        ssh=log.says("ssh"),
-        elsewhere=site.elsewhere,
-        warning=requeue.warning(case, log),
-        restarts=requeue.restarts(case.spec),
-        slurm_restarts_preempted=requeue.slurm_restarts_preempted(site.slurm_version),
     )
 
 
@@ -205,7 +194,7 @@ def _as_the_site_wants_it(case: Case, log: Log) -> Case:
     return replace(case, spec=adapted)
 
 
-def _refused_elsewhere(case: Case, log: Log) -> None:
+def _refused_elsewhere(case: Case, launching: Launching, log: Log) -> None:
     """Note what the site, the scheduler and the runtime refuse."""
     if case.site.profile:
         refusals, warnings = site_rules.check(case, case.site.profile)
@@ -213,19 +202,21 @@ def _refused_elsewhere(case: Case, log: Log) -> None:
         for text in warnings:
             log.warn(text)
     if not case.site.elsewhere:
-        staging.own_folders(case, log)
-    log.refusals += SCHEDULERS[log.chosen("scheduler")].refusals(case.spec)
-    log.refusals += runtimes.refusals(case.spec, log.chosen("runtime"))
+        staging.own_folders(case, launching, log)
+    log.refusals += SCHEDULERS[launching.scheduler].refusals(case.spec)
+    log.refusals += runtimes.refusals(case.spec, launching.runtime)
 
 
-def _brings_recipe(case: Case, log: Log) -> None:
+def _brings_recipe(case: Case, log: Log) -> bool:
+    """Whether the packaged trainer comes from this machine, as the image does not have it."""
     trainer, there = case.spec.trainer, case.image.listed("recipes")
     if trainer.module is None and not trainer.uses_recipes:
-        return
+        return False
     if trainer.name in there or (trainer.file and there):
         log.choose("recipe", IMAGE, "it names it", case.image.how("recipes"))
-    else:
-        log.choose("recipe", HOST, "the image does not have it")
+        return False
+    log.choose("recipe", HOST, "the image does not have it")
+    return True
 
 
 def _dependency(case: Case, log: Log) -> None:
@@ -234,12 +225,13 @@ def _dependency(case: Case, log: Log) -> None:
         log.choose("dependency", asked or "none", case.why("dependency"))
 
 
-def _binds(case: Case, staged: bool) -> tuple[BindMount, ...]:
+def _binds(case: Case, staged: Staging) -> tuple[BindMount, ...]:
     spec = case.spec
     binds = list(spec.binds)
     for each in spec.data:
         inner = "/" if each.squashfs else ""
-        binds.append(BindMount(source(each, staged), runtimes.data_target(each), True, inner))
+        source = Staged(each.entry) if staged.data else str(each.path)
+        binds.append(BindMount(source, runtimes.data_target(each), True, inner))
     binds += network.timeline_binds(spec)
     if spec.trainer.file:
         folder = str(spec.trainer.file.parent)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.disk_space import shown
-
-IN_PLACE, SENT, UNPACK, MOUNT = "none", "node-local", "unpack", "mount"
+from ..core.model import ImageAccess
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,12 @@ ONE_SERVER = Constant(200, "MB/s", "the server of docs/guides/images-on-nodes.md
 PARALLEL = Constant(1500, "MB/s", "assumed: what several servers give of one file")
 # Job steps by srun: to hold, to copy what sbcast did not, to unpack or to wait for the mount; and
 # the ranks. Before sbcast, which one node has no need of, one looks for room.
-STEPS = {IN_PLACE: 1, SENT: 3, UNPACK: 4, MOUNT: 3}
+STEPS = {
+    ImageAccess.IN_PLACE: 1,
+    ImageAccess.COPIED: 3,
+    ImageAccess.UNPACKED: 4,
+    ImageAccess.MOUNTED: 3,
+}
 MEGA = 10**6
 MUCH = 60.0  # seconds of a meeting that are worth a word
 
@@ -52,17 +56,17 @@ def touched(size: int) -> float:
     return TOUCHED.value * size
 
 
-def served(way: str, nodes: int, size: int) -> float:
+def served(way: ImageAccess, nodes: int, size: int) -> float:
     """Return the bytes that the file server sends."""
-    return nodes * touched(size) if way in (IN_PLACE, MOUNT) else float(size)
+    return nodes * touched(size) if way.leaves_shared else float(size)
 
 
-def steps(way: str, nodes: int) -> int:
+def steps(way: ImageAccess, nodes: int) -> int:
     """Return the job's steps by srun, without a check of the image's digest."""
     return STEPS[way] + _broadcasts(way, nodes)
 
 
-def requests(way: str, nodes: int) -> int:
+def requests(way: ImageAccess, nodes: int) -> int:
     """Return how often slurmctld is asked by launch and script: no more for more nodes.
 
     A ping, sbatch, one for each step, and sbcast. Whoever follows the job asks besides
@@ -71,8 +75,8 @@ def requests(way: str, nodes: int) -> int:
     return 2 + steps(way, nodes) + _broadcasts(way, nodes)
 
 
-def _broadcasts(way: str, nodes: int) -> bool:
-    return way in (SENT, UNPACK) and nodes > 1
+def _broadcasts(way: ImageAccess, nodes: int) -> bool:
+    return not way.leaves_shared and nodes > 1
 
 
 def levels(nodes: int) -> int:
@@ -86,7 +90,7 @@ def levels(nodes: int) -> int:
 
 def serving(nodes: int, size: int, server: Constant) -> float:
     """Return the seconds in which a server sends each node its part."""
-    return served(IN_PLACE, nodes, size) / (server.value * MEGA)
+    return served(ImageAccess.IN_PLACE, nodes, size) / (server.value * MEGA)
 
 
 def sending(nodes: int, size: int) -> float:
@@ -104,13 +108,13 @@ def pays(nodes: int, size: int, server: Constant) -> bool:
     return nodes > 1 and serving(nodes, size, server) >= sending(nodes, size)
 
 
-def first_step(way: str, nodes: int, size: int, server: Constant) -> float:
+def first_step(way: ImageAccess, nodes: int, size: int, server: Constant) -> float:
     """Return the seconds from the start of a job's script to its first step, less the meeting."""
     launching = LAUNCH.value * nodes * steps(way, nodes)
-    if way in (IN_PLACE, MOUNT):
+    if way.leaves_shared:
         alone = touched(size) / (ALONE.value * MEGA)
         return START.value + launching + max(alone, serving(nodes, size, server))
-    unpacking = size / (UNPACKING.value * MEGA) if way == UNPACK else 0.0
+    unpacking = size / (UNPACKING.value * MEGA) if way == ImageAccess.UNPACKED else 0.0
     return START.value + launching + sending(nodes, size) + unpacking
 
 
@@ -124,7 +128,7 @@ def meeting_in_words(ranks: int) -> str:
     if meeting(ranks) < MUCH:
         return ""
     passed, held = (shown(each.value * ranks**2) for each in (ADDRESSES, HELD))
-    return f"rank 0 holds {held} and sends {passed}, in {meeting(ranks):,.0f} s of its CPU at least"
+    return f"rank 0 holds {held}, sends {passed} and computes for {meeting(ranks):,.0f} s at least"
 
 
 def in_words(nodes: int, size: int, server: Constant) -> str:

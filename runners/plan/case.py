@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core.model import Caution, Choice, ImageInfo, JobSpec, Refusal, Resources, Variable
+from ..core.model import ImageInfo, InRun, JobSpec, Resources
+from ..core.plan import Caution, Choice, Refusal, Variable
 from ..core.remedy import Remedy
 from ..core.site import Site
-from ..schedulers import Capabilities, capabilities
 
 Value = TypeVar("Value", str, int, float)
 
 
 @dataclass(frozen=True)
 class Case:
-    """The request, the site and the image.
+    """The request, with its image, and the site.
 
     `reasons` has, by setting, why the request has its value, where it was not typed; `unasked` are
     the settings that only a default or the trainer's preset brought. `verified_digest`
@@ -28,12 +28,15 @@ class Case:
 
     spec: JobSpec
     site: Site
-    image: ImageInfo
     reasons: Mapping[str, str] = field(default_factory=dict)
     unasked: frozenset[str] = frozenset()
     verified_digest: str = ""
     verified_stamp: str = ""
     filesystems: Mapping[Path, str] = field(default_factory=dict)
+
+    @property
+    def image(self) -> ImageInfo:
+        return self.spec.image
 
     @property
     def resources(self) -> Resources:
@@ -49,7 +52,7 @@ class Case:
 
 @dataclass
 class Log:
-    """Choices, reasons against the whole, things to know, and variables of the job."""
+    """What people read of a plan, and the variables of the job. No step reads a choice in it."""
 
     choices: list[Choice] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -61,18 +64,6 @@ class Log:
         self.choices.append(Choice(id, value, reason, evidence))
         return value
 
-    def chosen(self, id: str) -> str:
-        """Return what was chosen before, "" for nothing."""
-        return next((str(choice.value) for choice in self.choices if choice.id == id), "")
-
-    @property
-    def scheduler(self) -> Capabilities:
-        return capabilities(self.chosen("scheduler"))
-
-    def says(self, id: str) -> bool:
-        """Return whether the choice was yes."""
-        return any(choice.id == id and choice.value is True for choice in self.choices)
-
     def refuse(self, what: str, evidence: str = "", *remedies: Remedy) -> None:
         """Note why this cannot work, with what other settings cannot replace."""
         self.refusals.append(Refusal(what, evidence, remedies))
@@ -81,6 +72,6 @@ class Log:
         """Note what the user should know although the job can run."""
         self.warnings.append(Caution(what, remedies))
 
-    def set(self, name: str, value: str, reason: str, where: str = "job") -> None:
+    def set(self, name: str, value: str | InRun, reason: str, where: str = "job") -> None:
         """Note a variable of the job, which gives way to the user's own."""
         self.variables.append(Variable(name, value, reason, where))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core import gpus
+from ..core.model import Controller
+from ..core.plan import Cpus, Launching
 from ..core.remedy import change
+from ..schedulers import capabilities
 from . import partition, site_limits
 from .case import Case, Log
 
@@ -13,13 +16,13 @@ EACH = "cpus-per-task"
 LEVEL = "cpu.level"  # the label
 
 
-def share(case: Case, log: Log) -> Case:
+def share(case: Case, scheduler: str, log: Log) -> Case:
     """Return the case with the CPUs for each rank: as asked, else the GPU's part of a node."""
     resources = case.resources
-    room = _room(case, log)
+    room = _room(case, scheduler)
     if room is not None and max(resources.cpus_per_task or 1, 1) > room:
         return _within(case, room, log)
-    if log.scheduler.queue and resources.overcommit and resources.tasks > resources.nodes:
+    if capabilities(scheduler).queue and resources.overcommit and resources.tasks > resources.nodes:
         return _shared(case, log)
     if resources.cpus_per_task:
         log.choose(EACH, resources.cpus_per_task, case.why(EACH))
@@ -32,10 +35,10 @@ def share(case: Case, log: Log) -> Case:
     return case.asking(resources=replace(resources, cpus_per_task=number))
 
 
-def _room(case: Case, log: Log) -> int | None:
+def _room(case: Case, scheduler: str) -> int | None:
     """Return how many CPUs the surrounding job has for each rank, None without one."""
     there, resources = case.site.allocated_cpus, case.resources
-    if not log.scheduler.within_job or not there or resources.overcommit:
+    if not capabilities(scheduler).within_job or not there or resources.overcommit:
         return None
     return there // resources.tasks_of_a_node
 
@@ -77,7 +80,7 @@ def _of_a_gpu(case: Case) -> tuple[int, str] | None:
     if wanted is None:
         return None
     profile = case.site.profile
-    kinds = site_limits.node_kinds(case.spec, profile) if profile else ()
+    kinds = site_limits.node_kinds(case.resources, profile) if profile else ()
     if profile and kinds and all(kind.gpus and kind.cpus for kind in kinds):
         poorest = min(kinds, key=lambda kind: kind.cpus // kind.gpus)
         cpus, number, source = poorest.cpus, poorest.gpus, profile.name
@@ -90,33 +93,41 @@ def _of_a_gpu(case: Case) -> tuple[int, str] | None:
     return cpus * each // number, f"{source}: {cpus} CPUs, {number} GPUs on a node"
 
 
-def bind(case: Case, log: Log) -> None:
+def choose(case: Case, launching: Launching, controller: Controller, log: Log) -> Cpus:
+    """Choose how ranks are bound, their threads, and the instructions that the nodes must have."""
+    binding = _bind(case, launching, log)
+    _threads(case, log)
+    return Cpus(binding, _level(case, controller, log))
+
+
+def _bind(case: Case, launching: Launching, log: Log) -> str | None:
     """Choose srun's --cpu-bind=, unless it is left to Slurm."""
     spec, resources, plugin = case.spec, case.resources, case.site.task_plugin
     if spec.cpu_bind:
-        log.choose("cpu-bind", spec.cpu_bind, case.why("cpu-bind"))
-        return
+        return log.choose("cpu-bind", spec.cpu_bind, case.why("cpu-bind"))
     theirs = case.site.environment.get("SLURM_CPU_BIND")
-    by_srun = log.chosen("launcher") == "srun"
+    by_srun = launching.launcher == "srun"
     if not by_srun or theirs or any("cpu-bind" in arg for arg in spec.srun_args):
-        return
+        return None
     if not (resources.cpus_per_task or 0) > 1 or resources.overcommit:
-        return
+        return None
     if "affinity" in plugin or "cgroup" in plugin:
         reason = "each rank's threads stay on its own cores"
-        log.choose("cpu-bind", "cores", reason, f"TaskPlugin={plugin}")
+        return log.choose("cpu-bind", "cores", reason, f"TaskPlugin={plugin}")
+    return None
 
 
-def threads(case: Case, log: Log) -> None:
+def _threads(case: Case, log: Log) -> None:
     """Choose the threads of a rank; without a number, each rank of a node would take all CPUs."""
     number = case.resources.cpus_per_task or 1
     log.set("OMP_NUM_THREADS", str(number), "the CPUs for each rank")
     log.choose("threads", number, "the CPUs for each rank")
 
 
-def level(case: Case, log: Log) -> None:
-    """Choose the instructions that the nodes' CPUs must have for the image's Horovod."""
+def _level(case: Case, controller: Controller, log: Log) -> str:
+    """Return the instructions that the nodes' CPUs must have for the image's Horovod, or ""."""
     needed = case.image.fact(LEVEL)
-    if needed not in ("", "any") and log.chosen("controller") != "none":
-        how = case.image.how(LEVEL)
-        log.choose("cpu-level", needed, "each node is asked when the job starts", how)
+    if needed in ("", "any") or controller is Controller.NONE:
+        return ""
+    how = case.image.how(LEVEL)
+    return log.choose("cpu-level", needed, "each node is asked when the job starts", how)

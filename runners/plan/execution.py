@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..core.model import Controller
+from ..core.plan import Launching
 from ..core.remedy import advice, change, command
 from ..core.site import Site
 from ..injob.rank.agents import AGENTS
@@ -21,22 +23,23 @@ WHY_LAUNCHER = {
 }
 
 
-def scheduler(case: Case, log: Log) -> Case:
-    """Choose who queues the job; return the case with the nodes of the job that it is within."""
+def scheduler(case: Case, log: Log) -> tuple[str, Case]:
+    """Choose who queues the job; return it, and the case with the nodes of a surrounding job."""
     wanted, site = case.spec.scheduler, case.site
+    name, reason, evidence = wanted, case.why("scheduler"), ""
     if wanted == "auto":
-        log.choose("scheduler", *_by_itself(site))
-    else:
-        log.choose("scheduler", wanted, case.why("scheduler"))
+        name, reason, evidence = _by_itself(site)
+    log.choose("scheduler", name, reason, evidence)
+    if wanted != "auto":
         _is_here(wanted, site, log)
-    if log.scheduler.within_job:
+    if capabilities(name).within_job:
         case = _its_tasks(_all_nodes(case, log), log)
         _inside(case, log)
     nodes, tasks = case.resources.nodes, case.resources.tasks
-    if log.scheduler.one_machine and nodes > 1:
+    if capabilities(name).one_machine and nodes > 1:
         what = f"--nodes {nodes} needs a scheduler, and this is one machine"
-        log.refuse(what, log.choices[-1].reason, change(nodes=1, ntasks=tasks))
-    return case
+        log.refuse(what, reason, change(nodes=1, ntasks=tasks))
+    return name, case
 
 
 def _all_nodes(case: Case, log: Log) -> Case:
@@ -110,27 +113,27 @@ def _inside(case: Case, log: Log) -> None:
         )
 
 
-def runtime(case: Case, log: Log) -> None:
-    spec, site = case.spec, case.site
+def runtime(case: Case, scheduler: str, log: Log) -> str:
+    """Choose what runs the image."""
+    spec, site, queue = case.spec, case.site, capabilities(scheduler)
     if spec.runtime != "auto":
         missing = spec.runtime != "none" and spec.runtime not in (*site.runtimes, site.runtime)
         evidence = "not on this machine; taken to be on the nodes" if missing else ""
-        if missing and not log.scheduler.queue:
+        if missing and not queue.queue:
             log.refuse(f"there is no {spec.runtime} on this machine", "it is not on the PATH")
-        log.choose("runtime", spec.runtime, case.why("runtime"), evidence)
-    elif site.runtime:
-        log.choose("runtime", site.runtime, "found on this machine")
-    elif site.profile and site.profile.runtimes and not log.scheduler.one_machine:
+        return log.choose("runtime", spec.runtime, case.why("runtime"), evidence)
+    if site.runtime:
+        return log.choose("runtime", site.runtime, "found on this machine")
+    if site.profile and site.profile.runtimes and not queue.one_machine:
         what = f"what {site.profile.name} has"
-        log.choose("runtime", site.profile.runtimes[0], what, "its profile")
-    else:
-        if log.scheduler.one_machine:
-            log.refuse(
-                "there is no container runtime on this machine",
-                "neither apptainer nor singularity is on the PATH",
-                command("module", "load", "apptainer"),
-            )
-        log.choose("runtime", "apptainer", "not on this machine; assumed on the nodes")
+        return log.choose("runtime", site.profile.runtimes[0], what, "its profile")
+    if queue.one_machine:
+        log.refuse(
+            "there is no container runtime on this machine",
+            "neither apptainer nor singularity is on the PATH",
+            command("module", "load", "apptainer"),
+        )
+    return log.choose("runtime", "apptainer", "not on this machine; assumed on the nodes")
 
 
 def expected(wanted: str, site: Site) -> str:
@@ -141,25 +144,30 @@ def expected(wanted: str, site: Site) -> str:
     return next(name for name in known if name)
 
 
-def launcher(case: Case, log: Log) -> None:
-    spec, there, runtime = case.spec, log.scheduler.launchers, log.chosen("runtime")
+def launcher(
+    case: Case, scheduler: str, runtime: str, controller: Controller, log: Log
+) -> Launching:
+    """Choose what starts the ranks; return it with the scheduler and the runtime."""
+    spec, there = case.spec, capabilities(scheduler).launchers
+    alone = capabilities(scheduler).one_machine
     name = there[0] if spec.launcher == "auto" else spec.launcher
     if RUNTIMES[runtime].by_srun and name not in BY_SRUN:
         what = f"--runtime {runtime} is options of srun, and {name} starts the ranks"
         log.refuse(what, "", change(runtime="apptainer"))
     why = case.why("launcher") if spec.launcher != "auto" else WHY_LAUNCHER[name]
-    if spec.launcher == "auto" and log.scheduler.one_machine and log.chosen("controller") == "mpi":
+    if spec.launcher == "auto" and alone and controller is Controller.MPI:
         why = "one container, in which its mpirun starts the ranks"
     if name not in there:
-        what = f"--launcher {name} does not go with --scheduler {log.chosen('scheduler')}"
+        what = f"--launcher {name} does not go with --scheduler {scheduler}"
         log.refuse(what, f"which has {', '.join(there)}")
     log.choose("launcher", name, why)
     if spec.error and name not in BY_SRUN:
         what = f"--error is a file that srun writes, and {name} starts the ranks"
         log.refuse(what, "the job's output has it all", change(leave_out=["error"]))
+    return Launching(scheduler, runtime, name)
 
 
-def architecture(case: Case, log: Log) -> None:
+def architecture(case: Case, scheduler: str, log: Log) -> None:
     """Only a login node can be of another kind than the machines of the job."""
     here, there = case.site.architecture, case.image.architecture
     by_nodes = case.reasons.get("architecture", "")
@@ -167,7 +175,7 @@ def architecture(case: Case, log: Log) -> None:
         log.choose("architecture", there, by_nodes)
     if not here or not there or here == there:
         return
-    if log.scheduler.one_machine:
+    if capabilities(scheduler).one_machine:
         message = f"{case.image.path.name} is for {there} and this machine is {here}"
         log.refuse(message, "", advice(f"build or pull it for {here}"))
     elif not by_nodes:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from ..core import gpus
-from ..core.model import Resources
+from ..core.model import Controller, Resources
+from ..core.plan import Gpus
 from ..core.remedy import advice, change
 from ..core.site import Partition, Site
 from ..injob.rank.gpu import older
+from ..schedulers import capabilities
 from . import partition
 from .case import Case, Log
 
@@ -22,8 +24,8 @@ ORDER = "gpu-libraries"
 HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
 
 
-def choose(case: Case, log: Log) -> None:
-    """Choose what the runtime brings in and who carries the gradients.
+def choose(case: Case, scheduler: str, controller: Controller, log: Log) -> Gpus:
+    """Choose what the runtime brings in and what carries the gradients.
 
     Refuses GPUs that the partition does not have.
     """
@@ -32,11 +34,13 @@ def choose(case: Case, log: Log) -> None:
         _check_partition(wanted, case, log)
     vendor = _vendor(case, wanted, log)
     if vendor == "nv":
-        _driver(case, log)
+        _driver(case, scheduler, log)
         _library_order(case, log)
     if vendor and wanted:
         _binding(case.resources, wanted, log)
-    _data_plane(case, vendor, log)
+    data_plane = _data_plane(case, vendor, controller, log)
+    driver = case.image.fact(MINIMUM) or None
+    return Gpus(vendor == "nv", vendor == "rocm", driver, data_plane)
 
 
 def _vendor(case: Case, wanted: tuple[str, int] | None, log: Log) -> str:
@@ -114,17 +118,18 @@ def _binding(resources: Resources, wanted: tuple[str, int], log: Log) -> None:
         )
 
 
-def _data_plane(case: Case, vendor: str, log: Log) -> None:
-    image, controller = case.image, log.chosen("controller")
+def _data_plane(case: Case, vendor: str, controller: Controller, log: Log) -> str:
+    image = case.image
     operations = image.listed("horovod.operations")
     if vendor and (not operations or "nccl" in operations):
         _one_rank_for_a_gpu(case.resources, log)
         known = image.how("horovod.operations")
-        log.choose("data-plane", "nccl", "GPUs, and Horovod's fastest way between them", known)
-        return
+        return log.choose(
+            "data-plane", "nccl", "GPUs, and Horovod's fastest way between them", known
+        )
     if vendor and image.fact("cuda.version") != "none":
         log.warn(f"Horovod in {image.path.name} has no NCCL: gradients go through the CPUs' memory")
-    log.choose("data-plane", controller, "the CPUs' way that goes with the controller")
+    return log.choose("data-plane", controller.value, "the CPUs' way that goes with the controller")
 
 
 def _one_rank_for_a_gpu(resources: Resources, log: Log) -> None:
@@ -139,7 +144,7 @@ def _one_rank_for_a_gpu(resources: Resources, log: Log) -> None:
         )
 
 
-def _driver(case: Case, log: Log) -> None:
+def _driver(case: Case, scheduler: str, log: Log) -> None:
     """Note what is known of driver and C library for a job with --nv.
 
     Refuses when the driver is too old and this machine, without a scheduler, is the node.
@@ -149,7 +154,7 @@ def _driver(case: Case, log: Log) -> None:
     image, site = case.image, case.site
     minimum = image.fact(MINIMUM)
     too_old = bool(minimum and site.driver and older(site.driver, minimum))
-    if too_old and log.scheduler.one_machine:
+    if too_old and capabilities(scheduler).one_machine:
         log.refuse(
             f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
             f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",

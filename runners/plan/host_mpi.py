@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.model import ImageInfo
+from ..core.model import Controller, ImageInfo
 from ..core.remedy import change, command
 from ..core.site_profile import HostMpi
 from .case import Case, Log
@@ -13,21 +13,12 @@ OURS = "/opt/horovod"  # where our images have their Python
 FAMILY = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "MPICH"}
 
 
-def libraries(case: Case) -> HostMpi | None:
-    """Return the libraries of the host's MPI that shall go into the image, if any."""
+def choose(case: Case, launcher: str, controller: Controller, log: Log) -> HostMpi | None:
+    """Return the libraries of the host's MPI, if they are to go into the image."""
+    site, image = case.site, case.image
     if not case.spec.host_mpi:
         return None
-    of_site = case.site.profile.host_mpi if case.site.profile else None
-    return of_site or case.site.host_libraries
-
-
-def choose(case: Case, log: Log) -> None:
-    """Choose where the libraries of the host's MPI are, if they shall go into the image."""
-    site, image = case.site, case.image
-    launcher, controller = log.chosen("launcher"), log.chosen("controller")
-    if not case.spec.host_mpi:
-        return
-    if controller != "mpi":
+    if controller is not Controller.MPI:
         log.refuse(
             f"--host-mpi is for MPI, and the controller is {controller}",
             "",
@@ -51,6 +42,8 @@ def choose(case: Case, log: Log) -> None:
     else:
         where_it_is = site.host_libraries.library_path
         log.choose("host-mpi", True, "found beside this machine's mpirun", where_it_is)
+    of_site = site.profile.host_mpi if site.profile else None
+    return of_site or site.host_libraries
 
 
 def _hidden(libraries: HostMpi, image: ImageInfo, name: str, log: Log) -> None:
@@ -75,10 +68,10 @@ def _family(case: Case, log: Log) -> None:
         log.refuse(what, image.how("mpi.flavour"))
 
 
-def environment(case: Case, log: Log) -> Case:
+def environment(case: Case, runtime: str, log: Log) -> Case:
     """Return the case with the modules that Horovod was compiled with; refuse another MPI."""
     image, asked = case.image, case.spec.modules
-    if log.chosen("runtime") != "none":
+    if runtime != "none":
         return case
     _check_environment(image, log)
     own = {name.partition("/")[0] for name in asked}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..core.model import BindMount, ImageInfo, JobSpec
-from ..core.tokens import Expanded
+from ..core.model import BindMount, Controller, ImageInfo, InRun, JobSpec
+from ..core.plan import Launching
 from ..injob.rank.gpu import older
 from . import site_rules
 from .case import Case, Log
@@ -16,10 +16,17 @@ MB = 1 << 20
 TIMELINE, AUTOTUNED = "timeline-filename", "autotune.csv"
 
 
-def interface(case: Case, log: Log) -> None:
+def choose(case: Case, launching: Launching, controller: Controller, log: Log) -> None:
+    """Choose Gloo's interface, and the variables that Horovod, MPI and the network need."""
+    _interface(case, controller, log)
+    _horovod_variables(case, launching, controller, log)
+    _variables(case, launching.runtime, controller, log)
+
+
+def _interface(case: Case, controller: Controller, log: Log) -> None:
     """Say which interface Gloo will use; MPI and NCCL choose by themselves or by the site's."""
     asked = case.spec.interface
-    if log.chosen("controller") != "gloo":
+    if controller is not Controller.GLOO:
         return
     if asked:
         log.choose("interface", asked, case.why("network-interfaces"))
@@ -30,10 +37,10 @@ def interface(case: Case, log: Log) -> None:
         log.choose("interface", "found on the nodes", reason)
 
 
-def variables(case: Case, log: Log) -> None:
+def _variables(case: Case, runtime: str, controller: Controller, log: Log) -> None:
     """Set what MPI in containers and what the site's network needs."""
-    site, by_mpi = case.site, log.chosen("controller") == "mpi"
-    if by_mpi and log.chosen("runtime") != "none":
+    site, by_mpi = case.site, controller is Controller.MPI
+    if by_mpi and runtime != "none":
         _mpi_in_containers(case, log)
     if by_mpi:
         _give_way(case, log)
@@ -93,7 +100,7 @@ def _may_hang(image: ImageInfo, log: Log) -> None:
         )
 
 
-def horovod_variables(case: Case, log: Log) -> None:
+def _horovod_variables(case: Case, launching: Launching, controller: Controller, log: Log) -> None:
     """Set HOROVOD_* as asked; what the user has exported is kept, and told."""
     tuning = case.spec.tuning
     if tuning.timeline is not None:
@@ -112,14 +119,14 @@ def horovod_variables(case: Case, log: Log) -> None:
         log.set("HOROVOD_CYCLE_TIME", f"{cycle:g}", why)
         log.choose("cycle-time-ms", cycle, why)
     if tuning.start_timeout is not None:
-        _start(case, tuning.start_timeout, log)
+        _start(case, tuning.start_timeout, launching.launcher, controller, log)
 
 
-def _start(case: Case, limit: int, log: Log) -> None:
-    seconds, launcher = str(limit), log.chosen("launcher")
+def _start(case: Case, limit: int, launcher: str, controller: Controller, log: Log) -> None:
+    seconds = str(limit)
     if launcher == "horovodrun":
         log.set("HOROVOD_START_TIMEOUT", seconds, "--start-timeout, for horovodrun's own checks")
-    if log.chosen("controller") == "gloo":
+    if controller is Controller.GLOO:
         log.set("HOROVOD_GLOO_TIMEOUT_SECONDS", seconds, case.why("start-timeout"))
         log.choose("start-timeout", limit, case.why("start-timeout"))
     elif launcher != "horovodrun":
@@ -129,9 +136,9 @@ def _start(case: Case, limit: int, log: Log) -> None:
         )
 
 
-def _in_run(name: str) -> str:
-    """Return the path of a file; a plain name is one of the run's folder."""
-    return name if name.startswith("/") else Expanded(f"$run/{name}")
+def _in_run(name: str) -> str | InRun:
+    """Return an absolute path as it is; a plain name is of a file in the run's folder."""
+    return name if name.startswith("/") else InRun(name)
 
 
 def timeline_binds(spec: JobSpec) -> tuple[BindMount, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..core.model import JobSpec
+from ..core.model import ImageAccess, JobSpec
+from ..core.plan import Interruption, Launching, Staging
 from ..core.remedy import Remedy, change
 from ..injob.rank.agents import AGENTS
-from ..schedulers import time_limits
-from .at_scale import MOUNT, UNPACK
+from ..schedulers import capabilities, time_limits
 from .case import Case, Log
 from .execution import CONTAINERS
 
@@ -22,28 +22,22 @@ NOT_ALONG = {
 TRACKS_TASKS = "proctrack/cgroup"
 
 
-def choose(case: Case, log: Log) -> None:
+def choose(case: Case, launching: Launching, staging: Staging, log: Log) -> Interruption:
     """Choose when the ranks are warned, and how often the job may come back."""
-    if not _may_be_interrupted(case.spec):
-        return
-    _possible(case.spec, log)
-    if case.spec.requeue:
-        _restarts(case.spec, log)
-    if log.scheduler.warns:
-        _signals_reach_only_ranks(case, log)
-        reason = "to end a step and save" if case.spec.signal is None else case.why("signal")
-        evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
-        log.choose("signal", _seconds(case.spec), reason, evidence)
-
-
-def warning(case: Case, log: Log) -> int | None:
-    """Return how many seconds before the time limit the ranks are warned, None for not at all."""
-    warned = _may_be_interrupted(case.spec) and log.scheduler.warns
-    return _seconds(case.spec) if warned else None
-
-
-def restarts(spec: JobSpec) -> int:
-    return (spec.requeue_limit or LIMIT) if spec.requeue else 0
+    spec, preempted = case.spec, slurm_restarts_preempted(case.site.slurm_version)
+    if not (spec.requeue or spec.signal is not None):
+        return Interruption(slurm_restarts_preempted=preempted)
+    _possible(spec, launching, log)
+    restarts = (spec.requeue_limit or LIMIT) if spec.requeue else 0
+    if spec.requeue:
+        _restarts(restarts, launching.scheduler, log)
+    if not capabilities(launching.scheduler).warns:
+        return Interruption(None, restarts, preempted)
+    _signals_reach_only_ranks(case, launching.runtime, staging, log)
+    reason = "to end a step and save" if spec.signal is None else case.why("signal")
+    evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
+    warning = log.choose("signal", _seconds(spec), reason, evidence)
+    return Interruption(warning, restarts, preempted)
 
 
 def slurm_restarts_preempted(version: str) -> bool:
@@ -52,16 +46,13 @@ def slurm_restarts_preempted(version: str) -> bool:
     return known >= RESTARTS_PREEMPTED
 
 
-def _may_be_interrupted(spec: JobSpec) -> bool:
-    return bool(spec.requeue) or spec.signal is not None
-
-
-def _restarts(spec: JobSpec, log: Log) -> None:
-    if log.scheduler.warns:
+def _restarts(number: int, scheduler: str, log: Log) -> None:
+    queue = capabilities(scheduler)
+    if queue.warns:
         reason = "when the time is up, or another job comes first; it goes on from its checkpoint"
-        log.choose("requeue", restarts(spec), reason)
+        log.choose("requeue", number, reason)
     else:
-        by = f"by {log.scheduler.title}, when another job comes first, or a node fails"
+        by = f"by {queue.title}, when another job comes first, or a node fails"
         log.choose("requeue", True, by)
     log.set("RESUME", "auto", "a job that is queued again goes on", where="image")
 
@@ -75,9 +66,9 @@ def _seconds(spec: JobSpec) -> int:
     return SECONDS if whole is None else min(SECONDS, whole // 2)
 
 
-def _possible(spec: JobSpec, log: Log) -> None:
+def _possible(spec: JobSpec, launching: Launching, log: Log) -> None:
     """Refuse what this scheduler, or who starts the ranks, would not do."""
-    there, launcher = log.scheduler, log.chosen("launcher")
+    there, launcher = capabilities(launching.scheduler), launching.launcher
     for option, remedy in _asked(spec):
         does_it_itself = there.requeues and not there.warns and option == "--requeue"
         if not there.warns and not does_it_itself:
@@ -98,18 +89,19 @@ def _asked(spec: JobSpec) -> list[tuple[str, Remedy]]:
     return [(option, remedy) for option, given, remedy in options if given]
 
 
-def _signals_reach_only_ranks(case: Case, log: Log) -> None:
+def _signals_reach_only_ranks(case: Case, runtime: str, staging: Staging, log: Log) -> None:
     """Warn where Slurm signals every process of a rank: among them what shows it the image.
 
     Ran with proctrack/linuxproc: squashfuse ends by SIGUSR1 and by SIGTERM, and the ranks by a bus
     error before they have saved. proctrack/cgroup signals a task's first process only. What holds a
-    `mount` blocks these signals.
+    mount blocks these signals.
     """
-    kind, held = case.site.proctrack, log.chosen("stage-image") in (MOUNT, UNPACK)
+    kind = case.site.proctrack
+    held = staging.image in (ImageAccess.MOUNTED, ImageAccess.UNPACKED)
     mounted = case.image.size and not held
-    if kind not in ("", TRACKS_TASKS) and mounted and log.chosen("runtime") in CONTAINERS:
+    if kind not in ("", TRACKS_TASKS) and mounted and runtime in CONTAINERS:
         log.warn(
             f"this Slurm has ProctrackType={kind}: its signals also end the process that "
             "shows the ranks their image, before they can save",
-            change(stage_image=MOUNT),
+            change(stage_image=ImageAccess.MOUNTED.value),
         )

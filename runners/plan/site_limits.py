@@ -7,25 +7,26 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..core import gpus
-from ..core.model import JobSpec, Refusal, Resources
+from ..core.model import JobSpec, Resources
+from ..core.plan import Refusal
 from ..core.remedy import Remedy, change, command
 from ..core.site_profile import NodeKind, Profile
 from ..schedulers import CAPABILITIES, time_limits
 
 
-def node_kinds(spec: JobSpec, profile: Profile) -> tuple[NodeKind, ...]:
+def node_kinds(asked: Resources, profile: Profile) -> tuple[NodeKind, ...]:
     """Return the kinds of nodes that the job can get: by type of GPU, partition or constraint.
 
     Empty when the profile does not know. A site with nodes of one kind has no choice.
     """
     if len(profile.nodes) == 1:
         return profile.nodes
-    asked = gpus.on_a_node(spec.resources)
-    wanted = asked[0].lower() if asked else ""  # Slurm ignores the case
+    typed_gpus = gpus.on_a_node(asked)
+    wanted = typed_gpus[0].lower() if typed_gpus else ""  # Slurm ignores the case
     typed = [kind for kind in profile.nodes if wanted and kind.gpu_type.lower() == wanted]
     there = typed or list(profile.nodes)
-    words = re.split(r"[&|,*()\[\]]", spec.resources.constraint or "")
-    words += (spec.resources.partition or "").split(",")  # of several Slurm takes one
+    words = re.split(r"[&|,*()\[\]]", asked.constraint or "")
+    words += (asked.partition or "").split(",")  # of several Slurm takes one
     named = [kind for kind in there if kind.name in words]
     return tuple(named or typed)
 
@@ -40,7 +41,7 @@ def because(profile: Profile, key: str, reason: str = "") -> str:
 
 def refusals(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     """Yield what the nodes or queues of the site cannot give."""
-    kinds = node_kinds(spec, profile)
+    kinds = node_kinds(spec.resources, profile)
     yield from _form(spec, profile)
     yield from _gpus(spec, profile, kinds)
     yield from _cpus(spec, profile, kinds)
@@ -118,14 +119,14 @@ def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
     yield Refusal(what, because(profile, f"nodes.{kinds[0].name}.cpus"), (remedy,))
 
 
-def architectures(spec: JobSpec, profile: Profile) -> set[str]:
+def architectures(asked: Resources, profile: Profile) -> set[str]:
     """Return the architectures of the nodes that the job can get, "" where one is not told."""
-    return {kind.architecture for kind in node_kinds(spec, profile)}
+    return {kind.architecture for kind in node_kinds(asked, profile)}
 
 
 def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusal]:
     """Yield that an image for machines of the kind `image` cannot run on all the job's nodes."""
-    kinds, there = node_kinds(spec, profile), architectures(spec, profile)
+    kinds, there = node_kinds(spec.resources, profile), architectures(spec.resources, profile)
     if len(there - {""}) > 1:
         told = ", ".join(f"{kind.name} {kind.architecture}" for kind in kinds)
         what = "the job may get nodes of several architectures, and an image is for one"
@@ -163,7 +164,7 @@ def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
 
 def warnings(spec: JobSpec, profile: Profile) -> Iterator[str]:
     """Yield what works, and not as the user may expect."""
-    asked, kinds = gpus.on_a_node(spec.resources), node_kinds(spec, profile)
+    asked, kinds = gpus.on_a_node(spec.resources), node_kinds(spec.resources, profile)
     known = sorted({kind.gpu_type for kind in profile.nodes if kind.gpu_type})
     if asked and asked[0] and known and asked[0].lower() not in {one.lower() for one in known}:
         yield f"{profile.name} is not known to have {asked[0]}, but {', '.join(known)}"

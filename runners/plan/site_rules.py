@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..core import gpus
-from ..core.model import Choice, JobSpec, Refusal, Variable
+from ..core.model import JobSpec
+from ..core.plan import Choice, Refusal, Variable
 from ..core.remedy import Remedy, advice, change
 from ..core.site_profile import Profile, Requirement, expanded
 from ..schedulers import CAPABILITIES
@@ -59,7 +60,7 @@ def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
 
 
 def _on_gpu_nodes(spec: JobSpec, profile: Profile) -> bool:
-    kinds = site_limits.node_kinds(spec, profile)
+    kinds = site_limits.node_kinds(spec.resources, profile)
     return spec.resources.wants_gpus or (bool(kinds) and all(kind.gpus for kind in kinds))
 
 
@@ -167,7 +168,7 @@ def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
 
 
 def _takes_all(spec: JobSpec, profile: Profile) -> bool:
-    asked, kinds = gpus.on_a_node(spec.resources), site_limits.node_kinds(spec, profile)
+    asked, kinds = gpus.on_a_node(spec.resources), site_limits.node_kinds(spec.resources, profile)
     listed = len(profile.gpu_order.split(","))
     whole = bool(kinds) and all(kind.gpus == listed for kind in kinds)
     return whole and asked is not None and asked[1] == listed and not spec.resources.gpus_per_task

@@ -10,18 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core import tokens
-from ..core.model import ImageInfo
+from ..core.model import ImageAccess, ImageInfo
+from ..core.plan import Launching, Staging
 from ..core.remedy import Remedy, change, command
-from ..core.site import Site
-from ..schedulers import SCHEDULERS
+from ..core.site_profile import Profile
+from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes import STORES
 from . import at_scale, partition
-from .at_scale import IN_PLACE, MOUNT, ONE_SERVER, PARALLEL, SENT, UNPACK
+from .at_scale import ONE_SERVER, PARALLEL
 from .case import Case, Log
 from .execution import CONTAINERS
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
 OF_SITE = "node_local"  # the key of a profile's `paths`
+IN_PLACE, COPIED = "none", "node-local"  # the values of --stage-data
 UNPACKED = 4  # times the size of the file
 MEASURED_IMAGE = (
     "docs/guides/images-on-nodes.md: of 487 MB a node reads 162 MB until torch_mnist's first "
@@ -37,8 +39,6 @@ SERVERS = {
     **dict.fromkeys(("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "fuse.sshfs"), ONE_SERVER),
     **dict.fromkeys(("lustre", "gpfs", "beegfs", "ceph", "wekafs", "panfs", "pvfs2"), PARALLEL),
 }
-# What a node has then.
-FORMS = {"": "", IN_PLACE: "", SENT: "file", UNPACK: "folder", MOUNT: "mount"}
 SHARING = 4  # ranks on a node from which one mount was quicker; with 2 it was no quicker
 # `--stage-data auto`. Files of a folder are looked up and opened in each epoch.
 MANY_FILES = 1000
@@ -54,18 +54,24 @@ TEMPORARY = ("tmpfs", "ramfs")
 SHARED = ("RUNNER_SCRATCH", "SCRATCH", "PSCRATCH", "HOME")
 
 
-def root(site: Site) -> str:
+def choose(case: Case, launching: Launching, log: Log) -> Staging:
+    """Choose what reaches the nodes' own disks first, and how the image is read."""
+    data = _data(case, launching, log)
+    image = _image(case, launching, log)
+    return Staging(data, image, case.image.offset, root(case.site.profile))
+
+
+def root(profile: Profile | None) -> str:
     """Return the site's folder on a node's own disk, "" to find one in the job."""
-    return site.profile.paths.get(OF_SITE, "") if site.profile else ""
+    return profile.paths.get(OF_SITE, "") if profile else ""
 
 
-def cannot(log: Log) -> str:
+def cannot(launching: Launching) -> str:
     """Return why nothing can be brought there, "" when it can."""
-    scheduler, runtime = log.chosen("scheduler"), log.chosen("runtime")
-    if SCHEDULERS[scheduler].STEPS is None:
-        return f"{scheduler} has no way to run something once on each node that is known here"
-    if runtime in STORES:
-        return f"{runtime} is not known to see a node's own disk"
+    if SCHEDULERS[launching.scheduler].STEPS is None:
+        return f"{launching.scheduler} has no way to run something once on each node"
+    if launching.runtime in STORES:
+        return f"{launching.runtime} is not known to see a node's own disk"
     return ""
 
 
@@ -78,28 +84,35 @@ def too_small(size: int, case: Case) -> str:
     return f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"
 
 
-def image(case: Case, log: Log) -> None:
-    """Choose how the image is read: in place, by one mount, sent to the nodes, or unpacked."""
-    asked, why = case.spec.stage_image, _cannot_send(case.image, log)
-    if asked in (SENT, UNPACK, MOUNT):
-        if not why and asked != SENT and not case.image.offset:
-            why = f"{case.image.path.name} holds no squashfs"
-        if why:
-            log.refuse(f"--stage-image {asked}: {why}", "", change(stage_image="none"))
-        log.choose("stage-image", asked, case.why("stage-image"))
-        return
-    best, reason = (IN_PLACE, why) if why else _image_worth_it(case)
-    if asked == "auto" and not why and best == IN_PLACE and _shared(case):
-        log.choose("stage-image", MOUNT, _shared(case), MEASURED_MOUNT)
-    elif asked == "auto":
-        log.choose("stage-image", best, reason, "" if why else MEASURED_IMAGE)
-    elif best != IN_PLACE:
+def _image(case: Case, launching: Launching, log: Log) -> ImageAccess:
+    """Choose how the image is read: in place, by one mount, copied to the nodes, or unpacked."""
+    asked, why = case.spec.stage_image, _cannot_send(case.image, launching)
+    if asked not in ("auto", ImageAccess.IN_PLACE):
+        return _as_asked(ImageAccess(asked), why, case, log)
+    best, reason = (ImageAccess.IN_PLACE, why) if why else _image_worth_it(case)
+    if asked == "auto" and not why and best is ImageAccess.IN_PLACE and _shared(case):
+        log.choose("stage-image", ImageAccess.MOUNTED.value, _shared(case), MEASURED_MOUNT)
+        return ImageAccess.MOUNTED
+    if asked == "auto":
+        log.choose("stage-image", best.value, reason, "" if why else MEASURED_IMAGE)
+        return best
+    if best is not ImageAccess.IN_PLACE:
         advice = f"--stage-image auto would stage it: {reason}"
-        log.choose("stage-image", IN_PLACE, advice, MEASURED_IMAGE)
+        log.choose("stage-image", ImageAccess.IN_PLACE.value, advice, MEASURED_IMAGE)
+    return ImageAccess.IN_PLACE
 
 
-def _cannot_send(image: ImageInfo, log: Log) -> str:
-    why, runtime = cannot(log), log.chosen("runtime")
+def _as_asked(asked: ImageAccess, why_not: str, case: Case, log: Log) -> ImageAccess:
+    if not why_not and asked is not ImageAccess.COPIED and not case.image.offset:
+        why_not = f"{case.image.path.name} holds no squashfs"
+    if why_not:
+        log.refuse(f"--stage-image {asked}: {why_not}", "", change(stage_image="none"))
+    log.choose("stage-image", asked.value, case.why("stage-image"))
+    return asked
+
+
+def _cannot_send(image: ImageInfo, launching: Launching) -> str:
+    why, runtime = cannot(launching), launching.runtime
     if why:
         return why
     if runtime not in CONTAINERS:
@@ -115,43 +128,49 @@ def _shared(case: Case) -> str:
     return f"up to {ranks} ranks a node share what one squashfuse has read"
 
 
-def _image_worth_it(case: Case) -> tuple[str, str]:
+def _image_worth_it(case: Case) -> tuple[ImageAccess, str]:
     """Return the best way and why, from size, nodes, file system and room."""
     spec, site, image = case.spec, case.site, case.image
     nodes, kind = spec.resources.nodes, image.filesystem or "a file system of an unknown kind"
-    way, why = SENT, ""
+    way, why = ImageAccess.COPIED, ""
     if site.unpacks and image.offset:
-        way, why = UNPACK, f"{site.unpacks}: each rank would unpack the whole image for itself"
+        way, why = (
+            ImageAccess.UNPACKED,
+            f"{site.unpacks}: each rank would unpack the whole image for itself",
+        )
     elif kind not in SERVERS:
-        return IN_PLACE, f"it is on {kind}, not known as a file system of many nodes"
+        return ImageAccess.IN_PLACE, f"it is on {kind}, not known as a file system of many nodes"
     else:
         why = f"{nodes:,} nodes on {kind}: {at_scale.in_words(nodes, image.size, SERVERS[kind])}"
         if not at_scale.pays(nodes, image.size, SERVERS[kind]):
-            return IN_PLACE, why
-    size = image.size * (1 + UNPACKED * (way == UNPACK))
+            return ImageAccess.IN_PLACE, why
+    size = image.size * (1 + UNPACKED * (way is ImageAccess.UNPACKED))
     small = too_small(size, case)
     if small:
-        return IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}"
+        return ImageAccess.IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}"
     return way, why
 
 
-def data(case: Case, log: Log) -> None:
-    """Note what the data is, and choose whether it is staged."""
+def _data(case: Case, launching: Launching, log: Log) -> bool:
+    """Note what the data is, and choose whether it is copied to the nodes."""
     spec = case.spec
     for each in spec.data:
         if each.found:
             log.choose("data", str(each.path), each.found)
-    asked, why = spec.stage_data, cannot(log)
-    if asked == SENT and not spec.data:
+    asked, why = spec.stage_data, cannot(launching)
+    if asked == COPIED and not spec.data:
         log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))
-    elif asked == SENT:
+    elif asked == COPIED:
         if why:
-            log.refuse(f"--stage-data node-local: {why}", "", change(stage_data="none"))
-        log.choose("stage-data", IN_PLACE if why else SENT, case.why("stage-data"))
+            log.refuse(f"--stage-data node-local: {why}", "", change(stage_data=IN_PLACE))
+        log.choose("stage-data", IN_PLACE if why else COPIED, case.why("stage-data"))
+        return not why
     elif asked == "auto" and spec.data:
         staged, reason = (False, why) if why else _data_worth_it(case)
         many = sum(each.files for each in spec.data) > MANY_FILES
-        log.choose("stage-data", SENT if staged else IN_PLACE, reason, MEASURED_DATA * many)
+        log.choose("stage-data", COPIED if staged else IN_PLACE, reason, MEASURED_DATA * many)
+        return staged
+    return False
 
 
 def _data_worth_it(case: Case) -> tuple[bool, str]:
@@ -177,14 +196,14 @@ def _data_worth_it(case: Case) -> tuple[bool, str]:
     return True, f"{shown} for {nodes} nodes: read once instead of by each node in each epoch"
 
 
-def own_folders(case: Case, log: Log) -> None:
+def own_folders(case: Case, launching: Launching, log: Log) -> None:
     """Refuse what nodes do not see; a cluster of one node may be this machine itself."""
     there = partition.of(case)
-    if not log.scheduler.queue or (there is not None and there.nodes == 1):
+    if not capabilities(launching.scheduler).queue or (there is not None and there.nodes == 1):
         return
     tops = filter(None, map(case.site.environment.get, SHARED))
     top = next((top for top in tops if not _own(Path(top))), "/shared")
-    for what, path, remedy in _used(case, log, top):
+    for what, path, remedy in _used(case, launching.runtime, top):
         why = unseen(path, case.filesystems.get(path, ""))
         if why:
             log.refuse(f"the nodes of a job do not see {what}, {path}", why, remedy)
@@ -203,14 +222,15 @@ def _own(path: Path) -> str:
     return next((str(folder) for folder in OWN if folder in (path, *path.parents)), "")
 
 
-def _used(case: Case, log: Log, top: str) -> Iterator[tuple[str, Path, Remedy]]:
+def _used(case: Case, runtime: str, top: str) -> Iterator[tuple[str, Path, Remedy]]:
     """Yield what the job reads or writes, and what to type instead."""
     spec = case.spec
     yield "the run's folder", spec.runs_dir, change(runs_dir=f"{top}/runs")
-    if log.chosen("runtime") in (*CONTAINERS, "none"):
-        there = f"{top}/{spec.image.name}"
-        first = tokens.join(["cp", "-r", str(spec.image), there])
-        yield "the image", spec.image, change(image=there, first=first)
+    if runtime in (*CONTAINERS, "none"):
+        path = spec.image.path
+        there = f"{top}/{path.name}"
+        first = tokens.join(["cp", "-r", str(path), there])
+        yield "the image", path, change(image=there, first=first)
     if spec.trainer.file:
         yield "the trainer", spec.trainer.file, command("cp", spec.trainer.file, top)
     for each in spec.data:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.model import ImageInfo
+from ..core.model import Controller, ImageInfo
+from ..core.plan import Launching, Wireup
 from ..core.remedy import change, command
 from ..injob.rank.agents import AGENTS
 from ..injob.rank.worlds import FRAMEWORKS, HOROVOD, TENSORFLOW
+from ..schedulers import capabilities
 from ..script import ssh_lines
 from . import at_scale
 from .case import Case, Log
@@ -34,86 +36,91 @@ SPOKEN = {  # by what a label pmi.client says
 # Open MPI in the image: the generations of mpirun whose worlds it joins, beside its own.
 JOINS = {"4": ("6",), "5": ("4", "6")}
 NONE = "none"  # without any MPI
-NO_CONTROLLER = "none"  # Horovod is not prepared
 
 
-def controller(case: Case, log: Log) -> None:
+def controller(case: Case, scheduler: str, log: Log) -> Controller:
+    """Choose Horovod's controller."""
+    name, reason, evidence = _controller(case, scheduler, log)
+    log.choose("controller", name.value, reason, evidence)
+    ranks, there = case.resources.tasks, case.image.listed("horovod.controllers")
+    if name is Controller.GLOO and (meeting := at_scale.meeting_in_words(ranks)):
+        remedies = [change(controller="mpi")] * ("mpi" in (there or "mpi"))
+        log.warn(f"the Gloo rendezvous of {ranks:,} ranks is slow: {meeting}", *remedies)
+    return name
+
+
+def _controller(case: Case, scheduler: str, log: Log) -> tuple[Controller, str, str]:
+    """Return the controller, the reason and the evidence."""
     spec, image = case.spec, case.image
     there = image.listed("horovod.controllers")
     known = image.how("horovod.controllers")
-    if spec.launcher in AGENTS and spec.controller in ("auto", NO_CONTROLLER):
-        log.choose("controller", NO_CONTROLLER, f"{spec.launcher}'s ranks are not Horovod's")
-    elif spec.controller != "auto":
-        if there and spec.controller not in (*there, NO_CONTROLLER):
+    if spec.launcher in AGENTS and spec.controller in ("auto", Controller.NONE):
+        return Controller.NONE, f"{spec.launcher}'s ranks are not Horovod's", ""
+    if spec.controller != "auto":
+        if there and spec.controller not in (*there, Controller.NONE):
             what = f"the Horovod in {image.path.name} has no {spec.controller} controller"
             log.refuse(what, known)
-        log.choose("controller", spec.controller, case.why("controller"))
-    elif spec.host_mpi and "mpi" in (there or "mpi"):
-        log.choose("controller", "mpi", "the host's MPI is to be used")
-    elif image.fact("horovod.version") == "none":
-        log.choose("controller", NO_CONTROLLER, f"there is no Horovod in {image.path.name}")
-    elif not there:
+        return Controller(spec.controller), case.why("controller"), ""
+    if spec.host_mpi and "mpi" in (there or "mpi"):
+        return Controller.MPI, "the host's MPI is to be used", ""
+    if image.fact("horovod.version") == "none":
+        return Controller.NONE, f"there is no Horovod in {image.path.name}", ""
+    if not there:
         reason = "the image does not say what it has; Gloo needs nothing of the host"
-        log.choose("controller", "gloo", reason, known)
-    elif "mpi" in there and _is_at_hand(case, log):
+        return Controller.GLOO, reason, known
+    if "mpi" in there and _is_at_hand(case, scheduler):
         reason = f"the image has PMIx {image.fact('pmix.version')} and srun offers --mpi=pmix"
-        log.choose("controller", "mpi", reason, image.how("pmix.version"))
-    elif "gloo" in there:
-        log.choose("controller", "gloo", _why_not_mpi(case, log), known)
-    else:
-        log.choose("controller", "mpi", "the only one in the image")
-    ranks = spec.resources.tasks
-    if log.chosen("controller") == "gloo" and (meeting := at_scale.meeting_in_words(ranks)):
-        remedies = [change(controller="mpi")] * ("mpi" in (there or "mpi"))
-        log.warn(f"before {ranks:,} ranks of Horovod have met over Gloo {meeting}", *remedies)
+        return Controller.MPI, reason, image.how("pmix.version")
+    if "gloo" in there:
+        return Controller.GLOO, _why_not_mpi(case, scheduler), known
+    return Controller.MPI, "the only one in the image", ""
 
 
-def _is_at_hand(case: Case, log: Log) -> bool:
+def _is_at_hand(case: Case, scheduler: str) -> bool:
     """Whether MPI works without any setting, which of all pairs only PMIx with PMIx promises."""
     spec = case.spec
-    by_srun = spec.launcher in ("auto", "srun") and "srun" in log.scheduler.launchers
+    by_srun = spec.launcher in ("auto", "srun") and "srun" in capabilities(scheduler).launchers
     fits = _client(case.image) == "pmix" and "pmix" in case.site.mpi_types
     return by_srun and fits and (spec.mpi is None or spec.mpi.startswith("pmix"))
 
 
-def _why_not_mpi(case: Case, log: Log) -> str:
-    if log.scheduler.one_machine:
+def _why_not_mpi(case: Case, scheduler: str) -> str:
+    if capabilities(scheduler).one_machine:
         return "on one machine it needs no launcher"
     if "mpi" not in case.image.listed("horovod.controllers"):
         return "the only one in the image"
     if _client(case.image) != "pmix":
         return "the image's MPI has no PMIx"
-    if not case.site.mpi_types and "srun" in log.scheduler.launchers:
+    if not case.site.mpi_types and "srun" in capabilities(scheduler).launchers:
         return "what srun offers is not known here"
     if "pmix" not in case.site.mpi_types:
         return "srun offers no --mpi=pmix"
     return "it needs nothing of the launcher"
 
 
-def choose(case: Case, log: Log) -> None:
+def choose(case: Case, launching: Launching, controller: Controller, log: Log) -> Wireup:
     """Choose srun's --mpi=, and refuse what would not become one world."""
-    launcher = log.chosen("launcher")
+    launcher = launching.launcher
     if launcher == "horovodrun":
-        _by_horovodrun(case, log)
+        _by_horovodrun(case, launching, controller, log)
     if launcher == "srun":
-        _srun_type(case, log)
-        return
+        return Wireup(controller, _srun_type(case, controller, log))
     if launcher in AGENTS:
-        _by_agents(case, log)
-        return
-    by_mpi = log.chosen("controller") == "mpi"
-    if by_mpi and _client(case.image) == NONE:
+        _by_agents(case, launcher, controller, log)
+        return Wireup(controller)
+    if controller is Controller.MPI and _client(case.image) == NONE:
         _no_mpi(case, log)
     if launcher == "mpirun":
-        _by_mpirun(case, log)
+        _by_mpirun(case, controller, log)
     if case.spec.mpi:
         log.warn(f"--mpi {case.spec.mpi} has no effect: {launcher} starts the ranks, not srun")
+    return Wireup(controller)
 
 
-def _by_agents(case: Case, log: Log) -> None:
+def _by_agents(case: Case, launcher: str, controller: Controller, log: Log) -> None:
     """Refuse what an agent on each node, which starts that node's ranks, cannot do."""
-    asked, launcher = case.resources, log.chosen("launcher")
-    if log.chosen("controller") != NO_CONTROLLER:
+    asked = case.resources
+    if controller is not Controller.NONE:
         what = (
             f"--launcher {launcher} forms torch.distributed's world, and Horovod has no part in it"
         )
@@ -131,9 +138,15 @@ def _no_mpi(case: Case, log: Log) -> None:
     log.refuse(f"there is no MPI in {case.image.path.name}", case.image.how("mpi.version"))
 
 
-def _by_horovodrun(case: Case, log: Log) -> None:
+def reaches_nodes_by_ssh(case: Case, launching: Launching) -> bool:
+    """Whether horovodrun starts ranks on other nodes by the job's own ssh."""
+    several = launching.launcher == "horovodrun" and case.resources.nodes > 1
+    return several and ssh_lines.possible(launching.scheduler, launching.runtime)
+
+
+def _by_horovodrun(case: Case, launching: Launching, controller: Controller, log: Log) -> None:
     nodes, image = case.resources.nodes, case.image
-    if nodes > 1 and ssh_lines.possible(log.chosen("scheduler"), log.chosen("runtime")):
+    if reaches_nodes_by_ssh(case, launching):
         log.choose("ssh", True, "horovodrun starts ranks on other nodes by it: steps of this job")
     elif nodes > 1:
         log.refuse(
@@ -141,14 +154,14 @@ def _by_horovodrun(case: Case, log: Log) -> None:
             "ssh, which leads out of the container",
             "a job's own ssh needs Slurm and Apptainer",
         )
-    if log.chosen("controller") == "mpi" and image.fact("mpi.flavour") == "mpich":
+    if controller is Controller.MPI and image.fact("mpi.flavour") == "mpich":
         log.refuse(
             f"horovodrun does not know the mpirun of MPICH in {image.path.name}",
             f"{image.how('mpi.version')}; seen with 5.0.2: 'Unknown MPI implementation given'",
         )
 
 
-def _by_mpirun(case: Case, log: Log) -> None:
+def _by_mpirun(case: Case, controller: Controller, log: Log) -> None:
     """The mpirun is the host's; what it offers has to be what the image's MPI speaks."""
     image, mpirun = case.image, case.site.host_mpi
     if not mpirun and case.site.profile:
@@ -162,25 +175,26 @@ def _by_mpirun(case: Case, log: Log) -> None:
         )
         return
     log.choose("mpirun", mpirun, "the one of this machine, expected on the nodes too")
-    own = log.chosen("controller") == "mpi" and not case.spec.host_mpi
+    own = controller is Controller.MPI and not case.spec.host_mpi
     problem = _against_mpirun(image, mpirun) if own else ""
     if problem:
         log.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('mpi.version')}")
 
 
-def _srun_type(case: Case, log: Log) -> None:
+def _srun_type(case: Case, controller: Controller, log: Log) -> str:
     image, speaks = case.image, _client(case.image)
     if case.spec.mpi:
         mpi = log.choose("mpi", case.spec.mpi, case.why("mpi"))
-    elif log.chosen("controller") == "gloo":
+    elif controller is Controller.GLOO:
         mpi = log.choose("mpi", "none", "Gloo needs no PMI")
-    elif log.chosen("controller") == NO_CONTROLLER:
+    elif controller is Controller.NONE:
         mpi = _without_horovod(case, log)
     else:
         wanted = SPOKEN[speaks].srun if speaks in SPOKEN else "pmix"
         reason = f"what the image's MPI speaks ({_pmi_name(speaks, 'unknown: the usual')})"
         mpi = log.choose("mpi", wanted, reason, image.how("mpi.flavour"))
-    _check_type(mpi, case, log)
+    _check_type(mpi, case, controller, log)
+    return mpi
 
 
 def _without_horovod(case: Case, log: Log) -> str:
@@ -192,12 +206,12 @@ def _without_horovod(case: Case, log: Log) -> str:
     return log.choose("mpi", "none", "nothing that is known here needs PMI")
 
 
-def _check_type(mpi: str, case: Case, log: Log) -> None:
+def _check_type(mpi: str, case: Case, controller: Controller, log: Log) -> None:
     """Refuse a type that cannot work with this Slurm, image and controller."""
     image, there = case.image, case.site.mpi_types
     if there and mpi not in there:
         log.refuse(f"this Slurm has no --mpi={mpi}", f"srun --mpi=list: {', '.join(there)}")
-    elif log.chosen("controller") != "mpi":
+    elif controller is not Controller.MPI:
         return
     elif _client(image) == NONE:
         _no_mpi(case, log)
@@ -261,10 +275,10 @@ def _against_mpirun(image: ImageInfo, mpirun: str) -> str:
     return ""
 
 
-def gate(case: Case, log: Log) -> None:
+def gate(case: Case, launching: Launching, controller: Controller, log: Log) -> None:
     """Say what the gate checks of several ranks, and what they get to form a world."""
     size, spec = case.resources.tasks, case.spec
-    _refuse_another_world(case, log)
+    _refuse_another_world(case, launching.launcher, controller, log)
     if not spec.gate:
         log.choose("gate", False, case.why("gate"), "ranks that are each alone count as a success")
     elif size > 1 and spec.trainer.command:
@@ -274,15 +288,15 @@ def gate(case: Case, log: Log) -> None:
         log.choose("tf-config", True, case.why("tf-config"), "TensorFlow changes where it is set")
 
 
-def _refuse_another_world(case: Case, log: Log) -> None:
+def _refuse_another_world(case: Case, launcher: str, controller: Controller, log: Log) -> None:
     """Refuse a packaged trainer whose framework is not there, or told of no other rank."""
-    trainer, launcher, image = case.spec.trainer, log.chosen("launcher"), case.image
+    trainer, image = case.spec.trainer, case.image
     what = f"{trainer.name} forms its world with {trainer.world}"
     if trainer.world == HOROVOD and image.fact("horovod.version") == "none":
         log.refuse(f"{what}, which {image.path.name} does not have", image.how("horovod.version"))
     elif trainer.world in (HOROVOD, TENSORFLOW) and launcher in AGENTS:
         why = f"the ranks of {launcher} are told how to form one with torch.distributed"
         log.refuse(what, why, change(leave_out=["launcher"]))
-    elif trainer.world == HOROVOD and log.chosen("controller") == NO_CONTROLLER:
-        why = f"Horovod is not prepared with --controller {NO_CONTROLLER}"
+    elif trainer.world == HOROVOD and controller is Controller.NONE:
+        why = f"Horovod is not prepared with --controller {Controller.NONE}"
         log.refuse(what, why, change(leave_out=["controller"]))

@@ -18,7 +18,7 @@ from typing import Callable
 from ..core import job_record, signals
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import Job, JobPaths, JobState
-from ..core.model import Plan
+from ..core.plan import Interruption, Plan
 from ..core.remedy import change
 from ..images import gc_roots
 from ..jobs import find, job_status
@@ -162,8 +162,8 @@ class Work:
             else:
                 told = _submit_apart(drafts)
             for draft in drafts:
-                if draft.plan.image_digest:
-                    gc_roots.hold_run(draft.paths.root, draft.plan.image_digest)
+                if draft.plan.spec.image.digest:
+                    gc_roots.hold_run(draft.paths.root, draft.plan.spec.image.digest)
         self.tell(told)
         self.retried -= {point.key for point in points}
 
@@ -186,8 +186,8 @@ def _allocations(paths: StudyPaths) -> list[find.Run]:
 def _script(plan: Plan, paths: JobPaths, runs: Sequence[JobPaths], cwd: str) -> str:
     """Return the job's script; `plan` is that of the largest run, submitted by itself."""
     # What was not run is asked for again by the study: the job itself never comes back.
-    plan = replace(plan, restarts=0, warning=None)
-    parts = ["#!/bin/bash", *SCHEDULERS[plan.scheduler].directives(plan, paths, cwd), ""]
+    plan = replace(plan, interruption=Interruption())
+    parts = ["#!/bin/bash", *SCHEDULERS[plan.launching.scheduler].directives(plan, paths, cwd), ""]
     parts += [f"run={shlex.quote(str(paths.root))}", *exit_trap.opening(plan), "", "runs=("]
     parts += [f"  {shlex.quote(str(each.root))}" for each in runs]
     return "\n".join([*parts, ")", ONE_BY_ONE])
@@ -199,10 +199,10 @@ def _allocate(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> str:
     Returns what was submitted, in words. Raises Refused where there are no allocations to share,
     or with the scheduler's words.
     """
-    scheduler = SCHEDULERS[largest.scheduler]
-    if not (capabilities(largest.scheduler).queue and scheduler.STEPS):
+    scheduler = SCHEDULERS[largest.launching.scheduler]
+    if not (capabilities(largest.launching.scheduler).queue and scheduler.STEPS):
         raise Refused(
-            f"--one-allocation needs Slurm, and this is {largest.scheduler}",
+            f"--one-allocation needs Slurm, and this is {largest.launching.scheduler}",
             remedy="leave out --one-allocation",
         )
     root = paths.root / f"allocation-{len(_allocations(paths)) + 1}"
@@ -214,7 +214,7 @@ def _allocate(paths: StudyPaths, drafts: Sequence[Draft], largest: Plan) -> str:
         text = _script(largest, own, [draft.paths for draft in drafts], os.getcwd())
         own.script.write_text(text, encoding="utf-8")
         id = scheduler.submit(own, own.log)
-        Job(id, largest.spec.name, largest.scheduler, str(own.log), time.time()).save(own)
+        Job(id, largest.spec.name, largest.launching.scheduler, str(own.log), time.time()).save(own)
     limit = largest.spec.resources.time
     return f"job {id}: {len(drafts)} runs" + (f" within --time {limit}" if limit else "")
 

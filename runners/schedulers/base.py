@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from .. import __version__
 from ..core.job_record import ArrayPaths, JobPaths, Status
-from ..core.model import JobSpec, Plan, Refusal
+from ..core.model import JobSpec
+from ..core.plan import Plan, Refusal
 
 HEADER = f"# Written by runner {__version__}. Each task is a run; its folder is a link in tasks/."
 

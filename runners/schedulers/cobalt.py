@@ -13,7 +13,7 @@ from pathlib import Path
 from ..core import shell
 from ..core.errors import SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
-from ..core.model import Plan
+from ..core.plan import Plan
 from . import time_limits
 from .qsub import Qsub, job_name, queue_options
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from ..core import shell
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
-from ..core.model import JobSpec, Plan, Refusal
+from ..core.model import JobSpec
+from ..core.plan import Plan, Refusal
 from ..core.remedy import change
 from .base import HEADER, Arrays, Place, Scheduler, Steps
 

@@ -13,7 +13,8 @@ from typing import Any
 from ..core import shell
 from ..core.errors import SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
-from ..core.model import JobSpec, Plan, Refusal, Resources
+from ..core.model import JobSpec, Resources
+from ..core.plan import Plan, Refusal
 from ..core.remedy import change
 from . import time_limits
 from .base import Arrays

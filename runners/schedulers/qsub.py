@@ -15,7 +15,8 @@ from pathlib import Path
 from ..core import shell
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, Status
-from ..core.model import JobSpec, Plan, Refusal, Resources
+from ..core.model import JobSpec, Resources
+from ..core.plan import Plan, Refusal
 from ..core.remedy import change
 from . import time_limits
 from .base import Scheduler

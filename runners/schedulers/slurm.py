@@ -11,7 +11,7 @@ from pathlib import Path
 from ..core import shell
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..core.remedy import change
 from . import slurm_calls, slurm_facts, slurm_script, time_limits
 from .base import Arrays, Scheduler

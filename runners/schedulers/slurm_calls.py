@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..core import shell
 from ..core.errors import Refused, RunnerError, SystemFault, UsageError
-from ..core.model import Plan
+from ..core.plan import Plan
 from .base import Place, Steps
 from .slurm_script import resource_options
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from ..core.job_record import ArrayPaths
-from ..core.model import Plan, Resources
+from ..core.model import Resources
+from ..core.plan import Plan
 
 
 def directives(plan: Plan, output: str, cwd: str) -> list[str]:
@@ -33,8 +34,12 @@ def _interrupted(plan: Plan) -> list[str]:
     that has lost a node. It would begin anew, over what it had, and a client would wait on.
     """
     options = [] if plan.spec.requeue else ["--no-requeue"]
-    options += ["--requeue", "--open-mode=append"] if plan.restarts else []
-    return options + ([] if plan.warning is None else [f"--signal=B:USR1@{plan.warning}"])
+    options += ["--requeue", "--open-mode=append"] if plan.interruption.restarts else []
+    return options + (
+        []
+        if plan.interruption.warning is None
+        else [f"--signal=B:USR1@{plan.interruption.warning}"]
+    )
 
 
 def resource_options(resources: Resources) -> list[str]:

@@ -10,7 +10,7 @@ import shlex
 
 from ..core import tokens
 from ..core.job_record import JobPaths
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..injob.log_lines import NO_MODULE
 from . import runtimes
 
@@ -36,8 +36,10 @@ def modules(plan: Plan) -> list[str]:
     use = ["module purge"] if plan.spec.module_purge else []
     use += [f"module use {shlex.quote(folder)}" for folder in plan.module_use]
     names = (*plan.spec.modules, *(plan.host_mpi.modules if plan.host_mpi else ()))
-    load = [_load(name) for name in names if plan.runtime != "none" or not _of_runtime(name)]
-    return [out, *use, *load] if plan.runtime == "none" else [*use, *load, out]
+    load = [
+        _load(name) for name in names if plan.launching.runtime != "none" or not _of_runtime(name)
+    ]
+    return [out, *use, *load] if plan.launching.runtime == "none" else [*use, *load, out]
 
 
 def _of_runtime(module: str) -> bool:
@@ -72,7 +74,8 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
     """
     found: dict[str, str] = {}
     for v in (v for v in plan.variables if v.where == "job"):
-        text = shlex.quote(v.value) if v.forced else tokens.default(v.value, v.name)
+        value = tokens.path(v.value)
+        text = shlex.quote(value) if v.forced else tokens.default(value, v.name)
         found.setdefault(v.name, text)
     return [*found.items(), *runtimes.exports(plan, run_dir)]
 

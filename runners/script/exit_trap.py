@@ -12,7 +12,7 @@ preempted: at the end of GraceTime, or with `scontrol requeue` during it. Such a
 
 from __future__ import annotations
 
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..injob import log_lines
 from ..injob.rank import EXIT_STOPPED
 from ..schedulers import capabilities
@@ -85,14 +85,14 @@ exit "$code\""""
 
 def opening(plan: Plan) -> list[str]:
     """Return the lines before all work: the record of the end, and the answers to signals."""
-    there = capabilities(plan.scheduler)
-    requeues = there.warns and plan.restarts > 0
-    preempted = PREEMPTED if plan.slurm_restarts_preempted else ""
-    text = REQUEUE.format(limit=plan.restarts, preempted=preempted) if requeues else ""
+    there = capabilities(plan.launching.scheduler)
+    requeues = there.warns and plan.interruption.restarts > 0
+    preempted = PREEMPTED if plan.interruption.slurm_restarts_preempted else ""
+    text = REQUEUE.format(limit=plan.interruption.restarts, preempted=preempted) if requeues else ""
     again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
     text += RECORD.format(stopped=EXIT_STOPPED, again=again)
     text += (ENDED_WELL if requeues else "") + START
-    if plan.warning is not None:
+    if plan.interruption.warning is not None:
         text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
     else:
         text += "\n" + (SLURM_TELLS_THE_RANKS if there.signals_ranks else TOLD_TO_END)
@@ -101,6 +101,6 @@ def opening(plan: Plan) -> list[str]:
 
 def around(plan: Plan, command: str) -> list[str]:
     """Return the lines that start the ranks and wait for them."""
-    if plan.warning is None:
+    if plan.interruption.warning is None:
         return ["ranks_run=yes", command, "code=$? ranks_run=", 'exit "$code"']
     return ["ranks_run=yes", f"{command} &", *RELAYED.splitlines()]

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Callable
 
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..core.tokens import Expanded
 from ..injob.rank.agents import AGENTS
 from ..schedulers import capabilities
@@ -19,22 +19,25 @@ FOR_HOROVODRUN = re.compile("PATH|LD_.*|PYTHON.*|HOROVOD_.*")  # itself, not onl
 
 def srun(plan: Plan) -> list[str]:
     """Return srun and its options; within an allocation also how much of it to take."""
-    argv = ["srun", f"--mpi={plan.mpi}", "--kill-on-bad-exit=1"]
+    argv = ["srun", f"--mpi={plan.wireup.mpi}", "--kill-on-bad-exit=1"]
     argv.append(f"--wait={SECONDS_FOR_THE_OTHERS}")
-    if plan.stages:
+    if plan.staging.any:
         # A step that holds what is staged runs beside this one, whose
         # --cpus-per-task implies --exact.
         argv.append("--overlap")
-    if capabilities(plan.scheduler).within_job:
+    if capabilities(plan.launching.scheduler).within_job:
         argv += _part(plan)
     if plan.spec.resources.cpus_per_task:
         # Since Slurm 22.05 srun does not take it over from the batch job.
         argv.append(f"--cpus-per-task={plan.spec.resources.cpus_per_task}")
-    if plan.cpu_bind:
-        argv.append(f"--cpu-bind={plan.cpu_bind}")
+    if plan.cpus.bind:
+        argv.append(f"--cpu-bind={plan.cpus.bind}")
     if plan.spec.error:
         # Of the ranks alone: what srun itself says belongs to the log.
-        argv += [f"--error={plan.spec.error}", *["--open-mode=append"] * bool(plan.restarts)]
+        argv += [
+            f"--error={plan.spec.error}",
+            *["--open-mode=append"] * bool(plan.interruption.restarts),
+        ]
     return [*argv, *plan.spec.srun_args]
 
 
@@ -56,7 +59,7 @@ def mpirun(plan: Plan) -> list[str]:
     For a scheduler that it does not know it gets the list of the nodes. It may reach them by ssh,
     so the job's variables have to be named.
     """
-    asked, node_file = plan.spec.resources, capabilities(plan.scheduler).node_file
+    asked, node_file = plan.spec.resources, capabilities(plan.launching.scheduler).node_file
     share = ["--oversubscribe"] * asked.overcommit
     if not node_file:
         each = asked.ntasks_per_node
@@ -77,7 +80,7 @@ def mpiexec(plan: Plan) -> list[str]:
     asked = plan.spec.resources
     argv = ["mpiexec", "-n", str(asked.tasks), "-ppn", str(per_node(plan))]
     if asked.cpus_per_task:
-        argv += ["--depth", str(asked.cpus_per_task), "--cpu-bind", plan.cpu_bind or "depth"]
+        argv += ["--depth", str(asked.cpus_per_task), "--cpu-bind", plan.cpus.bind or "depth"]
     return [*argv, *plan.spec.srun_args]
 
 
@@ -95,9 +98,17 @@ def horovodrun(plan: Plan) -> list[str]:
     """
     names = [name for name, _ in plan.spec.env if not FOR_HOROVODRUN.fullmatch(name)]
     hidden = ["env", *(f"-u{name}" for name in names)] if names else []
-    hidden, own = (hidden, runtimes.own_values(plan)) if plan.controller == "gloo" else ([], [])
-    argv = [*hidden, "horovodrun", "-np", str(plan.spec.resources.tasks), f"--{plan.controller}"]
-    if plan.controller == "mpi":
+    hidden, own = (
+        (hidden, runtimes.own_values(plan)) if plan.wireup.controller == "gloo" else ([], [])
+    )
+    argv = [
+        *hidden,
+        "horovodrun",
+        "-np",
+        str(plan.spec.resources.tasks),
+        f"--{plan.wireup.controller}",
+    ]
+    if plan.wireup.controller == "mpi":
         # Its own begin with one dash, which the mpirun of Open MPI 5 does not read.
         argv.append("--binding-args=--bind-to none --map-by slot")
     return [*argv, *(["-H", Expanded("$hosts")] if plan.ssh else []), *own]
@@ -109,13 +120,14 @@ def agents(plan: Plan) -> list[str]:
     Without --cpus-per-task: srun warns of each value above the job's own. A step that does not ask
     for it gets them all, and bound to none the agent's ranks may use them.
     """
-    if capabilities(plan.scheduler).one_machine:
+    if capabilities(plan.launching.scheduler).one_machine:
         return []
     asked = plan.spec.resources
     one_each = replace(asked, ntasks=asked.nodes, ntasks_per_node=1, cpus_per_task=None)
-    spec, bind = replace(plan.spec, resources=one_each), plan.cpu_bind or "none"
-    argv = srun(replace(plan, spec=spec, mpi="none", cpu_bind=bind))
-    within = capabilities(plan.scheduler).within_job  # which says so itself
+    spec = replace(plan.spec, resources=one_each)
+    cpus = replace(plan.cpus, bind=plan.cpus.bind or "none")
+    argv = srun(replace(plan, spec=spec, wireup=replace(plan.wireup, mpi="none"), cpus=cpus))
+    within = capabilities(plan.launching.scheduler).within_job  # which says so itself
     part = [] if within else [f"--ntasks={asked.nodes}", "--ntasks-per-node=1"]
     return [*argv, *part]
 
@@ -132,9 +144,9 @@ LAUNCHERS: dict[str, Callable[[Plan], list[str]]] = {
 
 def shim_options(plan: Plan) -> list[str]:
     """Return the options that tell the shim who started it, or to start the ranks itself."""
-    if plan.launcher in AGENTS:
-        alone = ["--tasks", "1"] * capabilities(plan.scheduler).one_machine
-        return [*alone, "--agent", plan.launcher, "--workers", str(per_node(plan))]
-    if plan.launcher == "local":
+    if plan.launching.launcher in AGENTS:
+        alone = ["--tasks", "1"] * capabilities(plan.launching.scheduler).one_machine
+        return [*alone, "--agent", plan.launching.launcher, "--workers", str(per_node(plan))]
+    if plan.launching.launcher == "local":
         return ["--tasks", str(plan.spec.resources.tasks)]
-    return [] if plan.launcher == "srun" else ["--launcher", plan.launcher]
+    return [] if plan.launching.launcher == "srun" else ["--launcher", plan.launching.launcher]

@@ -6,7 +6,7 @@ import shlex
 
 from ..core import tokens
 from ..core.job_record import JobPaths
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..injob.folders import MPICHECK
 from ..injob.mpicheck import EXIT_HOST_MPI
 from . import launchers, runtimes, ssh_lines
@@ -25,9 +25,9 @@ def one(plan: Plan, paths: JobPaths) -> str:
 
 
 def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
-    start = launchers.LAUNCHERS[plan.launcher](plan)
+    start = launchers.LAUNCHERS[plan.launching.launcher](plan)
     container = runtimes.argv(plan, str(paths.root))
-    if plan.launcher == "horovodrun":  # it is the image's
+    if plan.launching.launcher == "horovodrun":  # it is the image's
         groups = [ssh_lines.around(plan, paths), container, [*start, *inside[0]], *inside[1:]]
     else:
         groups = [start, container, *inside]
@@ -36,12 +36,12 @@ def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
 
 def _shim(plan: Plan, paths: JobPaths) -> list[str]:
     shim = [runtimes.python(plan), str(paths.code / "injob/rank"), *launchers.shim_options(plan)]
-    shim += ["--controller", plan.controller]
+    shim += ["--controller", plan.wireup.controller]
     if plan.spec.interface:
         shim += ["--interface", plan.spec.interface]
-    if plan.nv:
-        shim += ["--nv", *(["--driver", plan.driver] if plan.driver else [])]
-    shim += ["--cpu-level", plan.cpu_level] * bool(plan.cpu_level)
+    if plan.gpus.nv:
+        shim += ["--nv", *(["--driver", plan.gpus.driver] if plan.gpus.driver else [])]
+    shim += ["--cpu-level", plan.cpus.level] * bool(plan.cpus.level)
     shim += ["--errors"] * bool(plan.spec.error)
     slurms = (*plan.spec.sbatch_args, *plan.spec.srun_args)
     shim += ["--core-files"] * any(arg.startswith("--propagate") for arg in slurms)
@@ -55,9 +55,9 @@ def image_check(plan: Plan) -> list[str]:
     Where they are others the file is read: a link or `chmod` touches the change time. Of a copied
     image each node reads its own copy (injob/stage). A missing one the runtime reports.
     """
-    if not plan.verified_digest or plan.image_form not in ("", "mount"):
+    if not plan.verified_digest or not plan.staging.image.leaves_shared:
         return []
-    file, digest = shlex.quote(str(plan.spec.image)), plan.verified_digest.partition(":")[2]
+    file, digest = shlex.quote(str(plan.spec.image.path)), plan.verified_digest.partition(":")[2]
     stamp = f"$(stat --dereference --format '%s %.9Y %.9Z' {file})"
     return [
         f'if [ -r {file} ] && [ "{stamp}" != "{plan.verified_stamp}" ] &&',
@@ -79,7 +79,7 @@ def host_mpi_check(plan: Plan, paths: JobPaths) -> list[str]:
     if plan.host_mpi is None:
         return []
     check = [runtimes.python(plan), str(paths.code / "injob" / MPICHECK.name)]
-    check += ["--launcher", plan.launcher, "--run-dir", str(paths.root)]
+    check += ["--launcher", plan.launching.launcher, "--run-dir", str(paths.root)]
     return [
         "# The host's MPI in the image, before the job proper: found, complete, and one world.",
         _on_each_rank(plan, paths, check) + " || {",

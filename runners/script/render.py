@@ -9,7 +9,7 @@ import shlex
 
 from .. import __version__
 from ..core.job_record import JobPaths
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..schedulers import SCHEDULERS
 from . import environment, exit_trap, ranks, ssh_lines, stage_lines
 
@@ -24,7 +24,7 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
         environment.modules(plan),
         stage_lines.of(plan, paths),
         environment.lines(plan, paths),
-        [*environment.NO_STEP] * (plan.launcher == "horovodrun"),
+        [*environment.NO_STEP] * (plan.launching.launcher == "horovodrun"),
         ranks.host_mpi_check(plan, paths),
         ranks.prepare(plan),
         ssh_lines.nodes(plan),
@@ -68,13 +68,13 @@ def _text(*sections: list[str]) -> str:
 
 
 def _directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
-    scheduler = SCHEDULERS[plan.scheduler]
+    scheduler = SCHEDULERS[plan.launching.scheduler]
     return [scheduler.SHEBANG, *scheduler.directives(plan, paths, cwd)]
 
 
 def _header(plan: Plan, paths: JobPaths, cwd: str, at_terminal: str = "") -> list[str]:
     """Return how it is started again, all choices with their reasons, and the run's folder."""
-    scheduler = SCHEDULERS[plan.scheduler]
+    scheduler = SCHEDULERS[plan.launching.scheduler]
     by_hand = at_terminal or scheduler.by_hand(paths)
     again = [f"# Submit it again by hand: {by_hand}"] if by_hand else []
     choices = [f"{c.id}: {c.text} ({c.reason})" for c in plan.choices]

@@ -6,7 +6,7 @@ The ssh there starts steps of the job (injob/ssh).
 from __future__ import annotations
 
 from ..core.job_record import JobPaths
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..core.tokens import Expanded
 from ..injob.folders import SSH
 from ..schedulers import SCHEDULERS
@@ -21,7 +21,7 @@ def possible(scheduler: str, runtime: str) -> bool:
 
 def nodes(plan: Plan) -> list[str]:
     """Return the lines that find the nodes; none for a job without such an ssh."""
-    steps = SCHEDULERS[plan.scheduler].STEPS
+    steps = SCHEDULERS[plan.launching.scheduler].STEPS
     if not plan.ssh or not steps:
         return []
     listed = steps.list_nodes(plan.spec.resources.nodes)
@@ -30,13 +30,22 @@ def nodes(plan: Plan) -> list[str]:
         f"nodes=$({listed} | paste -s -d , -)",
     ]
     slots = f":{launchers.per_node(plan)}"
-    return [*lines, *[f"hosts=${{nodes//,/{slots},}}{slots}"] * (plan.launcher == "horovodrun")]
+    return [
+        *lines,
+        *[f"hosts=${{nodes//,/{slots},}}{slots}"] * (plan.launching.launcher == "horovodrun"),
+    ]
 
 
 def around(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the tokens before the command that has it; none for a job without one."""
-    steps = SCHEDULERS[plan.scheduler].STEPS
+    steps = SCHEDULERS[plan.launching.scheduler].STEPS
     if not plan.ssh or not steps:
         return []
-    words = ["python3", str(paths.injob / SSH.name), "around", plan.runtime, Expanded("$nodes")]
+    words = [
+        "python3",
+        str(paths.injob / SSH.name),
+        "around",
+        plan.launching.runtime,
+        Expanded("$nodes"),
+    ]
     return [*words, str(paths.enter), *steps.within(1), "--"]

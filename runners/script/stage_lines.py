@@ -11,8 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..core import tokens
 from ..core.job_record import JobPaths
-from ..core.model import Dataset, Plan
+from ..core.model import Dataset, ImageAccess, Staged
+from ..core.plan import Plan
 from ..core.tokens import Expanded, quote
 from ..injob.folders import STAGE
 from ..schedulers import SCHEDULERS, capabilities
@@ -29,15 +31,11 @@ RANDOM = """$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')"""
 AT_THE_END = "trap 'code=$?; exec {release}>&-; wait $holder; (exit $code); finish' EXIT"
 
 
-def source(dataset: Dataset, staged: bool) -> str:
-    """Return where a dataset is for the ranks; the folder on the node's disk the script knows."""
-    return Expanded(f"$stage/{dataset.entry}") if staged else str(dataset.path)
-
-
 def image(plan: Plan) -> str:
-    if not plan.image_form:
-        return str(plan.spec.image)
-    return Expanded(f"$stage/{IMAGE if plan.image_form == 'file' else UNPACKED}")
+    access = plan.staging.image
+    if access is ImageAccess.IN_PLACE:
+        return str(plan.spec.image.path)
+    return tokens.path(Staged(IMAGE if access is ImageAccess.COPIED else UNPACKED))
 
 
 @dataclass(frozen=True)
@@ -70,23 +68,24 @@ def of(plan: Plan, paths: JobPaths) -> list[str]:
 
     None for a job that stages nothing.
     """
-    if not plan.stages:
+    if not plan.staging.any:
         return []
     image, spec = None, plan.spec
-    if plan.image_form == "mount":
-        image = Image(spec.image, plan.image_offset, mounted_for=plan.runtime)
-    elif plan.image_form:
-        offset = plan.image_offset if plan.image_form == "folder" else 0
-        image = Image(spec.image, offset, plan.verified_digest.partition(":")[2])
-    data, nodes = spec.data if plan.staged else (), spec.resources.nodes
-    staging = Staging(data, plan.scheduler, nodes, plan.stage_root, image)
+    access, offset = plan.staging.image, plan.staging.image_offset
+    if access is ImageAccess.MOUNTED:
+        image = Image(spec.image.path, offset, mounted_for=plan.launching.runtime)
+    elif access is not ImageAccess.IN_PLACE:
+        offset = offset if access is ImageAccess.UNPACKED else 0
+        image = Image(spec.image.path, offset, plan.verified_digest.partition(":")[2])
+    data, nodes = spec.data if plan.staging.data else (), spec.resources.nodes
+    staging = Staging(data, plan.launching.scheduler, nodes, plan.staging.root, image)
     helper = str(paths.code / "injob" / STAGE.name)
     return [*lines(staging, helper), f'printf "stage=%q\\n" "$stage" > "$run/{WHERE}"']
 
 
 def found_again(plan: Plan) -> list[str]:
     """Return the lines by which a command beside the ranks finds what the job has staged."""
-    if not plan.stages:
+    if not plan.staging.any:
         return []
     wait = "runner: the job is still copying its image or data to its nodes; try again later"
     gone = "runner: what the job has staged is not on this node, or not any more"

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 from ..core import gpus
 from ..core.errors import NotFound, UsageError
-from ..core.model import BindMount, Dataset, JobSpec, Resources, Trainer, Tuning
+from ..core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer, Tuning
 from ..core.remedy import advice, change
 from ..core.site_profile import TIME
 from .config import Config
@@ -30,7 +30,7 @@ COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 
 
 def job_spec(
-    config: Config, image: Path, trainer: Trainer, data: tuple[Dataset, ...] = ()
+    config: Config, image: ImageInfo, trainer: Trainer, data: tuple[Dataset, ...] = ()
 ) -> JobSpec:
     """Return the request as one value; raise UsageError for what contradicts itself.
 
@@ -41,7 +41,7 @@ def job_spec(
         name=_line("job-name", get("job-name") or trainer.name),
         image=image,
         trainer=trainer,
-        resources=_resources(config, bool(trainer.command)),
+        resources=resources(config, bool(trainer.command)),
         runs_dir=Path(get("runs-dir")).absolute(),
         host_mpi=bool(get("host-mpi")),
         gate=get("gate") is not False,
@@ -63,7 +63,8 @@ def job_spec(
     )
 
 
-def _resources(config: Config, ranks: bool) -> Resources:
+def resources(config: Config, ranks: bool) -> Resources:
+    """Return what is asked of the scheduler, with a task for each GPU where there are `ranks`."""
     values = {f.name: config.get(f.name.replace("_", "-")) for f in fields(Resources)}
     for name in COUNTS:
         _positive(name, config.get(name))

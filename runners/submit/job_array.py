@@ -17,7 +17,7 @@ from ..core import atomic, signals
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.files import make_folder
 from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, Status, next_folder
-from ..core.model import Plan
+from ..core.plan import Plan
 from ..core.remedy import change
 from ..jobs import job_status
 from ..jobs.find import Runs as Runs
@@ -119,7 +119,7 @@ def _check_output(drafts: Sequence[Draft]) -> None:
 
 def _most(drafts: Sequence[Draft], at_once: int | None) -> int:
     """Return how many tasks an array may have; 1 where there are no arrays."""
-    scheduler = drafts[0].plan.scheduler
+    scheduler = drafts[0].plan.launching.scheduler
     arrays = SCHEDULERS[scheduler].ARRAYS
     if arrays is None and at_once:
         raise Refused(f"{scheduler} has no job arrays: it cannot run {at_once} at a time")
@@ -133,16 +133,16 @@ def _alike(drafts: Sequence[Draft]) -> list[list[Draft]]:
     """Group by what an array of such runs asks of the scheduler."""
     groups: dict[tuple[str, ...], list[Draft]] = {}
     for draft in drafts:
-        arrays, plan = SCHEDULERS[draft.plan.scheduler].ARRAYS, draft.plan
+        arrays, plan = SCHEDULERS[draft.plan.launching.scheduler].ARRAYS, draft.plan
         lines = arrays.script(plan, ANYWHERE, [0], None, os.getcwd()) if arrays else []
-        groups.setdefault((plan.scheduler, *lines), []).append(draft)
+        groups.setdefault((plan.launching.scheduler, *lines), []).append(draft)
     return list(groups.values())
 
 
 def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) -> Batch:
     first = group[0]
     single = len(group) == 1 and first.task is None
-    arrays = SCHEDULERS[first.plan.scheduler].ARRAYS
+    arrays = SCHEDULERS[first.plan.launching.scheduler].ARRAYS
     if single or arrays is None:
         return Batch(group, None, (), first.text)
     array = ArrayPaths(root / str(place + 1) if place else root)
@@ -168,7 +168,7 @@ def _hand_over(found: Sequence[Batch], name: str) -> dict[Path, Job]:
     jobs: dict[Path, Job] = {}
     try:
         for batch in found:
-            scheduler = SCHEDULERS[batch.drafts[0].plan.scheduler]
+            scheduler = SCHEDULERS[batch.drafts[0].plan.launching.scheduler]
             paths, arrays = batch.array or batch.drafts[0].paths, scheduler.ARRAYS
             id = scheduler.submit(paths, paths.log)
             done.append((scheduler, id))

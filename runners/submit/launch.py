@@ -16,7 +16,8 @@ from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.files import make_folder
 from ..core.job_record import Job, JobPaths, next_folder
-from ..core.model import JobSpec, Plan
+from ..core.model import JobSpec
+from ..core.plan import Plan
 from ..core.remedy import change
 from ..injob import folders
 from ..jobs import find
@@ -81,7 +82,7 @@ def submit(draft: Draft) -> Job:
         write(draft)
         plan, paths = draft.plan, draft.paths
         log = Path(plan.spec.output) if plan.spec.output else paths.log
-        return record(draft, SCHEDULERS[plan.scheduler].submit(paths, log))
+        return record(draft, SCHEDULERS[plan.launching.scheduler].submit(paths, log))
 
 
 def check(plan: Plan) -> None:
@@ -93,7 +94,7 @@ def check(plan: Plan) -> None:
 
     runs_dir = plan.spec.runs_dir
     for name, file in outputs(plan.spec).items():
-        if not capabilities(plan.scheduler).output_patterns and "%" in file:
+        if not capabilities(plan.launching.scheduler).output_patterns and "%" in file:
             raise UsageError(f"--{name} {file}: patterns with % need Slurm, which fills them in")
         folder = os.path.dirname(file)
         if folder and "%" not in folder and not os.path.isdir(folder):
@@ -176,7 +177,7 @@ def packages(draft: Draft) -> tuple[Path, ...]:
     """Return the packages and modules that the job runs from its own folder."""
     made = draft.plan
     parts = [folders.RANK, *[folders.MPICHECK] * bool(made.host_mpi)]
-    own = folders.of_a_job(*parts, *[folders.STAGE] * made.stages, *[folders.SSH] * made.ssh)
+    own = folders.of_a_job(*parts, *[folders.STAGE] * made.staging.any, *[folders.SSH] * made.ssh)
     return (*own, *draft.packages, *[recipes_folder()] * made.brings_recipe)
 
 
@@ -212,16 +213,16 @@ def record(draft: Draft, id: str, array: str = "") -> Job:
     job = Job(
         id=id,
         name=plan.spec.name,
-        scheduler=plan.scheduler,
+        scheduler=plan.launching.scheduler,
         log=files.get("output", os.path.abspath(draft.paths.log)),
         error=files.get("error", ""),
         submitted=time.time(),
-        restarts=plan.restarts,
-        host="" if capabilities(plan.scheduler).queue else os.uname().nodename,
+        restarts=plan.interruption.restarts,
+        host="" if capabilities(plan.launching.scheduler).queue else os.uname().nodename,
         array=array,
         varied=draft.varied,
-        image=str(plan.spec.image),
-        digest=plan.image_digest,
+        image=str(plan.spec.image.path),
+        digest=plan.spec.image.digest,
         private=bool(plan.spec.env),
         typed=_typed(draft),
     )

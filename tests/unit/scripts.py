@@ -19,7 +19,8 @@ from typing import Any
 
 from runners import plan
 from runners.core.job_record import JobPaths
-from runners.core.model import Dataset, ImageInfo, JobSpec, Plan, Resources, Trainer, Tuning
+from runners.core.model import Dataset, ImageInfo, JobSpec, Resources, Trainer, Tuning
+from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.site_profile import HostMpi
 from runners.plan.case import Case
@@ -57,7 +58,7 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
     resources.update(asked.pop("resources", {}))
     spec = JobSpec(
         name="torch_mnist",
-        image=Path(image),
+        image=ImageInfo(Path(image)),
         trainer=TRAINER,
         resources=Resources(**resources),
         runs_dir=Path("/scratch/ada/runs"),
@@ -71,7 +72,9 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
     libraries = asked.pop("libraries", None)
     facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}
     here = replace(here, profile=profile, environment={"USER": "ada"}, **facts_here)
-    return plan.solve(Case(replace(spec, **asked), here, ImageInfo(Path(image), facts)))
+    return plan.solve(
+        Case(replace(replace(spec, **asked), image=ImageInfo(Path(image), facts)), here)
+    )
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners.core.model import JobSpec, Resources, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site_profile import Profile
 from runners.settings.sites import load
 
@@ -41,6 +41,10 @@ def job(profile: Profile | None = None, **asked: Any) -> JobSpec:
     resources = {key: value for key, value in {**launch, **asked}.items() if key in names}
     others = {key: value for key, value in asked.items() if key not in names}
     spec = JobSpec(
-        "job", Path("/i.sif"), TRAINER, Resources(**resources), Path("/scratch/ada/job/runs")
+        "job",
+        ImageInfo(Path("/i.sif")),
+        TRAINER,
+        Resources(**resources),
+        Path("/scratch/ada/job/runs"),
     )
     return replace(spec, **others)

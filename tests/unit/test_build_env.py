@@ -28,7 +28,11 @@ from runners.plan.case import Case
 
 OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
 SPEC = JobSpec(
-    "job", Path("/i/env"), Trainer("t", None, Path("/s/t.py")), Resources(nodes=2), Path("/s/runs")
+    "job",
+    ImageInfo(Path("/i/env")),
+    Trainer("t", None, Path("/s/t.py")),
+    Resources(nodes=2),
+    Path("/s/runs"),
 )
 SITE = Site(("slurm",), ("none", "pmix"), cwd="/s")
 LABELS = {"horovod.version": "0.28.1", "horovod.controllers": "mpi,gloo", "pmi.client": "pmix"}
@@ -292,8 +296,8 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
     def refused(change: str) -> str:
         info = labelled(tmp_path, "", library)
         subprocess.run(["sh", "-c", change], cwd=tmp_path, check=True)
-        info = replace(info, found=environment_label.now(info.labels))
-        made = plan.solve(Case(replace(SPEC, runtime="none"), SITE, info))
+        info = replace(info, path=SPEC.image.path, found=environment_label.now(info.labels))
+        made = plan.solve(Case(replace(replace(SPEC, runtime="none"), image=info), SITE))
         return " ".join(f"{refusal.what}: {refusal.evidence}" for refusal in made.refusals)
 
     assert refused("true") == ""
@@ -318,13 +322,15 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
 
     def loaded(*asked: str) -> tuple[str, ...]:
         spec = replace(SPEC, runtime="none", modules=asked)
-        return plan.solve(Case(spec, SITE, info)).spec.modules
+        return plan.solve(Case(replace(spec, image=info), SITE)).spec.modules
 
     assert loaded() == ("gcc/12", "openmpi/4.1")
     assert loaded("openmpi/5") == ("gcc/12", "openmpi/5")
     assert environment_label.now({"modules": "gcc/13 openmpi/4.1"}) == {}
     gone = environment_label.now({"modules": "gcc/12 openmpi/4.1"})
     assert gone == {"modules.gone": "gcc/12 openmpi/4.1"}
-    made = plan.solve(Case(replace(SPEC, runtime="none"), SITE, replace(info, found=gone)))
+    made = plan.solve(
+        Case(replace(replace(SPEC, runtime="none"), image=replace(info, found=gone)), SITE)
+    )
     assert made.refusals[0].what.endswith("compiled with modules that are not here any more")
     assert "runner build env" in str(made.refusals[0].remedies[0])

@@ -29,7 +29,7 @@ IMAGE = ImageInfo(
     },
 )
 TRAINER = Trainer("train.py", None, Path("/t/train.py"))
-SPEC = JobSpec("job", IMAGE.path, TRAINER, Resources(nodes=2), Path("/runs"))
+SPEC = JobSpec("job", IMAGE, TRAINER, Resources(nodes=2), Path("/runs"))
 ALL = "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave"
 # An Ivy Bridge of 2012, in part
 OLD = "fpu sse4_2 popcnt avx f16c xsave"
@@ -95,7 +95,7 @@ def test_a_rank_on_an_old_cpu_is_refused_before_its_trainer(tmp_path: Path) -> N
 )
 def test_the_plan_has_the_nodes_asked(image: ImageInfo, controller: str, level: str) -> None:
     site = Site(("slurm",), ("pmix",), "apptainer")
-    solved = plan.solve(Case(replace(SPEC, controller=controller), site, image))
-    assert solved.cpu_level == level
+    solved = plan.solve(Case(replace(replace(SPEC, controller=controller), image=image), site))
+    assert solved.cpus.level == level
     found = [choice.evidence for choice in solved.choices if choice.id == "cpu-level"]
     assert found == (["its label cpu.level is x86-64-v3"] if level else [])

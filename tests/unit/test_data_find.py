@@ -10,15 +10,8 @@ import pytest
 
 from runners import plan
 from runners.core.errors import NotFound, Refused, RunnerError, UsageError
-from runners.core.model import (
-    BindMount,
-    Dataset,
-    ImageInfo,
-    JobSpec,
-    Plan,
-    Resources,
-    Trainer,
-)
+from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.core.site_profile import Profile
 from runners.core.tokens import Expanded
@@ -124,14 +117,14 @@ def test_what_the_job_knows_alone_stays_for_its_shell() -> None:
 
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None)
-SPEC = JobSpec("job", Path("/i/a.sif"), RECIPE, Resources(nodes=2), Path("/runs"))
-OURS = ImageInfo(SPEC.image, {"horovod.controllers": "gloo", "horovod.version": "0.28.1"})
+SPEC = JobSpec("job", ImageInfo(Path("/i/a.sif")), RECIPE, Resources(nodes=2), Path("/runs"))
+OURS = ImageInfo(SPEC.image.path, {"horovod.controllers": "gloo", "horovod.version": "0.28.1"})
 SLURM = Site(("slurm",), ("none",), "apptainer")
 ONE, TWO = Dataset("a", Path("/d/a")), Dataset("b", Path("/d/b.sqsh"), squashfs=True)
 
 
 def solved(*data: Dataset, site: Site = SLURM, **changes: object) -> Plan:
-    return plan.solve(Case(replace(SPEC, data=data, **changes), site, OURS))  # type: ignore[arg-type]
+    return plan.solve(Case(replace(replace(SPEC, data=data, **changes), image=OURS), site))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +186,7 @@ def test_auto_says_why(
     data = replace(TWO, size=size, files=files)
     site = replace(SLURM, partitions=(replace(CPU, disk_mb=disk),))
     made = solved(data, site=site, stage_data="auto", resources=Resources(nodes=nodes))
-    assert made.staged == staged
+    assert made.staging.data == staged
     (choice,) = (c for c in made.choices if c.id == "stage-data")
     assert words in choice.reason
 
@@ -213,12 +206,12 @@ def test_staging_that_cannot_be() -> None:
     (refusal,) = (r for r in made.refusals if "stage" in r.what)
     assert "pbs has no way" in refusal.what
     assert str(refusal.remedies[0]) == "--stage-data none"
-    assert not solved(ONE, site=pbs, stage_data="auto").staged
-    assert not solved(stage_data="auto").staged
+    assert not solved(ONE, site=pbs, stage_data="auto").staging.data
+    assert not solved(stage_data="auto").staging.data
 
 
 def test_by_default_nothing_is_staged() -> None:
-    assert not solved(replace(TWO, size=10 * GB, files=1)).staged
+    assert not solved(replace(TWO, size=10 * GB, files=1)).staging.data
 
 
 def test_superblock(tmp_path: Path) -> None:

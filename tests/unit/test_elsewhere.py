@@ -14,7 +14,8 @@ import pytest
 
 from runners.core import tokens
 from runners.core.job_record import JobPaths
-from runners.core.model import BindMount, Plan, Trainer, Variable
+from runners.core.model import BindMount, Controller, ImageInfo, Trainer
+from runners.core.plan import Gpus, Plan, Variable, Wireup
 from runners.core.site_profile import HostMpi
 from runners.script import environment, render, runtimes
 from runners.submit import private_folder
@@ -78,10 +79,10 @@ def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path, name: str) ->
     assert argv[-len(HOSTILE) - 2 :] == ["--", str(tmp_path / NAME / "it's.py"), *HOSTILE]
     prefix = dict.fromkeys(("none", *AS_THEY_ARE), "")
     prefix |= {"apptainer": "APPTAINERENV_", "singularity": "SINGULARITYENV_"}
-    if job.runtime not in prefix:  # the command in the container reads them
+    if job.launching.runtime not in prefix:  # the command in the container reads them
         seen = environment_of(argv[argv.index("sh") :][:4])
     for number, text in enumerate(HOSTILE):
-        assert seen[f"{prefix.get(job.runtime, '')}V{number}"] == text
+        assert seen[f"{prefix.get(job.launching.runtime, '')}V{number}"] == text
         assert not [word for word in argv if f"V{number}=" in word]
     assert sorted(path.name for path in (tmp_path / NAME).iterdir()) == [
         "exit.json",
@@ -172,15 +173,17 @@ def test_podman_reaches_the_launcher_by_the_module_for_its_mpi() -> None:
         ("mpi", "pmi2", "--mpi"),
         ("mpi", "pmix", "--openmpi-pmix"),
     ):
-        assert flag in runtimes.argv(replace(made, controller=controller, mpi=mpi), "/run")
-    given = replace(made, controller="mpi", runtime_args=("--openmpi-pmi2",))
+        assert flag in runtimes.argv(
+            replace(made, wireup=Wireup(Controller(controller), mpi)), "/run"
+        )
+    given = replace(made, wireup=Wireup(Controller.MPI), runtime_args=("--openmpi-pmi2",))
     assert "--mpi" not in runtimes.argv(given, "/run")
 
 
 def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
     """Ranks that pulled would do so several times at once."""
     made = scripts.jobs()["slurm-podman"]
-    hostile = replace(made, spec=replace(made.spec, image=Path("login:5/a b$(touch x)")))
+    hostile = replace(made, spec=replace(made.spec, image=ImageInfo(Path("login:5/a b$(touch x)"))))
     argv, _ = run(tmp_path, hostile)
     calls = (tmp_path / "called").read_text().splitlines()
     pull = ast.literal_eval(calls[0])[0]
@@ -206,10 +209,10 @@ def test_pyxis_is_options_of_srun() -> None:
     assert "cannot mount /a,b" in runtimes.refusals(odd, "pyxis")[0].what
     assert runtimes.once(made, "/run")[:2] == ["srun", "--nodes=1"], "a session's command too"
     for name in ("/scratch/ada/hvd.sqsh", "ada/hvd:1", "nvcr.io#nvidia/pytorch:1"):
-        file = replace(made, spec=replace(made.spec, image=Path(name)))
+        file = replace(made, spec=replace(made.spec, image=ImageInfo(Path(name))))
         assert runtimes.argv(file, "/run")[0] == f"--container-image={name}"
 
 
 def test_rocm_is_the_runtimes_own_flag() -> None:
-    made = replace(scripts.jobs()["slurm-apptainer"], rocm=True)
+    made = replace(scripts.jobs()["slurm-apptainer"], gpus=Gpus(rocm=True))
     assert runtimes.argv(made, "/run")[:3] == ["apptainer", "exec", "--rocm"]

@@ -99,7 +99,7 @@ def test_the_check_is_a_package_for_old_pythons_too() -> None:
 OURS = {"horovod.controllers": "mpi,gloo", "mpi.flavour": "openmpi", "pmix.version": "4.2.2"}
 SPEC = JobSpec(
     name="t",
-    image=Path("/a.sif"),
+    image=ImageInfo(Path("/a.sif")),
     trainer=Trainer("t", None, Path("/w/t.py")),
     resources=Resources(nodes=2),
     runs_dir=Path("/runs"),
@@ -110,13 +110,20 @@ SITE = Site(("slurm",), ("none", "pmix", "pmi2"), "apptainer", host_libraries=LI
 
 def refusals(site: Site = SITE, facts: dict[str, str] = OURS, **changes: object) -> list[str]:
     spec = replace(SPEC, **changes)  # type: ignore[arg-type]
-    return [r.what for r in plan.solve(Case(spec, site, ImageInfo(SPEC.image, facts))).refusals]
+    return [
+        r.what
+        for r in plan.solve(
+            Case(replace(spec, image=ImageInfo(SPEC.image.path, facts)), site)
+        ).refusals
+    ]
 
 
 def test_it_chooses_mpi_and_the_libraries() -> None:
-    made = plan.solve(Case(SPEC, SITE, ImageInfo(SPEC.image, OURS)))
-    assert (made.refusals, made.controller, made.host_mpi) == ((), "mpi", LIBRARIES)
-    without = plan.solve(Case(replace(SPEC, host_mpi=False), SITE, ImageInfo(SPEC.image, OURS)))
+    made = plan.solve(Case(replace(SPEC, image=ImageInfo(SPEC.image.path, OURS)), SITE))
+    assert (made.refusals, made.wireup.controller, made.host_mpi) == ((), "mpi", LIBRARIES)
+    without = plan.solve(
+        Case(replace(replace(SPEC, host_mpi=False), image=ImageInfo(SPEC.image.path, OURS)), SITE)
+    )
     assert without.host_mpi is None
 
 

@@ -21,7 +21,8 @@ import pytest
 from runners.cli.shell import shell_command
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import JobPaths
-from runners.core.model import BindMount, Dataset, Plan
+from runners.core.model import BindMount, Dataset
+from runners.core.plan import Plan
 from runners.injob import addresses
 from runners.injob.serve import answers, jupyter, tensorboard_app
 from runners.injob.serve.tensorboard_app import Door
@@ -74,7 +75,7 @@ class TestScripts:
 
     def test_a_session_is_about_no_ranks(self) -> None:
         made = plan(requeue=True)
-        assert (made.warning, made.restarts) == (None, 0)
+        assert (made.interruption.warning, made.interruption.restarts) == (None, 0)
         assert {c.id for c in made.choices} & set(session.ABOUT_RANKS) == set()
         assert BindMount("/scratch/ada/it's: here", "/scratch/ada/it's: here") in made.binds
 
@@ -128,7 +129,8 @@ class TestScripts:
         assert said.out.endswith("-I\napptainer ls a b\n")
 
     def test_without_a_scheduler_it_runs_here(self) -> None:
-        made = replace(plan(), scheduler="local")
+        made = plan()
+        made = replace(made, launching=replace(made.launching, scheduler="local"))
         assert session.allocation(made, PATHS) == ["bash", str(PATHS.script)]
         assert "srun" not in session.interactive(made, PATHS, "/", ["bash"], pty=True)
 

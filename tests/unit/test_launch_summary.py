@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli import COMMANDS, cli, plan_view
-from runners.core.model import JobSpec, Plan, Resources, Trainer
+from runners.core.model import Controller, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.plan import Launching, Plan, Wireup
 
 TWO = Resources(nodes=2, ntasks_per_node=1, cpus_per_task=2, time="30:00", partition="debug")
 
@@ -17,8 +18,11 @@ TWO = Resources(nodes=2, ntasks_per_node=1, cpus_per_task=2, time="30:00", parti
 def plan(resources: Resources) -> Plan:
     """Return a plan in which the ranks meet through PMIx."""
     trainer = Trainer("t", "recipes.t", None)
-    spec = JobSpec("t", Path("/images/horovod_cpu.sif"), trainer, resources, Path("/runs"))
-    return Plan(spec, "slurm", "apptainer", "srun", "mpi", "pmix_v5", False, False, (), ())
+    spec = JobSpec(
+        "t", ImageInfo(Path("/images/horovod_cpu.sif")), trainer, resources, Path("/runs")
+    )
+    wireup = Wireup(Controller.MPI, "pmix_v5")
+    return Plan(spec, Launching("slurm", "apptainer", "srun"), wireup)
 
 
 def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
@@ -47,8 +51,10 @@ def test_forms_of_resources(resources: Resources, begins: str) -> None:
 
 def test_gloo_and_mpirun_are_named() -> None:
     made = plan(TWO)
-    assert plan_view.line(replace(made, controller="gloo")).endswith(", Gloo")
-    assert plan_view.line(replace(made, launcher="mpirun")).endswith(", MPI by mpirun")
+    assert plan_view.line(replace(made, wireup=Wireup(Controller.GLOO))).endswith(", Gloo")
+    assert plan_view.line(
+        replace(made, launching=Launching("slurm", "apptainer", "mpirun"))
+    ).endswith(", MPI by mpirun")
 
 
 def test_help_has_headings_and_every_option_once() -> None:

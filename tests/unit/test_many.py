@@ -18,7 +18,8 @@ from runners.core import job_record, shell
 from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
 from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState, Status
-from runners.core.model import Plan, Resources
+from runners.core.model import Resources
+from runners.core.plan import Plan
 from runners.core.remedy import change
 from runners.core.shell import Result
 from runners.core.site import Site
@@ -32,8 +33,12 @@ from runners.submit import dependency, job_array, launch
 from .test_script import IMAGE, SITE, SPEC
 
 
+def on(plan: Plan, scheduler: str) -> Plan:
+    return replace(plan, launching=replace(plan.launching, scheduler=scheduler))
+
+
 def made(folder: Path, site: Site = SITE, **changes: Any) -> Plan:
-    return plan.solve(Case(replace(SPEC, runs_dir=folder, **changes), site, IMAGE))
+    return plan.solve(Case(replace(replace(SPEC, runs_dir=folder, **changes), image=IMAGE), site))
 
 
 def numbers(array: str) -> list[int | None]:
@@ -220,7 +225,7 @@ def test_one_output_for_all_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_arrays_each_run_is_a_job(tmp_path: Path) -> None:
-    cobalt = replace(made(tmp_path), scheduler="cobalt")
+    cobalt = on(made(tmp_path), "cobalt")
     drafts = [replace(draft, plan=cobalt) for draft in job_array.drafts([made(tmp_path)] * 3)]
     assert [batch.array for batch in job_array.batches(drafts)] == [None, None, None]
     with pytest.raises(Refused, match="cobalt has no job arrays"):
@@ -228,7 +233,7 @@ def test_without_arrays_each_run_is_a_job(tmp_path: Path) -> None:
 
 
 def test_pbs_has_a_range_and_its_own_numbers() -> None:
-    polaris = replace(made(Path("/r")), scheduler="pbs")
+    polaris = on(made(Path("/r")), "pbs")
     text = "\n".join(
         [*pbs.PbsArrays().script(polaris, ArrayPaths(Path("/r/a b-1")), range(8), 3, "/w"), ""]
     )
@@ -264,7 +269,7 @@ def test_the_local_array_runs_one_after_the_other_and_leaves_out_what_was_cancel
         (array.tasks / str(task)).symlink_to(run.root)
     cancelled = Job("local-1-2_1", "many", "local", "", 1.0, state="CANCELLED")
     cancelled.save(JobPaths(tmp_path / "many-1_1"))
-    here = replace(made(tmp_path), scheduler="local")
+    here = on(made(tmp_path), "local")
     array.script.write_text("\n".join(local.LocalArrays().script(here, array, range(3), None, "/")))
     subprocess.run(["bash", str(array.script)], check=True, timeout=20)
     assert (tmp_path / "order").read_text().split() == ["0", "2"]

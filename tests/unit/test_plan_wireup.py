@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from runners import plan
-from runners.core.model import ImageInfo, JobSpec, Plan, Resources, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.plan.case import Case
 
 TWO_NODES = Resources(nodes=2, ntasks_per_node=2)
-SPEC = JobSpec("job", Path("/i/a.sif"), Trainer("t", None, Path("/t.py")), TWO_NODES, Path("/runs"))
+SPEC = JobSpec(
+    "job", ImageInfo(Path("/i/a.sif")), Trainer("t", None, Path("/t.py")), TWO_NODES, Path("/runs")
+)
 SITE = Site(
     ("slurm",), ("none", "pmi2", "pmix", "pmix_v5"), "apptainer", host_mpi="openmpi 5.0.7", cwd="/s"
 )
@@ -33,7 +36,7 @@ UNKNOWN = ImageInfo(Path("/i/a.sif"), problem="nothing can be run in it")
 
 def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) -> Plan:
     spec = replace(SPEC, controller=controller, mpi=mpi, launcher=launcher)
-    return plan.solve(Case(spec, SITE, image))
+    return plan.solve(Case(replace(spec, image=image), SITE))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +72,7 @@ def test_two_nodes(
 @pytest.mark.parametrize(("image", "mpi"), [(OPENMPI, "pmix"), (MPICH, "pmi2"), (UNKNOWN, "pmix")])
 def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> None:
     made = solved(image, "mpi", None, "auto")
-    assert made.mpi == mpi
+    assert made.wireup.mpi == mpi
     assert not made.refusals
 
 
@@ -88,7 +91,7 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
     world: str, options: dict[str, Any], works: bool
 ) -> None:
     trainer = Trainer("recipe", "recipes.recipe", None, world=world)
-    made = plan.solve(Case(replace(SPEC, trainer=trainer, **options), SITE, OPENMPI))
+    made = plan.solve(Case(replace(replace(SPEC, trainer=trainer, **options), image=OPENMPI), SITE))
     assert [refusal.what for refusal in made.refusals] == (
         [] if works else [f"recipe forms its world with {world}"]
     )
@@ -99,15 +102,15 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
 
 def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:
     spec = replace(SPEC, trainer=Trainer("recipe", "recipes.recipe", None, world="Horovod"))
-    made = plan.solve(Case(spec, SITE, foreign("", horovod_version="none")))
+    made = plan.solve(Case(replace(spec, image=foreign("", horovod_version="none")), SITE))
     (refusal,) = made.refusals
     assert refusal.what == "recipe forms its world with Horovod, which a.sif does not have"
     assert not refusal.remedies
 
 
 def test_an_unknown_image_gets_gloo_and_the_reason_why_it_is_unknown() -> None:
-    made = plan.solve(Case(SPEC, SITE, UNKNOWN))
-    assert made.controller == "gloo"
+    made = plan.solve(Case(replace(SPEC, image=UNKNOWN), SITE))
+    assert made.wireup.controller == "gloo"
     (choice,) = [c for c in made.choices if c.id == "controller"]
     assert "nothing can be run in it" in choice.evidence
 
@@ -123,11 +126,11 @@ def test_remedies_are_ranked_and_each_of_them_works() -> None:
 def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
     assert solved(OPENMPI, "gloo", None, "horovodrun").ssh
     spec = replace(SPEC, controller="gloo", launcher="horovodrun", runtime="podman")
-    refusal = plan.solve(Case(spec, SITE, OPENMPI)).refusals[0]
+    refusal = plan.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals[0]
     assert "ssh" in refusal.what
     assert str(refusal.remedies[0]) == "--launcher srun"
     alone = replace(SPEC, resources=Resources(ntasks=2), launcher="horovodrun", controller="gloo")
-    made = plan.solve(Case(alone, SITE, OPENMPI))
+    made = plan.solve(Case(replace(alone, image=OPENMPI), SITE))
     assert not made.refusals
     assert not made.ssh
 
@@ -145,22 +148,25 @@ def test_what_a_launcher_with_ranks_of_its_own_cannot_do(
     changes: dict[str, Any], resources: Resources, remedy: str
 ) -> None:
     spec = replace(SPEC, launcher="torchrun", resources=resources, **changes)
-    refusals = plan.solve(Case(spec, SITE, OPENMPI)).refusals
+    refusals = plan.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals
     assert remedy in [str(one) for refusal in refusals for one in refusal.remedies]
 
 
 def test_such_a_launcher_has_no_controller_and_no_pmi() -> None:
-    made = plan.solve(Case(replace(SPEC, launcher="torchrun"), SITE, OPENMPI))
-    assert (made.controller, made.mpi, made.refusals) == ("none", None, ())
+    made = plan.solve(Case(replace(replace(SPEC, launcher="torchrun"), image=OPENMPI), SITE))
+    assert (made.wireup.controller, made.wireup.mpi, made.refusals) == ("none", None, ())
 
 
 def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     hydra = replace(SITE, host_mpi="mpich 4.0.2")
     spec = replace(SPEC, launcher="mpirun", controller="mpi")
-    assert "every rank would be alone" in plan.solve(Case(spec, hydra, OPENMPI)).refusals[0].what
-    assert not plan.solve(Case(spec, hydra, MPICH)).refusals
+    assert (
+        "every rank would be alone"
+        in plan.solve(Case(replace(spec, image=OPENMPI), hydra)).refusals[0].what
+    )
+    assert not plan.solve(Case(replace(spec, image=MPICH), hydra)).refusals
     nothing = replace(SITE, host_mpi="")
-    assert "no mpirun" in plan.solve(Case(spec, nothing, OPENMPI)).refusals[0].what
+    assert "no mpirun" in plan.solve(Case(replace(spec, image=OPENMPI), nothing)).refusals[0].what
 
 
 @pytest.mark.parametrize(
@@ -178,7 +184,7 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
     spec = replace(SPEC, launcher="mpirun", controller="mpi")
     inside = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version=image, pmix_version="4.2.2")
-    made = plan.solve(Case(spec, replace(SITE, host_mpi=f"openmpi {host}"), inside))
+    made = plan.solve(Case(replace(spec, image=inside), replace(SITE, host_mpi=f"openmpi {host}")))
     assert (not made.refusals) is works
     if not works:
         assert f"mpirun of Open MPI {host} starts" in made.refusals[0].what
@@ -205,7 +211,7 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
     ],
 )
 def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None:
-    made = plan.solve(Case(replace(SPEC, controller="mpi"), SITE, image))
+    made = plan.solve(Case(replace(replace(SPEC, controller="mpi"), image=image), SITE))
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
 
 
@@ -214,7 +220,7 @@ def test_an_mpich_that_may_hang_is_told(runtime: str) -> None:
     def warned(version: str, device: str) -> bool:
         image = foreign("mpi", mpi_flavour="mpich", mpi_version=version, mpi_device=device)
         spec = replace(SPEC, controller="mpi", runtime=runtime)
-        warnings = plan.solve(Case(spec, SITE, image)).warnings
+        warnings = plan.solve(Case(replace(spec, image=image), SITE)).warnings
         return any("may hang in MPI_Finalize" in one.what for one in warnings)
 
     assert warned("4.0.2", "ch4:ucx")
@@ -223,8 +229,8 @@ def test_an_mpich_that_may_hang_is_told(runtime: str) -> None:
 
 
 def test_an_image_without_horovod_has_no_controller() -> None:
-    made = plan.solve(Case(SPEC, SITE, foreign("", horovod_version="none")))
-    assert (made.controller, made.warnings, made.refusals) == ("none", (), ())
+    made = plan.solve(Case(replace(SPEC, image=foreign("", horovod_version="none")), SITE))
+    assert (made.wireup.controller, made.warnings, made.refusals) == ("none", (), ())
 
 
 @pytest.mark.parametrize(("image", "mpi"), [(OPENMPI, "pmix"), (MPICH, "pmi2"), (NO_MPI, "none")])
@@ -232,18 +238,18 @@ def test_without_a_controller_srun_offers_what_the_images_mpi_speaks(
     image: ImageInfo, mpi: str
 ) -> None:
     """For programs that use it themselves, as mpi4py does."""
-    made = plan.solve(Case(replace(SPEC, controller="none"), SITE, image))
-    assert (made.controller, made.mpi, made.refusals) == ("none", mpi, ())
+    made = plan.solve(Case(replace(replace(SPEC, controller="none"), image=image), SITE))
+    assert (made.wireup.controller, made.wireup.mpi, made.refusals) == ("none", mpi, ())
 
 
 def test_an_option_without_effect_is_told() -> None:
     made = solved(OPENMPI, "mpi", "pmix", "mpirun")
-    assert made.mpi is None
+    assert made.wireup.mpi is None
     assert any("--mpi pmix has no effect" in one.what for one in made.warnings)
 
 
 def test_a_slurm_that_did_not_answer_is_told_and_does_not_stop_the_plan() -> None:
     deaf = replace(SITE, mpi_types=(), problems=("sinfo: no answer within 10 s",))
-    made = plan.solve(Case(replace(SPEC, controller="mpi"), deaf, OPENMPI))
-    assert made.mpi == "pmix"
+    made = plan.solve(Case(replace(replace(SPEC, controller="mpi"), image=OPENMPI), deaf))
+    assert made.wireup.mpi == "pmix"
     assert [one.what for one in made.warnings] == ["sinfo: no answer within 10 s"]

@@ -16,6 +16,7 @@ import pytest
 from containers import build_record
 from runners.core import digest as file_digest
 from runners.core.errors import NotVerified
+from runners.core.model import ImageInfo
 from runners.core.progress import Progress
 from runners.images import digest_cache, images_lock, recorded_digest, store
 from runners.images.recorded_digest import Recorded
@@ -141,7 +142,7 @@ def start_of_job(image: Path, recorded: Recorded, folder: Path) -> tuple[int, st
     plan = solved("none", 1)
     plan = replace(
         plan,
-        spec=replace(plan.spec, image=image),
+        spec=replace(plan.spec, image=ImageInfo(image)),
         verified_digest=recorded.digest,
         verified_stamp=recorded.stamp,
     )

@@ -10,7 +10,7 @@ import pytest
 
 from runners.core.command_line import DEFAULT, FLAG, PRESET, PROJECT
 from runners.core.errors import UsageError
-from runners.core.model import BindMount, JobSpec, Trainer
+from runners.core.model import BindMount, ImageInfo, JobSpec, Trainer
 from runners.settings import config, request
 
 TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None)
@@ -19,7 +19,7 @@ TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None)
 def spec(**settings: Any) -> JobSpec:
     flags = {name.replace("_", "-"): value for name, value in settings.items()}
     merged = config.merge([config.Layer(DEFAULT, config.DEFAULTS), config.Layer(FLAG, flags)])
-    return request.job_spec(merged, Path("/images/a.sif"), TRAINER)
+    return request.job_spec(merged, ImageInfo(Path("/images/a.sif")), TRAINER)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_recipes_cpus_are_for_jobs_without_gpus(gpus: str | None, expected: in
     recipe = config.Layer(PRESET, {"cpus-per-task": 2}, "recipe torch_mnist")
     flags = config.Layer(FLAG, {"gpus-per-node": gpus} if gpus else {})
     merged = config.merge([config.Layer(DEFAULT, config.DEFAULTS), recipe, flags])
-    asked = request.job_spec(merged, Path("/images/a.sif"), TRAINER)
+    asked = request.job_spec(merged, ImageInfo(Path("/images/a.sif")), TRAINER)
     assert asked.resources.cpus_per_task == expected
 
 
@@ -111,7 +111,9 @@ def test_a_session_is_one_task_whatever_its_gpus() -> None:
     merged = config.merge(
         [config.Layer(DEFAULT, config.DEFAULTS), config.Layer(FLAG, {"gres": "gpu:2"})]
     )
-    asked = request.job_spec(merged, Path("/images/a.sif"), Trainer("jupyter", None, None))
+    asked = request.job_spec(
+        merged, ImageInfo(Path("/images/a.sif")), Trainer("jupyter", None, None)
+    )
     assert asked.resources.tasks == 1
 
 

@@ -16,7 +16,8 @@ import pytest
 from runners import plan
 from runners.core.errors import UsageError
 from runners.core.job_record import JobPaths
-from runners.core.model import Plan, Resources
+from runners.core.model import Resources
+from runners.core.plan import Plan
 from runners.core.remedy import change
 from runners.plan.case import Case
 from runners.script import render
@@ -29,7 +30,9 @@ NEW = replace(SITE, slurm_version="24.11.5")
 
 def made(slurm: str = "24.11.5", **changes: Any) -> Plan:
     site = replace(SITE, slurm_version=slurm)
-    return plan.solve(Case(replace(SPEC, **{"requeue": True, **changes}), site, IMAGE))
+    return plan.solve(
+        Case(replace(replace(SPEC, **{"requeue": True, **changes}), image=IMAGE), site)
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,7 @@ def test_a_limit_without_requeue_is_a_mistake() -> None:
 
 @pytest.mark.parametrize(("limit", "seconds"), [(None, 120), ("1:00:00", 120), ("2", 60)])
 def test_the_warning_leaves_half_of_a_short_time_limit(limit: str | None, seconds: int) -> None:
-    assert made(resources=Resources(time=limit)).warning == seconds
+    assert made(resources=Resources(time=limit)).interruption.warning == seconds
 
 
 def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:
@@ -87,15 +90,17 @@ def test_what_nobody_would_do(changes: dict[str, Any], words: str) -> None:
 
 def test_a_slurm_whose_signals_end_the_image_is_told_of() -> None:
     site, file = replace(NEW, proctrack="proctrack/linuxproc"), replace(IMAGE, size=9, offset=1)
-    (warned,) = plan.solve(Case(replace(SPEC, requeue=True), site, file)).warnings
+    (warned,) = plan.solve(Case(replace(replace(SPEC, requeue=True), image=file), site)).warnings
     assert "ProctrackType=proctrack/linuxproc" in warned.what
     assert warned.remedies == (change(stage_image="mount"),)
     for held in ("mount", "unpack"):
         spec = replace(SPEC, requeue=True, stage_image=held)
-        assert plan.solve(Case(spec, site, file)).warnings == ()
-    assert plan.solve(Case(replace(SPEC, requeue=True), site, IMAGE)).warnings == ()  # a folder
+        assert plan.solve(Case(replace(spec, image=file), site)).warnings == ()
+    assert (
+        plan.solve(Case(replace(replace(SPEC, requeue=True), image=IMAGE), site)).warnings == ()
+    )  # a folder
     site = replace(NEW, proctrack="proctrack/cgroup")
-    assert plan.solve(Case(replace(SPEC, requeue=True), site, IMAGE)).warnings == ()
+    assert plan.solve(Case(replace(replace(SPEC, requeue=True), image=IMAGE), site)).warnings == ()
 
 
 # Ranks that save when they are asked to, or when Slurm tells them itself (`ended`).

@@ -13,7 +13,8 @@ import pytest
 from runners import plan
 from runners.core.errors import Refused, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.core.model import ImageInfo, Refusal, Resources
+from runners.core.model import Resources
+from runners.core.plan import Refusal
 from runners.core.shell import Result
 from runners.core.site import Site
 from runners.jobs import job_status
@@ -198,10 +199,8 @@ def test_states_of_cobalt() -> None:
 
 def test_cobalt_is_told_from_pbs_although_both_have_a_qsub() -> None:
     here = Site(("pbs", "cobalt"), runtime="singularity")
-    made = plan.solve(
-        Case(replace(POLARIS.spec, host_mpi=False), here, ImageInfo(POLARIS.spec.image))
-    )
-    assert made.scheduler == "cobalt"
+    made = plan.solve(Case(replace(POLARIS.spec, host_mpi=False), here))
+    assert made.launching.scheduler == "cobalt"
 
 
 def test_commands() -> None:

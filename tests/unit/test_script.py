@@ -14,7 +14,8 @@ import pytest
 
 from runners import plan
 from runners.core.job_record import ArrayPaths, JobPaths
-from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Trainer
+from runners.core.model import BindMount, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.plan.case import Case
 from runners.schedulers import slurm, slurm_script
@@ -28,7 +29,7 @@ SITE = Site(("slurm",), ("none", "pmix"), "apptainer")
 IMAGE = ImageInfo(Path("/images/a.sif"), {"horovod.controllers": "gloo", "recipes": "torch_mnist"})
 SPEC = JobSpec(
     name="torch_mnist",
-    image=IMAGE.path,
+    image=IMAGE,
     trainer=Trainer("torch_mnist", "recipes.torch_mnist", None, ("--epochs", "5")),
     resources=Resources(nodes=2, cpus_per_task=2, time="00:10:00", comment="pytorch tests"),
     runs_dir=Path("/runs"),
@@ -37,7 +38,7 @@ PATHS = JobPaths(Path("/runs/torch_mnist-1"))
 
 
 def made(**changes: object) -> Plan:
-    return plan.solve(Case(replace(SPEC, **changes), SITE, IMAGE))  # type: ignore[arg-type]
+    return plan.solve(Case(replace(replace(SPEC, **changes), image=IMAGE), SITE))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", sorted(scripts.jobs()))
@@ -200,7 +201,7 @@ def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
 def test_mpi_and_gpu_show_in_the_command() -> None:
     image = ImageInfo(IMAGE.path, {"horovod.controllers": "mpi", "pmix.version": "4.2.2"})
     spec = replace(SPEC, resources=Resources(nodes=2, gpus_per_node="4", ntasks_per_node=4))
-    text = render.render(plan.solve(Case(spec, SITE, image)), PATHS, "/w")
+    text = render.render(plan.solve(Case(replace(spec, image=image), SITE)), PATHS, "/w")
     assert "srun --mpi=pmix " in text
     assert "apptainer exec --nv " in text
     assert "#SBATCH --gpus-per-node=4" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,9 @@ def there(name: str, **asked: object) -> list[str]:
     """Return what is refused in a job for a site that is elsewhere."""
     profile = shipped(name)
     spec = job(profile, **{"comment": "pytorch", "nodes": 2, **asked})
-    made = plan.solve(Case(spec, elsewhere.site(profile, "/root"), ImageInfo(Path("/i.sif"))))
+    made = plan.solve(
+        Case(replace(spec, image=ImageInfo(Path("/i.sif"))), elsewhere.site(profile, "/root"))
+    )
     return [refusal.what for refusal in made.refusals]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runners.core.model import ImageInfo, JobSpec, Refusal, Trainer
+from runners.core.model import ImageInfo, JobSpec, Trainer
+from runners.core.plan import Refusal
 from runners.core.site import Site
 from runners.core.site_profile import Profile
 from runners.plan import site_limits, site_rules
@@ -123,8 +125,8 @@ def checked(
 ) -> Checked:
     """Return the refusals and warnings of a job submitted from `cwd`."""
     site = Site(("slurm",), cwd=cwd, environment={**HOME, **(env or {})})
-    image = ImageInfo(spec.image, architecture=architecture)
-    return site_rules.check(Case(spec, site, image), profile)
+    image = ImageInfo(spec.image.path, architecture=architecture)
+    return site_rules.check(Case(replace(spec, image=image), site), profile)
 
 
 @pytest.mark.parametrize(("name", "asked", "what", "remedies"), REFUSED)
@@ -265,7 +267,9 @@ def test_the_sites_variables() -> None:
 def test_kinds_of_nodes_that_a_job_can_get(
     name: str, asked: dict[str, Any], kinds: list[str]
 ) -> None:
-    assert [kind.name for kind in site_limits.node_kinds(job(**asked), shipped(name))] == kinds
+    assert [
+        kind.name for kind in site_limits.node_kinds(job(**asked).resources, shipped(name))
+    ] == kinds
 
 
 @pytest.mark.parametrize(

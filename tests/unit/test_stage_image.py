@@ -14,14 +14,8 @@ import pytest
 
 from runners import plan
 from runners.core.job_record import JobPaths
-from runners.core.model import (
-    Dataset,
-    ImageInfo,
-    JobSpec,
-    Plan,
-    Resources,
-    Trainer,
-)
+from runners.core.model import Dataset, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.images import image_storage
 from runners.injob.folders import STAGE
@@ -39,15 +33,15 @@ FUSE = replace(SITE, fuse=True)
 SMALL = replace(SITE, partitions=(Partition("p", nodes=500, default=True, disk_mb=100),))
 NOBODY = 65534
 SPEC = JobSpec(
-    "t", FILE.path, Trainer("torch_mnist", "recipes.torch_mnist", None), Resources(), Path("/r")
+    "t", FILE, Trainer("torch_mnist", "recipes.torch_mnist", None), Resources(), Path("/r")
 )
 
 
 def solved(
     asked: str, nodes: int = 2, image: ImageInfo = FILE, site: Site = SITE, **more: object
 ) -> Plan:
-    spec = replace(SPEC, image=image.path, stage_image=asked, resources=Resources(nodes=nodes))
-    return plan.solve(Case(replace(spec, **more), site, image))  # type: ignore[arg-type]
+    spec = replace(SPEC, image=image, stage_image=asked, resources=Resources(nodes=nodes))
+    return plan.solve(Case(replace(spec, **more), site))  # type: ignore[arg-type]
 
 
 def said(made: Plan) -> str:
@@ -58,24 +52,42 @@ def said(made: Plan) -> str:
 @pytest.mark.parametrize(
     ("nodes", "image", "site", "form", "why"),
     [
-        (17, FILE, SITE, "", "17 nodes on nfs4: 332.6 MB each in place, 5.7 GB from the server"),
-        (18, FILE, SITE, "file", "30 s at 200 MB/s; copied once: 1.0 GB, about 28 s"),
-        (18, replace(FILE, filesystem="lustre"), SITE, "", "18 nodes on lustre"),
-        (131, replace(FILE, filesystem="lustre"), SITE, "file", "131 nodes on lustre"),
-        (400, replace(FILE, filesystem="ext4"), SITE, "", "ext4, not known as a file system of"),
-        (400, replace(FILE, filesystem=""), SITE, "", "a file system of an unknown kind"),
-        (400, FOLDER, SITE, "", "tree is a folder, and only a file is sent"),
-        (18, FILE, SMALL, "", "1.0 GB is more than a node's disk"),
-        (18, replace(FILE, size=10**11), SITE, "", "100.0 GB is more than every node has room"),
-        (2, FILE, UNPACKS, "folder", "neither a setuid part nor squashfuse: each rank would"),
-        (2, replace(FILE, size=10**10), UNPACKS, "", "50.0 GB is more than every node has room"),
-        (2, replace(FILE, offset=0), UNPACKS, "", "2 nodes on nfs4"),
-        (2, FILE, FUSE, "", "2 nodes on nfs4"),
+        (
+            17,
+            FILE,
+            SITE,
+            "none",
+            "17 nodes on nfs4: 332.6 MB each in place, 5.7 GB from the server",
+        ),
+        (18, FILE, SITE, "node-local", "30 s at 200 MB/s; copied once: 1.0 GB, about 28 s"),
+        (18, replace(FILE, filesystem="lustre"), SITE, "none", "18 nodes on lustre"),
+        (131, replace(FILE, filesystem="lustre"), SITE, "node-local", "131 nodes on lustre"),
+        (
+            400,
+            replace(FILE, filesystem="ext4"),
+            SITE,
+            "none",
+            "ext4, not known as a file system of",
+        ),
+        (400, replace(FILE, filesystem=""), SITE, "none", "a file system of an unknown kind"),
+        (400, FOLDER, SITE, "none", "tree is a folder, and only a file is sent"),
+        (18, FILE, SMALL, "none", "1.0 GB is more than a node's disk"),
+        (18, replace(FILE, size=10**11), SITE, "none", "100.0 GB is more than every node has room"),
+        (2, FILE, UNPACKS, "unpack", "neither a setuid part nor squashfuse: each rank would"),
+        (
+            2,
+            replace(FILE, size=10**10),
+            UNPACKS,
+            "none",
+            "50.0 GB is more than every node has room",
+        ),
+        (2, replace(FILE, offset=0), UNPACKS, "none", "2 nodes on nfs4"),
+        (2, FILE, FUSE, "none", "2 nodes on nfs4"),
     ],
 )
 def test_auto(nodes: int, image: ImageInfo, site: Site, form: str, why: str) -> None:
     made = solved("auto", nodes, image, site)
-    assert (made.image_form, made.stages) == (form, bool(form))
+    assert (made.staging.image, made.staging.any) == (form, form != "none")
     assert why in said(made)
 
 
@@ -84,27 +96,27 @@ def test_auto(nodes: int, image: ImageInfo, site: Site, form: str, why: str) -> 
     [
         (2, 7, FILE, FUSE, "mount"),
         (1, 4, replace(FILE, filesystem="ext4"), FUSE, "mount"),
-        (2, 6, FILE, FUSE, ""),
-        (2, 8, FILE, SITE, ""),  # root mounts it, or nobody knows
-        (2, 8, replace(FILE, offset=0), FUSE, ""),
-        (2, 8, FOLDER, FUSE, ""),
-        (18, 72, FILE, FUSE, "file"),
+        (2, 6, FILE, FUSE, "none"),
+        (2, 8, FILE, SITE, "none"),  # root mounts it, or nobody knows
+        (2, 8, replace(FILE, offset=0), FUSE, "none"),
+        (2, 8, FOLDER, FUSE, "none"),
+        (18, 72, FILE, FUSE, "node-local"),
     ],
 )
 def test_auto_shares_a_mount(
     nodes: int, ranks: int, image: ImageInfo, site: Site, form: str
 ) -> None:
     asked = Resources(nodes=nodes, ntasks=ranks)
-    spec = replace(SPEC, image=image.path, stage_image="auto", resources=asked)
-    made = plan.solve(Case(spec, site, image))
-    assert made.image_form == form
+    spec = replace(SPEC, image=image, stage_image="auto", resources=asked)
+    made = plan.solve(Case(spec, site))
+    assert made.staging.image == form
     assert ("share what one squashfuse has read" in said(made)) == (form == "mount")
 
 
 def test_what_is_asked_is_done_or_refused() -> None:
-    assert solved("node-local", 1).image_form == "file"
-    assert solved("unpack", 1).image_form == "folder"
-    assert solved("mount", 1).image_form == "mount"
+    assert solved("node-local", 1).staging.image == "node-local"
+    assert solved("unpack", 1).staging.image == "unpack"
+    assert solved("mount", 1).staging.image == "mount"
     for asked, what, more, evidence in (
         ("node-local", FOLDER, {}, "tree is a folder, and only a file is sent"),
         ("unpack", replace(FILE, offset=0), {}, "a.sif holds no squashfs"),
@@ -121,7 +133,7 @@ def test_what_is_asked_is_done_or_refused() -> None:
 def test_without_a_word_nothing_is_staged_and_where_it_would_pay_that_is_said() -> None:
     assert said(solved("none", 15)) == ""
     made = solved("none", 64)
-    assert not made.stages
+    assert not made.staging.any
     assert said(made).startswith("none: --stage-image auto would stage it: 64 nodes on")
 
 

@@ -18,7 +18,7 @@ from runners.core.command_line import ENVIRONMENT, PROJECT, CommandLine, Given, 
 from runners.core.errors import Refused
 from runners.core.files import read_versioned, write_versioned
 from runners.core.job_record import Job, JobPaths
-from runners.core.model import Refusal
+from runners.core.plan import Refusal
 from runners.core.remedy import Remedy, advice, change, command, line, option_words
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from runners import plan
+from runners.core import tokens
 from runners.core.errors import NotFound, UsageError
-from runners.core.model import BindMount, ImageInfo, JobSpec, Plan, Resources, Trainer, Tuning
+from runners.core.model import BindMount, ImageInfo, JobSpec, Resources, Trainer, Tuning
+from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.tokens import Expanded
 from runners.plan.case import Case
@@ -19,17 +21,19 @@ from runners.settings import config, request
 
 from .scripts import OURS
 
-SPEC = JobSpec("t", Path("/i/a.sif"), Trainer("t", None, Path("/t/t.py")), Resources(), Path("/r"))
+SPEC = JobSpec(
+    "t", ImageInfo(Path("/i/a.sif")), Trainer("t", None, Path("/t/t.py")), Resources(), Path("/r")
+)
 SLURM = Site(("slurm",), ("none", "pmix"), "apptainer")
 
 
 def planned(asked: Tuning, site: Site = SLURM, **spec: object) -> Plan:
     made = replace(SPEC, tuning=asked, **spec)  # type: ignore[arg-type]
-    return plan.solve(Case(made, site, ImageInfo(Path("/i/a.sif"), OURS)))
+    return plan.solve(Case(replace(made, image=ImageInfo(Path("/i/a.sif"), OURS)), site))
 
 
 def horovod(made: Plan) -> dict[str, str]:
-    return {v.name: v.value for v in made.variables if v.name.startswith("HOROVOD_")}
+    return {v.name: tokens.path(v.value) for v in made.variables if v.name.startswith("HOROVOD_")}
 
 
 def test_options_become_horovods_variables() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ...core.architecture import WORDS
 from ...core.errors import RunnerError
-from ...core.model import Plan
+from ...core.plan import Plan
 from ...core.remedy import change, command
 from ...core.site import Site
 from ...images.inspect import UNKNOWN, Inspection
@@ -116,6 +116,7 @@ def plan(made: Plan) -> list[Finding]:
     refusals = [
         ABOUT.failure("plan", item.what, item.evidence, item.remedies) for item in made.refusals
     ]
-    says = f"{made.launcher}, controller {made.controller}, {made.spec.resources.tasks} ranks"
+    ranks = f"{made.spec.resources.tasks} ranks"
+    says = f"{made.launching.launcher}, controller {made.wireup.controller}, {ranks}"
     works = [] if refusals else [ABOUT.ok("plan", says, lines)]
     return [*works, *warnings, *refusals]

@@ -6,9 +6,9 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from ...core.model import ImageAccess
 from ...core.remedy import command, line
 from ...core.site import Partition, Site
-from ...plan.at_scale import MOUNT
 from ...plan.requeue import TRACKS_TASKS
 from ...schedulers import slurm_facts
 from ..finding import About, Finding
@@ -125,7 +125,7 @@ def _signals(site: Site) -> list[Finding]:
     if kind in ("", TRACKS_TASKS):
         return []
     says = "--requeue and --signal: the process that shows the ranks their image is signalled too"
-    fix = f"--stage-image {MOUNT}, with --requeue or --signal"
+    fix = f"--stage-image {ImageAccess.MOUNTED}, with --requeue or --signal"
     return [ABOUT.warning("signals", says, f"ProctrackType = {kind}", fix)]
 
 

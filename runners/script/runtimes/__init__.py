@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Mapping
 
 from ...core import tokens
-from ...core.model import BindMount, Dataset, Plan
+from ...core.model import BindMount, Dataset, Staged
+from ...core.plan import Plan
 from ...core.tokens import Expanded
-from ..stage_lines import source
 from . import apptainer, stores
 from .base import PREFIX, Container, Runtime, own_values
 from .limits import STORES, refusals
@@ -47,7 +47,7 @@ DATA_TARGET = "/data"
 
 def argv(plan: Plan, run_dir: str) -> list[str]:
     """Return the tokens that put a command into the image; none without a container."""
-    return RUNTIMES[plan.runtime].argv(_container(plan, run_dir))
+    return RUNTIMES[plan.launching.runtime].argv(_container(plan, run_dir))
 
 
 def _container(plan: Plan, run_dir: str) -> Container:
@@ -58,7 +58,7 @@ def _container(plan: Plan, run_dir: str) -> Container:
 def once(plan: Plan, run_dir: str) -> list[str]:
     """Return the tokens that put one command of a job's shell into the image."""
     step = ["srun", "--nodes=1", "--ntasks=1", "--overlap"]
-    return [*(step if RUNTIMES[plan.runtime].by_srun else []), *argv(plan, run_dir)]
+    return [*(step if RUNTIMES[plan.launching.runtime].by_srun else []), *argv(plan, run_dir)]
 
 
 def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
@@ -67,10 +67,10 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
     The user's own variable, be it exported for the container or for everything, comes before the
     plan's.
     """
-    runtime, lines = RUNTIMES[plan.runtime], _first_exports(plan)
+    runtime, lines = RUNTIMES[plan.launching.runtime], _first_exports(plan)
     for variable in (v for v in plan.variables if v.where == "image" and not v.forced):
         names = dict.fromkeys((runtime.prefix + variable.name, variable.name))
-        lines.append((next(iter(names)), tokens.default(variable.value, *names)))
+        lines.append((next(iter(names)), tokens.default(tokens.path(variable.value), *names)))
     fixed = {} if runtime.values_as_options else _fixed(plan, run_dir)
     return lines + [(runtime.prefix + name, tokens.quote(value)) for name, value in fixed.items()]
 
@@ -82,28 +82,28 @@ def _first_exports(plan: Plan) -> list[tuple[str, str]]:
     The activation script of an environment is not read: what that sets beyond the PATH belongs in
     --env.
     """
-    if plan.runtime == "none":
-        return [("PATH", tokens.quote(f"{plan.spec.image}/bin") + ':"$PATH"')]
-    if RUNTIMES[plan.runtime].prefix:
-        return [(f"{plan.runtime.upper()}_NO_EVAL", "1")]
+    if plan.launching.runtime == "none":
+        return [("PATH", tokens.quote(f"{plan.spec.image.path}/bin") + ':"$PATH"')]
+    if RUNTIMES[plan.launching.runtime].prefix:
+        return [(f"{plan.launching.runtime.upper()}_NO_EVAL", "1")]
     return []
 
 
 def prepare(plan: Plan) -> list[str]:
     """Return what has to run once on each node before the ranks; mostly nothing."""
-    command = RUNTIMES[plan.runtime].prepare
-    return [*command, str(plan.spec.image)] if command else []
+    command = RUNTIMES[plan.launching.runtime].prepare
+    return [*command, str(plan.spec.image.path)] if command else []
 
 
 def own_names(plan: Plan) -> list[str]:
     """Return the names under which the job's shell exports the user's own variables."""
-    runtime = RUNTIMES[plan.runtime]
+    runtime = RUNTIMES[plan.launching.runtime]
     return [runtime.prefix + name for name, _ in plan.spec.env if not runtime.values_as_options]
 
 
 def read_own(plan: Plan, file: str) -> list[str]:
     """Return the line by which the job's shell exports them, which win over all."""
-    prefix = RUNTIMES[plan.runtime].prefix
+    prefix = RUNTIMES[plan.launching.runtime].prefix
     before = f"{PREFIX}={prefix} " if prefix else ""
     return [f'{before}. "$run/{file}" || exit'] if own_names(plan) else []
 
@@ -116,7 +116,7 @@ def own_file(plan: Plan) -> str:
 
 def python(plan: Plan) -> str:
     """Return the Python of the image, or of the environment by its full path."""
-    return f"{plan.spec.image}/bin/python" if plan.runtime == "none" else "python3"
+    return f"{plan.spec.image.path}/bin/python" if plan.launching.runtime == "none" else "python3"
 
 
 def _of_host_mpi(plan: Plan) -> list[BindMount]:
@@ -136,8 +136,8 @@ def data_target(dataset: Dataset) -> str:
 def _data_dir(plan: Plan) -> str:
     """Return where trainers look: the only dataset, or the folder of several."""
     first, *others = plan.spec.data
-    if plan.runtime == "none":
-        return source(first, plan.staged)
+    if plan.launching.runtime == "none":
+        return tokens.path(Staged(first.entry) if plan.staging.data else str(first.path))
     return DATA_TARGET if others else data_target(first)
 
 
@@ -148,5 +148,7 @@ def _fixed(plan: Plan, run_dir: str) -> dict[str, str]:
         found["DATA_DIR"] = _data_dir(plan)
     if plan.host_mpi and plan.host_mpi.library_path:
         found["LD_LIBRARY_PATH"] = Expanded(plan.host_mpi.library_path)
-    found.update({v.name: v.value for v in plan.variables if v.where == "image" and v.forced})
+    found.update(
+        {v.name: tokens.path(v.value) for v in plan.variables if v.where == "image" and v.forced}
+    )
     return {name: value for name, value in found.items() if name not in dict(plan.spec.env)}

@@ -17,7 +17,12 @@ SPECIAL = ',:"\n'  # what stands between the parts of --bind
 
 def argv(container: Container) -> list[str]:
     plan = container.plan
-    command = [plan.runtime, "exec", *["--nv"] * plan.nv, *["--rocm"] * plan.rocm]
+    command = [
+        plan.launching.runtime,
+        "exec",
+        *["--nv"] * plan.gpus.nv,
+        *["--rocm"] * plan.gpus.rocm,
+    ]
     for bind in container.binds:
         command += bind_argv(bind)
     return [*command, *container.own_arguments, image(plan)]
@@ -25,11 +30,12 @@ def argv(container: Container) -> list[str]:
 
 def bind_argv(bind: BindMount) -> list[str]:
     """Return the option for one mount; paths with `,` or `:` need --mount, which reads CSV."""
-    if any(char in bind.source + bind.target for char in SPECIAL):
+    source = tokens.path(bind.source)
+    if any(char in source + bind.target for char in SPECIAL):
         return ["--mount", mount(bind)]
     modes = ",".join(_modes(bind))
     text = f":{bind.target}" + (f":{modes}" if modes else "")
-    return ["--bind", tokens.followed(bind.source, text)]
+    return ["--bind", tokens.followed(source, text)]
 
 
 def _modes(bind: BindMount) -> list[str]:
@@ -42,7 +48,7 @@ def mount(bind: BindMount) -> str:
     """Return a mount as one line of CSV, which Apptainer, Podman and Docker read."""
     import csv  # here, because few paths need it
 
-    fields = ["type=bind", f"source={bind.source}", f"destination={bind.target}"]
+    fields = ["type=bind", f"source={tokens.path(bind.source)}", f"destination={bind.target}"]
     text = io.StringIO()
     # Before Python 3.13 only the characters of the line's own end are quoted.
     csv.writer(text, lineterminator="\r\n").writerow(fields + _modes(bind))

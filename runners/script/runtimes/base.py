@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
+from ...core import tokens
 from ...core.job_record import JobPaths
-from ...core.model import BindMount, Plan
+from ...core.model import BindMount
+from ...core.plan import Plan
 from ...core.tokens import Expanded
 
 # The variable that stands before the names in the file of --env; unset where a container reads it.
@@ -60,4 +62,4 @@ def own_values(plan: Plan) -> list[str]:
 
 def volume(bind: BindMount) -> str:
     """Return SOURCE:TARGET, with the flag `ro`, as many read it."""
-    return f"{bind.source}:{bind.target}" + (":ro" if bind.read_only else "")
+    return f"{tokens.path(bind.source)}:{bind.target}" + (":ro" if bind.read_only else "")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from ...core.model import Dataset, JobSpec, Refusal
+from ...core.model import Dataset, JobSpec
+from ...core.plan import Refusal
 from ...core.remedy import Remedy, change
 
 # Their images are names, or files, that only the runtime on a node looks into.
@@ -47,7 +48,7 @@ def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
         evidence = "--apptainer-arg takes what the site has for it"
         yield Refusal(f"{runtime} has no --rocm", evidence, (change(rocm=False),))
     for bind in spec.binds if runtime in ODD else ():
-        yield from _odd(runtime, bind.source, bind.target, change(leave_out=["bind"]))
+        yield from _odd(runtime, str(bind.source), bind.target, change(leave_out=["bind"]))
 
 
 def _odd(runtime: str, source: str, target: str, *remedies: Remedy) -> Iterator[Refusal]:

@@ -20,7 +20,7 @@ REGISTRY#IMAGE:TAG; an image may also be a .sqsh file.
 from __future__ import annotations
 
 from ...core import tokens
-from ...core.model import Plan
+from ...core.plan import Plan
 from ...core.tokens import Expanded
 from .apptainer import SPECIAL, mount
 from .base import Container, own_values, volume
@@ -41,14 +41,14 @@ def podman(container: Container) -> list[str]:
     command = ["podman", "run", "--rm", "--network=host", "--ipc=host"]
     command += ["--userns=keep-id", "--cgroups=disabled", "--security-opt=label=disable"]
     command += ["--entrypoint="]  # as apptainer exec, which leaves out the run script
-    command += ["--device=nvidia.com/gpu=all"] * container.plan.nv
+    command += ["--device=nvidia.com/gpu=all"] * container.plan.gpus.nv
     command += ["--volume", "/tmp:/tmp", "--volume", Expanded("$PWD:$PWD")]
     return [*command, "--workdir", Expanded("$PWD"), *_podman_options(container)]
 
 
 def podman_hpc(container: Container) -> list[str]:
     plan = container.plan
-    command = ["podman-hpc", "run", "--rm", *["--gpu"] * plan.nv, *_network(plan)]
+    command = ["podman-hpc", "run", "--rm", *["--gpu"] * plan.gpus.nv, *_network(plan)]
     return [*command, *_podman_options(container)]
 
 
@@ -56,28 +56,28 @@ def _podman_options(container: Container) -> list[str]:
     plan = container.plan
     options = [*plan.runtime_args]
     for bind in container.binds:
-        odd = any(char in bind.source + bind.target for char in SPECIAL)
+        odd = any(char in str(bind.source) + bind.target for char in SPECIAL)
         options += ["--mount", mount(bind)] if odd else ["--volume", volume(bind)]
     variables = [*PASSED, *(variable.name for variable in plan.variables)]
     variables += [tokens.prefixed(f"{n}=", value) for n, value in container.fixed.items()]
     for variable in variables:
         options += ["--env", variable]
-    return [*options, *plan.spec.apptainer_args, str(plan.spec.image), *own_values(plan)]
+    return [*options, *plan.spec.apptainer_args, str(plan.spec.image.path), *own_values(plan)]
 
 
 def _network(plan: Plan) -> list[str]:
     """Return how ranks reach each other: by the module for their MPI, or on the host's network."""
     if any(arg in MODULES for arg in plan.runtime_args):
         return []
-    if plan.controller == "mpi":
-        return ["--openmpi-pmix" if (plan.mpi or "").startswith("pmix") else "--mpi"]
+    if plan.wireup.controller == "mpi":
+        return ["--openmpi-pmix" if (plan.wireup.mpi or "").startswith("pmix") else "--mpi"]
     return ["--network=host", "--ipc=host"]
 
 
 def shifter(container: Container) -> list[str]:
     plan = container.plan
-    command = ["shifter", f"--image={plan.spec.image}"]
-    if plan.nv and not any(arg.startswith("--module") for arg in plan.runtime_args):
+    command = ["shifter", f"--image={plan.spec.image.path}"]
+    if plan.gpus.nv and not any(arg.startswith("--module") for arg in plan.runtime_args):
         command.append("--module=gpu")
     command += plan.runtime_args
     command += [f"--volume={volume(b)}" for b in container.binds if b.source != b.target]
@@ -89,7 +89,7 @@ def pyxis(container: Container) -> list[str]:
     plan = container.plan
     names = ",".join([*container.fixed, *(name for name, _ in plan.spec.env)])
     return [
-        f"--container-image={_pyxis_name(str(plan.spec.image))}",
+        f"--container-image={_pyxis_name(str(plan.spec.image.path))}",
         f"--container-mounts={','.join(map(volume, container.binds))}",
         Expanded("--container-workdir=$PWD"),
         f"--container-env={names}",

@@ -7,7 +7,8 @@ from dataclasses import replace
 from ...core import tokens
 from ...core.command_line import OWN
 from ...core.job_record import JobPaths
-from ...core.model import BindMount, Plan, Trainer
+from ...core.model import BindMount, Trainer
+from ...core.plan import Interruption, Plan
 from ...core.tokens import Expanded
 from ...injob.folders import SERVE
 from ...schedulers import SCHEDULERS, capabilities, slurm_calls
@@ -57,14 +58,15 @@ def of(made: Plan, cwd: str) -> Plan:
 
     It is neither warned before its end nor queued again: its user would not be there.
     """
-    seen = () if made.runtime == "none" else (BindMount(cwd, cwd),)
+    launching = made.launching
+    seen = () if launching.runtime == "none" else (BindMount(cwd, cwd),)
     return replace(
         made,
         binds=(*made.binds, *seen),
         choices=tuple(c for c in made.choices if c.id not in ABOUT_RANKS),
-        ssh=made.spec.resources.nodes > 1 and ssh_lines.possible(made.scheduler, made.runtime),
-        warning=None,
-        restarts=0,
+        ssh=made.spec.resources.nodes > 1
+        and ssh_lines.possible(made.launching.scheduler, made.launching.runtime),
+        interruption=Interruption(),
     )
 
 
@@ -79,7 +81,7 @@ def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towa
 def interactive(plan: Plan, paths: JobPaths, cwd: str, command: list[str], pty: bool) -> str:
     """Return the script of an allocation in which one command runs, on its first node."""
     inside = [*ssh_lines.around(plan, paths), "bash", str(paths.enter), *command]
-    steps = SCHEDULERS[plan.scheduler].STEPS
+    steps = SCHEDULERS[plan.launching.scheduler].STEPS
     alone = steps.within(1, pty) if steps else []
     line, again = tokens.join([*alone, *inside]), tokens.join(allocation(plan, paths))
     return render.session(plan, paths, cwd, line, again)
@@ -90,7 +92,7 @@ def allocation(plan: Plan, paths: JobPaths) -> list[str]:
 
     One that is interactive gives a shell on the node, in which `in_shell` is to be typed.
     """
-    scheduler = capabilities(plan.scheduler)
+    scheduler = capabilities(plan.launching.scheduler)
     if scheduler.interactive:
         return [*scheduler.interactive, str(paths.script)]
     waits = slurm_calls.salloc(plan) if scheduler.allocates else []

@@ -1,0 +1,165 @@
+"""The plan of a job: decisions as typed values, and beside them the reasons for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .model import BindMount, Controller, ImageAccess, InRun, JobSpec
+from .remedy import Remedy
+from .site_profile import HostMpi
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice of the plan. `id` is stable, and the name of a setting where there is one.
+
+    `value` is for programs, `reason` and `evidence` are for people.
+    """
+
+    id: str
+    value: str | float
+    reason: str
+    evidence: str = ""
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.value, bool):
+            return "yes" if self.value else "no"
+        return str(self.value)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a plan cannot work. `remedies` are ranked."""
+
+    what: str
+    evidence: str = ""
+    remedies: tuple[Remedy, ...] = ()
+
+
+@dataclass(frozen=True)
+class Caution:
+    """What the user should know although the job can run, and how to fix it."""
+
+    what: str
+    remedies: tuple[Remedy, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the job. What the user has exported wins, unless `forced`.
+
+    `where` is "job" for the batch script, srun and mpirun, "image" for inside the container only.
+    """
+
+    name: str
+    value: str | InRun
+    reason: str
+    where: str = "job"
+    forced: bool = False
+
+
+@dataclass(frozen=True)
+class Launching:
+    """Who queues the job, what runs the image, and what starts the ranks, by name."""
+
+    scheduler: str
+    runtime: str
+    launcher: str
+
+
+@dataclass(frozen=True)
+class Wireup:
+    """How the ranks find each other: Horovod's controller and srun's --mpi=, None without srun."""
+
+    controller: Controller
+    mpi: str | None = None
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """What of the host's driver comes into the container.
+
+    `driver` is the oldest NVIDIA driver for the image, None when it does not say. `data_plane` is
+    what carries the gradients: nccl, or the controller.
+    """
+
+    nv: bool = False
+    rocm: bool = False
+    driver: str | None = None
+    data_plane: str = ""
+
+
+@dataclass(frozen=True)
+class Cpus:
+    """srun's --cpu-bind, None to leave it to Slurm; the x86-64 level that Horovod needs, or ""."""
+
+    bind: str | None = None
+    level: str = ""
+
+
+@dataclass(frozen=True)
+class Staging:
+    """What reaches the nodes' own disks first, and how the image is read.
+
+    The squashfs of the image begins at `image_offset`. Copies go to the folder `root` of each node,
+    "" for the job's own scratch.
+    """
+
+    data: bool = False
+    image: ImageAccess = ImageAccess.IN_PLACE
+    image_offset: int = 0
+    root: str = ""
+
+    @property
+    def any(self) -> bool:
+        """Whether the job does anything on its nodes before the ranks start."""
+        return self.data or self.image is not ImageAccess.IN_PLACE
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """What happens before the time limit, and after a job was preempted.
+
+    The ranks are warned `warning` seconds before the limit, None is not at all. `restarts` are
+    those that the job may have; `slurm_restarts_preempted` is whether Slurm restarts preempted jobs
+    itself, beside them.
+    """
+
+    warning: int | None = None
+    restarts: int = 0
+    slurm_restarts_preempted: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All decisions on a job; `script` turns it into text and decides nothing.
+
+    With `refusals` the job cannot work, and is submitted by force only. `runtime_args` are the
+    site's options for the runtime, `module_use` its folders of modules. `host_mpi` is set where the
+    host's MPI libraries go into the image, `brings_recipe` where the trainer comes from this
+    machine. With `ssh` programs in the container reach the job's other nodes. One for a site that
+    is `elsewhere` is shown only. `verified_digest` and `verified_stamp` (size and times) are the
+    image's at the launch, "" where no build or pull recorded it.
+    """
+
+    spec: JobSpec
+    launching: Launching
+    wireup: Wireup
+    gpus: Gpus = Gpus()
+    cpus: Cpus = Cpus()
+    staging: Staging = Staging()
+    interruption: Interruption = Interruption()
+    brings_recipe: bool = False
+    binds: tuple[BindMount, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    runtime_args: tuple[str, ...] = ()
+    module_use: tuple[str, ...] = ()
+    host_mpi: HostMpi | None = None
+    ssh: bool = False
+    elsewhere: bool = False
+    verified_digest: str = ""
+    verified_stamp: str = ""
+    choices: tuple[Choice, ...] = ()
+    warnings: tuple[Caution, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
