@@ -138,9 +138,13 @@ def _other_members(status: os.stat_result) -> str:
         group, me = grp.getgrgid(status.st_gid), pwd.getpwuid(os.geteuid())
     except KeyError:
         return f"the group {status.st_gid}"
-    # A primary group lists no members: only one that is named like its user is private.
-    shared = status.st_gid == me.pw_gid and group.gr_name != me.pw_name
-    return f"the group {group.gr_name}" if shared or {*group.gr_mem} - {me.pw_name} else ""
+    if group.gr_name == me.pw_name and status.st_gid == me.pw_gid:
+        others = {*group.gr_mem} - {me.pw_name}  # the user's private group
+    else:  # it does not list those whose primary group it is, nor does a directory service list all
+        primary = {each.pw_name for each in pwd.getpwall() if each.pw_gid == status.st_gid}
+        shared = {"others"} if status.st_gid == me.pw_gid else set()
+        others = ({*group.gr_mem} | primary | shared) - {me.pw_name}
+    return f"the group {group.gr_name}" if others else ""
 
 
 def _user(uid: int) -> str:

@@ -119,21 +119,33 @@ def test_a_link_that_leads_in_a_circle(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["runner.toml", "."])
 @pytest.mark.parametrize(
-    ("group", "members", "warned"),
-    [("ada", ["ada"], False), ("ada", ["ada", "bob"], True), ("users", [], True)],
+    ("group", "members", "bobs", "primary", "warned"),
+    [
+        ("ada", ["ada"], 1, True, False),
+        ("ada", ["ada", "bob"], 1, True, True),
+        ("users", [], 1, True, True),  # everybody's primary group; a directory lists nobody
+        ("team", ["ada"], 1, False, False),
+        ("team", ["ada", "bob"], 1, False, True),
+        ("team", ["ada"], 0, False, True),  # bob's primary group
+    ],
 )
 def test_a_group_with_others_in_it_is_warned_of(
     folder: Path,
     name: str,
     group: str,
     members: list[str],
+    bobs: int,
+    primary: bool,
     warned: bool,
     monkeypatch: pytest.MonkeyPatch,
     recwarn: pytest.WarningsRecorder,
 ) -> None:
-    me = SimpleNamespace(pw_name="ada", pw_gid=(folder / name).stat().st_gid)
+    gid = (folder / name).stat().st_gid
+    me = SimpleNamespace(pw_name="ada", pw_gid=gid if primary else gid + 1)
+    bob = SimpleNamespace(pw_name="bob", pw_gid=gid + bobs)
     found = SimpleNamespace(gr_name=group, gr_mem=members)
     monkeypatch.setattr("pwd.getpwuid", lambda uid: me)
+    monkeypatch.setattr("pwd.getpwall", lambda: [me, bob])
     monkeypatch.setattr("grp.getgrgid", lambda gid: found)
     (folder / name).chmod((folder / name).stat().st_mode | stat.S_IWGRP)
     assert nodes() == 3
