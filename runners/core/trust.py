@@ -56,9 +56,22 @@ def read(path: Path, env: Mapping[str, str], named: Path | None = None) -> bytes
 def check_folder(folder: Path, env: Mapping[str, str]) -> None:
     """Raise UsageError where somebody else could replace what is written into a folder.
 
-    Raises OSError when it cannot be reached.
+    It need not exist yet. Raises OSError when it cannot be reached.
     """
-    _check(folder, list(_steps(Path.cwd() / folder)), {os.geteuid(), 0}, folders(env))
+    whole, owners, trusted = Path.cwd() / folder, {os.geteuid(), 0}, folders(env)
+    there = next(path for path in (whole, *whole.parents) if os.path.lexists(path))
+    steps = list(_steps(there))
+    _check(folder, steps, owners, trusted, made=there == whole)
+    open_to_all = False
+    for step in steps:
+        open_to_all |= stat.S_ISDIR(step.status.st_mode) and bool(
+            step.status.st_mode & stat.S_IWOTH
+        )
+        stranger = open_to_all and step.status.st_uid not in owners
+        if stranger and not _is_trusted(step.path, steps[-1].path, trusted):
+            fault = f"{step.path} belongs to {_user(step.status.st_uid)}"
+            mend = [command("runner", "config", "trust", there)]
+            raise UsageError(f"{folder}: other users could replace it", fault, mend)
 
 
 def _steps(path: Path) -> Iterator[Step]:
@@ -82,12 +95,17 @@ def _steps(path: Path) -> Iterator[Step]:
 
 
 def _check(
-    path: Path, steps: list[Step], owners: Collection[int], trusted: Mapping[Path, int]
+    path: Path,
+    steps: list[Step],
+    owners: Collection[int],
+    trusted: Mapping[Path, int],
+    made: bool = True,
 ) -> None:
+    """Raise UsageError for a step of others; where `made` is false the last one is only above."""
     end = steps[-1]
     folder = end.path if stat.S_ISDIR(end.status.st_mode) else end.path.parent
     for step in steps:
-        fault = _fault(step, owners, last=step is end)
+        fault = _fault(step, owners, last=made and step is end)
         if fault and not _is_trusted(step.path, end.path, trusted):
             linked = stat.S_ISLNK(step.status.st_mode)
             mend = [command("runner", "config", "trust", step.path.parent if linked else folder)]

@@ -243,3 +243,22 @@ def test_a_file_of_any_bytes_is_read_or_refused(fuzzed: Path, content: bytes) ->
         for table in config.TABLES:
             config.tables(env, table)
         config.load({}, env)
+
+
+def test_a_run_lies_in_no_folder_that_another_user_could_move(
+    tmp_path: Path, give_away: Shift
+) -> None:
+    """Who has a folder moves what is in it; below one for everybody anyone may have made it."""
+    for path, mode in (("open", 0o1777), ("open/his", 0o755), ("open/his/mine", 0o755)):
+        (tmp_path / path).mkdir()
+        (tmp_path / path).chmod(mode)
+    for name in ("his/mine", "his/mine/new/runs", "his", "new", ""):
+        trust.check_folder(tmp_path / "open" / name, os.environ)
+    give_away(tmp_path / "open/his")
+    for name in ("his/mine", "his/mine/new/runs", "his"):
+        with pytest.raises(UsageError, match="other users could"):
+            trust.check_folder(tmp_path / "open" / name, os.environ)
+    trust.check_folder(tmp_path / "open/new", os.environ)
+    give_away(tmp_path / "open")
+    with pytest.raises(UsageError, match="other users could replace it"):
+        trust.check_folder(tmp_path / "open/new", os.environ)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.real.conftest import IMAGE, Login
+from tests.real.conftest import IMAGE, Login, on_cluster
 
 from .conftest import Stranger
 
@@ -77,3 +77,31 @@ def test_a_job_number_is_never_an_option(login: Login, bob: Stranger) -> None:
         assert "is no job's number" in done.stderr
     assert state(login, id) == "RUNNING"
     login.sh(f"scancel {id}")
+
+
+def test_a_run_is_not_made_where_another_user_could_replace_it(login: Login, bob: Stranger) -> None:
+    """Its code is what the ranks run, later."""
+    trainer = login.write("trainer.py", "print('RAN')")
+    bob.sh("mkdir -m 1777 /scratch/shared/trap; mkdir -m 1777 /scratch/shared/trap2")
+    bob.sh("mkdir -m 777 /scratch/shared/trap2/runs")
+    for folder in ("/scratch/shared/trap", "/scratch/shared/trap2"):
+        done = Login(folder).launch(trainer)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "other users could" in done.stderr
+        assert "runner config trust" in done.stderr
+    assert bob.sh("ls /scratch/shared/trap /scratch/shared/trap2/runs").split() == [
+        "/scratch/shared/trap:",
+        "/scratch/shared/trap2/runs:",
+    ]
+
+
+def test_a_project_folder_of_somebody_else_is_good_enough(login: Login) -> None:
+    """Its owner was given it by the site: nobody else could have made it there."""
+    script = 'd=$(mktemp -d /scratch/team.XXXXXX); chown bob:ada "$d"; chmod 2770 "$d"; echo "$d"'
+    folder = on_cluster(["bash", "-ec", script], "--as", "root").stdout.strip()
+    try:
+        trainer = login.write("trainer.py", "print('RAN')")
+        done = Login(folder).launch("--wait", trainer)
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        on_cluster(["rm", "-rf", folder], "--as", "root")

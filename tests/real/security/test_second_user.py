@@ -27,7 +27,7 @@ def test_everybody_writes_in_the_shared_folder_and_removes_nothing_there(
 
 
 def test_bob_is_on_a_node_while_a_job_of_adas_runs_there(login: Login, bob: Stranger) -> None:
-    job = start(login, "--nodes", "2", login.write("s.py", SLEEPER))
+    job = start(login, "--nodes", "2", "--no-gate", login.write("s.py", SLEEPER))
     job.wait_for("AWAKE")
     processes = bob.sh("ps -u ada -o args=", "n2")
     assert "s.py" in processes
