@@ -12,6 +12,7 @@ from ..jobs import metrics_tail, stalls
 from ..jobs.stalls import RankSample, Stall
 from ..schedulers import SCHEDULERS
 from ..settings import config
+from . import run_arguments
 
 SECONDS_BETWEEN_LOOKS = 5.0
 SECONDS_FOR_THE_STEP = 20.0
@@ -60,6 +61,8 @@ def of_job(paths: JobPaths, job: Job, after: float | None = None) -> Stall | Non
 def _samples(paths: JobPaths, job: Job) -> list[RankSample]:
     """Ask each node in a step beside the ranks; nothing where that cannot be had in time.
 
+    Nor of another user's run: its own code is what asks.
+
     By the host's Python: to start a container may be what does not work any more.
     """
     steps = SCHEDULERS[job.scheduler].STEPS
@@ -68,6 +71,7 @@ def _samples(paths: JobPaths, job: Job) -> list[RankSample]:
     script = str(paths.code / "injob/rank/sample_ranks.py")
     command = ["python3", script, str(paths.root)]
     try:
+        run_arguments.check_ours([(paths, job)])
         argv = steps.argv(steps.place(job.id), command)
         answer = shell.run(argv, steps.environment(), timeout=SECONDS_FOR_THE_STEP)
         return stalls.parse(answer.out)

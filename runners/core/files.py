@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from .. import __version__
 from . import atomic
 from .errors import Refused, SystemFault
 
+LARGEST = 256 << 20  # bytes of JSON
 # What comes of others' JSON: of another form, deeper than any, with numbers that are no sizes.
 DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
@@ -43,9 +45,15 @@ def entries(folder: Path) -> list[Path]:
 
 
 def read_json(path: Path) -> Any:
-    """Return a JSON file's content, None when it does not exist."""
+    """Return a JSON file's content, None when it does not exist.
+
+    It may be another user's: no pipe is waited for, and no device read without end.
+    """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError("it is no plain file")
+            return json.loads(file.read(LARGEST))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,13 @@ def test_a_number_of_each_scheduler(tmp_path: Path, id: str) -> None:
     paths = JobPaths(tmp_path)
     paths.job.write_text(json.dumps({**GOOD, "id": id}))
     assert job_record.load(paths).id == id
+
+
+def test_a_record_that_is_a_pipe_or_a_device(tmp_path: Path) -> None:
+    """To open the one would wait for ever, to read the other would not end."""
+    paths = JobPaths(tmp_path)
+    os.mkfifo(paths.job)
+    paths.exit.symlink_to("/dev/zero")
+    for read in (job_record.load, job_record.exit_code):
+        with pytest.raises(SystemFault, match="cannot read"):
+            read(paths)

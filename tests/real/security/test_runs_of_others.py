@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 from tests.real.conftest import IMAGE, Login, on_cluster
 
@@ -53,6 +54,23 @@ def test_nothing_of_it_is_run_and_no_job_ended(login: Login, bob: Stranger) -> N
         assert "belongs to bob" in done.stderr
         assert "runner config trust" in done.stderr
     assert state(login, id) == "RUNNING"
+    assert login.run("test", "-e", mark).returncode == 1
+    login.sh(f"scancel {id}")
+
+
+def test_to_look_at_it_runs_nothing_of_it(login: Login, bob: Stranger) -> None:
+    """Who lags in a run that stalls is asked by a program of that run."""
+    id, mark = running(login), f"{login.folder}/mark"
+    folder = trap(bob, mark, id)
+    program = f"open({mark!r}, 'w').close()"
+    step = '{"step": 5, "steps": 9, "time": "2026-01-01T00:00:00+00:00"}'
+    bob.sh(f"""mkdir -p {folder}/code/injob/rank
+        echo {shlex.quote(program)} > {folder}/code/injob/rank/sample_ranks.py
+        echo {shlex.quote(step)} > {folder}/metrics.jsonl; chmod -R a+rX {folder}""")
+    done = login.runner("status", folder)
+    assert done.returncode == 0, done.stderr
+    assert "no step for" in done.stdout, "it does not count as stalled, so nothing was tried"
+    login.runner("explain", folder)
     assert login.run("test", "-e", mark).returncode == 1
     login.sh(f"scancel {id}")
 
