@@ -33,7 +33,7 @@ def find(job: str | None, runs_dir: str | None) -> tuple[JobPaths, Job]:
 def check_ours(runs: Sequence[tuple[JobPaths, Job]]) -> None:
     """Raise UsageError for a run of other users: its record could name any job, and any program."""
     for paths, _ in runs:
-        trust.check_folder(paths.root, os.environ)
+        trust.check(paths.root, os.environ)
 
 
 def find_all(job: str | None, runs_dir: str | None) -> list[tuple[JobPaths, Job]]:

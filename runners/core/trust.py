@@ -53,15 +53,15 @@ def read(path: Path, env: Mapping[str, str], named: Path | None = None) -> bytes
     return content
 
 
-def check_folder(folder: Path, env: Mapping[str, str]) -> None:
-    """Raise UsageError where somebody else could replace what is written into a folder.
+def check(path: Path, env: Mapping[str, str]) -> None:
+    """Raise UsageError where somebody else could have made a file, or what is in a folder.
 
     It need not exist yet. Raises OSError when it cannot be reached.
     """
-    whole, owners, trusted = Path.cwd() / folder, {os.geteuid(), 0}, folders(env)
-    there = next(path for path in (whole, *whole.parents) if os.path.lexists(path))
+    whole, owners, trusted = Path.cwd() / path, {os.geteuid(), 0}, folders(env)
+    there = next(each for each in (whole, *whole.parents) if os.path.lexists(each))
     steps = list(_steps(there))
-    _check(folder, steps, owners, trusted, made=there == whole)
+    _check(path, steps, owners, trusted, made=there == whole)
     open_to_all = False
     for step in steps:
         open_to_all |= stat.S_ISDIR(step.status.st_mode) and bool(
@@ -71,7 +71,7 @@ def check_folder(folder: Path, env: Mapping[str, str]) -> None:
         if stranger and not _is_trusted(step.path, steps[-1].path, trusted):
             fault = f"{step.path} belongs to {_user(step.status.st_uid)}"
             mend = [command("runner", "config", "trust", there)]
-            raise UsageError(f"{folder}: other users could replace it", fault, mend)
+            raise UsageError(f"{path}: other users could replace it", fault, mend)
 
 
 def _steps(path: Path) -> Iterator[Step]:

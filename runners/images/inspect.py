@@ -69,7 +69,7 @@ def inspect(path: Path) -> Inspection:
     """
     ours = environment.is_one(path)
     if ours:
-        trust.check_folder(path / "bin", os.environ)  # its Python runs outside of any container
+        trust.check(path / "bin", os.environ)  # its Python runs outside of any container
     labels = environment_label.read(path) if ours else local.read(path).labels
     facts = {**_of_file(path), **_created(path, labels)}
     facts.update({name: Fact(labels[name], LABEL) for name in LABELS if name in labels})

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from ..core import beneath, places, sif
+from ..core import beneath, places, sif, trust
 from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.files import DAMAGED
 from ..core.model import ImageInfo
@@ -25,15 +25,20 @@ class ImageMissing(NotFound):
 def find(name: str | None) -> Path:
     """Return the image's path: as given, or by name in the images folder on scratch.
 
-    Raises UsageError when none was asked for, NotFound with the nearest names when there is none.
+    Raises UsageError when none was asked for, and for another user's in the current folder under a
+    name without a slash; NotFound with the nearest names when there is none.
     """
     if not name:
         raise UsageError("no image was given", remedy="--image horovod_cpu.sif")
     if "://" in name:
         raise UsageError(f"{name} is not on this machine", remedy=f"runner pull {name}")
-    for path in (Path(name).expanduser(), places.images() / name):
-        if path.exists():
-            return path.absolute()
+    here = Path(name).expanduser()
+    if here.exists():
+        if "/" not in name:
+            trust.check(here, os.environ)  # the one in the images folder may be meant
+        return here.absolute()
+    if (places.images() / name).exists():
+        return places.images() / name
     return _missing(name)
 
 

@@ -102,7 +102,7 @@ def check(plan: Plan) -> None:
     there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
     if not os.access(there, os.W_OK):
         raise Refused(f"cannot write in {there}", remedy=change(runs_dir="DIR"))
-    trust.check_folder(runs_dir, os.environ)  # the ranks run what lies below it
+    trust.check(runs_dir, os.environ)  # the ranks run what lies below it
     disk_space.check(there, BYTES_NEEDED, "the run", change(runs_dir="DIR"))
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from runners.cli import cli
 from runners.core import trust
 from runners.core.errors import UsageError
+from runners.images import local
 from runners.settings import config
 
 OTHER = 4711
@@ -193,6 +194,15 @@ def test_what_was_not_trusted_cannot_be_removed(folder: Path) -> None:
     assert isinstance(done.exception, UsageError)
 
 
+def test_an_image_by_its_name_alone_is_not_another_users(folder: Path, give_away: Shift) -> None:
+    (folder / "a.sif").touch()
+    assert local.find("a.sif") == folder / "a.sif"
+    give_away(folder / "a.sif")
+    with pytest.raises(UsageError, match="belongs to"):
+        local.find("a.sif")
+    assert local.find("./a.sif") == folder / "a.sif"
+
+
 @pytest.fixture
 def site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A site's profile in a folder that the environment names."""
@@ -253,12 +263,12 @@ def test_a_run_lies_in_no_folder_that_another_user_could_move(
         (tmp_path / path).mkdir()
         (tmp_path / path).chmod(mode)
     for name in ("his/mine", "his/mine/new/runs", "his", "new", ""):
-        trust.check_folder(tmp_path / "open" / name, os.environ)
+        trust.check(tmp_path / "open" / name, os.environ)
     give_away(tmp_path / "open/his")
     for name in ("his/mine", "his/mine/new/runs", "his"):
         with pytest.raises(UsageError, match="other users could"):
-            trust.check_folder(tmp_path / "open" / name, os.environ)
-    trust.check_folder(tmp_path / "open/new", os.environ)
+            trust.check(tmp_path / "open" / name, os.environ)
+    trust.check(tmp_path / "open/new", os.environ)
     give_away(tmp_path / "open")
     with pytest.raises(UsageError, match="other users could replace it"):
-        trust.check_folder(tmp_path / "open/new", os.environ)
+        trust.check(tmp_path / "open/new", os.environ)

@@ -95,6 +95,17 @@ def test_a_lock_of_bobs_is_refused(login: Login, bob: Stranger, shared: str) -> 
     assert f"{shared}/images.lock belongs to bob" in done.stderr
 
 
+def test_an_image_of_bobs_does_not_take_the_place_of_adas(
+    login: Login, bob: Stranger, shared: str
+) -> None:
+    bob.sh(f"echo > {shared}/horovod_cpu.sif")
+    done = there(login, shared, "inspect", "horovod_cpu.sif")
+    assert done.returncode == USAGE
+    assert f"{shared}/horovod_cpu.sif belongs to bob" in done.stderr
+    named = there(login, shared, "inspect", "./horovod_cpu.sif")
+    assert "belongs to" not in named.stderr  # it is no image, but was meant
+
+
 def test_adas_file_that_everybody_may_write_is_refused(login: Login) -> None:
     login.write("runner.toml", "[launch]\nnodes = 2")
     assert login.runner("config", "show").returncode == 0
