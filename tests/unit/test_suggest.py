@@ -14,7 +14,15 @@ import pytest
 from runners.cli import cli, suggest
 from runners.cli.typed import SettingsCommand, command_line
 from runners.core import job_record
-from runners.core.command_line import ENVIRONMENT, PROJECT, CommandLine, Given, as_json, read
+from runners.core.command_line import (
+    ENVIRONMENT,
+    PROJECT,
+    CommandLine,
+    Given,
+    as_json,
+    read,
+    without_secret,
+)
 from runners.core.errors import Refused
 from runners.core.files import read_versioned, write_versioned
 from runners.core.job_record import Job, JobPaths
@@ -210,3 +218,30 @@ def test_a_run_of_another_runner(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"was written by runner \S+ \(job.json of form 99\)"):
         job_record.load(paths)
     assert read_versioned(tmp_path / "absent", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("HF_TOKEN=a=b\nc", "HF_TOKEN"),
+        ("--env=WANDB_API_KEY=x", "--env=WANDB_API_KEY"),
+        ("TOKENIZERS_PARALLELISM=false", "TOKENIZERS_PARALLELISM=false"),
+        ("KERAS_HOME=/keras", "KERAS_HOME=/keras"),
+        ("HF_TOKEN", "HF_TOKEN"),
+    ],
+)
+def test_a_secret_is_shown_by_its_name(word: str, shown: str) -> None:
+    assert without_secret(word) == shown
+
+
+def test_who_types_a_secret_is_told_how_not_to(tmp_path: Path) -> None:
+    labels = tmp_path / "sandbox" / ".singularity.d" / "labels.json"
+    labels.parent.mkdir(parents=True)
+    labels.write_text('{"horovod.version": "0.28.1"}')
+    words = ["launch", "--scheduler", "slurm", "--image", "sandbox", "--dry-run", "torch_mnist"]
+    argv = [sys.executable, "-m", "runners", *words[:1], "--env", "HF_TOKEN=s3cret", *words[1:]]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "HOME": str(tmp_path)}
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert "all users of this machine see the value of HF_TOKEN" in done.stderr
+    assert "--env HF_TOKEN" in done.stderr
+    assert "s3cret" not in done.stdout + done.stderr
