@@ -27,6 +27,12 @@ else:
     print("FIRST", flush=True)
     time.sleep(600)
 """
+# Slurm would wait for two minutes.
+AGAIN = """
+scontrol requeue {id}
+until squeue --noheader --format=%T --job {id} | grep PENDING; do sleep 0.1; done
+scontrol update JobId={id} StartTime=now
+"""
 LISTEN = """
 import socket, sys, time
 sock = socket.socket()
@@ -89,9 +95,7 @@ def test_a_requeued_job_meets_at_new_ports(login: Login) -> None:
     job = start(login, "--nodes", "2", "--controller", "none", "--no-gate", "--requeue", trainer)
     job.wait_for("FIRST")
     first = login.sh(f"cat {job.folder}/rendezvous.json")
-    pending = f"squeue --noheader --format=%T --job {job.id} | grep -q PENDING"
-    login.sh(f"scontrol requeue {job.id}; for i in $(seq 300); do {pending} && break; sleep 0.1; done;"
-             f"scontrol update JobId={job.id} StartTime=now")  # fmt: skip
+    login.sh(AGAIN.format(id=job.id))
     assert job.end() == 0, job.log
     assert job.log.count("SECOND") == 2
     assert login.sh(f"cat {job.folder}/rendezvous.json") != first
