@@ -174,7 +174,7 @@ def stage_command(dataset: str, command: tuple[str, ...]) -> None:
     all of its nodes, elsewhere on this machine.
     """
     from ..data import find, stage_command
-    from ..plan import staging
+    from ..planning import staging
 
     here = _site()
     data = find.all_of([dataset], here.profile, os.environ)

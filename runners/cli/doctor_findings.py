@@ -18,7 +18,7 @@ from ..doctor import job, machine, question
 from ..doctor.checks import image as image_check
 from ..doctor.checks import job as job_check
 from ..doctor.finding import FAILURE, OK, WARNING, Finding, counts, grouped
-from ..plan import execution
+from ..planning import execution
 from ..settings import config
 from . import make_plan, printer, run_arguments, suggest, typed
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import plan
+from .. import planning
 from ..core import gpus
 from ..core.model import Dataset, ImageInfo, JobSpec, Trainer
 from ..core.plan import Plan
@@ -15,8 +15,8 @@ from ..core.remedy import Remedy, change
 from ..core.site import Site
 from ..core.site_profile import Profile
 from ..images import for_nodes, image_storage, local, recorded_digest, reference
-from ..plan import execution, site_limits
-from ..plan.case import Case
+from ..planning import execution, site_limits
+from ..planning.case import Case
 from ..schedulers import capabilities
 from ..settings import config, request, trainers
 from ..settings.sites import elsewhere, find, probe
@@ -53,7 +53,7 @@ def plan_for(
         recorded.stamp,
         {} if here.elsewhere else image_storage.kinds(filter(None, files)),
     )
-    return plan.solve(_waiting(case) if spec.resources.dependency else case)
+    return planning.solve(_waiting(case) if spec.resources.dependency else case)
 
 
 def _recorded(image: Path, dry_run: bool) -> recorded_digest.Recorded:

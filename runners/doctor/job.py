@@ -15,7 +15,7 @@ from ..core.plan import Plan
 from ..images import gc_roots
 from ..injob.folders import TRIAL
 from ..jobs import job_status
-from ..plan import execution
+from ..planning import execution
 from ..settings import config
 from ..submit import launch
 

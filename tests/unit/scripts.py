@@ -17,13 +17,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from runners import plan
+from runners import planning
 from runners.core.job_record import JobPaths
 from runners.core.model import Dataset, ImageInfo, JobSpec, Resources, Trainer, Tuning
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.site_profile import HostMpi
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.script import render
 from runners.settings.sites import load
 
@@ -72,7 +72,7 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
     libraries = asked.pop("libraries", None)
     facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}
     here = replace(here, profile=profile, environment={"USER": "ada"}, **facts_here)
-    return plan.solve(
+    return planning.solve(
         Case(replace(replace(spec, **asked), image=ImageInfo(Path(image), facts)), here)
     )
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core.disk_space import shown
 from runners.core.model import ImageAccess, Resources
-from runners.plan import at_scale
-from runners.plan.at_scale import ONE_SERVER, PARALLEL, Constant
-from runners.plan.case import Case
+from runners.planning import at_scale
+from runners.planning.at_scale import ONE_SERVER, PARALLEL, Constant
+from runners.planning.case import Case
 
 from .test_plan_wireup import NO_MPI, OPENMPI, SITE, SPEC
 
@@ -83,7 +83,7 @@ def test_the_plan_says_what_many_ranks_cost_over_gloo() -> None:
     def warned(nodes: int, controller: str, image: object = OPENMPI) -> str:
         resources = Resources(nodes=nodes, ntasks_per_node=8)
         spec = replace(SPEC, controller=controller, resources=resources)
-        made = plan.solve(Case(replace(spec, image=image), SITE))  # type: ignore[arg-type]
+        made = planning.solve(Case(replace(spec, image=image), SITE))  # type: ignore[arg-type]
         said = [one for one in made.warnings if "Gloo rendezvous" in one.what]
         return " ".join(f"{one.what} {' '.join(map(str, one.remedies))}" for one in said)
 

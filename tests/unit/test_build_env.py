@@ -17,14 +17,14 @@ from containers import catalogue, host_environment, host_horovod, host_tools
 from containers.host_environment import Asked
 from containers.host_horovod import Compilation
 from containers.host_tools import Mpi
-from runners import plan
+from runners import planning
 from runners.cli import cli
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
 from runners.images import environment_label, inspect
 from runners.images.inspect import Fact
-from runners.plan.case import Case
+from runners.planning.case import Case
 
 OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
 SPEC = JobSpec(
@@ -297,7 +297,7 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
         info = labelled(tmp_path, "", library)
         subprocess.run(["sh", "-c", change], cwd=tmp_path, check=True)
         info = replace(info, path=SPEC.image.path, found=environment_label.now(info.labels))
-        made = plan.solve(Case(replace(replace(SPEC, runtime="none"), image=info), SITE))
+        made = planning.solve(Case(replace(replace(SPEC, runtime="none"), image=info), SITE))
         return " ".join(f"{refusal.what}: {refusal.evidence}" for refusal in made.refusals)
 
     assert refused("true") == ""
@@ -322,14 +322,14 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
 
     def loaded(*asked: str) -> tuple[str, ...]:
         spec = replace(SPEC, runtime="none", modules=asked)
-        return plan.solve(Case(replace(spec, image=info), SITE)).spec.modules
+        return planning.solve(Case(replace(spec, image=info), SITE)).spec.modules
 
     assert loaded() == ("gcc/12", "openmpi/4.1")
     assert loaded("openmpi/5") == ("gcc/12", "openmpi/5")
     assert environment_label.now({"modules": "gcc/13 openmpi/4.1"}) == {}
     gone = environment_label.now({"modules": "gcc/12 openmpi/4.1"})
     assert gone == {"modules.gone": "gcc/12 openmpi/4.1"}
-    made = plan.solve(
+    made = planning.solve(
         Case(replace(replace(SPEC, runtime="none"), image=replace(info, found=gone)), SITE)
     )
     assert made.refusals[0].what.endswith("compiled with modules that are not here any more")

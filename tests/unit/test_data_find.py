@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core.errors import NotFound, Refused, RunnerError, UsageError
 from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
@@ -16,7 +16,7 @@ from runners.core.site import Partition, Site
 from runners.core.site_profile import Profile
 from runners.core.tokens import Expanded
 from runners.data import find, squashfs
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.script import runtimes
 from runners.script.runtimes import apptainer
 
@@ -124,7 +124,7 @@ ONE, TWO = Dataset("a", Path("/d/a")), Dataset("b", Path("/d/b.sqsh"), squashfs=
 
 
 def solved(*data: Dataset, site: Site = SLURM, **changes: object) -> Plan:
-    return plan.solve(Case(replace(replace(SPEC, data=data, **changes), image=OURS), site))  # type: ignore[arg-type]
+    return planning.solve(Case(replace(replace(SPEC, data=data, **changes), image=OURS), site))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

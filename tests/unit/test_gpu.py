@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import runners.injob.rank
-from runners import plan
+from runners import planning
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
 from runners.images import inspect
 from runners.injob.rank import gpu, start
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.settings.sites import probe
 
 RANK = Path(runners.injob.rank.__file__).parent
@@ -73,7 +73,7 @@ def test_versions_are_compared_as_numbers(version: str, minimum: str, expected: 
 
 
 def choices(spec: JobSpec, site: Site, image: ImageInfo = IMAGE) -> dict[str, tuple[Any, str]]:
-    found = plan.solve(Case(replace(spec, image=image), site)).choices
+    found = planning.solve(Case(replace(spec, image=image), site)).choices
     return {choice.id: (choice.value, choice.reason) for choice in found}
 
 
@@ -115,7 +115,7 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
     version: str, image: ImageInfo, first: str | None, warned: bool
 ) -> None:
     site = replace(SLURM, apptainer=version)
-    made = plan.solve(Case(replace(SPEC, image=image), site))
+    made = planning.solve(Case(replace(SPEC, image=image), site))
     found = {choice.id: choice for choice in made.choices}.get("gpu-libraries")
     assert (found and found.value) == first
     if found:
@@ -126,7 +126,7 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
     for each in said:
         assert version in each.what
         asked = ("PREPEND_LD_LIBRARY_PATH", "/.singularity.d/libs")
-        again = plan.solve(Case(replace(replace(SPEC, env=(asked,)), image=image), site))
+        again = planning.solve(Case(replace(replace(SPEC, env=(asked,)), image=image), site))
         assert {choice.id: choice.value for choice in again.choices}["gpu-libraries"] == "host"
         assert each not in again.warnings, "what the remedy asks for ends the warning"
 
@@ -158,7 +158,7 @@ def test_an_image_without_labels_needs_any_driver() -> None:
 
 
 def test_without_a_scheduler_an_old_driver_is_refused() -> None:
-    (refusal,) = plan.solve(
+    (refusal,) = planning.solve(
         Case(replace(SPEC, image=IMAGE), replace(ALONE, driver="470.57.02"))
     ).refusals
     assert "too old for the CUDA in gpu.sif" in refusal.what
@@ -169,14 +169,14 @@ def test_without_a_scheduler_an_old_driver_is_refused() -> None:
 
 def test_a_driver_that_says_nothing_of_itself_is_left_to_the_container() -> None:
     """As under WSL, where the library is there and /proc/driver/nvidia is not."""
-    assert plan.solve(Case(replace(SPEC, image=IMAGE), replace(ALONE, driver=""))).gpus.nv
+    assert planning.solve(Case(replace(SPEC, image=IMAGE), replace(ALONE, driver=""))).gpus.nv
 
 
 def test_gpus_for_an_image_that_cannot_use_them_are_refused() -> None:
     image = replace(IMAGE, labels={**IMAGE.labels, "cuda.version": "none"})
-    (refusal,) = plan.solve(Case(replace(SPEC, image=image), SLURM)).refusals
+    (refusal,) = planning.solve(Case(replace(SPEC, image=image), SLURM)).refusals
     assert "gpu.sif cannot use them" in refusal.what
-    assert not plan.solve(Case(replace(replace(SPEC, nv=False), image=image), SLURM)).gpus.nv
+    assert not planning.solve(Case(replace(replace(SPEC, nv=False), image=image), SLURM)).gpus.nv
 
 
 def test_inspect_shows_what_a_gpu_image_needs(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
 from runners.core.site_profile import HostMpi, Profile
 from runners.injob.folders import MPICHECK
 from runners.injob.mpicheck import EXIT_HOST_MPI, libraries
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.settings.sites import host_mpi
 
 LDD = """\
@@ -112,16 +112,16 @@ def refusals(site: Site = SITE, facts: dict[str, str] = OURS, **changes: object)
     spec = replace(SPEC, **changes)  # type: ignore[arg-type]
     return [
         r.what
-        for r in plan.solve(
+        for r in planning.solve(
             Case(replace(spec, image=ImageInfo(SPEC.image.path, facts)), site)
         ).refusals
     ]
 
 
 def test_it_chooses_mpi_and_the_libraries() -> None:
-    made = plan.solve(Case(replace(SPEC, image=ImageInfo(SPEC.image.path, OURS)), SITE))
+    made = planning.solve(Case(replace(SPEC, image=ImageInfo(SPEC.image.path, OURS)), SITE))
     assert (made.refusals, made.wireup.controller, made.host_mpi) == ((), "mpi", LIBRARIES)
-    without = plan.solve(
+    without = planning.solve(
         Case(replace(replace(SPEC, host_mpi=False), image=ImageInfo(SPEC.image.path, OURS)), SITE)
     )
     assert without.host_mpi is None

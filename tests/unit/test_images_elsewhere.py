@@ -13,7 +13,7 @@ from runners.core.errors import NotFound, UsageError
 from runners.core.site import Site
 from runners.core.site_profile import Profile
 from runners.images import environment, inspect
-from runners.plan import execution
+from runners.planning import execution
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.cli import launch as command
 from runners.cli import launch_array, suggest
 from runners.core import job_record, shell
@@ -24,7 +24,7 @@ from runners.core.remedy import change
 from runners.core.shell import Result
 from runners.core.site import Site
 from runners.jobs import find, job_status
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_calls, slurm_script
 from runners.settings import sweep
 from runners.settings.sweep import Variant
@@ -38,7 +38,9 @@ def on(plan: Plan, scheduler: str) -> Plan:
 
 
 def made(folder: Path, site: Site = SITE, **changes: Any) -> Plan:
-    return plan.solve(Case(replace(replace(SPEC, runs_dir=folder, **changes), image=IMAGE), site))
+    return planning.solve(
+        Case(replace(replace(SPEC, runs_dir=folder, **changes), image=IMAGE), site)
+    )
 
 
 def numbers(array: str) -> list[int | None]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
-from runners.plan.case import Case
+from runners.planning.case import Case
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
 SPEC = JobSpec("job", ImageInfo(Path("/i/a.sif")), RECIPE, Resources(), Path("/runs"))
@@ -65,7 +65,7 @@ NO_PMIX = replace(SLURM, mpi_types=("none", "pmi2"))
 def test_choices(
     spec: dict[str, Any], site: Site, image: ImageInfo, expected: tuple[str, ...]
 ) -> None:
-    made = plan.solve(Case(replace(replace(SPEC, **spec), image=image), site))
+    made = planning.solve(Case(replace(replace(SPEC, **spec), image=image), site))
     assert (
         made.launching.scheduler,
         made.launching.launcher,
@@ -89,14 +89,14 @@ def test_choices(
     ],
 )
 def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str) -> None:
-    refusals = plan.solve(Case(replace(replace(SPEC, **spec), image=image), site)).refusals
+    refusals = planning.solve(Case(replace(replace(SPEC, **spec), image=image), site)).refusals
     assert words in " ".join(
         str(each) for one in refusals for each in (one.what, one.evidence, *one.remedies)
     )
 
 
 def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:
-    made = plan.solve(Case(replace(SPEC, image=OURS), replace(SLURM, runtime=None)))
+    made = planning.solve(Case(replace(SPEC, image=OURS), replace(SLURM, runtime=None)))
     assert made.launching.runtime == "apptainer"
     assert any("assumed" in choice.reason for choice in made.choices)
 
@@ -114,7 +114,7 @@ def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:
 )
 def test_nv_follows_the_gpus(resources: Resources, nv: bool | None, expected: bool) -> None:
     assert (
-        plan.solve(
+        planning.solve(
             Case(replace(replace(SPEC, resources=resources, nv=nv), image=OURS), SLURM)
         ).gpus.nv
         is expected
@@ -128,7 +128,7 @@ def test_binds_of_data_and_of_the_users_own_file() -> None:
         Dataset("images", Path("/scratch/images.sqsh"), squashfs=True),
     )
     spec = replace(SPEC, data=data, trainer=trainer)
-    assert plan.solve(Case(replace(spec, image=OURS), SLURM)).binds == (
+    assert planning.solve(Case(replace(spec, image=OURS), SLURM)).binds == (
         BindMount("/scratch/tokens", "/data/tokens", True),
         BindMount("/scratch/images.sqsh", "/data/images", True, "/"),
         BindMount("/home/ada", "/home/ada"),
@@ -136,25 +136,25 @@ def test_binds_of_data_and_of_the_users_own_file() -> None:
 
 
 def test_a_recipe_that_the_image_lacks_is_brought_along() -> None:
-    assert not plan.solve(Case(replace(SPEC, image=OURS), SLURM)).brings_recipe
-    assert plan.solve(Case(replace(SPEC, image=FOREIGN), SLURM)).brings_recipe
+    assert not planning.solve(Case(replace(SPEC, image=OURS), SLURM)).brings_recipe
+    assert planning.solve(Case(replace(SPEC, image=FOREIGN), SLURM)).brings_recipe
 
 
 def test_a_copied_recipe_finds_what_recipes_share() -> None:
     copied = replace(SPEC, trainer=Trainer("mine", None, Path("/mine.py"), uses_recipes=True))
     plain = replace(SPEC, trainer=Trainer("mine", None, Path("/mine.py")))
-    assert plan.solve(Case(replace(copied, image=FOREIGN), SLURM)).brings_recipe
-    assert not plan.solve(Case(replace(copied, image=OURS), SLURM)).brings_recipe
-    assert not plan.solve(Case(replace(plain, image=FOREIGN), SLURM)).brings_recipe
+    assert planning.solve(Case(replace(copied, image=FOREIGN), SLURM)).brings_recipe
+    assert not planning.solve(Case(replace(copied, image=OURS), SLURM)).brings_recipe
+    assert not planning.solve(Case(replace(plain, image=FOREIGN), SLURM)).brings_recipe
 
 
 def test_an_image_for_another_machine() -> None:
     arm = replace(OURS, architecture="arm64")
     here = replace(SLURM, architecture="amd64")
-    (refusal,) = plan.solve(
+    (refusal,) = planning.solve(
         Case(replace(replace(SPEC, scheduler="local"), image=arm), here)
     ).refusals
     assert "is for arm64 and this machine is amd64" in refusal.what
-    made = plan.solve(Case(replace(SPEC, image=arm), here))
+    made = planning.solve(Case(replace(SPEC, image=arm), here))
     reasons = {choice.id: choice.reason for choice in made.choices}
     assert reasons["architecture"] == "this machine is amd64, the nodes have to be arm64"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core import gpus
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
 from runners.core.remedy import change, command
 from runners.core.site import Partition, Site
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.schedulers import slurm_script
 from runners.script import launchers
 
@@ -38,7 +38,7 @@ SITE = Site(
 
 
 def solved(resources: Resources, site: Site = SITE, image: ImageInfo = IMAGE) -> Plan:
-    return plan.solve(Case(replace(replace(SPEC, resources=resources), image=image), site))
+    return planning.solve(Case(replace(replace(SPEC, resources=resources), image=image), site))
 
 
 def values(made: Plan) -> dict[str, str | float]:
@@ -104,7 +104,7 @@ def test_what_the_partition_does_not_have(resources: Resources, words: str, reme
 
 def test_a_partition_that_sinfo_does_not_show_is_told_with_those_there_are() -> None:
     asked = Resources(partition="a10")
-    (caution,) = plan.solve(
+    (caution,) = planning.solve(
         Case(replace(replace(SPEC, resources=asked), image=IMAGE), SITE)
     ).warnings
     assert "no partition a10, but cpu, a100, mixed" in caution.what
@@ -151,8 +151,8 @@ def test_amd_gpus_get_rocm() -> None:
     assert (made.gpus.nv, made.gpus.rocm) == (False, True)
     asked = replace(SPEC, resources=Resources(gpus_per_node="8"))
     there = replace(SITE, partitions=(), amd=True)
-    assert plan.solve(Case(replace(asked, image=IMAGE), there)).gpus.rocm
-    assert plan.solve(Case(replace(replace(asked, nv=True), image=IMAGE), there)).gpus.nv
+    assert planning.solve(Case(replace(asked, image=IMAGE), there)).gpus.rocm
+    assert planning.solve(Case(replace(replace(asked, nv=True), image=IMAGE), there)).gpus.nv
 
 
 def test_a_gpu_job_without_nccl_is_told() -> None:
@@ -195,7 +195,7 @@ def test_ranks_that_share_a_cpu_ask_slurm_for_no_number_of_them(
 ) -> None:
     """With both sbatch leaves the job pending for ever, and srun its step."""
     wanted = Resources(nodes=2, ntasks_per_node=ranks, cpus_per_task=cpus, overcommit=True)
-    made = plan.solve(
+    made = planning.solve(
         Case(replace(replace(SPEC, resources=wanted), image=IMAGE), SITE, unasked=unasked)
     )
     assert not made.refusals
@@ -239,7 +239,7 @@ def inside(
 ) -> Plan:
     spec = replace(SPEC, scheduler="allocation", resources=resources)
     site = replace(INSIDE, allocated_cpus=cpus, allocated_tasks=tasks)
-    return plan.solve(Case(replace(spec, image=IMAGE), site, unasked=unasked))
+    return planning.solve(Case(replace(spec, image=IMAGE), site, unasked=unasked))
 
 
 @pytest.mark.parametrize(
@@ -324,19 +324,19 @@ def test_a_task_with_several_gpus_has_the_cpus_of_all() -> None:
 def test_folders_of_this_machine_alone(path: str, kind: str, seen: bool) -> None:
     spec, kinds = replace(SPEC, runs_dir=Path(path)), {Path(path): kind}
     site = replace(SITE, environment={"RUNNER_SCRATCH": "/tmp/own", "SCRATCH": "/scratch/ada"})
-    refusals = plan.solve(Case(replace(spec, image=IMAGE), site, filesystems=kinds)).refusals
+    refusals = planning.solve(Case(replace(spec, image=IMAGE), site, filesystems=kinds)).refusals
     assert [one.what for one in refusals] == (
         [] if seen else [f"the nodes of a job do not see the run's folder, {path}"]
     )
     assert seen or refusals[0].remedies[0] == change(runs_dir="/scratch/ada/runs")
     alone = replace(spec, scheduler="local")
-    assert not plan.solve(Case(replace(alone, image=IMAGE), site, filesystems=kinds)).refusals
+    assert not planning.solve(Case(replace(alone, image=IMAGE), site, filesystems=kinds)).refusals
 
 
 def test_an_environment_without_the_trainers_framework() -> None:
     bare = ImageInfo(Path("/e"), found={"torch.version": "none"})
     spec = replace(SPEC, runtime="none", trainer=replace(SPEC.trainer, requires="pytorch"))
-    refusals = plan.solve(Case(replace(spec, image=bare), SITE)).refusals
+    refusals = planning.solve(Case(replace(spec, image=bare), SITE)).refusals
     assert "needs pytorch, which e does not have" in refusals[0].what
     install = command("/e/bin/python", "-m", "pip", "install", "torch")
     assert install in refusals[0].remedies

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
 from runners.core.site import Site
-from runners.plan.case import Case
+from runners.planning.case import Case
 
 TWO_NODES = Resources(nodes=2, ntasks_per_node=2)
 SPEC = JobSpec(
@@ -36,7 +36,7 @@ UNKNOWN = ImageInfo(Path("/i/a.sif"), problem="nothing can be run in it")
 
 def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) -> Plan:
     spec = replace(SPEC, controller=controller, mpi=mpi, launcher=launcher)
-    return plan.solve(Case(replace(spec, image=image), SITE))
+    return planning.solve(Case(replace(spec, image=image), SITE))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,9 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
     world: str, options: dict[str, Any], works: bool
 ) -> None:
     trainer = Trainer("recipe", "recipes.recipe", None, world=world)
-    made = plan.solve(Case(replace(replace(SPEC, trainer=trainer, **options), image=OPENMPI), SITE))
+    made = planning.solve(
+        Case(replace(replace(SPEC, trainer=trainer, **options), image=OPENMPI), SITE)
+    )
     assert [refusal.what for refusal in made.refusals] == (
         [] if works else [f"recipe forms its world with {world}"]
     )
@@ -102,14 +104,14 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
 
 def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:
     spec = replace(SPEC, trainer=Trainer("recipe", "recipes.recipe", None, world="Horovod"))
-    made = plan.solve(Case(replace(spec, image=foreign("", horovod_version="none")), SITE))
+    made = planning.solve(Case(replace(spec, image=foreign("", horovod_version="none")), SITE))
     (refusal,) = made.refusals
     assert refusal.what == "recipe forms its world with Horovod, which a.sif does not have"
     assert not refusal.remedies
 
 
 def test_an_unknown_image_gets_gloo_and_the_reason_why_it_is_unknown() -> None:
-    made = plan.solve(Case(replace(SPEC, image=UNKNOWN), SITE))
+    made = planning.solve(Case(replace(SPEC, image=UNKNOWN), SITE))
     assert made.wireup.controller == "gloo"
     (choice,) = [c for c in made.choices if c.id == "controller"]
     assert "nothing can be run in it" in choice.evidence
@@ -126,11 +128,11 @@ def test_remedies_are_ranked_and_each_of_them_works() -> None:
 def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
     assert solved(OPENMPI, "gloo", None, "horovodrun").ssh
     spec = replace(SPEC, controller="gloo", launcher="horovodrun", runtime="podman")
-    refusal = plan.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals[0]
+    refusal = planning.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals[0]
     assert "ssh" in refusal.what
     assert str(refusal.remedies[0]) == "--launcher srun"
     alone = replace(SPEC, resources=Resources(ntasks=2), launcher="horovodrun", controller="gloo")
-    made = plan.solve(Case(replace(alone, image=OPENMPI), SITE))
+    made = planning.solve(Case(replace(alone, image=OPENMPI), SITE))
     assert not made.refusals
     assert not made.ssh
 
@@ -148,12 +150,12 @@ def test_what_a_launcher_with_ranks_of_its_own_cannot_do(
     changes: dict[str, Any], resources: Resources, remedy: str
 ) -> None:
     spec = replace(SPEC, launcher="torchrun", resources=resources, **changes)
-    refusals = plan.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals
+    refusals = planning.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals
     assert remedy in [str(one) for refusal in refusals for one in refusal.remedies]
 
 
 def test_such_a_launcher_has_no_controller_and_no_pmi() -> None:
-    made = plan.solve(Case(replace(replace(SPEC, launcher="torchrun"), image=OPENMPI), SITE))
+    made = planning.solve(Case(replace(replace(SPEC, launcher="torchrun"), image=OPENMPI), SITE))
     assert (made.wireup.controller, made.wireup.mpi, made.refusals) == ("none", None, ())
 
 
@@ -162,11 +164,13 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     spec = replace(SPEC, launcher="mpirun", controller="mpi")
     assert (
         "every rank would be alone"
-        in plan.solve(Case(replace(spec, image=OPENMPI), hydra)).refusals[0].what
+        in planning.solve(Case(replace(spec, image=OPENMPI), hydra)).refusals[0].what
     )
-    assert not plan.solve(Case(replace(spec, image=MPICH), hydra)).refusals
+    assert not planning.solve(Case(replace(spec, image=MPICH), hydra)).refusals
     nothing = replace(SITE, host_mpi="")
-    assert "no mpirun" in plan.solve(Case(replace(spec, image=OPENMPI), nothing)).refusals[0].what
+    assert (
+        "no mpirun" in planning.solve(Case(replace(spec, image=OPENMPI), nothing)).refusals[0].what
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,9 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
     spec = replace(SPEC, launcher="mpirun", controller="mpi")
     inside = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version=image, pmix_version="4.2.2")
-    made = plan.solve(Case(replace(spec, image=inside), replace(SITE, host_mpi=f"openmpi {host}")))
+    made = planning.solve(
+        Case(replace(spec, image=inside), replace(SITE, host_mpi=f"openmpi {host}"))
+    )
     assert (not made.refusals) is works
     if not works:
         assert f"mpirun of Open MPI {host} starts" in made.refusals[0].what
@@ -211,7 +217,7 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
     ],
 )
 def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None:
-    made = plan.solve(Case(replace(replace(SPEC, controller="mpi"), image=image), SITE))
+    made = planning.solve(Case(replace(replace(SPEC, controller="mpi"), image=image), SITE))
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
 
 
@@ -220,7 +226,7 @@ def test_an_mpich_that_may_hang_is_told(runtime: str) -> None:
     def warned(version: str, device: str) -> bool:
         image = foreign("mpi", mpi_flavour="mpich", mpi_version=version, mpi_device=device)
         spec = replace(SPEC, controller="mpi", runtime=runtime)
-        warnings = plan.solve(Case(replace(spec, image=image), SITE)).warnings
+        warnings = planning.solve(Case(replace(spec, image=image), SITE)).warnings
         return any("may hang in MPI_Finalize" in one.what for one in warnings)
 
     assert warned("4.0.2", "ch4:ucx")
@@ -229,7 +235,7 @@ def test_an_mpich_that_may_hang_is_told(runtime: str) -> None:
 
 
 def test_an_image_without_horovod_has_no_controller() -> None:
-    made = plan.solve(Case(replace(SPEC, image=foreign("", horovod_version="none")), SITE))
+    made = planning.solve(Case(replace(SPEC, image=foreign("", horovod_version="none")), SITE))
     assert (made.wireup.controller, made.warnings, made.refusals) == ("none", (), ())
 
 
@@ -238,7 +244,7 @@ def test_without_a_controller_srun_offers_what_the_images_mpi_speaks(
     image: ImageInfo, mpi: str
 ) -> None:
     """For programs that use it themselves, as mpi4py does."""
-    made = plan.solve(Case(replace(replace(SPEC, controller="none"), image=image), SITE))
+    made = planning.solve(Case(replace(replace(SPEC, controller="none"), image=image), SITE))
     assert (made.wireup.controller, made.wireup.mpi, made.refusals) == ("none", mpi, ())
 
 
@@ -250,6 +256,6 @@ def test_an_option_without_effect_is_told() -> None:
 
 def test_a_slurm_that_did_not_answer_is_told_and_does_not_stop_the_plan() -> None:
     deaf = replace(SITE, mpi_types=(), problems=("sinfo: no answer within 10 s",))
-    made = plan.solve(Case(replace(replace(SPEC, controller="mpi"), image=OPENMPI), deaf))
+    made = planning.solve(Case(replace(replace(SPEC, controller="mpi"), image=OPENMPI), deaf))
     assert made.wireup.mpi == "pmix"
     assert [one.what for one in made.warnings] == ["sinfo: no answer within 10 s"]

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core.errors import UsageError
 from runners.core.job_record import JobPaths
 from runners.core.model import Resources
 from runners.core.plan import Plan
 from runners.core.remedy import change
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.script import render
 
 from .test_request import spec as request_spec
@@ -30,7 +30,7 @@ NEW = replace(SITE, slurm_version="24.11.5")
 
 def made(slurm: str = "24.11.5", **changes: Any) -> Plan:
     site = replace(SITE, slurm_version=slurm)
-    return plan.solve(
+    return planning.solve(
         Case(replace(replace(SPEC, **{"requeue": True, **changes}), image=IMAGE), site)
     )
 
@@ -90,17 +90,21 @@ def test_what_nobody_would_do(changes: dict[str, Any], words: str) -> None:
 
 def test_a_slurm_whose_signals_end_the_image_is_told_of() -> None:
     site, file = replace(NEW, proctrack="proctrack/linuxproc"), replace(IMAGE, size=9, offset=1)
-    (warned,) = plan.solve(Case(replace(replace(SPEC, requeue=True), image=file), site)).warnings
+    (warned,) = planning.solve(
+        Case(replace(replace(SPEC, requeue=True), image=file), site)
+    ).warnings
     assert "ProctrackType=proctrack/linuxproc" in warned.what
     assert warned.remedies == (change(stage_image="mount"),)
     for held in ("mount", "unpack"):
         spec = replace(SPEC, requeue=True, stage_image=held)
-        assert plan.solve(Case(replace(spec, image=file), site)).warnings == ()
+        assert planning.solve(Case(replace(spec, image=file), site)).warnings == ()
     assert (
-        plan.solve(Case(replace(replace(SPEC, requeue=True), image=IMAGE), site)).warnings == ()
+        planning.solve(Case(replace(replace(SPEC, requeue=True), image=IMAGE), site)).warnings == ()
     )  # a folder
     site = replace(NEW, proctrack="proctrack/cgroup")
-    assert plan.solve(Case(replace(replace(SPEC, requeue=True), image=IMAGE), site)).warnings == ()
+    assert (
+        planning.solve(Case(replace(replace(SPEC, requeue=True), image=IMAGE), site)).warnings == ()
+    )
 
 
 # Ranks that save when they are asked to, or when Slurm tells them itself (`ended`).

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core.job_record import ArrayPaths, JobPaths
 from runners.core.model import BindMount, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
 from runners.core.site import Site
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.schedulers import slurm, slurm_script
 from runners.script import environment, render, runtimes
 from runners.script.runtimes import apptainer
@@ -38,7 +38,7 @@ PATHS = JobPaths(Path("/runs/torch_mnist-1"))
 
 
 def made(**changes: object) -> Plan:
-    return plan.solve(Case(replace(replace(SPEC, **changes), image=IMAGE), SITE))  # type: ignore[arg-type]
+    return planning.solve(Case(replace(replace(SPEC, **changes), image=IMAGE), SITE))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", sorted(scripts.jobs()))
@@ -201,7 +201,7 @@ def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
 def test_mpi_and_gpu_show_in_the_command() -> None:
     image = ImageInfo(IMAGE.path, {"horovod.controllers": "mpi", "pmix.version": "4.2.2"})
     spec = replace(SPEC, resources=Resources(nodes=2, gpus_per_node="4", ntasks_per_node=4))
-    text = render.render(plan.solve(Case(replace(spec, image=image), SITE)), PATHS, "/w")
+    text = render.render(planning.solve(Case(replace(spec, image=image), SITE)), PATHS, "/w")
     assert "srun --mpi=pmix " in text
     assert "apptainer exec --nv " in text
     assert "#SBATCH --gpus-per-node=4" in text

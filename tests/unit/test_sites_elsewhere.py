@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core.model import ImageInfo
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.settings.sites import elsewhere, load
 
 from . import scripts
@@ -103,7 +103,7 @@ def there(name: str, **asked: object) -> list[str]:
     """Return what is refused in a job for a site that is elsewhere."""
     profile = shipped(name)
     spec = job(profile, **{"comment": "pytorch", "nodes": 2, **asked})
-    made = plan.solve(
+    made = planning.solve(
         Case(replace(spec, image=ImageInfo(Path("/i.sif"))), elsewhere.site(profile, "/root"))
     )
     return [refusal.what for refusal in made.refusals]

@@ -12,8 +12,8 @@ from runners.core.model import ImageInfo, JobSpec, Trainer
 from runners.core.plan import Refusal
 from runners.core.site import Site
 from runners.core.site_profile import Profile
-from runners.plan import site_limits, site_rules
-from runners.plan.case import Case
+from runners.planning import site_limits, site_rules
+from runners.planning.case import Case
 
 from .sites import job, shipped
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core.job_record import JobPaths
 from runners.core.model import Dataset, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
@@ -21,7 +21,7 @@ from runners.images import image_storage
 from runners.injob.folders import STAGE
 from runners.injob.stage import copying, image, mount, place
 from runners.injob.stage.failure import NotStaged
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.script import render
 
 FACTS = {"horovod.controllers": "gloo", "recipes": "torch_mnist"}
@@ -41,7 +41,7 @@ def solved(
     asked: str, nodes: int = 2, image: ImageInfo = FILE, site: Site = SITE, **more: object
 ) -> Plan:
     spec = replace(SPEC, image=image, stage_image=asked, resources=Resources(nodes=nodes))
-    return plan.solve(Case(replace(spec, **more), site))  # type: ignore[arg-type]
+    return planning.solve(Case(replace(spec, **more), site))  # type: ignore[arg-type]
 
 
 def said(made: Plan) -> str:
@@ -108,7 +108,7 @@ def test_auto_shares_a_mount(
 ) -> None:
     asked = Resources(nodes=nodes, ntasks=ranks)
     spec = replace(SPEC, image=image, stage_image="auto", resources=asked)
-    made = plan.solve(Case(spec, site))
+    made = planning.solve(Case(spec, site))
     assert made.staging.image == form
     assert ("share what one squashfuse has read" in said(made)) == (form == "mount")
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from runners import plan
+from runners import planning
 from runners.core import tokens
 from runners.core.errors import NotFound, UsageError
 from runners.core.model import BindMount, ImageInfo, JobSpec, Resources, Trainer, Tuning
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.tokens import Expanded
-from runners.plan.case import Case
+from runners.planning.case import Case
 from runners.script.environment import exports
 from runners.settings import config, request
 
@@ -29,7 +29,7 @@ SLURM = Site(("slurm",), ("none", "pmix"), "apptainer")
 
 def planned(asked: Tuning, site: Site = SLURM, **spec: object) -> Plan:
     made = replace(SPEC, tuning=asked, **spec)  # type: ignore[arg-type]
-    return plan.solve(Case(replace(made, image=ImageInfo(Path("/i/a.sif"), OURS)), site))
+    return planning.solve(Case(replace(made, image=ImageInfo(Path("/i/a.sif"), OURS)), site))
 
 
 def horovod(made: Plan) -> dict[str, str]:

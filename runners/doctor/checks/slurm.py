@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ...core.model import ImageAccess
 from ...core.remedy import command, line
 from ...core.site import Partition, Site
-from ...plan.requeue import TRACKS_TASKS
+from ...planning.requeue import TRACKS_TASKS
 from ...schedulers import slurm_facts
 from ..finding import About, Finding
 from ..question import Answer, ask
