@@ -42,7 +42,7 @@ def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
 
 def _of_site(name: str, as_json: bool) -> None:
     """Print the images in the folder that a site's profile names, and in those below it."""
-    from ..settings.sites import load
+    from ..sites import load
 
     folder = load.profile(name, os.environ).folder(SITES_OWN, os.environ)
     if folder is None:

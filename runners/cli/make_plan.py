@@ -19,7 +19,7 @@ from ..planning import execution, site_limits
 from ..planning.case import Case
 from ..schedulers import capabilities
 from ..settings import config, request, trainers
-from ..settings.sites import elsewhere, find, probe
+from ..sites import find, probe
 from . import printer
 
 
@@ -89,7 +89,7 @@ def _host_mpi(spec: JobSpec, here: Site) -> Site:
     if spec.launcher == "mpirun" or spec.host_mpi:
         here = replace(here, host_mpi=probe.mpirun())
     if spec.host_mpi and not (here.profile and here.profile.host_mpi):
-        from ..settings.sites import host_mpi
+        from ..sites import host_mpi
 
         here = replace(here, host_libraries=host_mpi.libraries())
     return here
@@ -132,15 +132,15 @@ def look_around(flags: dict[str, Any], preset: config.Layer | None, anew: bool =
     queued = scheduler == "auto" or capabilities(scheduler).queue
     if not (profile and name and queued):
         return replace(here, profile=profile)
-    if elsewhere.is_elsewhere(profile, here.cluster_name, host, os.environ):
-        return elsewhere.site(profile, os.getcwd())
+    if find.is_elsewhere(profile, here.cluster_name, host, os.environ):
+        return find.remote(profile, os.getcwd())
     return replace(here, profile=profile)
 
 
 def only_here(site: Site, *remedies: Remedy) -> None:
     """Raise UsageError for a site that is not here, where its machines are needed."""
     if site.elsewhere and site.profile:
-        raise elsewhere.refused(site.profile, os.uname().nodename, os.environ, *remedies)
+        raise find.refused(site.profile, os.uname().nodename, os.environ, *remedies)
 
 
 def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:

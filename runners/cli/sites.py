@@ -11,7 +11,7 @@ import click
 
 from ..core.errors import UsageError
 from ..core.site_profile import Profile
-from ..settings.sites import find, load
+from ..sites import find, load
 from . import common_options, printer
 
 EXAMPLE = """\b
@@ -105,7 +105,7 @@ def _value(profile: Profile, key: str, value: Any) -> dict[str, Any]:
 @click.option("--force", is_flag=True, help="overwrite the profile of this name")
 def new_command(name: str | None, force: bool) -> None:
     """Write a profile from what this machine tells; NAME is by default the cluster's own."""
-    from ..settings.sites import create_profile
+    from ..sites import create_profile
 
     path, problems = create_profile.profile(name, force)
     for problem in problems:
@@ -119,10 +119,10 @@ def new_command(name: str | None, force: bool) -> None:
 @common_options.as_json
 def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
     """Check profiles, by default all: keys, types, bases, a source and date for every value."""
-    from ..settings.sites import lint
+    from ..sites import load
 
     checked = paths or tuple(load.found(os.environ).values())
-    found = {load.shown(path): lint.faults(path, os.environ) for path in checked}
+    found = {load.shown(path): load.faults(path, os.environ) for path in checked}
     if as_json:
         printer.print_json(found)
     for name, faults in found.items():

@@ -19,7 +19,7 @@ from ..core.errors import UsageError
 from ..core.site_profile import Prebuilt, Profile
 from ..core.toml_check import check, kinds
 from ..settings import config
-from ..settings.sites import find
+from ..sites import find
 
 VARIABLE, KEY_VARIABLE = "RUNNER_IMAGES_SOURCE", "RUNNER_IMAGES_KEY"
 KEY_FILE = "release-key.asc"

@@ -25,7 +25,7 @@ from runners.core.site import Site
 from runners.core.site_profile import HostMpi
 from runners.planning.case import Case
 from runners.script import render
-from runners.settings.sites import load
+from runners.sites import load
 
 EXPECTED = Path(__file__).parent / "expected"
 # What is typed for a site on a machine that is none of its own.

@@ -8,7 +8,7 @@ from typing import Any
 
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site_profile import Profile
-from runners.settings.sites import load
+from runners.sites import load
 
 SHIPPED = ("alvis", "neuron", "perlmutter", "polaris", "thetagpu", "tuhpc")
 TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")

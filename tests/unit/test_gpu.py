@@ -20,7 +20,7 @@ from runners.core.site import Site
 from runners.images import inspect
 from runners.injob.rank import gpu, start
 from runners.planning.case import Case
-from runners.settings.sites import probe
+from runners.sites import probe
 
 RANK = Path(runners.injob.rank.__file__).parent
 IMAGE = ImageInfo(

@@ -14,7 +14,7 @@ from runners.core.site_profile import HostMpi, Profile
 from runners.injob.folders import MPICHECK
 from runners.injob.mpicheck import EXIT_HOST_MPI, libraries
 from runners.planning.case import Case
-from runners.settings.sites import host_mpi
+from runners.sites import host_mpi
 
 LDD = """\
 	linux-vdso.so.1 (0x00007ffd)

@@ -11,7 +11,7 @@ from runners.core import shell
 from runners.core.shell import Result
 from runners.core.site import Partition
 from runners.schedulers import slurm_facts
-from runners.settings.sites import probe
+from runners.sites import probe
 
 SINFO = """\
 cpu*|2|32|(null)|1-00:00:00|0

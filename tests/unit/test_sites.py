@@ -13,14 +13,14 @@ from runners.core.command_line import FLAG
 from runners.core.errors import NotFound, UsageError
 from runners.core.site_profile import Detect
 from runners.settings import config
-from runners.settings.sites import find, lint, load
+from runners.sites import find, load
 
 from .sites import SHIPPED, environment, shipped, write
 
 
 @pytest.mark.parametrize("path", sorted(load.SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
 def test_shipped_profiles_are_without_fault(path: Path, tmp_path: Path) -> None:
-    assert lint.faults(path, environment(tmp_path)) == []
+    assert load.faults(path, environment(tmp_path)) == []
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -92,7 +92,7 @@ def test_a_users_file_of_the_same_name_wins_and_builds_on_the_shipped_one(tmp_pa
     profile = load.profile("neuron", environment(tmp_path))
     assert profile.launch == {"partition": "amd_a100nv_8", "module": []}
     assert profile.files["launch.module"] == str(path)
-    assert profile.files["launch.partition"] == "runners/settings/sites/neuron.toml"
+    assert profile.files["launch.partition"] == "runners/sites/neuron.toml"
     kinds = {kind.name: kind for kind in profile.nodes}
     assert (kinds["gh200_1"].cpus, kinds["gh200_1"].gpus) == (71, 1)
     assert "launch.module" not in profile.sources
@@ -149,13 +149,13 @@ def test_a_faulty_profile_is_refused(tmp_path: Path, text: str, words: str) -> N
     assert str(path) in str(error.value)
     assert any(
         words.replace("'", "") in fault.replace("'", "")
-        for fault in lint.faults(path, environment(tmp_path))
+        for fault in load.faults(path, environment(tmp_path))
     )
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, "bad", "one = 1\nruntimes = 2\n[launch]\nthree = 3\n")
-    assert len(lint.faults(path, environment(tmp_path))) == 3
+    assert len(load.faults(path, environment(tmp_path))) == 3
     with pytest.raises(UsageError) as error:
         load.profile("bad", environment(tmp_path))
     assert str(error.value).count("\n") == 2
@@ -212,7 +212,7 @@ def test_a_faulty_profile_in_the_way_of_finding_names_the_way_out(tmp_path: Path
     ],
 )
 def test_lint_wants_sources_and_reasons(tmp_path: Path, text: str, fault: str) -> None:
-    assert lint.faults(write(tmp_path, "p", text), environment(tmp_path)) == [fault]
+    assert load.faults(write(tmp_path, "p", text), environment(tmp_path)) == [fault]
 
 
 def test_the_sites_settings_lie_between_preset_and_user(

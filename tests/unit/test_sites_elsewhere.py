@@ -12,7 +12,7 @@ import pytest
 from runners import planning
 from runners.core.model import ImageInfo
 from runners.planning.case import Case
-from runners.settings.sites import elsewhere, load
+from runners.sites import find, load
 
 from . import scripts
 from .sites import environment, job, shipped, write
@@ -71,8 +71,8 @@ def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
     env = environment(tmp_path)
     write(tmp_path, "polaris", 'base = "polaris"\n[detect]\nhosts = ["login9"]\n')
     mine = load.profile("polaris", env)
-    assert not elsewhere.is_elsewhere(mine, "", "login9", env)
-    assert elsewhere.is_elsewhere(mine, "", "polaris-login-01", env)
+    assert not find.is_elsewhere(mine, "", "login9", env)
+    assert find.is_elsewhere(mine, "", "polaris-login-01", env)
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
 def test_what_tells_that_it_is_here(
     name: str, cluster: str, host: str, env: dict[str, str], expected: bool
 ) -> None:
-    assert elsewhere.is_elsewhere(shipped(name), cluster, host, env) is expected
+    assert find.is_elsewhere(shipped(name), cluster, host, env) is expected
 
 
 def test_what_a_profile_has_of_its_base_tells_nothing_of_it(tmp_path: Path) -> None:
     env = environment(tmp_path)
     write(tmp_path, "like", 'base = "neuron"\n')
-    assert not elsewhere.is_elsewhere(load.profile("like", env), "kit", "login", env)
+    assert not find.is_elsewhere(load.profile("like", env), "kit", "login", env)
 
 
 def there(name: str, **asked: object) -> list[str]:
@@ -104,7 +104,7 @@ def there(name: str, **asked: object) -> list[str]:
     profile = shipped(name)
     spec = job(profile, **{"comment": "pytorch", "nodes": 2, **asked})
     made = planning.solve(
-        Case(replace(spec, image=ImageInfo(Path("/i.sif"))), elsewhere.site(profile, "/root"))
+        Case(replace(spec, image=ImageInfo(Path("/i.sif"))), find.remote(profile, "/root"))
     )
     return [refusal.what for refusal in made.refusals]
 

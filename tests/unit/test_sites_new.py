@@ -13,8 +13,8 @@ from runners.cli.sites import sites_command
 from runners.core.errors import Refused, UsageError
 from runners.core.site import Partition, Site
 from runners.settings import config
-from runners.settings.sites import create_profile, lint, load
-from runners.settings.sites.create_profile import Fact
+from runners.sites import create_profile, load
+from runners.sites.create_profile import Fact
 
 from .sites import SHIPPED, environment
 from .sites import write as write_file
@@ -49,7 +49,7 @@ def test_what_a_machine_tells_passes_lint(tmp_path: Path, name: str) -> None:
     machine = MACHINES[name]
     text = create_profile.text("a title", machine, TODAY)
     path = write_file(tmp_path, "new", text)
-    assert lint.faults(path, environment(tmp_path)) == []
+    assert load.faults(path, environment(tmp_path)) == []
 
 
 def test_what_is_in_it(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_list_where_no_site_is_known(runner: Path) -> None:
 def test_show(runner: Path) -> None:
     shown = json.loads(run("show", "neuron", "--json").stdout)
     values = {row["key"]: row for row in shown["values"]}
-    assert values["scheduler"]["file"] == "runners/settings/sites/slurm.toml"
+    assert values["scheduler"]["file"] == "runners/sites/slurm.toml"
     assert values["launch.partition"]["value"] == "amd_a100nv_8"
     assert all(row["source"] and row["date"] for row in values.values())
     assert "amd_a100nv_8" in run("show", "neuron").stdout
@@ -184,18 +184,18 @@ def test_what_slurm_does_not_tell_is_left_out_and_said(
     runner: Path, monkeypatch: pytest.MonkeyPatch, sinfo: str, told: str
 ) -> None:
     commands(runner, monkeypatch, scontrol=CONFIG, sinfo=sinfo)
-    monkeypatch.setattr("runners.settings.sites.probe.SECONDS_TO_ANSWER", 1)
+    monkeypatch.setattr("runners.sites.probe.SECONDS_TO_ANSWER", 1)
     done = run("new")
     assert f"left out: {told}" in done.output
     path = runner / "runner" / "sites" / "kit.toml"
-    assert lint.faults(path, environment(runner)) == []
+    assert load.faults(path, environment(runner)) == []
     assert 'clusters = ["kit"]' in path.read_text()
     assert "the cluster calls itself kit" in run().output
 
 
 def test_a_controller_that_hangs_is_said(runner: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands(runner, monkeypatch, scontrol="exec sleep 9")
-    monkeypatch.setattr("runners.settings.sites.find.SECONDS", 0.5)
+    monkeypatch.setattr("runners.sites.find.SECONDS", 0.5)
     done = run()
     assert done.exit_code == 0
     assert "scontrol did not tell the cluster's name: no answer within" in done.output

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.settings.sites import slurm_answers
+from runners.sites import probe
 
 COMMANDS = [["sinfo", "--noheader"], ["scontrol", "show", "config"]]
 
@@ -41,12 +41,12 @@ def _remembered(calls: Path) -> Path:
 
 
 def test_the_second_answer_is_the_first_one(calls: Path) -> None:
-    first = slurm_answers.ask(COMMANDS, 10)
+    first = probe.ask_slurm(COMMANDS, 10)
     assert [each.out for each in first] == [
         "sinfo says --noheader\n",
         "scontrol says show config\n",
     ]
-    assert slurm_answers.ask(COMMANDS, 10) == first
+    assert probe.ask_slurm(COMMANDS, 10) == first
     assert _asked(calls) == 2
     assert "asked again after 60 s" in json.loads(_remembered(calls).read_text())["about"]
     assert _remembered(calls).stat().st_mode & 0o077 == 0
@@ -54,36 +54,36 @@ def test_the_second_answer_is_the_first_one(calls: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [-61, 5])
 def test_what_is_old_or_of_a_later_time_is_asked_again(calls: Path, seconds: float) -> None:
-    slurm_answers.ask(COMMANDS, 10)
+    probe.ask_slurm(COMMANDS, 10)
     path = _remembered(calls)
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**content, "time": content["time"] + seconds}), encoding="utf-8")
-    slurm_answers.ask(COMMANDS, 10)
+    probe.ask_slurm(COMMANDS, 10)
     assert _asked(calls) == 4
 
 
 def test_another_configuration_or_program_is_asked(
     calls: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slurm_answers.ask(COMMANDS, 10)
+    probe.ask_slurm(COMMANDS, 10)
     (calls.parent / "slurm.conf").write_text("ClusterName=other\n", encoding="utf-8")
-    slurm_answers.ask(COMMANDS, 10)
+    probe.ask_slurm(COMMANDS, 10)
     assert _asked(calls) == 4
     _program(calls.parent / "other" / "sinfo", "echo another")
     monkeypatch.setenv("PATH", f"{calls.parent}/other:{calls.parent}/bin:/usr/bin:/bin")
-    assert slurm_answers.ask(COMMANDS, 10)[0].out == "another\n"
+    assert probe.ask_slurm(COMMANDS, 10)[0].out == "another\n"
 
 
 def test_a_failure_is_not_remembered(calls: Path) -> None:
     _program(calls.parent / "bin" / "sinfo", "exit 1")
-    assert slurm_answers.ask(COMMANDS, 10)[0].code == 1
+    assert probe.ask_slurm(COMMANDS, 10)[0].code == 1
     _program(calls.parent / "bin" / "sinfo", "echo up again")
-    assert slurm_answers.ask(COMMANDS, 10)[0].out == "up again\n"
+    assert probe.ask_slurm(COMMANDS, 10)[0].out == "up again\n"
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"form": 1}', "no JSON"])
 def test_a_file_of_another_kind_does_no_harm(calls: Path, text: str) -> None:
-    slurm_answers.ask(COMMANDS, 10)
+    probe.ask_slurm(COMMANDS, 10)
     _remembered(calls).write_text(text, encoding="utf-8")
-    assert slurm_answers.ask(COMMANDS, 10)[0].out == "sinfo says --noheader\n"
+    assert probe.ask_slurm(COMMANDS, 10)[0].out == "sinfo says --noheader\n"
     assert _asked(calls) == 4

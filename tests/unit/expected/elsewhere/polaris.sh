@@ -20,7 +20,7 @@
 # driver: any (each node is asked when the job starts)
 # gpu-of-a-rank: local-rank (each rank sees the 4 of its node, which keeps peer-to-peer)
 # data-plane: nccl (GPUs, and Horovod's fastest way between them)
-# cpus-per-task: 8 (from site polaris (runners/settings/sites/polaris.toml))
+# cpus-per-task: 8 (from site polaris (runners/sites/polaris.toml))
 # threads: 8 (the CPUs for each rank)
 # interface: found on the nodes (each node takes the one that leads to rank 0's node)
 # gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)

@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ...core import shell
-from ...core.site_profile import HostMpi
+from ..core import shell
+from ..core.site_profile import HostMpi
 
 TARGET = "/host-mpi"
 SECONDS = 10

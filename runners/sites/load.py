@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from pathlib import Path
 from types import GenericAlias
 from typing import Annotated, Any
 
-from ...core.errors import NotFound, UsageError, nearest
-from ...core.site_profile import Detect, NodeKind, Profile, Requirement, Rules, Source
-from ...core.toml_check import check, kinds, made, one_of
-from ...schedulers import SCHEDULERS, capabilities
-from ..config import KINDS, check_table, read_toml, read_trusted, user_file
-from ..table import SETTINGS
+from ..core import toml_check
+from ..core.errors import NotFound, UsageError, nearest
+from ..core.site_profile import Detect, NodeKind, Profile, Requirement, Rules, Source
+from ..core.toml_check import check, kinds, made, one_of
+from ..schedulers import SCHEDULERS, capabilities
+from ..settings.config import KINDS, check_table, read_toml, read_trusted, user_file
+from ..settings.table import SETTINGS
 
 SHIPPED = Path(__file__).parent
+DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 SITE_WIDE = "/etc/runner/sites"
 # About the file, or about this project, and not about the site.
 WITHOUT_SOURCE = ("base", "title", "rendered", "sources")
@@ -69,7 +72,7 @@ def behind(name: str, path: Path, env: Mapping[str, str]) -> Path | None:
 
 def shown(path: Path) -> str:
     """Return a path for people: ours without the place where runner is installed."""
-    return f"runners/settings/sites/{path.name}" if path.parent == SHIPPED else str(path)
+    return f"runners/sites/{path.name}" if path.parent == SHIPPED else str(path)
 
 
 def profile(name: str, env: Mapping[str, str], chosen: str = "") -> Profile:
@@ -189,3 +192,41 @@ def build(name: str, chain: Mapping[Path, Table], chosen: str = "") -> Profile:
         chosen=chosen,
         **{key: made(OF_FILE[key], value) for key, value in whole.items() if key in OF_FILE},
     )
+
+
+def faults(path: Path, env: Mapping[str, str]) -> list[str]:
+    """Return every fault of a file, each a sentence; empty when there is none."""
+    try:
+        table = read_toml(path)
+    except UsageError as error:
+        return [f"{error.message}: {error.evidence}"]
+    found = toml_check.faults(KEYS, table)
+    if found:
+        return found  # what follows needs the right types
+    try:
+        made = build(path.stem, parts(path, env))
+    except UsageError as error:
+        return [" ".join(f"{error.message} {error.evidence}".split())]
+    reasons = [
+        f"rules.require.{setting} has no reason"
+        for setting, rule in made.rules.require.items()
+        if not rule.reason
+    ]
+    return [*reasons, *_sources(table)]
+
+
+def _sources(table: Table) -> list[str]:
+    sources, keys = table.get("sources", {}), [key for key, _ in leaves(table)]
+    missing = [f"{key} has no source" for key in keys if not source_of(key, sources)]
+    return [*missing, *(text for name in sources for text in _source(name, sources[name], keys))]
+
+
+def _source(name: str, source: Mapping[str, str], keys: list[str]) -> list[str]:
+    found = []
+    if not source.get("text"):
+        found.append(f"sources.{name} has no text")
+    if not DATE.fullmatch(source.get("date", "")):
+        found.append(f"sources.{name} has no date such as 2026-11-21")
+    if not any(f"{key}.".startswith(f"{name}.") for key in keys):
+        found.append(f"sources.{name} is about nothing in this file")
+    return found

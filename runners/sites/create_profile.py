@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...core import atomic, places, shell
-from ...core.errors import Refused, SystemFault, UsageError
-from ...core.site import Partition, Site
-from ...injob.trial import interfaces
-from ...schedulers import slurm_facts
+from ..core import atomic, places, shell
+from ..core.errors import Refused, SystemFault, UsageError
+from ..core.site import Partition, Site
+from ..injob.trial import interfaces
+from ..schedulers import slurm_facts
 from . import find, load, probe
 
 NOTHING = shell.Result(0, "", "")

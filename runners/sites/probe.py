@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Callable, TypeVar
+from typing import Any, Callable, TypeVar
 
-from ...core import architecture, shell
-from ...core.site import Partition, Site
-from ...injob.rank.gpu import driver_version
-from ...schedulers import CAPABILITIES, slurm_facts
-from . import slurm_answers
+from ..core import architecture, files, places, shell
+from ..core.site import Partition, Site
+from ..injob.rank.gpu import driver_version
+from ..schedulers import CAPABILITIES, slurm_facts
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
 RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc", "podman")
@@ -22,6 +23,9 @@ MATTERS = re.compile(
     r"(NCCL|HOROVOD|UCX|FI|OMPI_MCA|PMIX_MCA|OMP|SLURM_CPU_BIND)_|"
     r"(CUDA_VISIBLE_DEVICES|SLURM_CPU_BIND|USER|HOME|SCRATCH|PSCRATCH|RUNNER_SCRATCH)$"
 )
+REMEMBERED = 60  # seconds of Slurm's answers: partitions, settings and the list of --mpi
+FORM = 1
+ABOUT = f"what Slurm answered, asked again after {REMEMBERED} s; may be removed at any time"
 MPIRUN = ["mpirun", "--version"]
 Parsed = TypeVar("Parsed")
 
@@ -68,7 +72,7 @@ def _slurm(
     problems: list[str], anew: bool
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
     commands = [slurm_facts.MPI_LIST, slurm_facts.CONFIG, slurm_facts.PARTITIONS]
-    ask = shell.together if anew else slurm_answers.ask
+    ask = shell.together if anew else ask_slurm
     types, config, sinfo = ask(commands, SECONDS_TO_ANSWER)
     # srun prints its list on stderr (22.05) or stdout (newer).
     types = shell.Result(types.code, types.out + types.err, types.err)
@@ -151,3 +155,35 @@ def _glibc() -> str:
     """Return 2.36 of "glibc 2.36"; empty with another C library."""
     name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     return version if name == "glibc" else ""
+
+
+def ask_slurm(commands: Sequence[Sequence[str]], timeout: float) -> list[shell.Result]:
+    """Return the answers, of which none is older than REMEMBERED; failures are not remembered."""
+    path, question = _answers_file(), _question(commands)
+    known = files.recall(path, FORM)
+    if known.get("question") == question and 0 <= time.time() - known["time"] < REMEMBERED:
+        return [shell.Result(**answer) for answer in known["answers"]]
+    answers = shell.together(commands, timeout)
+    if all(answer.code == 0 for answer in answers):
+        content = {"about": ABOUT, "time": time.time(), "question": question}
+        files.remember(path, FORM, {**content, "answers": [asdict(each) for each in answers]})
+    return answers
+
+
+def _question(commands: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Return what the answers depend on: the programs, and the cluster that they ask."""
+    programs = [shutil.which(command[0]) for command in commands]
+    configuration = os.environ.get("SLURM_CONF") or "/etc/slurm/slurm.conf"
+    try:
+        changed = os.stat(configuration).st_mtime_ns
+    except OSError:  # some sites keep it elsewhere, or send it to the nodes
+        changed = 0
+    return {
+        "configuration": [configuration, changed],
+        "commands": [[str(path), *words[1:]] for path, words in zip(programs, commands)],
+    }
+
+
+def _answers_file() -> Path:
+    # A home may be shared by several clusters.
+    return places.private_cache() / f"slurm-{os.uname().nodename}.json"
