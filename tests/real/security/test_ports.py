@@ -19,20 +19,6 @@ if "TF_CONFIG" in os.environ:
 print("PORT", place.rpartition(":")[2], "END", flush=True)
 time.sleep(600)
 """
-REQUEUED = """
-import os, time
-if "SLURM_RESTART_COUNT" in os.environ:
-    print("SECOND", os.environ["MASTER_PORT"])
-else:
-    print("FIRST", flush=True)
-    time.sleep(600)
-"""
-# Slurm would wait for two minutes.
-AGAIN = """
-scontrol requeue {id}
-until squeue --noheader --format=%T --job {id} | grep PENDING; do sleep 0.1; done
-scontrol update JobId={id} StartTime=now
-"""
 LISTEN = """
 import socket, sys, time
 sock = socket.socket()
@@ -87,15 +73,3 @@ def test_the_ports_of_a_job_are_other_ones_each_time(login: Login) -> None:
     places.append(json.loads(login.sh(f"cat {job.folder}/rendezvous.json"))["places"])
     assert places[0] != places[1]
     assert job.log.count("| PORT ") >= 2
-
-
-def test_a_requeued_job_meets_at_new_ports(login: Login) -> None:
-    """In the same folder, with the same job and step numbers: the old address leads nowhere."""
-    trainer = login.write("train.py", REQUEUED)
-    job = start(login, "--nodes", "2", "--controller", "none", "--no-gate", "--requeue", trainer)
-    job.wait_for("FIRST")
-    first = login.sh(f"cat {job.folder}/rendezvous.json")
-    login.sh(AGAIN.format(id=job.id))
-    assert job.end() == 0, job.log
-    assert job.log.count("SECOND") == 2
-    assert login.sh(f"cat {job.folder}/rendezvous.json") != first
