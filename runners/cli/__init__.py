@@ -1,4 +1,4 @@
-"""The command line: flags in, one call, print out."""
+"""The command line: each command reads its options, makes one call and prints the result."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ if TYPE_CHECKING:
 GROUPS = {
     "Train": {
         "launch": ("launch", "Run a trainer on N ranks, in a container."),
-        "plan": ("plan", "Show what a launch would choose, and why."),
-        "recipes": ("info", "List the packaged trainers; show one's options, copy one to edit it."),
-        "data": ("data", "Fetch, pack, check, make up and stage datasets."),
+        "plan": ("plan", "Show how a launch would be configured, and why."),
+        "recipes": ("info", "List the packaged trainers; show or copy one."),
+        "data": ("data", "Download, pack, check, generate and stage datasets."),
     },
     "Runs": {
         "status": ("status", "Show the state of a job."),
         "list": ("status", "List the runs."),
         "logs": ("logs", "Show a job's log."),
-        "explain": ("explain", "Say why a job failed, and what mends it."),
-        "wait": ("jobs", "Wait for a job's end and take over its exit code."),
+        "explain": ("explain", "Diagnose a failed job and suggest a fix."),
+        "wait": ("jobs", "Wait for a job to end; exit with its exit code."),
         "cancel": ("jobs", "Cancel a job."),
-        "result": ("jobs", "Show what a run reached."),
-        "compare": ("compare", "Show in what runs differ, side by side."),
-        "scale": ("scale", "Measure how a trainer scales; write tables, drawings and a page."),
+        "result": ("jobs", "Show a run's final metrics."),
+        "compare": ("compare", "Compare the settings and results of runs."),
+        "scale": ("scale", "Run a scaling study; write tables, figures and a report."),
     },
     "Interactive": {
-        "shell": ("shell", "Open a shell in an image, on a node of one's own."),
-        "exec": ("shell", "Run a command in a running job, in its container."),
-        "jupyter": ("servers", "Start JupyterLab on a node, behind a token."),
-        "tensorboard": ("servers", "Show what runs have written for TensorBoard."),
+        "shell": ("shell", "Open a shell in an image on an allocated node."),
+        "exec": ("shell", "Run a command in the container of a running job."),
+        "jupyter": ("servers", "Start JupyterLab on a node, protected by a token."),
+        "tensorboard": ("servers", "Start TensorBoard for one or more runs."),
     },
     "Images": {
-        "build": ("build", "Build an image, without root."),
-        "convert": ("convert", "Turn a Dockerfile into a definition."),
-        "pull": ("registry", "Pull an image, once, by its digest."),
+        "build": ("build", "Build an image without root."),
+        "convert": ("convert", "Convert a Dockerfile to an Apptainer definition file."),
+        "pull": ("registry", "Pull an image and store it by its digest."),
         "push": ("registry", "Push an image to a registry."),
-        "registry": ("registry", "Log in to a registry and out of it."),
-        "images": ("images", "List the images; remove those that nothing needs."),
-        "inspect": ("verify", "Show the facts of an image."),
-        "verify": ("verify", "Prove an image: signature, digest, contents, two ranks."),
+        "registry": ("registry", "Log in to and out of a registry."),
+        "images": ("images", "List the stored images; remove unused ones."),
+        "inspect": ("verify", "Show an image's metadata."),
+        "verify": ("verify", "Verify an image: signature, digest, contents, two ranks."),
         "sign": ("verify", "Sign an image with a PGP key."),
         "release": ("release", "Publish images with a signed list of their digests."),
     },
     "This machine": {
-        "doctor": ("doctor", "Look at this machine, an image and a short job; say what is wrong."),
-        "sites": ("sites", "List the sites that are known; write a profile for this one."),
-        "config": ("info", "Show the settings in force; trust a folder's."),
+        "doctor": ("doctor", "Check this machine, an image and a short job."),
+        "sites": ("sites", "List the known sites; write a profile for this one."),
+        "config": ("info", "Show the effective settings; trust a folder's files."),
     },
 }
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
@@ -79,7 +79,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Offer the nearest names for one that does not exist."""
+        """Suggest similar names for a command that does not exist."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from ..core.errors import nearest
 
@@ -87,7 +87,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the names that a word may become; none of the commands is imported for it."""
+        """Complete a command name without importing any command."""
         from click.shell_completion import CompletionItem
 
         fits = [name for name in COMMANDS if name.startswith(incomplete)]
@@ -106,7 +106,7 @@ class LazyGroup(click.Group):
             ctx.exit(signals.code(told))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands below their headings, in columns that are alike."""
+        """Write the commands under their headings, with aligned columns."""
         width = max(map(len, COMMANDS))
         for heading, group in GROUPS.items():
             with formatter.section(heading):
@@ -128,7 +128,7 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def main() -> None:
-    """Run the command line; turn our errors into a message and an exit code."""
+    """Run the command line; turn the product's errors into a message and an exit code."""
     signals.listen()
     warnings.showwarning = _warn
     try:

@@ -47,56 +47,71 @@ NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 NO_TARGET = f"""\
 name what to build: one of {", ".join(IMAGES)}, or a definition file.
 An image from another: runner build --from IMAGE --requirements FILE, or --horovod"""
-NOT_FOR_DEF = "is for our own images; a definition says itself what it starts from and takes"
+NOT_FOR_DEF = "is for the packaged images; a definition file names its own base and packages"
 
 
 @click.command("build", epilog=EXAMPLE)
 @click.argument("words", metavar="[TARGET]", nargs=-1)
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="default: images/ on scratch")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="output file (default: in images/ on scratch)",
+)
 @click.option(
     "--oci",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="also an OCI archive, for Podman, Docker and others",
+    help="also write an OCI archive, for Podman, Docker and others",
 )
 @click.option(
     "--base",
     default="auto",
     metavar="auto|debian|IMAGE",
-    help="what the image starts from: Debian packages, or an image of a registry",
+    help="base of the image: Debian packages, or an image from a registry",
 )
-@click.option("--wheelhouse", metavar="DIR", help="take wheels from this folder only")
+@click.option("--wheelhouse", metavar="DIR", help="install wheels from this folder only")
 @click.option("--index-url", metavar="URL", default="", help="package index to use")
-@click.option("--extra-index-url", metavar="URL", default="", help="a second index")
-@click.option("--from", "origin", metavar="IMAGE", help="make a new image from this one")
-@click.option("--requirements", "-r", type=FILE, help="with --from: Python packages to add")
-@click.option("--horovod", is_flag=True, help="with --from: Horovod, compiled for what it has")
-@click.option("--def", "def_file", type=FILE, help="with --from: your definition on it")
-@click.option("--into", is_flag=True, help="with env: DIR is an environment, fill it")
-@click.option("--mpi", default="", metavar="DIR|MPICXX", help="with env: compile with it")
-@click.option("--module", multiple=True, metavar="NAME", help="with env: load this first")
+@click.option("--extra-index-url", metavar="URL", default="", help="additional package index")
+@click.option("--from", "origin", metavar="IMAGE", help="build a new image on top of this one")
+@click.option("--requirements", "-r", type=FILE, help="with --from: install these Python packages")
+@click.option("--horovod", is_flag=True, help="with --from: compile Horovod for its frameworks")
+@click.option("--def", "def_file", type=FILE, help="with --from: apply your definition file")
+@click.option("--into", is_flag=True, help="with env: install into the existing environment DIR")
+@click.option("--mpi", default="", metavar="DIR|MPICXX", help="with env: MPI to compile against")
+@click.option(
+    "--module", multiple=True, metavar="NAME", help="with env: environment module to load first"
+)
 @click.option(
     "--ca-certificate",
     "ca",
     type=FILE,
-    help="the site's own authority, trusted during the build only",
+    help="CA certificate of the site, trusted during the build only",
 )
-@click.option("--build-arg", "given", multiple=True, metavar="NAME=VALUE", help="for a DEF")
+@click.option(
+    "--build-arg",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="build argument of a definition file",
+)
 @click.option(
     "--arch",
     type=click.Choice(sorted(MACHINES)),
-    help="for these machines; others than this one by emulation (default: this machine's)",
+    help="target architecture; a foreign one is emulated (default: this machine's)",
 )
-@click.option("--frozen", is_flag=True, help="refuse Debian packages other than the locked ones")
-@click.option("--dry-run", is_flag=True, help="print definition and command, and stop")
+@click.option(
+    "--frozen", is_flag=True, help="fail if Debian packages differ from the locked versions"
+)
+@click.option("--dry-run", is_flag=True, help="print the definition file and the command, and stop")
 def build_command(
     words: tuple[str, ...], given: tuple[str, ...], dry_run: bool, **values: Any
 ) -> None:
-    """Build TARGET, one of our images (cpu, gpu) or a definition file, without root.
+    """Build TARGET, a packaged image (cpu, gpu) or a definition file, without root.
 
-    `wheel cpu` leaves an image's Horovod alone, as a wheel with its SHA-256. `env DIR` makes an
-    environment without a container, with Horovod compiled for this machine's MPI. Instead of
-    TARGET, --from makes a new image from one that is there.
+    `wheel cpu` builds only the Horovod wheel of an image, with its SHA-256. `env DIR` creates a
+    Python environment without a container; its Horovod is compiled against this machine's MPI.
+    With --from instead of TARGET, the new image is built on top of an existing one.
     """
     with failures():
         values["given"] = dict(map(_argument, given))
@@ -108,7 +123,7 @@ def build_command(
             _wheel(words[1:], dry_run, values)
             return
         if len(words) > 1:
-            raise UsageError(f"{shlex.join(words)}: one thing at a time\n{NO_TARGET}")
+            raise UsageError(f"{shlex.join(words)}: give one target\n{NO_TARGET}")
         target = words[0] if words else None
         build_from.check(target, values)
         if target is None and not values["origin"]:
@@ -141,7 +156,7 @@ def _wheel(names: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> Non
 
 
 def _is_definition(target: str) -> bool:
-    """Whether the target is a file; a name of ours comes first."""
+    """Whether the target is a file; the name of a packaged image takes precedence."""
     return target not in IMAGES and (target.endswith(".def") or "/" in target)
 
 
@@ -163,13 +178,13 @@ def failures() -> Iterator[None]:
         click.echo(f"runner: {error.strerror}: {error.filename}\n{remedy}".rstrip(), err=True)
         sys.exit(SystemFault.exit_code)
     except KeyboardInterrupt:
-        click.echo("\nrunner: interrupted; what the build had begun is removed", err=True)
+        click.echo("\nrunner: interrupted; the incomplete build is removed", err=True)
         sys.exit(INTERRUPTED)
 
 
 def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
     if values["given"]:
-        raise UsageError("--build-arg is for a definition of your own; ours are given theirs")
+        raise UsageError("--build-arg is only for your own definition file")
     asked, progress = _options(values), phases()
     made = plan.make(name, asked)
     build_from.check_files(made.output, values)
@@ -200,9 +215,9 @@ def _options(values: dict[str, Any]) -> Options:
 
 
 def _environment(words: Sequence[str], dry_run: bool, values: Mapping[str, Any]) -> None:
-    """Make an environment on this machine, with Horovod compiled against its MPI, and its label."""
+    """Create an environment on this machine, with Horovod compiled against its MPI, and a label."""
     if not 1 <= len(words) <= 2:
-        raise UsageError(f"say where: {FORM}")
+        raise UsageError(f"the folder is missing: {FORM}")
     build_from.refuse(values, OF_IMAGES, NOT_FOR_ENV)
     if dry_run:
         raise UsageError(f"--dry-run {NOT_FOR_ENV}")

@@ -24,7 +24,7 @@ from ..core.model import ImageInfo
 from ..images import inside, local, recorded_digest
 from .progress import display, phases
 
-WHAT = "say what to add to it: --requirements FILE, --horovod, or --def FILE"
+WHAT = "name what to add: --requirements FILE, --horovod, or --def FILE"
 WAYS = ("requirements", "horovod", "def_file")
 PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
 OF_OURS = ("base", "frozen", "arch")
@@ -39,7 +39,7 @@ def source(values: Mapping[str, Any]) -> pip.Source:
 
 
 def refuse(values: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
-    """Raise UsageError for options that were given and would not be heard."""
+    """Raise UsageError for options that were given and would have no effect."""
     for name in names:
         if values[name] and values[name] != DEFAULTS.get(name):
             raise UsageError(f"--{name.replace('_', '-')} {why}")
@@ -48,16 +48,16 @@ def refuse(values: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
 def check(target: str | None, values: Mapping[str, Any]) -> None:
     origin, ways = values["origin"], [name for name in WAYS if values[name]]
     if origin and target:
-        raise UsageError(f"{target}: --from says what to start from; {WHAT}")
+        raise UsageError(f"{target}: --from already names the base image; {WHAT}")
     if ways and not origin:
         what = "--requirements, --horovod and --def go with --from IMAGE"
-        raise UsageError(f"{what}, the image to start from")
+        raise UsageError(f"{what}, the base image")
     if origin and len(ways) != 1:
-        raise UsageError(f"--from {origin}: {WHAT}{'; one of them' if ways else ''}")
+        raise UsageError(f"--from {origin}: {WHAT}{'; exactly one' if ways else ''}")
     if origin:
-        refuse(values, OF_OURS, "is for our own images, not for --from")
+        refuse(values, OF_OURS, "is for the packaged images, not for --from")
     if ways == ["def_file"]:
-        why = "is for --requirements and --horovod; a %post says it itself"
+        why = "is for --requirements and --horovod; a %post section sets it itself"
         refuse(values, PACKAGES, why)
     elif ways and values["given"]:
         raise UsageError("--build-arg is for --def")
@@ -85,7 +85,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
 
 
 def check_files(output: Path, values: Mapping[str, Any]) -> None:
-    """Raise UsageError when what a build is to leave could not be written."""
+    """Raise UsageError when the outputs of the build cannot be written."""
     disk_space.check_new_file("--output", output, "my.sif")
     if target := values["oci"]:
         disk_space.check_new_file("--oci", target, "my.tar")
@@ -105,7 +105,7 @@ def write_oci(image: Path, values: Mapping[str, Any]) -> None:
 
 
 def find(name: str) -> ImageInfo:
-    """The image to start from. Raises RunnerError."""
+    """The base image. Raises RunnerError."""
     found = local.read(local.find(name))
     if found.path.is_dir():
         raise UsageError(f"--from {name} is a folder; name an image file")
@@ -124,11 +124,11 @@ def plain(path: Path, values: Mapping[str, Any]) -> OneDefinition:
 
 
 def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
-    """The build on top of another image. Raises RunnerError."""
+    """The build on top of a base image. Raises RunnerError."""
     path = values["def_file"]
     output = (values["output"] or default_output(base.path, values)).absolute()
     if output.exists() and output.samefile(base.path):
-        raise UsageError(f"--output {output} is the image to start from; name another file")
+        raise UsageError(f"--output {output} is the base image; name another file")
     if path:
         return build_definition.with_definition(base, path, values["given"], output, values["ca"])
     apptainer.require()

@@ -11,11 +11,11 @@ dry_run = click.option("--dry-run", "--dryrun", is_flag=True, help="print the sc
 sort = click.option(
     "--sort",
     metavar="NAME",
-    help="best first by this number of the results (default: accuracy, loss or the rate, "
+    help="sort by this metric, the best first (default: accuracy, loss or the rate, "
     "whichever there is)",
 )
 rank = click.option(
-    "--rank", multiple=True, type=int, help="show the lines of this rank, not of rank 0"
+    "--rank", multiple=True, type=int, help="show the lines of this rank instead of rank 0"
 )
 all_ranks = click.option("--all", "all_ranks", is_flag=True, help="show the lines of all ranks")
 no_https = click.option(

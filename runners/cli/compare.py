@@ -21,20 +21,20 @@ Examples:
 @click.command("compare", epilog=EXAMPLE)
 @click.argument("names", metavar="RUN RUN...", nargs=-1, required=True)
 @common_options.runs_dir
-@click.option("--all", "every", is_flag=True, help="show the settings that agree, too")
+@click.option("--all", "every", is_flag=True, help="also show the settings that are equal")
 @common_options.sort
 @common_options.as_json
 def compare_command(
     names: tuple[str, ...], runs_dir: str | None, every: bool, sort: str | None, as_json: bool
 ) -> None:
-    """Show in which settings runs differ, and what each reached, the best first.
+    """Compare the settings and the results of runs, the best first.
 
-    The number of a job array stands for all of its runs. Changes are those from the first run
-    that is named.
+    The ID of a job array stands for all of its runs. Changes are relative to the first run
+    named.
     """
     meant = [run for name in names for run in run_arguments.find_all(name, runs_dir)]
     if len(meant) < 2:
-        raise click.UsageError("compare needs two runs or more; runner list shows them")
+        raise click.UsageError("compare needs at least two runs; runner list shows them")
     found = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]
     metric = compare.metric([each.measured for each in found], sort)
     ordered = _order(found, metric)

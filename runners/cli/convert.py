@@ -20,11 +20,13 @@ HEADING = "not converted, or to be looked at:"
 
 @click.command("convert", epilog=EXAMPLE)
 @click.argument("dockerfile", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="default: standard output")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="output file (default: standard output)"
+)
 def convert_command(dockerfile: Path, output: Path | None) -> None:
-    """Turn a Dockerfile into a definition; what has no counterpart is listed.
+    """Convert a Dockerfile to a definition file; list the instructions that have no equivalent.
 
-    The definition belongs into the Dockerfile's folder: it names the same files.
+    Keep the definition file in the Dockerfile's folder: it refers to the same files.
     """
     try:
         text, notes = convert(dockerfile, dockerfile.read_text(encoding="utf-8"))
@@ -42,7 +44,7 @@ def convert_command(dockerfile: Path, output: Path | None) -> None:
 
 
 def listed(text: str, notes: list[Note], name: str) -> list[str]:
-    """What is to be told: the notes, and what is wrong with the definition as it is."""
+    """Return the lines to print: the notes, and what is wrong with the definition file."""
     lines = [f"  {note}" for note in notes]
     try:
         definition.check(text, name, {})

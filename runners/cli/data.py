@@ -21,25 +21,25 @@ FOLDER = click.Path(path_type=Path)
 
 @click.group("data", epilog="Example: runner data fetch mnist")
 def data_command() -> None:
-    """Fetch, pack, check, make up and stage datasets."""
+    """Download, pack, check, generate and stage datasets."""
 
 
 @data_command.command("fetch", epilog="Example: runner data fetch cifar10")
 @click.argument("name", required=False)
-@click.option("--mirror", multiple=True, metavar="URL", help="take the files from this folder")
+@click.option("--mirror", multiple=True, metavar="URL", help="download from this URL instead")
 @click.option(
     "--ca-certificate",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="trust this authority's certificate (PEM) too",
+    help="also trust this CA certificate (PEM)",
 )
 @common_options.as_json
 def fetch_command(
     name: str | None, mirror: tuple[str, ...], ca_certificate: Path | None, as_json: bool
 ) -> None:
-    """Download the dataset NAME to scratch, once, by its checksums; without NAME list them.
+    """Download the dataset NAME to scratch and verify its checksums; without NAME list all.
 
-    Own datasets stand in runner.toml: [datasets.NAME] with urls and sha256. A download that was
-    cut goes on where it stopped. http_proxy, https_proxy and no_proxy are heeded.
+    Define your own datasets in runner.toml: [datasets.NAME] with urls and sha256. An interrupted
+    download is resumed. http_proxy, https_proxy and no_proxy are honored.
     """
     from ..data import catalogue, fetch
     from . import progress
@@ -72,22 +72,23 @@ def _list(known: dict[str, Any], as_json: bool) -> None:
 
 @data_command.command("pack", epilog="Example: runner data pack imagenet -o imagenet.sqsh")
 @click.argument("folder", type=FOLDER)
-@click.option("--output", "-o", type=FOLDER, help="the file (default: FOLDER.sqsh)")
+@click.option("--output", "-o", type=FOLDER, help="output file (default: FOLDER.sqsh)")
 @click.option(
     "--compression",
     type=click.Choice(COMPRESSIONS),
     default="gzip",
     show_default=True,
-    help="every kernel and runtime reads gzip; zstd is quicker to read",
+    help="gzip works with every kernel and runtime; zstd decompresses faster",
 )
-@click.option("--image", help="take mksquashfs out of this image")
+@click.option("--image", help="use mksquashfs from this image")
 @common_options.as_json
 def pack_command(
     folder: Path, output: Path | None, compression: str, image: str | None, as_json: bool
 ) -> None:
-    """Pack FOLDER into one squashfs file, which --data binds: one file to open, not a million.
+    """Pack FOLDER into one squashfs file for --data: one file to open instead of a million.
 
-    The same folder always gives the same file. Its checksum is written beside it.
+    The result is reproducible: the same folder gives the same file. The checksum is written next
+    to it.
     """
     from ..data import pack
     from ..images import local
@@ -114,10 +115,10 @@ def pack_command(
 @click.argument("path")
 @common_options.as_json
 def check_command(path: str, as_json: bool) -> None:
-    """Look at all of PATH, a folder, a squashfs file or a known name; exit code 1 if it is damaged.
+    """Check the dataset PATH: a folder, a squashfs file or a known name; exit code 1 if damaged.
 
-    Its kind is found out: MNIST, CIFAR-10, a folder of images by class, tokens. Counts, headers
-    and labels are looked at, and checksums where they are known.
+    The kind is detected: MNIST, CIFAR-10, a folder of images by class, or tokens. Counts, headers
+    and labels are checked, and checksums where they are known.
     """
     from ..data import verify
     from . import progress
@@ -137,7 +138,7 @@ def check_command(path: str, as_json: bool) -> None:
 
 
 def _place(path: str) -> Path:
-    """Return what a path or a name stands for, damaged or not."""
+    """Return the dataset of a path or a name, damaged or not."""
     from ..data import find
 
     profile = None if Path(path).expanduser().exists() else _site().profile
@@ -147,16 +148,25 @@ def _place(path: str) -> Path:
 @data_command.command("synth", epilog="Example: runner data synth imagenet small --samples 2000")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("folder", type=FOLDER)
-@click.option("--samples", type=int, required=True, help="to train on; a fifth as many to test")
-@click.option("--classes", type=int, default=10, show_default=True, help="of images")
-@click.option("--size", type=int, default=64, show_default=True, help="pixels (imagenet)")
-@click.option("--vocabulary", type=int, default=256, show_default=True, help="of tokens")
+@click.option(
+    "--samples", type=int, required=True, help="training samples; a fifth as many for testing"
+)
+@click.option(
+    "--classes", type=int, default=10, show_default=True, help="number of classes (images)"
+)
+@click.option(
+    "--size", type=int, default=64, show_default=True, help="width and height in pixels (imagenet)"
+)
+@click.option(
+    "--vocabulary", type=int, default=256, show_default=True, help="vocabulary size (tokens)"
+)
 def synth_command(
     kind: str, folder: Path, samples: int, classes: int, size: int, vocabulary: int
 ) -> None:
-    """Make up a dataset of a KIND in a new FOLDER, of any size, that can be learnt from.
+    """Generate a synthetic, learnable dataset of a KIND and any size in a new FOLDER.
 
-    For trials and tests: the files have the form of the real ones. Samples of tokens are tokens.
+    For trials and tests. The files have the format of the real dataset. --samples counts tokens
+    for a dataset of tokens.
     """
     from ..data import synth
 
@@ -168,10 +178,10 @@ def synth_command(
 @click.argument("dataset", metavar="[NAME=]PATH")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def stage_command(dataset: str, command: tuple[str, ...]) -> None:
-    """Copy a dataset to each node's own scratch, run COMMAND with DATA_DIR set, remove the copy.
+    """Copy a dataset to node-local scratch, run COMMAND with DATA_DIR set, remove the copy.
 
-    What `runner launch --stage-data node-local` does for a job, by hand: within an allocation on
-    all of its nodes, elsewhere on this machine.
+    As `runner launch --stage-data node-local` does for a job: within an allocation on all of its
+    nodes, elsewhere on this machine.
     """
     from ..data import find, stage_command
     from ..planning import staging

@@ -23,7 +23,7 @@ SECONDS_TO_WAIT = 600
 @click.command("doctor", cls=SettingsCommand, epilog=EXAMPLE)
 @options.setting_options
 @click.option("--job", is_flag=True, help="also run a short job with the image")
-@click.option("--run", "run", metavar="RUN", help="come back to the short job of an earlier call")
+@click.option("--run", "run", metavar="RUN", help="report on the short job of an earlier call")
 @click.option(
     "--max-wait",
     type=click.IntRange(min=0),
@@ -34,10 +34,10 @@ SECONDS_TO_WAIT = 600
 )
 @common_options.as_json
 def doctor_command(job: bool, run: str | None, max_wait: int, as_json: bool, **values: Any) -> None:
-    """Look at this machine, an image and a short job; say what is wrong and what to type.
+    """Check this machine, an image and a short job; report problems and how to fix them.
 
-    Each finding is ok, a warning or a failure. The exit code is 80 when something failed. The
-    options of a launch say which image, and what the job asks for.
+    Each finding is ok, a warning or a failure. The exit code is 80 if a check failed. The launch
+    options select the image and the resources of the job.
     """
     from ..doctor.finding import counts, failed
     from . import doctor_findings

@@ -1,4 +1,4 @@
-"""`runner explain`: why a job failed, or runs of an array, those with the same cause together."""
+"""`runner explain`: diagnoses a failed job, or the failed runs of an array grouped by cause."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Explained = Sequence["tuple[Job, Explanation]"]
 @common_options.runs_dir
 @common_options.as_json
 def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> None:
-    """Say why JOB failed: cause, evidence, the command that mends it, and how sure that is.
+    """Diagnose a failed JOB: cause, evidence, the command that fixes it, and the confidence.
 
-    Of an array, why its runs failed, those with the same cause together.
+    For a job array, its failed runs are grouped by cause.
     """
     meant = run_arguments.find_all(job, runs_dir)
     if len(meant) > 1:

@@ -21,11 +21,13 @@ ENDINGS = (".sif", ".simg")
 
 
 @click.group("images", invoke_without_command=True, epilog="Example: runner images --json")
-@click.option("--site", metavar="NAME", help="list those that this site keeps for all, instead")
+@click.option(
+    "--site", metavar="NAME", help="list the images that this site provides for all users"
+)
 @common_options.as_json
 @click.pass_context
 def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
-    """List the images on scratch: pulled ones with their digest, built ones by name."""
+    """List the images on scratch: pulled images with their digest, built images by name."""
     if ctx.invoked_subcommand is not None:
         return
     if site:
@@ -91,9 +93,9 @@ def _short(path: str) -> str:
 
 
 @images_command.command("prune", epilog="Example: runner images prune --dry-run")
-@click.option("--dry-run", "--dryrun", is_flag=True, help="only say what would be removed")
+@click.option("--dry-run", "--dryrun", is_flag=True, help="only print what would be removed")
 def prune_command(dry_run: bool) -> None:
-    """Remove the pulled images that no name, no images.lock and no run points to."""
+    """Remove pulled images that no name, images.lock or run refers to."""
     done = gc_roots.prune(dry_run)
     would = "would remove" if dry_run else "removed"
     for digest in done.digests:
@@ -105,13 +107,13 @@ def prune_command(dry_run: bool) -> None:
 
 @images_command.command("mirror", epilog="Example: runner images mirror /shared/images")
 @click.argument("target")
-@click.option("--from", "source", metavar="SOURCE", help="default: where `runner pull cpu` asks")
+@click.option("--from", "source", metavar="SOURCE", help="default: the source of `runner pull cpu`")
 @common_options.no_https
 def mirror_command(target: str, source: str | None, plain: bool) -> None:
-    """Copy the release of this version to TARGET, for those who cannot reach its source.
+    """Copy the release of this version to TARGET, for users who cannot reach its source.
 
-    TARGET and SOURCE are oras://HOST/FOLDER or a folder. All of it is checked, and goes with its
-    signature.
+    TARGET and SOURCE are oras://HOST/FOLDER or a folder. All files are verified and copied with
+    their signature.
     """
     from ..images import publish, release
 

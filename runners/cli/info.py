@@ -74,14 +74,14 @@ def copy_command(name: str, folder: Path, force: bool) -> None:
 
 @click.group("config")
 def config_command() -> None:
-    """Show the settings in force here; trust the files of a folder."""
+    """Show the effective settings; trust the files of a folder."""
 
 
 @config_command.command("show", epilog="Example: runner config show --origin")
-@click.option("--origin", is_flag=True, help="also say where each value came from")
+@click.option("--origin", is_flag=True, help="also show where each value comes from")
 @common_options.as_json
 def show_command(origin: bool, as_json: bool) -> None:
-    """Show the settings from files, environment and defaults."""
+    """Show the effective settings from files, environment and defaults."""
     from .sites import here
 
     merged = config.load({}, os.environ, profile=here())
@@ -94,13 +94,13 @@ def show_command(origin: bool, as_json: bool) -> None:
 
 @config_command.command("trust", epilog="Example: runner config trust /project/team")
 @click.argument("folder", type=FOLDER, default=".")
-@click.option("--remove", is_flag=True, help="trust it no longer")
-@click.option("--list", "listing", is_flag=True, help="show the folders that are trusted")
+@click.option("--remove", is_flag=True, help="stop trusting the folder")
+@click.option("--list", "listing", is_flag=True, help="list the trusted folders")
 def trust_command(folder: Path, remove: bool, listing: bool) -> None:
-    """Trust runner.toml, images.lock and runs in FOLDER and below, whoever wrote them.
+    """Trust runner.toml, images.lock and runs in FOLDER and below, whoever owns them.
 
-    Without it only your own files and root's are read: such a file can name programs and libraries
-    that run as you. The folder is trusted for as long as its owner stays the same.
+    By default only files that you or root own are read, because such a file can name programs and
+    libraries that run as you. The trust ends when the owner of the folder changes.
     """
     if remove and listing:
         raise UsageError("--remove and --list contradict each other")

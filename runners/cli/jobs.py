@@ -1,4 +1,4 @@
-"""Commands about the end of a run: wait for it, bring it about, see what was reached."""
+"""Commands about the end of a run: wait, cancel, result."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from . import array_status, common_options, follow, job_end, printer, run_argume
 @common_options.job
 @common_options.runs_dir
 def wait_command(job: str | None, runs_dir: str | None) -> None:
-    """Wait until JOB has ended; the exit code is the job's own, or one of the documented.
+    """Wait for JOB to end; exit with its exit code or a documented one.
 
-    Of an array it is the first that is not 0.
+    For a job array it is the first nonzero exit code.
     """
     meant = run_arguments.find_all(job, runs_dir)
     if len(meant) > 1:
@@ -37,9 +37,9 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
 @common_options.job
 @common_options.runs_dir
 def cancel_command(job: str | None, runs_dir: str | None) -> None:
-    """Cancel JOB; the number of an array means all of its runs.
+    """Cancel JOB; the ID of a job array cancels all of its runs.
 
-    Without JOB it is the last one, if you say so at a terminal.
+    Without JOB, the command asks at a terminal whether to cancel the last job.
     """
     meant = run_arguments.find_all(job, runs_dir)
     if job is None:
@@ -55,7 +55,7 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
 
 
 def _confirm(meant: Sequence[tuple[JobPaths, Job]]) -> None:
-    """Ask whether the last job is meant; raise UsageError where there is nobody to ask."""
+    """Ask whether to cancel the last job; raise UsageError without a terminal."""
     job = meant[0][1]
     name = job.array or job.id
     what = f"{len(meant)} runs of {name}" if len(meant) > 1 else f"job {name} ({job.name})"
@@ -71,9 +71,9 @@ def _confirm(meant: Sequence[tuple[JobPaths, Job]]) -> None:
 @common_options.sort
 @common_options.as_json
 def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_json: bool) -> None:
-    """Show what the trainer of JOB wrote in result.json.
+    """Show the result.json that the trainer of JOB wrote.
 
-    Of an array it is a line for each run, the best first.
+    For a job array: one line per run, the best first.
     """
     meant = run_arguments.find_all(job, runs_dir)
     if len(meant) > 1:

@@ -32,25 +32,25 @@ Examples:
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
 @click.option(
-    "-a", "--array", metavar="N-M[%K]", help="so many runs, each told its SLURM_ARRAY_TASK_ID"
+    "-a", "--array", metavar="N-M[%K]", help="submit a job array: one run per SLURM_ARRAY_TASK_ID"
 )
 @click.option(
     "--sweep",
     multiple=True,
     metavar="NAME=V1,V2",
-    help="a run for each value of the trainer's --NAME; of several, for each combination",
+    help="run once per value of the trainer's option --NAME; repeat it for all combinations",
 )
 @common_options.dry_run
-@click.option("--force", is_flag=True, help="submit although the plan says that it cannot work")
-@click.option("--wait", is_flag=True, help="wait for the end and take over the exit code")
-@click.option("--follow", is_flag=True, help="the same, showing the log and the result")
+@click.option("--force", is_flag=True, help="submit even if the plan reports that it cannot work")
+@click.option("--wait", is_flag=True, help="wait for the job to end; exit with its exit code")
+@click.option("--follow", is_flag=True, help="as --wait, and show the log and the result")
 @common_options.rank
 @common_options.all_ranks
-@click.option("-v", "--verbose", is_flag=True, help="print every choice with its reason")
-@click.option("--parsable", is_flag=True, help="print the job's number and nothing else")
+@click.option("-v", "--verbose", is_flag=True, help="print every decision with its reason")
+@click.option("--parsable", is_flag=True, help="print only the job ID")
 @common_options.as_json
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
-    """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in an image."""
+    """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in a container."""
     values["ranks"] = run_arguments.ranks(values.pop("rank"), values.pop("all_ranks"))
     asked = _several(values["array"], values["sweep"])
     with signals.saying("nothing was submitted"):

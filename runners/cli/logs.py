@@ -25,9 +25,9 @@ Examples:
 @click.command("logs", epilog=EXAMPLE)
 @common_options.job
 @common_options.runs_dir
-@click.option("-f", "--follow", "goes_on", is_flag=True, help="go on until the job ends")
+@click.option("-f", "--follow", "goes_on", is_flag=True, help="follow the log until the job ends")
 @click.option(
-    "-n", "--tail", type=click.IntRange(0), metavar="N", help="begin with the last N lines"
+    "-n", "--tail", type=click.IntRange(0), metavar="N", help="start with the last N lines"
 )
 @common_options.rank
 @common_options.all_ranks
@@ -41,7 +41,7 @@ def logs_command(
 ) -> None:
     """Show the merged log of JOB, each line as `rank@host | ...`.
 
-    Lines of Slurm and of the runner itself belong to no rank and are always shown.
+    Lines of Slurm and of the runner itself are always shown.
     """
     paths, found = run_arguments.find(job, runs_dir)
     ranks = run_arguments.ranks(rank, all_ranks)

@@ -25,9 +25,9 @@ Examples:
 @click.argument("trainer")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
-@click.option("--json", "as_json", is_flag=True, help="print JSON, the script included")
+@click.option("--json", "as_json", is_flag=True, help="print JSON, including the job script")
 def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
-    """Show what a launch would choose, why, and what that rests on; nothing is submitted."""
+    """Show the decisions of a launch, their reasons and evidence; submit nothing."""
     made = make_plan.make_plan(trainer, args, options.flags(values), dry_run=True)
     if values["as_json"]:
         printer.print_json(_as_data(made))

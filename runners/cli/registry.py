@@ -1,4 +1,4 @@
-"""Commands that bring images here and there: pull, push, registry, images."""
+"""Commands for registries: pull, push, log in and log out."""
 
 from __future__ import annotations
 
@@ -35,20 +35,22 @@ Examples:
 @click.command("pull", epilog=PULL_EXAMPLE)
 @click.argument("uri")
 @click.option("--name", help="name in the images folder (default: IMAGE_TAG.sif)")
-@click.option("--digest", default="", help="what it must be; for docker:// the manifest's")
-@click.option("--update", is_flag=True, help="ask again what the tag means, despite images.lock")
+@click.option("--digest", default="", help="expected digest; for docker:// that of the manifest")
+@click.option("--update", is_flag=True, help="resolve the tag again instead of using images.lock")
 @click.option(
     "--arch", default=architecture.architecture, help="architecture (default: this machine's)"
 )
-@click.option("--or-build", is_flag=True, help="of cpu and gpu: build what cannot be pulled")
+@click.option(
+    "--or-build", is_flag=True, help="for cpu and gpu: build the image if it cannot be pulled"
+)
 @common_options.no_https
 @common_options.as_json
 def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None:
-    """Pull an image once, store it by its digest, and record it in images.lock.
+    """Pull an image, store it by its digest, and record it in images.lock.
 
     URI is oras://, docker://, library://, https://, docker-archive:FILE, oci-archive:FILE or a
     .sif file; cpu and gpu are this version's prebuilt images, from a release at `[images] source`
-    whose signature is checked.
+    whose signature is verified.
     """
     if or_build:
         _pull_or_build(uri, as_json, values)
@@ -101,14 +103,14 @@ def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
 @click.command("push", epilog=PUSH_EXAMPLE)
 @click.argument("image")
 @click.argument("uri")
-@click.option("-U", "--allow-unsigned", is_flag=True, help="also to a library, which wants one")
+@click.option("-U", "--allow-unsigned", is_flag=True, help="push an unsigned image to a library")
 @common_options.no_https
 @common_options.as_json
 def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_json: bool) -> None:
     """Push IMAGE, a .sif file or a name, to a registry or a library.
 
-    oras:// and library:// take the file as it is. docker:// makes an OCI image of it, for Podman,
-    Docker, Shifter and others; oci-archive:FILE writes that into a file.
+    oras:// and library:// store the file unchanged. docker:// converts it to an OCI image, for
+    Podman, Docker, Shifter and others; oci-archive:FILE writes the OCI image to a file.
     """
     target = reference.target(uri)
     path = local.find(image)
@@ -123,18 +125,18 @@ def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_jso
 
 @click.group("registry")
 def registry_command() -> None:
-    """Log in to a registry and out of it; kept where `apptainer registry login` keeps it."""
+    """Log in to and out of a registry; credentials are stored as by `apptainer registry login`."""
 
 
 @registry_command.command("login", epilog="Example: runner registry login -u ada ghcr.io")
 @click.argument("host")
-@click.option("-u", "--username", required=True, help="name; nvcr.io wants $oauthtoken")
+@click.option("-u", "--username", required=True, help="user name; for nvcr.io: $oauthtoken")
 @click.option("--password-stdin", is_flag=True, help="read the password from standard input")
 @common_options.no_https
 def login_command(host: str, username: str, password_stdin: bool, plain: bool) -> None:
-    """Try a name and a password at the registry HOST, then keep them.
+    """Log in to the registry HOST and store the credentials.
 
-    The password is asked for, or read from standard input: an argument would be seen by others.
+    The password is read from the terminal or from standard input: other users can see arguments.
     """
     from ..images import credentials, registry
 
@@ -158,7 +160,7 @@ def _password(from_stdin: bool) -> str:
 @registry_command.command("logout", epilog="Example: runner registry logout ghcr.io")
 @click.argument("host")
 def logout_command(host: str) -> None:
-    """Forget the password for the registry HOST."""
+    """Remove the stored credentials for the registry HOST."""
     from ..images import credentials
 
     host = reference.registry_name(host)

@@ -18,12 +18,12 @@ Examples:
 @click.command("release", epilog=EXAMPLE)
 @click.argument("images", nargs=-1, required=True)
 @click.option("--to", "target", required=True, metavar="TARGET", help="oras://HOST/FOLDER, or DIR")
-@click.option("--key", required=True, metavar="KEY", help="of gpg, to sign the list with")
+@click.option("--key", required=True, metavar="KEY", help="GPG key that signs the list")
 @common_options.no_https
 def release_command(images: tuple[str, ...], target: str, key: str, plain: bool) -> None:
     """Publish IMAGES, built from one commit, with a signed list of their digests.
 
-    `runner pull cpu` and `gpu` find them where `[images] source` is TARGET.
+    `runner pull cpu` and `gpu` find them if `[images] source` is TARGET.
     """
     place = release.source(prebuilt.typed("--to", target), plain or runtime_pull.plain())
     paths = [local.find(image) for image in images]

@@ -44,43 +44,56 @@ Examples:
     "-N", "--nodes", metavar="N,N,...", help="sizes: nodes, or nodes x ranks on each: 2x4"
 )
 @click.option(
-    "--repeats", type=click.IntRange(1), default=3, show_default=True, help="runs of each"
+    "--repeats",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="runs per size and variant",
 )
 @click.option(
     "--vary",
     multiple=True,
     metavar="NAME=V1,V2",
-    help="compare values of a setting, or of trainer; V+NAME=W brings another setting along",
+    help="compare values of a setting, or of `trainer`; V+NAME=W also sets NAME for value V",
 )
 @click.option(
     "--strong/--weak",
-    help="keep the samples of a step (--batch-size is then of all ranks), or of a rank (default)",
+    help="strong: constant global batch size (--batch-size is then of all ranks); "
+    "weak: constant batch size per rank (default)",
 )
-@click.option("--one-allocation", is_flag=True, help="one job for all runs, one after the other")
+@click.option("--one-allocation", is_flag=True, help="run everything sequentially in one job")
 @click.option(
     "--at-once",
     type=click.IntRange(1),
     metavar="N",
-    help="runs in the queue at most (default: all)",
+    help="maximum number of runs in the queue (default: all)",
 )
 @click.option(
-    "--drop", type=click.IntRange(0), default=1, show_default=True, help="epochs that warm up"
+    "--drop",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="warm-up epochs to leave out",
 )
-@click.option("--reference", multiple=True, metavar="NAME", help="published numbers to draw; all")
-@click.option("--study", metavar="DIR", help="its folder (default: studies/TRAINER)")
-@click.option("--continue", "go_on", metavar="DIR", help="go on with a study, in its own words")
 @click.option(
-    "--render-only", metavar="DIR", help="write a study's tables and page again; run nothing"
+    "--reference", multiple=True, metavar="NAME", help="published results to draw; all: every one"
 )
-@click.option("--no-wait", is_flag=True, help="submit, and leave the rest to --continue")
+@click.option("--study", metavar="DIR", help="folder of the study (default: studies/TRAINER)")
+@click.option(
+    "--continue", "go_on", metavar="DIR", help="continue a study with its original command"
+)
+@click.option(
+    "--render-only", metavar="DIR", help="write a study's tables and report again; run nothing"
+)
+@click.option("--no-wait", is_flag=True, help="submit and return; --continue collects the results")
 @click.option("--dry-run", "--dryrun", is_flag=True, help="list the runs and stop")
 @click.option("--json", "as_json", is_flag=True, help="print results.json")
 @options.without(OWN)
 def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> None:
-    """Measure how TRAINER scales over numbers of nodes; write tables, drawings and a page.
+    """Measure how TRAINER scales with the number of nodes; write tables, figures and a report.
 
-    The same command once more goes on with a study that was interrupted, and runs nothing twice;
-    with more nodes, repeats or values it grows.
+    Repeat the same command to continue an interrupted study; finished runs are not repeated. With
+    more nodes, repeats or values the study is extended.
     """
     if not values["dry_run"]:
         _need_extra()
@@ -111,7 +124,7 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
 
 
 def _may_be_short(asked: StudyRecord) -> list[str]:
-    """Return a warning where the training may end within the epochs that warm up."""
+    """Return a warning if the training may end within the warm-up epochs."""
     steps, drop = study_request.number(asked.question.args, "--max-steps"), asked.question.drop
     if not steps or not drop:
         return []
@@ -122,24 +135,24 @@ def _may_be_short(asked: StudyRecord) -> list[str]:
 
 
 def _need_extra() -> None:
-    """Refuse before anything runs, not when the results are there."""
+    """Refuse before any run starts, not after the results are in."""
     names = [each.partition(">")[0] for each in EXTRA]
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise Refused(
             f"runner scale needs {', '.join(missing)}, which this Python does not have",
-            "they draw the results, and are not installed by default",
+            "they draw the figures and are not installed by default",
             shlex.join([sys.executable, "-m", "pip", "install", *EXTRA]),
         )
 
 
 def _only(ctx: click.Context, option: str, known: Collection[str]) -> None:
-    """Refuse what would be left out of account: the study's own words hold."""
+    """Refuse options that would have no effect: the study's own command applies."""
     for name, value in ctx.params.items():
         if name not in known and _given(ctx, name) and value:
             word = name if name in ("trainer", "args") else "--" + name.replace("_", "-")
             raise UsageError(
-                f"{option} takes the study as it was asked; leave out {word}",
+                f"{option} uses the study's original command; leave out {word}",
                 remedy="runner scale --study DIR ..., with the whole command, lets a study grow",
             )
 
@@ -157,13 +170,13 @@ def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, 
         os.chdir(asked.cwd)
     except OSError as error:
         raise SystemFault(
-            f"cannot go to {asked.cwd}, the folder of the command", str(error)
+            f"cannot change to {asked.cwd}, the working directory of the command", str(error)
         ) from None
     return paths, asked
 
 
 def _changed(ctx: click.Context, asked: StudyRecord, values: dict[str, Any]) -> StudyRecord:
-    """Return it with what may be looked at differently: the warm-up, published numbers."""
+    """Return it with the options that may change afterwards: warm-up, published results."""
     if values["reference"]:
         references.chosen(values["reference"])
         asked = replace(asked, references=values["reference"])
@@ -206,7 +219,7 @@ def _asked(
 
 
 def _run(paths: StudyPaths, asked: StudyRecord, values: dict[str, Any]) -> int:
-    """Get the study done and report it; return the exit code.
+    """Run the study and report it; return the exit code.
 
     Not all of it is a failure, or to be continued.
     """

@@ -35,10 +35,10 @@ ONE = {"nodes": 1, "ntasks": 1, "cpus_per_task": 1}
 _loopback = click.option(
     "--loopback",
     is_flag=True,
-    help="answer on the node itself only; the tunnel then needs ssh to the node",
+    help="listen on the node's loopback address only; the tunnel then needs ssh to the node",
 )
 _as_json = click.option(
-    "--json", "as_json", is_flag=True, help="print JSON once it answers, and end"
+    "--json", "as_json", is_flag=True, help="print JSON once the server answers, and exit"
 )
 
 
@@ -49,10 +49,10 @@ _as_json = click.option(
 @common_options.dry_run
 @_as_json
 def jupyter_command(job: str | None, **values: Any) -> None:
-    """Start JupyterLab on a node, in the image, and say how to reach it; or come back to JOB.
+    """Start JupyterLab in the image on a node and print how to connect; or reconnect to JOB.
 
-    It shows the current folder, behind a token that only you can read, and ends with the job:
-    without --time after an hour. Ctrl-C asks whether to leave it or to cancel it.
+    It serves the current folder, protected by a token that only you can read, until the job ends:
+    without --time after one hour. Ctrl-C asks whether to detach from the job or to cancel it.
     """
     if job:
         found = run_arguments.find(job, values["runs_dir"])
@@ -68,10 +68,10 @@ def jupyter_command(job: str | None, **values: Any) -> None:
 @common_options.dry_run
 @_as_json
 def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
-    """Show what runs, the last one by default, have written for TensorBoard; or come back to JOB.
+    """Start TensorBoard for one or more runs (default: the last one); or reconnect to JOB.
 
-    It runs in a small job of its own, in the image of the first run, behind a token that only you
-    can read, and ends with the job: without --time after an hour.
+    It runs in a separate small job, in the image of the first run, protected by a token that only
+    you can read, until the job ends: without --time after one hour.
     """
     folder = run_arguments.folder(values["runs_dir"])
     if len(job) == 1 and (found := find.find(job[0], folder))[0].private.is_dir():

@@ -39,9 +39,9 @@ Examples:
 @options.setting_options
 @common_options.dry_run
 def shell_command(command: tuple[str, ...], **values: Any) -> None:
-    """Wait for nodes; then open a shell, or run COMMAND, in the image on the first of them.
+    """Allocate nodes; open a shell, or run COMMAND, in the image on the first node.
 
-    The allocation ends with it. Without --time it ends after an hour.
+    The allocation ends when the shell or COMMAND exits, without --time after one hour at most.
     """
     ready = sessions.prepare("shell", values)
     text = session.interactive(
@@ -56,15 +56,15 @@ def shell_command(command: tuple[str, ...], **values: Any) -> None:
 @click.command("exec", epilog=EXEC_EXAMPLE)
 @click.argument("job")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.option("-w", "--nodelist", metavar="NODE,...", help="on these nodes of the job")
-@click.option("--all", "all_nodes", is_flag=True, help="on all nodes of the job")
-@click.option("--host", is_flag=True, help="on the node itself, not in the container")
+@click.option("-w", "--nodelist", metavar="NODE,...", help="run on these nodes of the job")
+@click.option("--all", "all_nodes", is_flag=True, help="run on all nodes of the job")
+@click.option("--host", is_flag=True, help="run on the node itself, not in the container")
 @common_options.runs_dir
 def exec_command(job: str, command: tuple[str, ...], runs_dir: str | None, **where: Any) -> None:
-    """Run COMMAND, or a shell, in the container of JOB while it runs, on its first node.
+    """Run COMMAND, or a shell, in the container of the running JOB, on its first node.
 
-    The image, the mounts and the variables are those of the ranks, which go on beside it. With
-    several nodes each line begins with the node's name. The exit code is the command's.
+    COMMAND uses the image, mounts and variables of the ranks and does not stop them. With several
+    nodes, each line starts with the node's name. The exit code is that of COMMAND.
     """
     paths, found = run_arguments.find(job, runs_dir)
     run_arguments.check_ours([(paths, found)])  # what leads into the container lies there

@@ -25,10 +25,11 @@ Examples:
 @common_options.as_json
 @click.pass_context
 def sites_command(ctx: click.Context, as_json: bool) -> None:
-    """List the sites that are known, and which of them this machine is at.
+    """List the known sites and the one that this machine belongs to.
 
-    Your own profiles lie in ~/.config/runner/sites, those of a whole site in /etc/runner/sites or
-    the folders of RUNNER_SITES_PATH. Of two with one name yours wins; `base` may name the other.
+    Your own profiles are in ~/.config/runner/sites, those of the site in /etc/runner/sites or the
+    folders of RUNNER_SITES_PATH. Your profile overrides one of the same name; `base` may refer to
+    the other.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -70,7 +71,7 @@ def _words(facts: dict[str, Any]) -> list[str]:
 @click.argument("name", required=False)
 @common_options.as_json
 def show_command(name: str | None, as_json: bool) -> None:
-    """Show every value of a site with source, date and file; without NAME of the one in force."""
+    """Show every value of a site with source, date and file; default: the detected site."""
     profile = load.profile(name, os.environ) if name else here()
     if profile is None:
         raise UsageError("no site is in force here", remedy="runner sites show NAME")
@@ -104,7 +105,7 @@ def _value(profile: Profile, key: str, value: Any) -> dict[str, Any]:
 @click.argument("name", required=False)
 @click.option("--force", is_flag=True, help="overwrite the profile of this name")
 def new_command(name: str | None, force: bool) -> None:
-    """Write a profile from what this machine tells; NAME is by default the cluster's own."""
+    """Generate a profile from this machine's configuration; NAME defaults to the cluster's name."""
     from ..sites import create_profile
 
     path, problems = create_profile.profile(name, force)
@@ -118,7 +119,7 @@ def new_command(name: str | None, force: bool) -> None:
 @click.argument("paths", metavar="[FILE]...", nargs=-1, type=click.Path(path_type=Path))
 @common_options.as_json
 def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
-    """Check profiles, by default all: keys, types, bases, a source and date for every value."""
+    """Check profiles (default: all): keys, types, bases, a source and date for every value."""
     from ..sites import load
 
     checked = paths or tuple(load.found(os.environ).values())

@@ -25,10 +25,10 @@ LINES_AROUND = 4  # the headers, the line of what is left out, and the prompt
 @click.command("status", epilog="Example: runner status --watch 42")
 @common_options.job
 @common_options.runs_dir
-@click.option("--watch", "goes_on", is_flag=True, help="go on until it has ended")
+@click.option("--watch", "goes_on", is_flag=True, help="refresh until the job has ended")
 @common_options.as_json
 def status_command(job: str | None, runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
-    """Show how JOB stands: a number, a run's name or folder; the last run by default."""
+    """Show the state of JOB: a job ID, or a run's name or folder (default: the last run)."""
     meant = run_arguments.find_all(job, runs_dir)
     if goes_on:
         _watch(lambda: [(paths, job_record.load(paths)) for paths, _ in meant], as_json)
@@ -41,7 +41,7 @@ def status_command(job: str | None, runs_dir: str | None, goes_on: bool, as_json
 
 @click.command("list", epilog="Example: runner list --watch")
 @common_options.runs_dir
-@click.option("--watch", "goes_on", is_flag=True, help="go on until all have ended")
+@click.option("--watch", "goes_on", is_flag=True, help="refresh until all runs have ended")
 @common_options.as_json
 def list_command(runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
     """List the runs, oldest first."""
@@ -77,7 +77,7 @@ def _watch(look: Callable[[], list[Run]], as_json: bool) -> None:
     Live on a terminal, elsewhere a line for each change.
     """
     if as_json:
-        raise click.UsageError("--watch is for eyes; for a program ask again: --json")
+        raise click.UsageError("--watch and --json contradict each other; call --json repeatedly")
     from . import progress
 
     if not progress.watched(sys.stdout):

@@ -1,4 +1,4 @@
-"""Commands that show, prove and sign an image."""
+"""Commands that inspect, verify and sign an image."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 @click.command("inspect", epilog="Example: runner inspect horovod_cpu.sif --json")
 @click.argument("image")
-@click.option("--sbom", is_flag=True, help="print its bill of materials (CycloneDX) instead")
+@click.option(
+    "--sbom", is_flag=True, help="print the software bill of materials (CycloneDX) instead"
+)
 @common_options.as_json
 def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
-    """Show the facts of IMAGE, a file, a sandbox folder or a name, ours or not.
+    """Show the metadata of any IMAGE: a file, a sandbox folder or a name.
 
-    Each fact comes from a label, from the file, or from a look inside; or it is unknown.
+    Each fact is read from a label, from the file, or inside the image; otherwise it is unknown.
     """
     path = _path(image)
     if sbom:
@@ -48,15 +50,15 @@ def _show_facts(path: Path, as_json: bool) -> None:
 
 @click.command("verify", epilog="Example: runner verify horovod_cpu.sif --quick")
 @click.argument("image")
-@click.option("--digest", default="", metavar="sha256:...", help="digest that the file must have")
-@click.option("--quick", is_flag=True, help="leave out what runs in the image")
-@click.option("--online", is_flag=True, help="ask the key server for keys that are not here")
+@click.option("--digest", default="", metavar="sha256:...", help="expected digest of the file")
+@click.option("--quick", is_flag=True, help="skip the checks that run in the image")
+@click.option("--online", is_flag=True, help="fetch missing keys from the key server")
 @common_options.as_json
 def verify_command(image: str, digest: str, quick: bool, online: bool, as_json: bool) -> None:
-    """Prove IMAGE: signature, digest, labels, check-build, two ranks; exit code 81 if not.
+    """Verify IMAGE: signature, digest, labels, check-build, two ranks; exit code 81 on failure.
 
-    The digest is compared with --digest and with images.lock of this folder. An image without a
-    signature is "not signed", which does not fail.
+    The digest is compared with --digest and with images.lock in the current folder. An unsigned
+    image is reported as "not signed"; this is not a failure.
     """
     from ..images import verify
 
@@ -91,11 +93,13 @@ def _show_check(check: verify.Check) -> None:
 
 @click.command("sign", epilog="Example: runner sign my.sif --key 1BE313B9AE772BB5")
 @click.argument("image")
-@click.option("--key", default="", metavar="FINGERPRINT", help="key, if you have more than one")
+@click.option(
+    "--key", default="", metavar="FINGERPRINT", help="key to sign with, if you have several"
+)
 def sign_command(image: str, key: str) -> None:
-    """Sign IMAGE with a PGP key of yours; Apptainer asks for the passphrase.
+    """Sign IMAGE with your PGP key; Apptainer asks for the passphrase.
 
-    The key is made once: apptainer key newpair. Others need its public part: apptainer key export.
+    Create a key once: apptainer key newpair. Other users need its public key: apptainer key export.
     """
     from ..images import digest_cache, signature
 

@@ -1,8 +1,8 @@
-"""Every setting of a launch, once: its name, words and kind.
+"""The table of all launch settings: name, help, type, flags.
 
-Flags, keys of files and variables are made from it.
+Command-line options, configuration keys and environment variables are generated from it.
 
-Names are Slurm's, Apptainer's and horovodrun's own long options, without the dashes.
+The names are the long options of Slurm, Apptainer and horovodrun, without the dashes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Setting:
     """One setting.
 
     `kind` is int, number, text, switch (true or false) or list; `words` are extra flag names;
-    `group` is one of GROUPS, `sbatch` of SBATCH.
+    `group` is a key of GROUPS, `sbatch` a value of SBATCH.
     """
 
     name: str
@@ -43,7 +43,7 @@ GROUPS = {
 JOB = (
     *("job-name", "output", "error", "dependency", "requeue", "requeue-limit", "signal", "comment"),
 )
-# Slurm's input variables of sbatch for the same things.
+# The input environment variables of sbatch for the same options.
 AS_NAMED = (
     *("gpus", "gpus-per-node", "gpus-per-task", "gres", "partition", "account", "qos"),
     *("constraint", "job-name", "output", "error", "exclusive", "overcommit", "distribution"),
@@ -56,115 +56,140 @@ SBATCH = {
 }
 SLURM = (
     Setting("nodes", "number of nodes", "int", words=("-N",)),
-    Setting("ntasks", "number of ranks in all", "int", words=("-np", "-n")),
-    Setting("ntasks-per-node", "ranks on each node", "int", words=("--nproc-per-node",)),
-    Setting("cpus-per-task", "CPUs for each rank", "int", words=("-c",)),
-    Setting("gpus", "GPUs in all", words=("-G",), metavar="[TYPE:]N"),
-    Setting("gpus-per-node", "GPUs on each node", metavar="[TYPE:]N"),
-    Setting("gpus-per-task", "GPUs that each rank alone sees", metavar="[TYPE:]N"),
-    Setting("gres", "generic resources on each node", metavar="gpu:N"),
+    Setting("ntasks", "total number of ranks", "int", words=("-np", "-n")),
+    Setting("ntasks-per-node", "number of ranks per node", "int", words=("--nproc-per-node",)),
+    Setting("cpus-per-task", "CPUs per rank", "int", words=("-c",)),
+    Setting("gpus", "total number of GPUs", words=("-G",), metavar="[TYPE:]N"),
+    Setting("gpus-per-node", "GPUs per node", metavar="[TYPE:]N"),
+    Setting("gpus-per-task", "GPUs per rank; each rank sees only its own", metavar="[TYPE:]N"),
+    Setting("gres", "generic resources per node", metavar="gpu:N"),
     Setting("time", "time limit", words=("-t",), metavar="[D-]HH:MM:SS"),
     Setting("partition", "partition", words=("-p",)),
-    Setting("account", "account to charge", words=("-A",)),
+    Setting("account", "account to charge for the job", words=("-A",)),
     Setting("qos", "quality of service", words=("-q",)),
-    Setting("constraint", "node features", words=("-C",)),
+    Setting("constraint", "required node features", words=("-C",)),
     Setting("job-name", "name of the job", words=("-J",)),
-    Setting("output", "file for the job's output", words=("-o",)),
+    Setting("output", "file for the job's standard output", words=("-o",)),
     Setting(
         "error",
-        "file for what the ranks write to stderr, beside the output, which has it too",
+        "additional file for the ranks' stderr; --output contains it as well",
         words=("-e",),
     ),
-    Setting("mem", "memory on each node", metavar="SIZE[K|M|G|T]"),
+    Setting("mem", "memory per node", metavar="SIZE[K|M|G|T]"),
     Setting("nodelist", "nodes to use", words=("-w",)),
-    Setting("exclude", "nodes not to use", words=("-x",)),
-    Setting("exclusive", "whole nodes", "switch"),
-    Setting("overcommit", "several ranks on one CPU", "switch", words=("-O",)),
-    Setting("distribution", "how ranks go to nodes", words=("-m",), metavar="block|cyclic|..."),
-    Setting("reservation", "reservation"),
-    Setting("dependency", "jobs to wait for", words=("-d",)),
-    Setting("requeue", "queue again when stopped early, and go on from the checkpoint", "switch"),
-    Setting("requeue-limit", "restarts at most (default: 10)", "int"),
-    Setting("signal", "warn the ranks so long before the time limit", metavar="[B:]USR1[@SECONDS]"),
-    Setting("comment", "comment (mandatory on some sites)"),
+    Setting("exclude", "nodes to exclude", words=("-x",)),
+    Setting("exclusive", "do not share nodes with other jobs", "switch"),
+    Setting("overcommit", "allow several ranks per CPU", "switch", words=("-O",)),
+    Setting(
+        "distribution",
+        "how ranks are distributed over nodes",
+        words=("-m",),
+        metavar="block|cyclic|...",
+    ),
+    Setting("reservation", "reservation to use"),
+    Setting("dependency", "jobs to wait for before this one starts", words=("-d",)),
+    Setting("requeue", "requeue an interrupted job and resume from its checkpoint", "switch"),
+    Setting("requeue-limit", "maximum number of restarts (default: 10)", "int"),
+    Setting(
+        "signal",
+        "send SIGUSR1 to the ranks this many seconds before the time limit",
+        metavar="[B:]USR1[@SECONDS]",
+    ),
+    Setting("comment", "job comment (mandatory on some sites)"),
 )
 CONTAINER = (
-    Setting("image", "a .sif file, a sandbox folder, a name, or a URI"),
-    Setting("bind", "folder to bind", "list", words=("-B",), metavar="SRC[:DST[:ro]]"),
+    Setting("image", "image: a .sif file, a sandbox folder, a name, or a URI"),
+    Setting(
+        "bind", "path to bind into the container", "list", words=("-B",), metavar="SRC[:DST[:ro]]"
+    ),
     Setting(
         "env",
-        "variable for the trainer; without a value it is taken from here",
+        "environment variable for the trainer; without a value: copy the current one",
         "list",
         metavar="NAME[=VALUE]",
     ),
-    Setting("nv", "NVIDIA driver in the image (default: when GPUs are asked)", "switch"),
-    Setting("rocm", "AMD driver in the image (default: as for --nv)", "switch"),
+    Setting(
+        "nv",
+        "add the host's NVIDIA driver to the container (default: if GPUs are requested)",
+        "switch",
+    ),
+    Setting("rocm", "add the host's AMD driver to the container (default: as for --nv)", "switch"),
     Setting(
         "runtime",
-        "what runs the image; none: a virtual or conda environment",
+        "container runtime; none: use a virtual or conda environment instead",
         choices=("auto", *RUNTIMES),
     ),
     Setting(
         "data",
-        "dataset, read-only at /data or /data/NAME: a folder, a squashfs file, or a known name",
+        "dataset: a folder, a squashfs file or a known name; mounted read-only at /data"
+        " or /data/NAME",
         "list",
         metavar="[NAME=]PATH",
     ),
     Setting(
         "stage-data",
-        "copy the data to each node's own scratch first (default: none)",
+        "copy the dataset to node-local scratch first (default: none)",
         choices=("none", "node-local", "auto"),
     ),
     Setting(
         "stage-image",
-        "send the image to each node's own scratch, unpack it there, or mount it once a node",
+        "copy the image to node-local scratch, unpack it there, or mount it once per node",
         choices=("none", "node-local", "unpack", "mount", "auto"),
     ),
-    Setting("module", "environment module to load in the job", "list", metavar="NAME[|OTHER]"),
-    Setting("module-purge", "unload all environment modules before", "switch"),
+    Setting(
+        "module",
+        "environment module to load in the job; OTHER if there is no NAME",
+        "list",
+        metavar="NAME[|OTHER]",
+    ),
+    Setting("module-purge", "unload all environment modules first", "switch"),
 )
 HOROVOD = (
     Setting(
         "controller",
-        "who starts and steers Horovod; none: it is not used",
+        "Horovod controller: MPI or Gloo; none: Horovod is not used",
         choices=("auto", "mpi", "gloo", "none"),
     ),
     Setting(
         "launcher",
-        "who starts the ranks",
+        "process launcher that starts the ranks",
         choices=("auto", "srun", "mpirun", "mpiexec", "horovodrun", "local", *AGENTS),
     ),
-    Setting("mpi", "type for srun --mpi=", metavar="TYPE"),
-    Setting("host-mpi", "the host's MPI libraries in the image", "switch"),
-    Setting("cpu-bind", "how srun binds ranks to CPUs", metavar="TYPE"),
-    Setting("network-interfaces", "interface for Gloo", metavar="NAME"),
+    Setting("mpi", "MPI plugin of srun: the value of srun --mpi", metavar="TYPE"),
+    Setting("host-mpi", "use the host's MPI libraries in the container", "switch"),
+    Setting(
+        "cpu-bind", "how srun binds ranks to CPUs: the value of srun --cpu-bind", metavar="TYPE"
+    ),
+    Setting("network-interfaces", "network interface for Gloo", metavar="NAME"),
     Setting(
         "timeline-filename",
-        "write Horovod's timeline: a name in the run's folder, or a path",
+        "write a Horovod timeline (trace): a name in the run's folder, or a path",
         metavar="FILE",
     ),
-    Setting("autotune", "let Horovod try out its settings (log: autotune.csv)", "switch"),
-    Setting("fusion-threshold-mb", "tensors up to this size travel together", "int", metavar="MB"),
-    Setting("cycle-time-ms", "how often Horovod looks for tensors", "number", metavar="MS"),
-    Setting(
-        "start-timeout", "how long ranks wait for each other at the start", "int", metavar="SECONDS"
-    ),
+    Setting("autotune", "let Horovod tune its parameters (log: autotune.csv)", "switch"),
+    Setting("fusion-threshold-mb", "tensor fusion buffer size", "int", metavar="MB"),
+    Setting("cycle-time-ms", "Horovod cycle time", "number", metavar="MS"),
+    Setting("start-timeout", "how long to wait for all ranks to start", "int", metavar="SECONDS"),
 )
 RUNNER = (
-    Setting("gate", "the ranks must form one world, else the job fails (default: yes)", "switch"),
-    Setting("tf-config", "TF_CONFIG for each rank, for MultiWorkerMirroredStrategy", "switch"),
-    Setting("scheduler", "where to run", choices=("auto", *SCHEDULERS)),
-    Setting("site", "the site's profile (default: found)", metavar="NAME"),
+    Setting(
+        "gate",
+        "fail unless all ranks join one process group: the world-size check (default: yes)",
+        "switch",
+    ),
+    Setting("tf-config", "set TF_CONFIG for each rank, for MultiWorkerMirroredStrategy", "switch"),
+    Setting("scheduler", "scheduler to submit to", choices=("auto", *SCHEDULERS)),
+    Setting("site", "site profile (default: detected)", metavar="NAME"),
     Setting("runs-dir", "folder for the runs (default: ./runs)", metavar="DIR"),
     Setting(
         "stall-after",
-        "say which ranks lag when there was no step for so long (default: 300)",
+        "report stalled ranks after SECONDS without a step (default: 300)",
         "int",
         metavar="SECONDS",
     ),
-    Setting("sbatch-arg", "any other option for sbatch", "list", metavar="ARG"),
-    Setting("srun-arg", "any other option for srun", "list", metavar="ARG"),
-    Setting("apptainer-arg", "any other option for apptainer exec", "list", metavar="ARG"),
+    Setting("sbatch-arg", "additional option for sbatch", "list", metavar="ARG"),
+    Setting("srun-arg", "additional option for srun", "list", metavar="ARG"),
+    Setting("apptainer-arg", "additional option for apptainer exec", "list", metavar="ARG"),
 )
 SETTINGS = {
     setting.name: replace(
