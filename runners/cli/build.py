@@ -19,7 +19,7 @@ from containers.plan import Options
 from ..core.architecture import MACHINES
 from ..core.disk_space import ELSEWHERE
 from ..core.errors import SystemFault, UsageError
-from ..images import environment, environment_label, recorded_digest
+from ..images import environment, recorded_digest
 from ..images.inside import extract_bill
 from . import build_from
 from .progress import phases
@@ -235,7 +235,7 @@ def _environment(words: Sequence[str], dry_run: bool, values: Mapping[str, Any])
         with progress.phase("its test", lambda: ""):
             host_environment.prove(asked.folder, made.environ)
             facts = environment.look(asked.folder, made.environ)
-        environment_label.write(asked.folder, facts, asked.modules, made.library)
+        environment.write_labels(asked.folder, facts, asked.modules, made.library)
     progress.say(_compiled(facts, made.library))
     click.echo(asked.folder)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from containers import definition
+from containers.dockerfile.convert import convert
+from containers.dockerfile.stage import Note
 
 from ..core import atomic
 from ..core.errors import UsageError
 from ..core.errors import UsageError as NotADefinition
-from ..images.dockerfile.convert import convert
-from ..images.dockerfile.stage import Note
 
 EXAMPLE = "Example: runner convert Dockerfile -o my.def && runner build my.def"
 HEADING = "not converted, or to be looked at:"

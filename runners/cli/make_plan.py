@@ -14,7 +14,7 @@ from ..core.plan import Plan
 from ..core.remedy import Remedy, change
 from ..core.site import Site
 from ..core.site_profile import Profile
-from ..images import for_nodes, image_storage, local, recorded_digest, reference
+from ..images import image_storage, local, recorded_digest, reference
 from ..planning import execution, site_limits
 from ..planning.case import Case
 from ..schedulers import capabilities
@@ -78,7 +78,7 @@ def _image_for_nodes(
     wanted = request.resources(settings, bool(found.command))
     architectures = site_limits.architectures(wanted, profile) if profile else set()
     only = architectures.pop() if len(architectures) == 1 else ""
-    image, why = for_nodes.chosen(name, image, only)
+    image, why = local.for_nodes(name, image, only)
     return image_storage.found(_looked_into(image)), why
 
 

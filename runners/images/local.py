@@ -1,18 +1,21 @@
-"""The image of a launch, when it is on this machine: found, and what it says of itself."""
+"""The image of a launch, when it is on this machine: found, its labels, the one for the nodes."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..core import beneath, places, sif, trust
-from ..core.errors import NotFound, Refused, UsageError, nearest
+from ..core.architecture import WORDS
+from ..core.errors import NotFound, Refused, RunnerError, SystemFault, UsageError, nearest
 from ..core.files import DAMAGED
 from ..core.model import ImageInfo
 from ..core.remedy import Remedy, command
-from . import images_lock, spython_adapter, store
+from . import images_lock, store
 from .store import Stored
 
 
@@ -77,8 +80,25 @@ def read(path: Path) -> ImageInfo:
         raise Refused(
             f"{path} cannot be used as an image", str(error), "copy or build it again"
         ) from None
-    found = labels if labels is not None else spython_adapter.labels(path)
+    found = labels if labels is not None else _labels_by_runtime(path)
     return ImageInfo(path, found, architecture=architecture or "")
+
+
+def _labels_by_runtime(path: Path) -> dict[str, str]:
+    """Let the runtime read the labels of an image too old to have a table of its own."""
+    from spython.main import get_client
+
+    runtime = shutil.which("apptainer") or shutil.which("singularity")
+    if runtime is None:
+        return {}  # unknown, which the plan says, since the runtime may exist on the nodes only
+    client = get_client(quiet=True)
+    # spython 0.3.14 always calls `singularity`, which is absent where only apptainer is.
+    client._init_command = lambda action, flags=None: [runtime, *(flags or []), action]
+    answer: Any = client.inspect(str(path))
+    if "attributes" not in answer:
+        words = "".join(answer.get("message", ""))  # a string, or a list of lines
+        raise SystemFault(f"{runtime} inspect {path} failed", words)
+    return dict(answer["attributes"].get("labels") or {})
 
 
 def _sandbox_labels(path: Path) -> dict[str, str]:
@@ -129,3 +149,30 @@ def _locked(name: str) -> Stored | None:
 def of_store(stored: Stored) -> ImageInfo:
     """Name the file by its digest: the job may start after the name has moved on."""
     return replace(read(stored.path), source=stored.source, digest=stored.digest)
+
+
+def for_nodes(name: str | None, image: ImageInfo, wanted: str) -> tuple[ImageInfo, str]:
+    """Return the image of this name for nodes of an architecture, and why it is another one.
+
+    `horovod_cpu.sif` and `horovod_cpu.arm64.sif` are the same image. Where the other is not there,
+    or is not for these nodes, the image stays as it was asked for, without a reason.
+    """
+    there = image.architecture
+    if not name or "://" in name or not wanted or there in ("", wanted):
+        return image, ""
+    for other in _others(Path(name), wanted):
+        try:
+            found = on_disk(str(other))
+        except RunnerError:  # what it is missing for is told of the image that was asked for
+            continue
+        if found.architecture == wanted:
+            return found, f"the nodes are {wanted}, for which there is {other.name}"
+    return image, ""
+
+
+def _others(path: Path, wanted: str) -> list[Path]:
+    """Return what the image may be called for others: with the architecture, or without."""
+    kind, stem = path.suffix, path.with_suffix("")
+    plain = stem.with_suffix("") if stem.suffix[1:] in WORDS.values() else stem
+    names = [f"{plain}.{wanted}{kind}", f"{plain}{kind}"]
+    return [Path(each) for each in names if each != str(path)]

@@ -7,7 +7,11 @@ runtime's work.
 
 from __future__ import annotations
 
+import json
 import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -16,12 +20,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable, cast
 from urllib.error import HTTPError
 
-from ..core import download, runtime_pull, sif
+from ..core import beneath, disk_space, download, runtime_pull, sif
 from ..core.errors import NotFound, Refused, RunnerError, SystemFault
+from ..core.files import tar_faults
 from ..core.progress import Progress
-from . import archives, registry
-from .reference import Reference
-from .registry import Blob, Registry
+from . import registry
+from .reference import DIGEST, Reference
+from .registry import LARGEST_DOCUMENT, Blob, Registry
 
 Write = Callable[[Path, Progress], str]
 
@@ -148,9 +153,9 @@ def _from_an_archive(reference: Reference, arch: str, part: Path, progress: Prog
     if reference.kind == "oci-archive":
         progress.begin(f"unpacking {reference.path}")
         layout = part.with_name("layout")
-        there, text = archives.unpack(reference.path, layout), f"oci:{layout}"
+        there, text = unpack_archive(reference.path, layout), f"oci:{layout}"
     else:
-        there = archives.architecture(reference.path)
+        there = archive_architecture(reference.path)
     if there != arch:
         raise Refused(f"{reference.path} is not for {arch}", f"for {there}", registry.OTHER_ARCH)
     return _by_runtime(text, reference, arch, False, part, progress)
@@ -190,3 +195,71 @@ class _RemoteFile:
             if answer.status != HTTPStatus.PARTIAL_CONTENT:
                 raise SystemFault(f"{self.server.host} does not send parts of files")
             return answer.read(end - self.position)
+
+
+def archive_architecture(path: Path) -> str:
+    """Return the machine that a Docker archive is for; raise Refused when it is not one."""
+    with _whole(path, "docker save"), tarfile.open(path) as archive:
+        manifest = _member(archive, "manifest.json")
+        return str(_member(archive, manifest[0]["Config"])["architecture"])
+
+
+def unpack_archive(path: Path, folder: Path) -> str:
+    """Unpack an OCI archive into the new `folder`; return the machine that it is for.
+
+    Raises Refused when it is not one, and SystemFault when the disk is full.
+    """
+    with _whole(path, "OCI"):
+        try:
+            with tarfile.open(path) as archive:
+                for member in archive:
+                    _write(archive, member, folder)
+        except OSError as error:
+            if error.errno in disk_space.FULL:
+                raise disk_space.fault(folder, error) from None
+            raise
+        manifest = _blob(folder, _document(folder, "index.json")["manifests"][0])
+        return str(_blob(folder, manifest["config"])["architecture"])
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Write a plain file, whatever else the archive holds: links and owners have no use here."""
+    target = folder / os.path.normpath(member.name)
+    source = archive.extractfile(member) if member.isfile() else None
+    if source is None:
+        return
+    if folder not in target.parents:
+        raise ValueError(f"{member.name} would lie outside")
+    if target.exists():
+        raise ValueError(f"it holds {member.name} twice")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb") as file:
+        while chunk := source.read(1 << 20):
+            file.write(chunk)
+
+
+def _blob(folder: Path, entry: dict[str, Any]) -> Any:
+    digest = str(entry["digest"])
+    if not DIGEST.fullmatch(digest):
+        raise ValueError(f"{digest[:100]!r} is no digest")
+    return _document(folder, f"blobs/{digest.replace(':', '/')}")
+
+
+def _document(folder: Path, name: str) -> Any:
+    with beneath.open_file(folder, name) as file:
+        return json.loads(file.read(LARGEST_DOCUMENT))
+
+
+def _member(archive: tarfile.TarFile, name: str) -> Any:
+    member = archive.getmember(str(name))
+    file = archive.extractfile(member) if member.isfile() else None
+    return json.loads(file.read(LARGEST_DOCUMENT)) if file else {}
+
+
+@contextmanager
+def _whole(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except tar_faults(OSError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise Refused(f"{path} is not a whole {kind} archive", what, "make it again") from None

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from runners.core import beneath
 from runners.core.errors import Refused, RunnerError
 from runners.data import fetch
-from runners.images import archives, images_lock, local, oci, oci_layer
+from runners.images import images_lock, local, oci, oci_layer, sources
 from runners.injob.stage import image as stage_image
 from runners.injob.stage.failure import NotStaged
 
@@ -186,13 +186,13 @@ def index(digest: str) -> bytes:
 def test_a_digest_that_leads_elsewhere_is_refused(tmp_path: Path, home: Path) -> None:
     there = archive(tmp_path / "a.tar", ("index.json", index("sha256:../../../home/private")))
     with pytest.raises(Refused, match="is no digest"):
-        archives.unpack(there, tmp_path / "layout")
+        sources.unpack_archive(there, tmp_path / "layout")
 
 
 def test_an_archive_with_a_name_twice_is_refused(tmp_path: Path) -> None:
     there = archive(tmp_path / "a.tar", ("index.json", b"{}"), ("./index.json", b"{}"))
     with pytest.raises(Refused, match=r"it holds \./index\.json twice"):
-        archives.unpack(there, tmp_path / "layout")
+        sources.unpack_archive(there, tmp_path / "layout")
 
 
 @pytest.mark.parametrize(
@@ -248,9 +248,9 @@ def test_archives_of_any_bytes_stay_in_their_folder(tmp_path: Path, content: byt
     with suppress(RunnerError):
         fetch.unpack(path, tmp_path / "out")
     with suppress(Refused):
-        archives.architecture(path)
+        sources.archive_architecture(path)
     with suppress(Refused):
-        archives.unpack(path, tmp_path / "layout")
+        sources.unpack_archive(path, tmp_path / "layout")
     assert {each.name for each in tmp_path.iterdir()} <= {"out", "layout", "a.tar"}
     assert not [each for each in tmp_path.rglob("*") if each.is_symlink()]
 
@@ -279,9 +279,9 @@ def test_documents_of_any_form_are_read_or_refused(tmp_path: Path, first: Any, s
         (blob, json.dumps(second).encode()),
     )
     with suppress(Refused):
-        archives.architecture(path)
+        sources.archive_architecture(path)
     with suppress(Refused):
-        archives.unpack(path, tmp_path / "layout")
+        sources.unpack_archive(path, tmp_path / "layout")
 
 
 @FUZZ

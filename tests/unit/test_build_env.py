@@ -22,7 +22,7 @@ from runners.cli import cli
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
-from runners.images import environment_label, inspect
+from runners.images import environment, inspect
 from runners.images.inspect import Fact
 from runners.planning.case import Case
 
@@ -284,9 +284,9 @@ def test_modules_are_loaded_as_in_a_job(modules: dict[str, str]) -> None:
 
 
 def labelled(folder: Path, modules: str, library: Path) -> ImageInfo:
-    environment_label.write(folder, LABELS, modules.split(), str(library))
-    labels = environment_label.read(folder)
-    return ImageInfo(folder, labels, found=environment_label.now(labels))
+    environment.write_labels(folder, LABELS, modules.split(), str(library))
+    labels = environment.read_labels(folder)
+    return ImageInfo(folder, labels, found=environment.facts_now(labels))
 
 
 def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
     def refused(change: str) -> str:
         info = labelled(tmp_path, "", library)
         subprocess.run(["sh", "-c", change], cwd=tmp_path, check=True)
-        info = replace(info, path=SPEC.image.path, found=environment_label.now(info.labels))
+        info = replace(info, path=SPEC.image.path, found=environment.facts_now(info.labels))
         made = planning.solve(Case(replace(replace(SPEC, runtime="none"), image=info), SITE))
         return " ".join(f"{refusal.what}: {refusal.evidence}" for refusal in made.refusals)
 
@@ -307,7 +307,7 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
 
 def test_doctor_and_inspect_see_its_label_without_running_it(tmp_path: Path) -> None:
     program(tmp_path / "bin" / "python", "exit 1")
-    environment_label.write(tmp_path, LABELS, (), "")
+    environment.write_labels(tmp_path, LABELS, (), "")
     found = inspect.inspect(tmp_path)
     assert found.problem is None
     assert found.facts["horovod.controllers"] == Fact("mpi,gloo", "label")
@@ -326,8 +326,8 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
 
     assert loaded() == ("gcc/12", "openmpi/4.1")
     assert loaded("openmpi/5") == ("gcc/12", "openmpi/5")
-    assert environment_label.now({"modules": "gcc/13 openmpi/4.1"}) == {}
-    gone = environment_label.now({"modules": "gcc/12 openmpi/4.1"})
+    assert environment.facts_now({"modules": "gcc/13 openmpi/4.1"}) == {}
+    gone = environment.facts_now({"modules": "gcc/12 openmpi/4.1"})
     assert gone == {"modules.gone": "gcc/12 openmpi/4.1"}
     made = planning.solve(
         Case(replace(replace(SPEC, runtime="none"), image=replace(info, found=gone)), SITE)

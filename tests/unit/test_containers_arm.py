@@ -15,7 +15,7 @@ from runners.cli.build import build_command
 from runners.core import architecture
 from runners.core.errors import Refused, UsageError
 from runners.core.model import ImageInfo
-from runners.images import for_nodes, local
+from runners.images import local
 
 
 @pytest.fixture(autouse=True)
@@ -146,6 +146,6 @@ def on_disk(name: str) -> ImageInfo:
 )
 def test_the_image_is_that_for_the_nodes(images: Path, asked: str, wanted: str, found: str) -> None:
     name = str(images / asked)
-    image, why = for_nodes.chosen(name, on_disk(name), wanted)
+    image, why = local.for_nodes(name, on_disk(name), wanted)
     assert image.path.name == found
     assert why == (f"the nodes are {wanted}, for which there is {found}" if found != asked else "")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from containers import definition
+from containers.dockerfile.convert import convert
+from containers.dockerfile.parse import pairs, parse
 from runners.core.errors import Refused, UsageError
-from runners.images.dockerfile.convert import convert
-from runners.images.dockerfile.parse import pairs, parse
 
 WHOLE = """\
 # syntax=docker/dockerfile:1

@@ -6,17 +6,17 @@ COPY and ADD are said below %files, before anything is run.
 from __future__ import annotations
 
 import glob
+import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ...core import architecture
-from ...core.errors import Refused
-from .. import spython_adapter
-from .context import first_outside
+from runners.core import architecture
+from runners.core.errors import Refused
+
 from .parse import HEREDOC, SHELL, Instruction, shell, words
 
 VARIABLE = re.compile(r"(?<!\\)\$(?:\{(\w+)\}|(\w+))")
@@ -39,13 +39,20 @@ class Note:
         return f"line {self.line}: {self.what}: {self.remedy}"
 
 
+def _recipe() -> Any:
+    """An empty Recipe of spython, to be filled with what one stage of a Dockerfile says."""
+    from spython.main.parse.recipe import Recipe
+
+    return Recipe()
+
+
 @dataclass
 class Stage:
     """One image of the Dockerfile."""
 
     name: str
     base: str
-    recipe: Any = field(default_factory=spython_adapter.recipe)
+    recipe: Any = field(default_factory=_recipe)
     arguments: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     folder: str = "/"
@@ -258,3 +265,20 @@ def fetched(source: str) -> bool:
 
 def unpacked(source: str) -> bool:
     return not fetched(source) and bool(ARCHIVE.search(source))
+
+
+def first_outside(context: Path, paths: list[str]) -> str:
+    """Return the first of `paths`, or of what is below them, that is not in the context, or ""."""
+    root = os.path.realpath(context)
+    for path in paths:
+        for each in _with_all_below(path):
+            real = os.path.realpath(each)
+            if os.path.commonpath([root, real]) != root:
+                return f"{os.path.relpath(each, context)} is {real}"
+    return ""
+
+
+def _with_all_below(path: str) -> Iterator[str]:
+    yield path
+    for folder, folders, files in os.walk(path):
+        yield from (os.path.join(folder, name) for name in (*folders, *files))

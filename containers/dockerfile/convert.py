@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from .. import spython_adapter
 from .parse import HEREDOC, SHELL, Instruction, pairs, parse, shell, words
 from .stage import VARIABLE, Note, Reader, Stage, automatic, placeholder
 
@@ -183,7 +183,35 @@ def _blocks(stage: Stage, named: bool) -> Iterator[list[str]]:
     if stage.arguments:
         arguments = stage.arguments.items()
         yield ["%arguments", *(f"{INDENT}{name}={value}" for name, value in arguments)]
-    yield from spython_adapter.sections(stage.recipe, INDENT)
+    yield from _sections(stage.recipe, INDENT)
+
+
+def _sections(recipe: Any, indent: str) -> list[list[str]]:
+    """The sections of a definition that spython writes of a recipe, headings first.
+
+    NOTE: its section writers, not SingularityWriter.convert (0.3.14), which drops empty lines, as
+    in a heredoc, joins ENTRYPOINT and CMD, and always writes a script.
+    """
+    from spython.main.parse.writers import singularity as writer
+
+    found = [writer.create_keyval_section(recipe.files, "files", None)] if recipe.files else []
+    for stage, copies in recipe.layer_files.items():
+        found.append(writer.create_keyval_section(copies, "files", stage))
+    if recipe.labels:
+        found.append(writer.create_keyval_section(recipe.labels, "labels", None))
+    if recipe.install:
+        found.append(writer.finish_section(_not_user(recipe.install), "post"))
+    if recipe.environ:
+        found.append(writer.create_env_section(recipe.environ, "environment"))
+    if recipe.entrypoint:
+        script = [*([f"cd {recipe.workdir}"] if recipe.workdir else []), recipe.entrypoint]
+        found += [writer.finish_section(script, name) for name in ("runscript", "startscript")]
+    return [[lines[0], *(f"{indent}{line.lstrip(' ')}" for line in lines[1:])] for lines in found]
+
+
+def _not_user(lines: list[str]) -> list[str]:
+    """spython takes a line that begins with USER, such as USERS=2, for Docker's instruction."""
+    return [f" {line}" for line in lines]
 
 
 def _runscript(entrypoint: list[str] | None, command: list[str] | None) -> str:

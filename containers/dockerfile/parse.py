@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
-from ...core.errors import UsageError
+from runners.core.errors import UsageError
 
 HEREDOC = re.compile(r"(?<!<)<<-?(['\"]?)(\w+)\1")
 FLAG = re.compile(r"--([a-z-]+)(?:=(\S*))?\s+")
