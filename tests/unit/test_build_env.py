@@ -102,9 +102,9 @@ def test_into_what_is_no_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "say where: env DIR"),
+        ((), "the folder is missing: env DIR"),
         (("a", "b"), "no image named 'b'"),
-        (("a", "cpu", "c"), "say where: env DIR"),
+        (("a", "cpu", "c"), "the folder is missing: env DIR"),
         (("a", "-o", "b"), "--output is for images"),
         (("a", "--dry-run"), "--dry-run is for images"),
         (("a", "--mpi", "/no/such"), "there is no C++ compiler of an MPI, /no/such"),
