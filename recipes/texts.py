@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.errors import UserError, reading, require_folder
+from recipes.ranks import UserError
 
 TRAIN_NAMES = ("train", "ratings_train")
 TEST_NAMES = ("test", "validation", "dev", "ratings_test")
@@ -72,7 +72,8 @@ def load(folder: str | None) -> Texts:
 
 def find(root: Path, names: tuple[str, ...]) -> Path:
     """Return the first file there is. Raises `UserError`."""
-    require_folder(root)
+    if not root.is_dir():
+        raise UserError(f"the data folder {root} does not exist or is not a folder.")
     for name in names:
         for suffix in READERS:
             if (root / (name + suffix)).is_file():
@@ -124,8 +125,10 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
     Raises `UserError`, for a file of empty lines too.
     """
-    with reading(path):
+    try:
         content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
     empty = True
     for number, line in enumerate(content.split(b"\n"), start=1):
         try:

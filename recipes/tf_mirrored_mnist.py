@@ -10,19 +10,21 @@ Run it:
     runner launch --image horovod_cpu.sif --nodes 2 tf_mirrored_mnist -- --epochs 5
     python -m recipes.tf_mirrored_mnist     (several ranks: each with its own TF_CONFIG)
 
-Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUTPUT_DIR (by hand:
-`out`). What is distributed in this file is marked `# Mirrored:`.
+Rank 0 writes metrics.jsonl, result.json and checkpoints/ into OUTPUT_DIR (without runner: `out`).
+What is distributed in this file is marked `# Mirrored:`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import json
 import os
+import pickle
 from argparse import Namespace
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 # Before the import, which reads them; see tf_mnist.py.
 os.environ.update(KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
@@ -30,25 +32,31 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
-from recipes import common, mnist, options, tf_checkpoint, tf_run
-from recipes.tf_world import World
+from recipes import digits, options, ranks, run_tf
+from recipes.ranks import Ranks, UserError
 
-MOMENTUM = 0.9
+WORD = 4  # bytes: the collectives gather no smaller numbers
 
 
 def parser() -> options.Parser:
-    """Define the command line: every setting there is, its default and what it does."""
-    horovods = options.without_horovod("tf.distribute", "fp16_allreduce")
-    not_here = {**horovods, "workers": "the data is in memory"}
-    about = "Train a small network on digits, with tf.distribute."
-    parser = options.Parser("tf_mirrored_mnist", about, not_here)
-    options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
-    parser.add_argument("--dropout", type=options.fraction, default=0.5, help="share of zeros")
+    """Define the options of this trainer beside those of all."""
+    parser = options.Parser(
+        "tf_mirrored_mnist", "Train a small network on digits, with tf.distribute."
+    )
+    add = parser.add_argument
+    add("--epochs", type=options.at_least(1), default=16, help="passes over the training set")
+    add("--batch-size", type=options.at_least(1), default=32, help="samples of a rank and pass")
+    add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
+    add("--warmup-epochs", type=options.at_least(0.0), default=3, help="epochs to N times it")
+    add("--dropout", type=options.at_least(0.0, below=1), default=0.5, help="dropout probability")
+    accumulation = "gradient accumulation steps"
+    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    add("--compile", action="store_true", help="compile the computation of gradients by XLA")
     return parser
 
 
-def network(args: Namespace, data: mnist.Digits) -> tf.keras.Model:
-    """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
+def build_model(args: Namespace, data: digits.Digits) -> tf.keras.Model:
+    """Build the network, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
     layers = tf.keras.layers
     return tf.keras.Sequential(
         [
@@ -64,88 +72,143 @@ def network(args: Namespace, data: mnist.Digits) -> tf.keras.Model:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Be one of the ranks: read the settings and the data, train, tell what came of it."""
-    world = World()  # Mirrored: find the other ranks.
-    # Mirrored: each rank takes a GPU of its own, if there are any.
-    args, device = tf_run.start(world, lambda: parser().settings(argv))
-    # Mirrored: an error on any rank stops all of them, with one message.
-    data = common.on_all_ranks(world, lambda: mnist.load(args.data))
-    run = Run(args, world, "tf_mirrored_mnist", device, about=data.describe())
-    run.finish(train(run, data), exchange="mirrored")
-    world.shutdown()  # Mirrored: leave together,
-    common.leave(0)  # and at once: TensorFlow's way out waits for other ranks.
+class Workers:
+    """The workers of TF_CONFIG, which `runner launch --tf-config` sets; without it there is one.
+
+    The strategy is made at its first use: before TensorFlow computes anything, and after its
+    threads and devices are chosen.
+    """
+
+    def __init__(self) -> None:
+        text = os.environ.get("TF_CONFIG") or "{}"
+        self.addresses, self.rank = ["localhost:0"], 0
+        try:
+            if config := json.loads(text):
+                self.addresses = list(config["cluster"]["worker"])
+                self.rank = int(config["task"]["index"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"TF_CONFIG must name workers and this rank's index, not {text!r}: {error!r}"
+            ) from error
+
+    @functools.cached_property
+    def strategy(self) -> tf.distribute.Strategy:
+        return tf.distribute.MultiWorkerMirroredStrategy()  # Mirrored: finds the other workers.
+
+    @functools.cached_property
+    def _gather(self) -> Any:
+        strategy = self.strategy  # it cannot be made within a function
+
+        def each(mine: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            context, mine = tf.distribute.get_replica_context(), tf.identity(mine)  # on its device
+            return context.all_gather(tf.shape(mine), 0), context.all_gather(mine, 0)
+
+        def gather(mine: tf.Tensor) -> Any:
+            return strategy.run(each, args=(mine,))
+
+        return tf.function(gather, [tf.TensorSpec([None], tf.int32)], autograph=False)
+
+    def gather(self, mine: Any) -> list[Any]:
+        """Return all ranks' objects, by rank."""
+        packed = pickle.dumps(mine)
+        words = np.frombuffer(packed + bytes(-len(packed) % WORD), np.int32)
+        lengths, every = (found.numpy() for found in self._gather(words))
+        return [pickle.loads(each.tobytes()) for each in np.split(every, np.cumsum(lengths)[:-1])]
+
+    def close(self) -> None:
+        """Return when every rank has what was gathered before.
+
+        A rank that ends takes its connections along, from under a gathering too that is over here
+        and not on all ranks yet. This one more may fail so: nobody needs what it gathers.
+        """
+        with contextlib.suppress(tf.errors.OpError):
+            self.gather(None)
+
+    def ranks(self) -> Ranks:
+        hosts = [address.rpartition(":")[0] for address in self.addresses]
+        local = [rank for rank, host in enumerate(hosts) if host == hosts[self.rank]]
+        return Ranks(
+            rank=self.rank,
+            size=len(hosts),
+            local_rank=local.index(self.rank),
+            local_size=len(local),
+            gather=self.gather,
+            broadcast=lambda mine: self.gather(mine if self.rank == 0 else None)[0],
+            close=self.close,
+        )
 
 
-class Run(tf_run.Run):
-    """A run whose steps are those of a replica of the strategy."""
-
-    def average(self, gradients: Sequence[Any]) -> list[Any]:
-        """Return this rank's part of the mean. In the compiled step."""
-        # Mirrored: Keras' optimiser takes the sum over all replicas.
-        return [gradient / self.hvd.size() for gradient in gradients]
-
-    def compile(self, *what: Any) -> None:
-        """Compile a step, as `tf_run.Run` does, for the strategy to run."""
-        super().compile(*what)
-        self.train_on, self.one_pass = self._run(self.train_on), self._run(self.one_pass)
-
-    def _run(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        # Mirrored: in each replica, of which a rank has one.
-        return lambda *args: self.hvd.strategy.run(function, args=args)
+def read_options(world: Ranks) -> tuple[Namespace, str]:
+    args = parser().parse_args()
+    return args, run_tf.pick_device(args, world)
 
 
-def train(run: Run, data: mnist.Digits) -> tf.keras.Model:
-    """Train over all epochs, testing and recording after each; return the model."""
-    # Mirrored: each rank learns from its own share, by its number among all ranks.
-    shards = run.deal(len(data.y_train))
-    model, optimizer = prepare(run, data)
-    compile_step(run, model, optimizer, data)
-    # Mirrored: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.resume(tf_checkpoint.of_keras_3(run.hvd, model, optimizer), shards)
+def main() -> None:
+    workers = Workers()  # Mirrored: find the other ranks.
+    world = workers.ranks()
+    # Mirrored: an error on any rank is printed once and ends all; each rank takes its own GPU.
+    args, device = ranks.together(world, lambda: read_options(world))
+    data = ranks.together(world, lambda: digits.load(args.data))
+    run = run_tf.Run(args, world, "tf_mirrored_mnist", device, data.describe())
 
-    def guess(part: common.Indices) -> tuple[tf.Tensor, NDArray[np.int64]]:
-        return model(tf.constant(data.x_test[part]), training=False), data.y_test[part]
-
-    for _ in run.epochs():
-        for _ in run.batches():
-            # Mirrored: the rate grows with the number of ranks, after a warm-up.
-            run.set_rate(optimizer, common.learning_rate(run.args, run.hvd.size(), run.epochs_done))
-            # Mirrored: a part may be empty here and not on other ranks, which wait for this one.
-            run.step(lambda part: (data.x_train[part], data.y_train[part]))
-        run.epoch_done(lambda: run.evaluate(len(data.y_test), guess))
-    return model
-
-
-def prepare(run: Run, data: mnist.Digits) -> tuple[tf.keras.Model, tf.keras.Optimizer]:
-    """Build the model and its optimiser, equal on all ranks."""
-    args = run.args
     tf.keras.utils.set_random_seed(args.seed)
-    # Mirrored: all ranks start from the variables of rank 0, which are made under the strategy.
-    with run.hvd.strategy.scope():
-        model = network(args, data)
-        optimizer = tf_run.scaled(args, tf.keras.optimizers.SGD(args.base_lr, momentum=MOMENTUM))
+    strategy = workers.strategy
+    with strategy.scope():  # Mirrored: all ranks start from the variables of rank 0.
+        model = build_model(args, data)
+        optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=0.9)
         optimizer.build(model.trainable_variables)
     # Mirrored: from here on another seed on each rank, for dropout that differs.
-    tf_checkpoint.draw_apart(args, run.hvd, tf_checkpoint.seeds(model))
-    return model, optimizer
+    run_tf.draw(run_tf.seeds(model), args.seed, world.rank)
+    x_all, y_all = tf.constant(data.x_train), tf.constant(data.y_train)  # on the device
+    indices = tf.TensorSpec([None], tf.int64)  # one graph for short batches too
 
-
-def compile_step(
-    run: Run, model: tf.keras.Model, optimizer: tf.keras.Optimizer, data: mnist.Digits
-) -> None:
-    """Compile a step of training: one graph for all batches, the short one of an epoch too."""
-
-    def backward(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
+    @tf.function(
+        input_signature=[indices, tf.TensorSpec([])], autograph=False, jit_compile=args.compile
+    )
+    def gradients(part: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
+        """Return the sum of losses of a part, then the gradients of it times `weight`."""
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf_run.losses(model(x, training=True), y))
-            goal = run.goal(optimizer, loss * weight)
-        gradients = tape.gradient(goal, [v.value for v in model.trainable_variables])
-        return [loss * tf.sign(weight), *gradients]  # without weight: a sample for an empty part
+            logits = model(tf.gather(x_all, part), training=True)
+            loss = tf.reduce_sum(run_tf.losses(logits, tf.gather(y_all, part)))
+            goal = loss * weight
+        weights = [v.value for v in model.trainable_variables]
+        return [loss * tf.sign(weight), *tape.gradient(goal, weights)]
 
-    images = tf.TensorSpec([None, data.height, data.width], tf.float32)
-    # Mirrored: the optimiser sums the gradients of all ranks.
-    run.compile(model, optimizer, backward, [images, tf.TensorSpec([None], tf.int64)])
+    def step_of_replica(part: tf.Tensor, weight: tf.Tensor, before: list[tf.Tensor]) -> tf.Tensor:
+        loss, *mine = run_tf.add(before, gradients(part, weight))
+        # Mirrored: Keras' optimizer takes the sum over all replicas.
+        means = [gradient / world.size for gradient in mine]
+        optimizer.apply_gradients(zip(means, model.trainable_variables))
+        return loss
+
+    @tf.function(autograph=False)
+    def step(part: tf.Tensor, weight: tf.Tensor, before: list[tf.Tensor]) -> tf.Tensor:
+        """Do the last backward pass of a step and change the weights."""
+        # Mirrored: in each replica, of which a rank has one.
+        return strategy.run(step_of_replica, args=(part, weight, before))
+
+    @tf.function(autograph=False)
+    def one_pass(part: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
+        return strategy.run(gradients, args=(part, weight))
+
+    def predict(part: Any) -> tuple[tf.Tensor, Any]:
+        return model(data.x_test[part], training=False), data.y_test[part]
+
+    # Mirrored: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    run.begin(len(data.y_train), run_tf.state_of(world, model, optimizer))
+    for _ in run.epochs():
+        for batch in run.batches():  # Mirrored: this rank's samples of a step.
+            # Mirrored: the rate grows with the number of ranks, after a warm-up.
+            run.rate = ranks.learning_rate(args, world.size, run.epochs_done)
+            optimizer.learning_rate.assign(run.rate)
+            # Mirrored: a part may be empty here and not on other ranks, which wait for this one.
+            *parts, last = run_tf.passes(batch)
+            before: list[Any] = []
+            for part in parts:
+                before = run_tf.add(before, one_pass(*map(tf.constant, part)))
+            run.step_done(step(*map(tf.constant, last), before))
+        run.epoch_done(lambda: run.evaluate(len(data.y_test), predict))
+    run.finish((v.numpy() for v in model.trainable_variables), exchange="mirrored")
 
 
 if __name__ == "__main__":

@@ -9,49 +9,49 @@ Run it:
     horovodrun -np 2 python -m recipes.tf_mnist
     python -m recipes.tf_mnist
 
-The loop is written out: under Keras 3 (TensorFlow 2.16 and newer) Horovod's Keras optimiser with
-`model.fit` runs, but leaves out the exchange of gradients without a word (see keras_mnist.py).
-Keras 3 wraps TensorFlow's variables; Horovod needs those inside: `v.value`.
+The loop is written out: under Keras 3 (TensorFlow 2.16 and newer) Horovod's Keras optimizer with
+`model.fit` runs, but silently exchanges no gradients (see keras_mnist.py). Keras 3 wraps
+TensorFlow's variables; Horovod needs those inside: `v.value`.
 
-Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUTPUT_DIR (by hand:
-`out`). To start a trainer of your own, copy this file; what is distributed in it is marked
-`# Horovod:`.
+Rank 0 writes metrics.jsonl, result.json and checkpoints/ into OUTPUT_DIR (without runner: `out`).
+What is distributed in this file is marked `# Horovod:`.
 """
 
 from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 # Before the import, which reads them: this file is written for Keras 3 on TensorFlow, whatever
-# the user's ~/.keras/keras.json says; and TensorFlow's notes would drown rank 0's lines (oneDNN's
-# greeting heeds no level in 2.21).
+# ~/.keras/keras.json says, and TensorFlow's notes would hide rank 0's lines.
 os.environ.update(KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from recipes import common, mnist, options, tf_checkpoint, tf_run
-
-MOMENTUM = 0.9
+from recipes import digits, options, ranks, run_tf
 
 
 def parser() -> options.Parser:
-    """Define the command line: every setting there is, its default and what it does."""
-    not_here = {"workers": "the data is in memory"}
-    parser = options.Parser("tf_mnist", "Train a small network on handwritten digits.", not_here)
-    options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
-    parser.add_argument("--dropout", type=options.fraction, default=0.5, help="share of zeros")
+    """Define the options of this trainer beside those of all."""
+    parser = options.Parser("tf_mnist", "Train a small network on handwritten digits.")
+    add = parser.add_argument
+    add("--epochs", type=options.at_least(1), default=16, help="passes over the training set")
+    add("--batch-size", type=options.at_least(1), default=32, help="samples of a rank and pass")
+    add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
+    add("--warmup-epochs", type=options.at_least(0.0), default=3, help="epochs to N times it")
+    add("--dropout", type=options.at_least(0.0, below=1), default=0.5, help="dropout probability")
+    accumulation = "gradient accumulation steps"
+    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    add("--compile", action="store_true", help="compile the computation of gradients by XLA")
+    parser.add_horovod()
     return parser
 
 
-def network(args: Namespace, data: mnist.Digits) -> tf.keras.Model:
-    """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
+def build_model(args: Namespace, data: digits.Digits) -> tf.keras.Model:
+    """Build the network, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
     layers = tf.keras.layers
     return tf.keras.Sequential(
         [
@@ -67,69 +67,78 @@ def network(args: Namespace, data: mnist.Digits) -> tf.keras.Model:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Be one of the ranks: read the settings and the data, train, tell what came of it."""
-    options.allow_timeline(argv)
-    hvd.init()  # Horovod: find the other ranks.
-    # Horovod: each rank takes a GPU of its own, if there are any.
-    args, device = tf_run.start(hvd, lambda: parser().settings(argv))
-    # Horovod: an error on any rank stops all of them, with one message.
-    data = common.on_all_ranks(hvd, lambda: mnist.load(args.data))
-    run = tf_run.Run(args, hvd, "tf_mnist", device, about=data.describe())
-    run.finish(train(run, data))
-    hvd.shutdown()  # Horovod: leave together.
+def read_options(world: ranks.Ranks) -> tuple[Namespace, str]:
+    args = parser().parse_args()
+    ranks.check_adasum(args, world)
+    return args, run_tf.pick_device(args, world)
 
 
-def train(run: tf_run.Run, data: mnist.Digits) -> tf.keras.Model:
-    """Train over all epochs, testing and recording after each; return the model."""
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = run.deal(len(data.y_train))
-    model, optimizer = prepare(run.args, data)
-    compile_step(run, model, optimizer, data)
-    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.resume(tf_checkpoint.of_keras_3(hvd, model, optimizer), shards)
+def main() -> None:
+    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
+    args, device = ranks.together(world, lambda: read_options(world))
+    data = ranks.together(world, lambda: digits.load(args.data))
+    run = run_tf.Run(args, world, "tf_mnist", device, data.describe())
 
-    def guess(part: common.Indices) -> tuple[tf.Tensor, NDArray[np.int64]]:
-        return model(tf.constant(data.x_test[part]), training=False), data.y_test[part]
-
-    for _ in run.epochs():
-        for _ in run.batches():
-            # Horovod: the rate grows with the number of ranks, after a warm-up.
-            run.set_rate(optimizer, common.learning_rate(run.args, hvd.size(), run.epochs_done))
-            # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-            run.step(lambda part: (data.x_train[part], data.y_train[part]))
-        run.epoch_done(lambda: run.evaluate(len(data.y_test), guess))
-    return model
-
-
-def prepare(args: Namespace, data: mnist.Digits) -> tuple[tf.keras.Model, tf.keras.Optimizer]:
-    """Build the model and its optimiser, equal on all ranks."""
     tf.keras.utils.set_random_seed(args.seed)
-    model = network(args, data)
-    optimizer = tf_run.scaled(args, tf.keras.optimizers.SGD(args.base_lr, momentum=MOMENTUM))
+    model = build_model(args, data)
+    optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=0.9)
     optimizer.build(model.trainable_variables)
-    # Horovod: all ranks start from the weights and the optimiser state of rank 0.
+    # Horovod: all ranks start from the weights and the optimizer state of rank 0.
     hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
     # Horovod: from here on another seed on each rank, for dropout that differs.
-    tf_checkpoint.draw_apart(args, hvd, tf_checkpoint.seeds(model))
-    return model, optimizer
+    run_tf.draw(run_tf.seeds(model), args.seed, world.rank)
+    x_all, y_all = tf.constant(data.x_train), tf.constant(data.y_train)  # on the device
+    indices = tf.TensorSpec([None], tf.int64)  # one graph for short batches too
+    fp16 = args.fp16_allreduce
 
-
-def compile_step(
-    run: tf_run.Run, model: tf.keras.Model, optimizer: tf.keras.Optimizer, data: mnist.Digits
-) -> None:
-    """Compile a step of training: one graph for all batches, the short one of an epoch too."""
-
-    def backward(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
+    @tf.function(
+        input_signature=[indices, tf.TensorSpec([])], autograph=False, jit_compile=args.compile
+    )
+    def gradients(part: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
+        """Return the sum of losses of a part, then the gradients of it times `weight`."""
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf_run.losses(model(x, training=True), y))
-            goal = run.goal(optimizer, loss * weight)
-        gradients = tape.gradient(goal, [v.value for v in model.trainable_variables])
-        return [loss * tf.sign(weight), *gradients]  # without weight: a sample for an empty part
+            logits = model(tf.gather(x_all, part), training=True)
+            loss = tf.reduce_sum(run_tf.losses(logits, tf.gather(y_all, part)))
+            goal = loss * weight
+        weights = [v.value for v in model.trainable_variables]
+        return [loss * tf.sign(weight), *tape.gradient(goal, weights)]
 
-    images = tf.TensorSpec([None, data.height, data.width], tf.float32)
-    # Horovod: the optimiser gets the mean of the gradients over all ranks.
-    run.compile(model, optimizer, backward, [images, tf.TensorSpec([None], tf.int64)])
+    @tf.function(autograph=False)
+    def step(part: tf.Tensor, weight: tf.Tensor, before: list[tf.Tensor]) -> tf.Tensor:
+        """Do the last backward pass of a step and change the weights. Never compiled by XLA."""
+        loss, *mine = run_tf.add(before, gradients(part, weight))
+        # Horovod: the mean over all ranks; each sets out while others are still computed.
+        means = [
+            hvd.allreduce(
+                gradient,
+                op=hvd.Adasum if args.adasum else hvd.Average,
+                compression=hvd.Compression.fp16 if fp16 else hvd.Compression.none,
+                name=f"gradient.{number}",
+            )
+            for number, gradient in enumerate(mine)
+        ]
+        optimizer.apply_gradients(zip(means, model.trainable_variables))
+        return loss
+
+    def predict(part: Any) -> tuple[tf.Tensor, Any]:
+        return model(data.x_test[part], training=False), data.y_test[part]
+
+    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
+    run.begin(len(data.y_train), run_tf.state_of(world, model, optimizer))
+    for _ in run.epochs():
+        for batch in run.batches():  # Horovod: this rank's samples of a step.
+            # Horovod: the rate grows with the number of ranks, after a warm-up.
+            run.rate = ranks.learning_rate(args, world.size, run.epochs_done)
+            optimizer.learning_rate.assign(run.rate)
+            # Horovod: a part may be empty here and not on other ranks, which wait for this one.
+            *parts, last = run_tf.passes(batch, args.adasum)
+            before: list[Any] = []
+            for part in parts:
+                before = run_tf.add(before, gradients(*map(tf.constant, part)))
+            run.step_done(step(*map(tf.constant, last), before))
+        run.epoch_done(lambda: run.evaluate(len(data.y_test), predict))
+    run.finish(v.numpy() for v in model.trainable_variables)
 
 
 if __name__ == "__main__":

@@ -1,224 +1,150 @@
-"""Train a ResNet on pictures, or measure its speed on synthetic ones, with TensorFlow and Horovod.
+"""Train ResNet-50 on ImageNet or ResNet-20 on CIFAR-10, with TensorFlow and Horovod.
 
-Data: with `--data DIR` (or DATA_DIR) an ImageNet folder, train/CLASS/*.JPEG and val/CLASS/*.JPEG,
-for resnet50 and resnet18; CIFAR-10 for resnet110 and resnet20. With `--synthetic` nothing is read:
-result.json has the speed, without the first epoch, which warms up. `runner scale` measures it with
-its confidence interval.
+Data: with `--data DIR` (or DATA_DIR) an ImageNet folder, train/CLASS/*.JPEG and val/CLASS/*.JPEG;
+with `--model resnet20` CIFAR-10. With `--synthetic` random images, made once on the device, measure
+the speed: result.json has it without the first epoch, and `runner scale` its confidence interval.
 
 Run it:
     runner launch --image horovod_cpu.sif --nodes 2 tf_resnet -- --epochs 5 --synthetic
-    horovodrun -np 2 python -m recipes.tf_resnet --model resnet110 --data cifar10
+    horovodrun -np 2 python -m recipes.tf_resnet --model resnet20 --data cifar10
     python -m recipes.tf_resnet --synthetic --image-size 64
 
-Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUTPUT_DIR (by hand:
-`out`). To start a trainer of your own, copy this file; what is distributed in it is marked
-`# Horovod:`. Ranks normalise over their own batches, as is usual: so, unlike `tf_mnist`, N ranks
-with batches of b learn a little differently from one rank with batches of N b.
+Rank 0 writes metrics.jsonl, result.json and checkpoints/ into OUTPUT_DIR (without runner: `out`).
+What is distributed in this file is marked `# Horovod:`. Batch normalization uses a rank's own
+batch, as is usual: so, unlike in `tf_mnist`, N ranks with batches of b learn a little differently
+from one rank with batches of N b.
 
-ResNet-50 is "version 1.5" of He et al. 2015 (arXiv:1512.03385, table 1): where a block halves the
-picture, its middle convolution does it, and not its first one, as in torchvision and NVIDIA's
-benchmarks.
+ResNet-50 is "version 1.5" of He et al. 2015 (arXiv:1512.03385): the 3 x 3 convolution of a block
+has its stride.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
+import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-# Before the import, which reads them: this file is written for Keras 3 on TensorFlow, whatever
-# the user's ~/.keras/keras.json says; and TensorFlow's notes would drown rank 0's lines.
+import numpy as np
+
+# Before the import, which reads them; see tf_mnist.py.
 os.environ.update(KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from recipes import (
-    common,
-    options,
-    resnet_data,
-    resnet_options,
-    tf_checkpoint,
-    tf_pictures,
-    tf_run,
-)
-from recipes.pictures import Labels, PictureSet
+from recipes import images, options, ranks, run_tf
+from recipes.ranks import Ranks, UserError
 
 layers = tf.keras.layers
-BOTTLENECK = 4  # by how much the last convolution of three widens
-#: Convolutions in a block, widths of the stages, and blocks in each.
-STAGES: dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]] = {
-    "resnet50": (3, (64, 128, 256, 512), (3, 4, 6, 3)),
-    "resnet18": (2, (64, 128, 256, 512), (2, 2, 2, 2)),
-    "resnet110": (2, (16, 32, 64), (18, 18, 18)),
-    "resnet20": (2, (16, 32, 64), (3, 3, 3)),
-}
+STEPS = {"cpu": 10, "gpu": 50}  # of an epoch with --synthetic
+FLOPS = 3 * 2 * 4.089e9  # ResNet-50, 224 x 224: 4.089 G multiply-adds forward, backward twice that
 
 
 def parser() -> options.Parser:
-    """Define the command line; `resnet_options` has every setting."""
-    return resnet_options.parser("tf_resnet")
+    """Define the options of this trainer beside those of all."""
+    parser = options.Parser("tf_resnet", "Train a ResNet on images.")
+    add = parser.add_argument
+    add("--model", choices=("resnet50", "resnet20"), default="resnet50", help="20: for CIFAR-10")
+    add("--synthetic", action="store_true", help="measure the speed with random images")
+    add("--image-size", type=options.at_least(1), help="pixels, for resnet50; default 224")
+    add("--epochs", type=options.at_least(1), default=90, help="passes over the training set")
+    add("--batch-size", type=options.at_least(2), default=32, help="images of a rank and pass")
+    # 0.1 for 256 images (Goyal et al. 2017, arXiv:1706.02677) is 0.0125 for 32.
+    add("--base-lr", type=options.at_least(0.0), default=0.0125, help="learning rate of one rank")
+    add("--warmup-epochs", type=options.at_least(0.0), default=5, help="epochs to N times it")
+    add("--schedule", choices=("step", "cosine", "constant"), default="step", help="of the rate")
+    add("--momentum", type=options.at_least(0.0, below=1), default=0.9, help="momentum of SGD")
+    decay = "weight decay, not of biases and batch normalization"
+    add("--weight-decay", type=options.at_least(0.0), default=1e-4, help=decay)
+    smoothing = "share of the label spread over all classes"
+    add("--label-smoothing", type=options.at_least(0.0, below=1), default=0.0, help=smoothing)
+    accumulation = "gradient accumulation steps"
+    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    workers = "threads that decode images; default: the rank's CPUs"
+    add("--workers", type=options.at_least(0), help=workers)
+    add("--compile", action="store_true", help="compile the computation of gradients by XLA")
+    parser.add_horovod()
+    return parser
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Be one of the ranks: read the settings, open the data, train, tell what came of it."""
-    options.allow_timeline(argv)
-    hvd.init()  # Horovod: find the other ranks.
-    # Horovod: each rank takes a GPU of its own, if there are any.
-    args, device = tf_run.start(hvd, lambda: resnet_options.check(parser().settings(argv)))
-    data = resnet_data.load(args, hvd)  # Horovod: one rank looks for the files, for all.
-    about = f"{args.model} on {data.describe()}"
-    run = tf_run.Run(args, hvd, "tf_resnet", device, about=about)
-    run.finish(train(run, data))
-    hvd.shutdown()  # Horovod: leave together.
+def check(args: Namespace) -> Namespace:
+    """Return complete settings. Raises `UserError` for what does not go together."""
+    cifar = args.model == "resnet20"
+    if cifar and args.image_size:
+        raise UserError("--image-size is for resnet50: CIFAR-10 has 32 x 32 pixels")
+    if not (args.data or args.synthetic):
+        kind = "CIFAR-10" if cifar else "an ImageNet folder"
+        raise UserError(f"{args.model} needs data: --data DIR with {kind}, or --synthetic")
+    args.image_size = args.image_size or (32 if cifar else 224)
+    if args.synthetic:
+        args.checkpoint_every = args.checkpoint_every or sys.maxsize  # only at the end
+    return args
 
 
-def train(run: tf_run.Run, data: PictureSet) -> tf.keras.Model:
-    """Train over all epochs, testing and recording after each; return the model."""
-    args = run.args
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    # A short last step is left out: a rank's mean over one picture, or none, is no mean.
-    shards = run.deal(len(data.train), "pictures", whole_steps=True)
-    model, optimizer = prepare(args, data)
-    guess = guesser(model, data)
-    compile_step(run, model, optimizer, guess)
-    test_on = tf.function(lambda x: guess(x, False), [pixels(args)], autograph=False)
-    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.resume(tf_checkpoint.of_keras_3(hvd, model, optimizer), shards)
-    feed = tf_pictures.Feed(data, run.loop, args.epochs, args.workers)
-    for _ in run.epochs():
-        for _ in run.batches():
-            # Horovod: the rate grows with the number of ranks, after a warm-up.
-            run.set_rate(optimizer, resnet_data.rate(args, hvd, run.epochs_done))
-            run.step(lambda part: feed[part], feed.blank)
-        run.epoch_done(lambda: evaluate(run, model, test_on, data))
-    return model
+def load(args: Namespace, world: Ranks) -> images.ImageSet | None:
+    if args.synthetic:
+        return None
+    if args.model == "resnet20":
+        return ranks.together(world, lambda: images.load_cifar10(args.data, args.seed))
+    found = ranks.together(  # Horovod: one rank lists the files, for all.
+        world,
+        lambda: (
+            images.load_imagenet(args.data, args.image_size, args.seed) if world.rank == 0 else None
+        ),
+    )
+    return world.broadcast(found)
 
 
-def prepare(args: Namespace, data: PictureSet) -> tuple[tf.keras.Model, tf.keras.Optimizer]:
-    """Build the model and its optimiser, equal on all ranks."""
-    tf.keras.utils.set_random_seed(args.seed)
-    model = build(args.model, data.classes, data.size)
-    optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=args.momentum)
-    optimizer = tf_run.scaled(args, optimizer)
-    optimizer.build(model.trainable_variables)
-    # Horovod: all ranks start from the weights and the optimiser state of rank 0.
-    hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
-    return model, optimizer
+def learning_rate(args: Namespace, size: int, epochs_done: float) -> float:
+    share = epochs_done / args.epochs
+    decay = {
+        "constant": 1.0,
+        "step": 0.1 ** sum(share >= place for place in (30 / 90, 60 / 90, 80 / 90)),
+        "cosine": 0.5 * (1 + math.cos(math.pi * share)),
+    }
+    return ranks.learning_rate(args, size, epochs_done) * decay[args.schedule]
 
 
-def guesser(model: tf.keras.Model, data: PictureSet) -> Callable[..., Any]:
-    """Return what maps bytes (count, size, size, 3) to unnormalised chances of all classes."""
-    mean, deviation = tf.constant(data.mean), tf.constant(data.deviation)
-
-    def guess(x: tf.Tensor, training: bool) -> tf.Tensor:
-        scaled = (tf.cast(x, tf.float32) / 255 - mean) / deviation
-        return tf.cast(model(scaled, training=training), tf.float32)
-
-    return guess
-
-
-def pixels(args: Namespace) -> tf.TensorSpec:
-    """Return the form of a batch of pictures."""
-    return tf.TensorSpec([None, args.image_size, args.image_size, 3], tf.uint8)
-
-
-def losses(guesses: tf.Tensor, labels: tf.Tensor, smoothing: float) -> tf.Tensor:
-    """Return the loss of each sample; `smoothing` is the share that all classes have of it."""
-    plain = tf_run.losses(guesses, labels)
-    if not smoothing:
-        return plain
-    all_classes = tf.reduce_mean(-tf.nn.log_softmax(guesses), axis=1)
-    return (1 - smoothing) * plain + smoothing * all_classes
-
-
-def penalty(weights: Sequence[tf.Variable]) -> tf.Tensor:
-    """Return what weight decay is the gradient of: for matrices, not for scales and biases."""
-    return tf.add_n([tf.nn.l2_loss(one) for one in weights if one.shape.rank > 1])
-
-
-def compile_step(
-    run: tf_run.Run, model: tf.keras.Model, optimizer: tf.keras.Optimizer, guess: Callable[..., Any]
-) -> None:
-    """Compile a step of training."""
-    args = run.args
-
-    def backward(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
-        weights = [v.value for v in model.trainable_variables]
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(losses(guess(x, True), y, args.label_smoothing))
-            decay = penalty(weights) * args.weight_decay / args.batches_per_allreduce
-            goal = run.goal(optimizer, loss * weight + decay)
-        return [loss, *tape.gradient(goal, weights)]
-
-    # Horovod: the optimiser gets the mean of the gradients over all ranks.
-    run.compile(model, optimizer, backward, [pixels(args), tf.TensorSpec([None], tf.int64)])
-
-
-def average_statistics(model: tf.keras.Model) -> None:
-    """Let all ranks go on with the same running statistics: the mean of what each has seen."""
-    own = model.non_trainable_weights
-    # Horovod: all of them in one exchange.
-    means = hvd.grouped_allreduce([v.value for v in own], op=hvd.Average, name="statistics")
-    for variable, mean in zip(own, means):
-        variable.assign(mean)
-
-
-def evaluate(
-    run: tf_run.Run, model: tf.keras.Model, test_on: Callable[..., Any], data: PictureSet
-) -> list[float]:
-    """Test this rank's share; return its sum of losses, its right answers and its size."""
-    average_statistics(model)
-    keys = [(0, part) for part in run.test_parts(len(data.test), run.args.batch_size)]
-    ahead = tf_pictures.stream(data.test, keys, run.args.workers)
-
-    def guess(part: common.Indices) -> tuple[tf.Tensor, Labels]:
-        x, labels = next(ahead)
-        return test_on(x), labels
-
-    return run.evaluate(len(data.test), guess, run.args.batch_size)
-
-
-def build(name: str, classes: int, size: int) -> Any:
-    """Build a ResNet by its name (see `STAGES`) for inputs (count, size, size, 3)."""
-    convolutions, widths, depths = STAGES[name]
-    picture = layers.Input((size, size, 3))
-    if widths[0] == 64:
-        x = layers.ReLU()(_normalised(picture, 64, 7, stride=2))
+def build_model(name: str, classes: int, size: int) -> tf.keras.Model:
+    """Build a ResNet for normalized images (count, size, size, 3)."""
+    large = name == "resnet50"
+    stages = ((64, 3), (128, 4), (256, 6), (512, 3)) if large else ((16, 3), (32, 3), (64, 3))
+    image = layers.Input((size, size, 3))
+    if large:
+        x = layers.ReLU()(normalized(image, 64, 7, stride=2))
         x = layers.MaxPooling2D(3, 2, padding="same")(x)
     else:
-        x = layers.ReLU()(_normalised(picture, widths[0], 3))
-    for number, (width, depth) in enumerate(zip(widths, depths)):
-        for place in range(depth):
-            # Each stage but the first halves the picture in its first block.
-            x = _block(x, convolutions, width, 2 if number and not place else 1)
-    # Its weights small: unscaled, the first losses are many times those of guessing.
+        x = layers.ReLU()(normalized(image, 16, 3))
+    for stage, (width, depth) in enumerate(stages):
+        for number in range(depth):
+            x = block(x, width, 2 if stage and not number else 1, bottleneck=large)
+    # Small weights: unscaled, the first losses are many times those of chance.
     small = tf.keras.initializers.RandomNormal(stddev=0.01)
-    guesses = layers.Dense(classes, kernel_initializer=small)
-    return tf.keras.Model(picture, guesses(layers.GlobalAveragePooling2D()(x)))
+    logits = layers.Dense(classes, kernel_initializer=small, dtype="float32")
+    return tf.keras.Model(image, logits(layers.GlobalAveragePooling2D()(x)))
 
 
-def _block(x: Any, convolutions: int, width: int, stride: int) -> Any:
-    """Add two or three convolutions, around which the input is led and added."""
-    if convolutions == 3:
-        body = layers.ReLU()(_normalised(x, width, 1))
-        body = layers.ReLU()(_normalised(body, width, 3, stride))
-        outputs = width * BOTTLENECK
-        body = _normalised(body, outputs, 1, scale="zeros")
-    else:
-        body, outputs = layers.ReLU()(_normalised(x, width, 3, stride)), width
-        body = _normalised(body, outputs, 3, scale="zeros")
+def block(x: Any, width: int, stride: int, bottleneck: bool) -> Any:
+    """Add two or three convolutions, and the input to their output."""
+    outputs = 4 * width if bottleneck else width
+    body = normalized(x, width, 1) if bottleneck else normalized(x, width, 3, stride)
+    if bottleneck:
+        body = normalized(layers.ReLU()(body), width, 3, stride)
+    body = normalized(layers.ReLU()(body), outputs, 1 if bottleneck else 3, scale="zeros")
     if stride != 1 or x.shape[-1] != outputs:
-        x = _normalised(x, outputs, 1, stride)
+        x = normalized(x, outputs, 1, stride)
     return layers.ReLU()(layers.Add()([x, body]))
 
 
-def _normalised(x: Any, width: int, size: int, stride: int = 1, scale: str = "ones") -> Any:
-    """Add a convolution and batch normalisation.
+def normalized(x: Any, width: int, size: int, stride: int = 1, scale: str = "ones") -> Any:
+    """Add a convolution and batch normalization.
 
-    With a `scale` of zeros a block begins as what is led around it (Goyal et al. 2017).
+    With a `scale` of zeros a block begins as its shortcut (Goyal et al. 2017).
     """
     draw = tf.keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal")
     convolution = layers.Conv2D(
@@ -228,6 +154,154 @@ def _normalised(x: Any, width: int, size: int, stride: int = 1, scale: str = "on
     return layers.BatchNormalization(momentum=0.9, epsilon=1e-5, gamma_initializer=scale)(
         convolution(x)
     )
+
+
+def read_ahead(args: Namespace, dataset: Any, keys: Iterable[Any]) -> Iterator[Any]:
+    """Yield the images and labels of `keys` (epoch, indices), read by threads.
+
+    Raises `UserError` for an image that cannot be read.
+    """
+
+    def read(epoch: Any, indices: Any) -> tuple[Any, Any, bytes]:
+        try:
+            return (*dataset.read(int(epoch), indices), b"")
+        except UserError as error:
+            return (*dataset.read(int(epoch), indices[:0]), str(error).encode())
+
+    def parallel(epoch: Any, indices: Any) -> Any:
+        return tf.numpy_function(read, [epoch, indices], [tf.uint8, tf.int64, tf.string])
+
+    shapes = tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int64)
+    stream = tf.data.Dataset.from_generator(lambda: keys, output_signature=shapes)
+    workers = ranks.threads(1) if args.workers is None else max(1, args.workers)
+    stream = stream.map(parallel, num_parallel_calls=workers, deterministic=True)
+    for pixels, labels, fault in stream.prefetch(tf.data.AUTOTUNE):
+        if message := fault.numpy().decode():
+            raise UserError(message)
+        yield pixels, labels
+
+
+class State(run_tf.State):
+    """A checkpoint in which all ranks have the same running statistics: the mean of theirs."""
+
+    def pack(self, folder: Any) -> bytes:
+        self.average_statistics()
+        return super().pack(folder)
+
+    def average_statistics(self) -> None:
+        own = list(self.moving.values())
+        # Horovod: all of them in one exchange.
+        means = hvd.grouped_allreduce([v.value for v in own], op=hvd.Average, name="statistics")
+        for variable, mean in zip(own, means):
+            variable.assign(mean)
+
+
+def read_options(world: Ranks) -> tuple[Namespace, str]:
+    args = check(parser().parse_args())
+    ranks.check_adasum(args, world)
+    return args, run_tf.pick_device(args, world)
+
+
+def main() -> None:
+    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
+    args, device = ranks.together(world, lambda: read_options(world))
+    data: Any = load(args, world)
+    about = f"{args.model} on {data.describe() if data else 'random images, no evaluation'}"
+    run = run_tf.Run(args, world, "tf_resnet", device, about)
+
+    tf.keras.utils.set_random_seed(args.seed)
+    model = build_model(args.model, data.classes if data else 1000, args.image_size)
+    optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=args.momentum)
+    optimizer.build(model.trainable_variables)
+    # Horovod: all ranks start from the weights and the optimizer state of rank 0.
+    hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
+    half = (0.5, 0.5, 0.5)
+    mean, std = (data.mean, data.std) if data else (half, half)
+    size = args.image_size
+    pixels = tf.TensorSpec([None, size, size, 3], tf.uint8)
+
+    def predict(x: tf.Tensor, training: bool) -> tf.Tensor:
+        return model((tf.cast(x, tf.float32) / 255 - mean) / std, training=training)
+
+    @tf.function(
+        input_signature=[pixels, tf.TensorSpec([None], tf.int64), tf.TensorSpec([])],
+        autograph=False,
+        jit_compile=args.compile,
+    )
+    def gradients(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
+        """Return the sum of losses of a part, then the gradients of the step's mean."""
+        weights = [v.value for v in model.trainable_variables]
+        with tf.GradientTape() as tape:
+            logits = predict(x, True)
+            plain = run_tf.losses(logits, y)
+            spread = tf.reduce_mean(-tf.nn.log_softmax(logits), axis=1)
+            smoothing = args.label_smoothing
+            loss = tf.reduce_sum((1 - smoothing) * plain + smoothing * spread)
+            # Weight decay is for matrices, not for biases and batch normalization.
+            decay = tf.add_n([tf.nn.l2_loss(one) for one in weights if one.shape.rank > 1])
+            goal = loss * weight + decay * (args.weight_decay / args.batches_per_allreduce)
+        return [loss, *tape.gradient(goal, weights)]
+
+    @tf.function(autograph=False)
+    def step(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, before: list[tf.Tensor]) -> tf.Tensor:
+        """Do the last backward pass of a step and change the weights. Never compiled by XLA."""
+        loss, *mine = run_tf.add(before, gradients(x, y, weight))
+        # Horovod: the mean over all ranks; each sets out while others are still computed.
+        means = [
+            hvd.allreduce(
+                gradient,
+                op=hvd.Adasum if args.adasum else hvd.Average,
+                compression=hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
+                name=f"gradient.{number}",
+            )
+            for number, gradient in enumerate(mine)
+        ]
+        optimizer.apply_gradients(zip(means, model.trainable_variables))
+        return loss
+
+    test_on = tf.function(lambda x: predict(x, False), [pixels], autograph=False)
+    every = run_tf.state_of(world, model, optimizer)
+    state = State(world, every.same, every.moving, every.random)
+
+    def evaluate() -> Any:
+        state.average_statistics()
+        share, at_once = np.arange(world.rank, len(data.test), world.size), args.batch_size
+        keys = [(0, share[i : i + at_once]) for i in range(0, len(share), at_once)]
+        stream = read_ahead(args, data.test, keys)
+
+        def predict_next(part: Any) -> tuple[tf.Tensor, Any]:
+            x, labels = next(stream)
+            return test_on(x), labels
+
+        return run.evaluate(len(data.test), predict_next, at_once)
+
+    steps = STEPS[device] * args.batch_size * args.batches_per_allreduce * world.size
+    # A short last step is left out: the mean over one image, or none, is no mean.
+    run.begin(len(data.train) if data else steps, state, drop_last=True)
+    blank = tf.zeros((2, size, size, 3), tf.uint8), tf.zeros(2, tf.int64)
+    if data:
+        stream = read_ahead(args, data.train, run.keys())
+    else:
+        shape = args.batch_size, size, size, 3
+        random = tf.cast(tf.random.uniform(shape, 0, 255, tf.int32), tf.uint8)
+        labels = tf.random.uniform((args.batch_size,), 0, 10, tf.int64)
+        stream = itertools.repeat((random, labels))
+    for _ in run.epochs():
+        for batch in run.batches():  # Horovod: this rank's images of a step.
+            run.rate = learning_rate(args, world.size, run.epochs_done)
+            optimizer.learning_rate.assign(run.rate)
+            before: list[Any] = []
+            *parts, last = run_tf.passes(batch, args.adasum)
+            for _, weight in parts:
+                x, y = run.read(lambda: next(stream), blank)
+                before = run_tf.add(before, gradients(x, y, weight))
+            x, y = run.read(lambda: next(stream), blank)
+            run.step_done(step(x, y, last[1], before))
+        run.epoch_done(evaluate if data else None)
+    flops = FLOPS * (size / 224) ** 2
+    known = run.utilization(flops) if args.model == "resnet50" else {}
+    run.finish((v.numpy() for v in model.trainable_variables), **known)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,19 @@
-"""Tokens for a language model: from a folder of the user's, or of a synthetic language.
+"""Tokens for a language model: from a folder, or of a synthetic language.
 
-A folder has the files of `recipes/formats/tokens.py`. Without meta.json the option `--vocabulary`
-tells the size, and 16 bits are taken. The files are memory-mapped: what is read is what is used, by
-every rank on its own, whatever their size.
+A folder has train.bin and val.bin, raw little-endian token numbers, and meta.json with
+{"vocabulary": 50257, "dtype": "uint16"}, as nanoGPT's preparation scripts write them. Without
+meta.json the option `--vocabulary` tells the size, and 16 bits are taken. The files are
+memory-mapped: what is read is what is used.
 
 The synthetic language is cheap to make, and its entropy is known exactly. Each token follows from
 the one `LAG` places before it: one of a few successors, with fixed probabilities. With a lag of 2 a
-model must attend to the right earlier place; looking at the last token alone teaches it nothing. So
-a loss near `floor` proves that a transformer has learned.
+model must attend to the right earlier place; the last token alone teaches it nothing. So a loss
+near `floor` proves that a transformer has learned.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +22,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.errors import UserError, reading, require_folder
-from recipes.formats import FormatError
-from recipes.formats.tokens import CODES, FILES, META, read_meta
+from recipes.ranks import UserError
 
+FILES = ("train.bin", "val.bin")
+DTYPES = ("uint16", "uint32")  # little-endian on every machine
 # The synthetic language; sizes are in sequences.
 SYNTHETIC_TRAINING, SYNTHETIC_TEST = 4096, 256
 VOCABULARY = 64
@@ -53,22 +55,22 @@ class Tokens:
     def describe(self) -> str:
         floor = "" if self.floor is None else f", floor of the loss {self.floor:.4f}"
         return (
-            f"{self.name}, vocabulary {self.vocabulary}, {len(self.train)} sequences to learn "
-            f"from, {len(self.test)} to test with{floor}"
+            f"{self.name}, vocabulary {self.vocabulary}, {len(self.train)} training and "
+            f"{len(self.test)} test sequences{floor}"
         )
 
 
 class Windows:
     """A token file cut into sequences of `context` + 1 tokens, of which neighbours share one.
 
-    So every token but the first is guessed exactly once; a short end is left out.
+    So every token but the first is predicted exactly once; a short end is left out.
     Raises `UserError` naming the file and its fault.
     """
 
     def __init__(self, path: Path, dtype: str, context: int, vocabulary: int) -> None:
         self.path, self.context, self.vocabulary = path, context, vocabulary
-        kind = np.dtype(dtype)
-        with reading(f"the tokens in {path}"):
+        kind = np.dtype(f"<u{2 if dtype == 'uint16' else 4}")
+        try:
             size = path.stat().st_size
             if size % kind.itemsize:
                 raise UserError(
@@ -81,6 +83,8 @@ class Windows:
                     f"needs {context + 1}. Give a smaller --context."
                 )
             self.tokens: NDArray[Any] = np.memmap(path, kind, mode="r")
+        except OSError as error:
+            raise UserError(f"cannot read the tokens in {path}: {error.strerror}") from error
 
     def __len__(self) -> int:
         return (len(self.tokens) - 1) // self.context
@@ -111,16 +115,16 @@ def load(folder: str | None, context: int, vocabulary: int | None) -> Tokens:
     if not folder:
         return synthetic(context)
     root = Path(folder)
-    require_folder(root)
+    if not root.is_dir():
+        raise UserError(f"the data folder {root} does not exist or is not a folder.")
     missing = [name for name in FILES if not (root / name).is_file()]
     if missing:
         raise UserError(
             f"no {' and no '.join(missing)} in {root}: needed are train.bin and val.bin, raw "
             "little-endian token numbers, and meta.json"
         )
-    size, dtype = _meta(root / META, vocabulary)
-    # The files are little-endian on every machine.
-    train, test = (Windows(root / name, f"<{CODES[dtype]}", context, size) for name in FILES)
+    size, dtype = _meta(root / "meta.json", vocabulary)
+    train, test = (Windows(root / name, dtype, context, size) for name in FILES)
     return Tokens(str(root), size, train, test)
 
 
@@ -131,9 +135,12 @@ def synthetic(context: int) -> Tokens:
 
 
 def _meta(path: Path, vocabulary: int | None) -> tuple[int, str]:
-    """Return the size of the vocabulary and the kind of token numbers."""
+    """Return the size of the vocabulary, and the type of the numbers."""
     try:
-        return read_meta(path, vocabulary)
+        meta = json.loads(path.read_text(encoding="utf-8"))
+        size, dtype = vocabulary or meta["vocabulary"], meta.get("dtype", "uint16")
+        if not isinstance(size, int) or size < 1 or dtype not in DTYPES:
+            raise ValueError(f"vocabulary {size!r}, dtype {dtype!r}")
     except FileNotFoundError:
         if vocabulary is not None:
             return vocabulary, "uint16"
@@ -141,11 +148,12 @@ def _meta(path: Path, vocabulary: int | None) -> tuple[int, str]:
             f"{path} is missing, so the size of the vocabulary is unknown. Say it, for tokens "
             "of 16 bits: --vocabulary 50257 (that is GPT-2's)"
         ) from None
-    except FormatError as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f'{path} must say something like {{"vocabulary": 50257, "dtype": "uint16"}}; '
-            f"possible kinds: {', '.join(CODES)}"
+            f"possible types: {', '.join(DTYPES)}"
         ) from error
+    return size, dtype
 
 
 def successors() -> NDArray[np.int64]:

@@ -11,40 +11,42 @@ Run it:
     torchrun --nproc-per-node 2 -m recipes.torch_ddp_mnist
     python -m recipes.torch_ddp_mnist
 
-Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUTPUT_DIR (by hand:
-`out`). What is distributed in this file is marked `# DDP:`.
+Rank 0 writes metrics.jsonl, result.json and checkpoints/ into OUTPUT_DIR (without runner: `out`).
+What is distributed in this file is marked `# DDP:`.
 """
 
 from __future__ import annotations
 
 import contextlib
 from argparse import Namespace
-from collections.abc import Sequence
 
 import torch
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from recipes import common, mnist, options, process_group, torch_run
-from recipes.process_group import World
-
-MOMENTUM = 0.9
+from recipes import digits, options, ranks, run_torch
 
 
 def parser() -> options.Parser:
-    """Define the command line: every setting there is, its default and what it does."""
-    not_here = {**options.without_horovod("DDP"), "workers": "the data is in memory"}
-    about = "Train a small network on digits, with DDP."
-    parser = options.Parser("torch_ddp_mnist", about, not_here)
-    options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
-    parser.add_argument("--dropout", type=options.fraction, default=0.5, help="share of zeros")
+    """Define the options of this trainer beside those of all."""
+    parser = options.Parser("torch_ddp_mnist", "Train a small network on digits, with DDP.")
+    add = parser.add_argument
+    add("--epochs", type=options.at_least(1), default=16, help="passes over the training set")
+    add("--batch-size", type=options.at_least(1), default=32, help="samples of a rank and pass")
+    add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
+    add("--warmup-epochs", type=options.at_least(0.0), default=3, help="epochs to N times it")
+    add("--dropout", type=options.at_least(0.0, below=1), default=0.5, help="dropout probability")
+    accumulation = "gradient accumulation steps"
+    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    add("--compile", action="store_true", help="compile the model by torch.compile")
+    add("--fp16-allreduce", action="store_true", help="exchange gradients in float16")
     return parser
 
 
-def network(args: Namespace, data: mnist.Digits) -> nn.Module:
-    """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
+def build_model(args: Namespace, data: digits.Digits) -> nn.Module:
+    """Build the network, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
     return nn.Sequential(
         nn.Unflatten(1, (1, data.height)),  # one channel
         nn.Conv2d(1, 32, 3, padding=1),
@@ -58,68 +60,63 @@ def network(args: Namespace, data: mnist.Digits) -> nn.Module:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Be one of the ranks: read the settings and the data, train, tell what came of it."""
-    world = process_group.join()  # DDP: find the other ranks.
+def distribute(args: Namespace, model: nn.Module, device: torch.device) -> nn.Module:
+    """Return the model whose backward() averages the gradients over all ranks."""
+    # DDP: all ranks start from the weights of rank 0.
+    ids = [device] if device.type == "cuda" else None
+    parallel = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
+    if args.fp16_allreduce:
+        parallel.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    return parallel
+
+
+def main() -> None:
+    world = run_torch.find_ranks()  # DDP: find the other ranks.
+    # DDP: an error on any rank is printed once and ends all of them.
+    args = ranks.together(world, lambda: parser().parse_args())
     # DDP: each rank takes a GPU of its own, if there are any.
-    args, device = torch_run.start(world, lambda: parser().settings(argv))
-    # DDP: an error on any rank stops all of them, with one message.
-    data = common.on_all_ranks(world, lambda: mnist.load(args.data))
-    run = torch_run.Run(args, world, "torch_ddp_mnist", device, about=data.describe())
-    run.finish(train(run, world, data), exchange="ddp")
-    world.shutdown()  # DDP: leave together,
-    common.leave(0)  # and at once: Gloo's threads may abort Python's way out.
+    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
+    data = ranks.together(world, lambda: digits.load(args.data))
+    run = run_torch.Run(args, world, "torch_ddp_mnist", device, data.describe())
 
+    torch.manual_seed(args.seed)
+    model = build_model(args, data).to(device)
+    on_gpu = device.type == "cuda"
+    optimizer = torch.optim.SGD(model.parameters(), lr=args.base_lr, momentum=0.9, fused=on_gpu)
+    parallel = distribute(args, model, device)
+    # DDP: from here on another seed on each rank, for dropout that differs.
+    torch.manual_seed(args.seed + 1 + world.rank)
+    forward = torch.compile(parallel) if args.compile else parallel
 
-def train(run: torch_run.Run, world: World, data: mnist.Digits) -> nn.Module:
-    """Train over all epochs, testing and recording after each; return the model."""
-    args, device = run.args, run.device
-    # DDP: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = run.deal(len(data.y_train))
-    x, y, x_test, y_test = (
-        torch.from_numpy(each).to(device)
-        for each in (data.x_train, data.y_train, data.x_test, data.y_test)
+    x, y, x_test, y_test = (  # the whole dataset lies on the device
+        torch.from_numpy(array).to(device)
+        for array in (data.x_train, data.y_train, data.x_test, data.y_test)
     )
-    model, optimizer = prepare(args, world, data, device)
     # DDP: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.resume(model.module, optimizer, shards)
-
-    def guess(part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
-        return model.module(x_test[part]), y_test[part]
-
+    run.begin(len(y), run_torch.State(world, model, optimizer))
+    test = run.test_parts(len(y_test), run_torch.TEST_BATCH)
     for _ in run.epochs():
-        model.train()
-        for batch in run.batches():
+        for batch in run.batches():  # DDP: this rank's samples of a step.
             # DDP: the rate grows with the number of ranks, after a warm-up.
-            run.set_rate(optimizer, common.learning_rate(args, world.size(), run.epochs_done))
-            optimizer.zero_grad()
+            run.rate = ranks.learning_rate(args, world.size, run.epochs_done)
+            for group in optimizer.param_groups:
+                group["lr"] = run.rate
+            optimizer.zero_grad(set_to_none=True)
+            losses = torch.zeros((), device=device)
             # DDP: a part may be empty here and not on other ranks, which wait for this one.
             for number, part in enumerate(batch.parts, 1):
                 # DDP: the last backward pass of a step exchanges what all of them added up.
                 last = number == len(batch.parts)
-                with contextlib.nullcontext() if last else model.no_sync():
-                    with run.autocast():
-                        loss = functional.cross_entropy(model(x[part]), y[part], reduction="sum")
-                    run.backward(loss)
-            run.step(optimizer)
-        run.epoch_done(lambda: run.evaluate(model.module, len(y_test), guess))
-    return model.module
-
-
-def prepare(
-    args: Namespace, world: World, data: mnist.Digits, device: torch.device
-) -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
-    """Build the model and its optimiser, equal on all ranks."""
-    torch.manual_seed(args.seed)
-    plain = network(args, data).to(device)
-    # DDP: all ranks start from the weights of rank 0; backward() averages gradients over all ranks.
-    model = DistributedDataParallel(plain, device_ids=None if device.type == "cpu" else [device])
-    if args.fp16_allreduce:
-        model.register_comm_hook(None, fp16_compress_hook)
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.base_lr, momentum=MOMENTUM)
-    # DDP: from here on another seed on each rank, for dropout that differs.
-    torch.manual_seed(args.seed + 1 + world.rank())
-    return model, optimizer
+                with contextlib.nullcontext() if last else parallel.no_sync():
+                    with run_torch.autocast(args, device):
+                        logits = forward(x[part])
+                        loss = functional.cross_entropy(logits, y[part], reduction="sum")
+                    (loss * batch.weight).backward()
+                losses += loss.detach()
+            optimizer.step()  # DDP: with the mean gradients of all ranks.
+            run.step_done(losses)
+        run.epoch_done(lambda: run.evaluate(model, test, lambda i: (model(x_test[i]), y_test[i])))
+    run.finish(run_torch.arrays(model.parameters()), exchange="ddp")
 
 
 if __name__ == "__main__":

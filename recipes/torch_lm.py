@@ -1,100 +1,324 @@
-"""Train a small causal language model on tokens, with PyTorch and Horovod.
+"""Train a GPT-like language model on tokens, with PyTorch and Horovod, DDP or FSDP.
 
-Data: with `--data DIR` (or DATA_DIR) the token files train.bin, val.bin and meta.json, as
-`recipes/tokens.py` describes them, memory-mapped. Without it a synthetic language whose
-entropy is known: the model has learned it when the test loss comes near the `floor` that the first
-line prints (chance is ln 64 = 4.16). The measure of speed is tokens per second.
+Data: with `--data DIR` (or DATA_DIR) the token files train.bin, val.bin and meta.json
+(recipes/tokens.py). Without it a synthetic language whose entropy is known: the model has learned
+it when the test loss comes near the `floor` that the first line prints (chance is ln 64 = 4.16).
+`--synthetic` measures the speed with random tokens, made once on the device, without evaluation.
 
 Run it:
     runner launch --image horovod_cpu.sif --nodes 2 torch_lm -- --epochs 5
     horovodrun -np 2 python -m recipes.torch_lm
+    torchrun --nproc-per-node 2 -m recipes.torch_lm --exchange fsdp
     python -m recipes.torch_lm
 
-Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUTPUT_DIR (by hand:
-`out`). To start a trainer of your own, copy this file; what is distributed in it is marked
-`# Horovod:`.
+`--exchange fsdp` (FSDP2) keeps only a part of weights, gradients and optimizer state on each rank;
+its checkpoints are folders, written by all ranks, and go on with any number of ranks. Rank 0 writes
+metrics.jsonl, result.json and checkpoints/ into OUTPUT_DIR (without runner: `out`). What is
+distributed in this file is marked `# Horovod:`, `# DDP:` or `# FSDP:`. With one rank nothing is
+exchanged, and neither Horovod nor DDP takes part.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
+import shutil
+import sys
+import warnings
 from argparse import Namespace
-from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-import horovod.torch as hvd
+import numpy as np
 import torch
 from torch import nn
+from torch.distributed import checkpoint
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
 
-from recipes import common, lm_options, options, tokens, torch_run
-from recipes.language_model import LanguageModel, guess
-from recipes.tokens import Tokens
+from recipes import options, ranks, run_torch, tokens
+from recipes.ranks import Ranks, UserError
+
+EXCHANGE = options.option("--exchange", "horovod")
+if EXCHANGE == "horovod":
+    import horovod.torch as hvd
+
+STEPS = {"cpu": 10, "cuda": 50}  # of an epoch with --synthetic
+BETAS, WEIGHT_DECAY, CLIP = (0.9, 0.95), 0.1, 1.0
 
 
 def parser() -> options.Parser:
-    """Define the command line: every setting there is, its default and what it does."""
-    return lm_options.parser("torch_lm", "Train a small language model on tokens.", {})
+    """Define the options of this trainer beside those of all."""
+    parser = options.Parser("torch_lm", "Train a GPT-like language model on tokens.")
+    add = parser.add_argument
+    exchanges = ("horovod", "ddp", "fsdp")
+    add("--exchange", choices=exchanges, default="horovod", help="what averages the gradients")
+    add("--synthetic", action="store_true", help="measure the speed with random tokens")
+    add("--context", type=options.at_least(1), default=64, help="context length (block size)")
+    add("--width", type=options.at_least(1), default=128, help="embedding dimension")
+    add("--heads", type=options.at_least(1), default=4, help="attention heads of a layer")
+    add("--layers", type=options.at_least(1), default=2, help="number of transformer layers")
+    add("--vocabulary", type=options.at_least(1), help="its size, if meta.json does not say it")
+    add("--epochs", type=options.at_least(1), default=3, help="passes over the training set")
+    add("--batch-size", type=options.at_least(1), default=16, help="sequences of a rank and pass")
+    # Adam divides a gradient by its own size, so a larger batch, whose gradient has less noise,
+    # allows the square root of its growth, not all of it (Malladi et al. 2022, arXiv:2205.10287).
+    rate = "learning rate for one rank; N ranks have sqrt(N) times it"
+    add("--base-lr", type=options.at_least(0.0), default=0.002, help=rate)
+    add("--warmup-epochs", type=options.at_least(0.0), default=0.2, help="linear, then a cosine")
+    accumulation = "gradient accumulation steps"
+    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    add("--compile", action="store_true", help="compile the model by torch.compile")
+    add("--fp16-allreduce", action="store_true", help="exchange gradients in float16")
+    add("--timeline", action="store_true", help="write Horovod's timeline into --output")
+    return parser
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Be one of the ranks: read the settings, open the data, train, tell what came of it."""
-    options.allow_timeline(argv)
-    hvd.init()  # Horovod: find the other ranks.
+def check(args: Namespace, world: Ranks) -> Namespace:
+    """Return complete settings. Raises `UserError` for what does not go together."""
+    if args.width % args.heads:
+        raise UserError(f"--width {args.width} is no multiple of --heads {args.heads}")
+    if args.timeline and args.exchange != "horovod":
+        raise UserError(f"--timeline is Horovod's: not with --exchange {args.exchange}")
+    if args.exchange == "fsdp" and world.size == 1:
+        raise UserError("--exchange fsdp: one rank has nothing to shard. Give --exchange ddp")
+    if args.exchange == "fsdp" and args.fp16_allreduce:
+        raise UserError("--fp16-allreduce is not for --exchange fsdp, which reduces in float32")
+    if args.synthetic:
+        args.checkpoint_every = args.checkpoint_every or sys.maxsize  # only at the end
+    return args
+
+
+class Layer(nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
+    """Causal self-attention, then an MLP, each with a residual connection."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attention_norm, self.mlp_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (batch, length, width) to the same shape."""
+        batch, length, width = x.shape
+        qkv = self.qkv(self.attention_norm(x))
+        qkv = qkv.view(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.projection(mixed.transpose(1, 2).reshape(batch, length, width))
+        return x + self.mlp(self.mlp_norm(x))
+
+
+class LanguageModel(nn.Module):  # type: ignore[misc]  # as above
+    def __init__(self, args: Namespace, vocabulary: int) -> None:
+        super().__init__()
+        self.token_embedding = nn.Embedding(vocabulary, args.width)
+        self.position_embedding = nn.Embedding(args.context, args.width)
+        self.layers = nn.Sequential(*(Layer(args.width, args.heads) for _ in range(args.layers)))
+        self.norm, self.lm_head = nn.LayerNorm(args.width), nn.Linear(args.width, vocabulary)
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(module.weight, std=0.02)
+
+    def forward(self, text: torch.Tensor) -> torch.Tensor:
+        """Map tokens (batch, length) to logits (batch, length, vocabulary)."""
+        positions = torch.arange(text.shape[1], device=text.device)
+        x = self.token_embedding(text) + self.position_embedding(positions)
+        return self.lm_head(self.norm(self.layers(x)))
+
+
+def make_optimizer(args: Namespace, model: nn.Module) -> torch.optim.Optimizer:
+    """Return AdamW, without weight decay of norms, biases and embeddings."""
+    named = list(model.named_parameters())
+    decayed = [w for name, w in named if w.ndim > 1 and "embedding" not in name]
+    others = [w for name, w in named if w.ndim <= 1 or "embedding" in name]
+    groups = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    on_gpu = next(model.parameters()).is_cuda
+    return torch.optim.AdamW(groups, args.base_lr, BETAS, weight_decay=WEIGHT_DECAY, fused=on_gpu)
+
+
+def shard(args: Namespace, model: LanguageModel) -> None:
+    """Leave each rank its part of the weights, in place."""
+    # Nothing here changes what the model returns in place.
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+    policy = MixedPrecisionPolicy()
+    if args.precision == "bf16":
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    # FSDP: one layer at a time is whole on each rank, while it computes; then the rest.
+    for layer in model.layers:
+        if args.compile:
+            layer.compile()
+        fully_shard(layer, mp_policy=policy)
+    fully_shard(model, mp_policy=policy)
+
+
+class ShardedState(run_torch.State):
+    """A checkpoint of which each rank writes its part, into a folder that all see."""
+
+    def parts(self) -> dict[str, Any]:
+        model, optimizer = get_state_dict(self.model, self.optimizer)
+        return {"model": model, "optimizer": optimizer}
+
+    def pack(self, folder: Path) -> Any:
+        if self.ranks.rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+        self.ranks.gather(None)
+        try:
+            checkpoint.save(self.parts(), checkpoint_id=folder)  # FSDP: all ranks together.
+        except checkpoint.api.CheckpointException as error:  # on all ranks
+            raise OSError(first_failure(error)) from error
+        return folder
+
+    def unpack(self, payload: Any) -> None:
+        parts = self.parts()
+
+        def load() -> None:
+            try:
+                checkpoint.load(parts, checkpoint_id=payload)  # FSDP: for any number of ranks.
+            except checkpoint.api.CheckpointException as error:
+                raise UserError(f"{payload}: {first_failure(error)}") from error
+
+        ranks.together(self.ranks, load)
+        set_state_dict(
+            self.model,
+            self.optimizer,
+            model_state_dict=parts["model"],
+            optim_state_dict=parts["optimizer"],
+        )
+
+
+def first_failure(error: Any) -> str:
+    rank, (cause, _) = min(error.failures.items(), key=lambda each: each[0])
+    return f"rank {rank}: {str(cause).splitlines()[0]}"
+
+
+def learning_rate(args: Namespace, size: int, epochs_done: float) -> float:
+    """Return the rate: a linear warm-up to its peak, then a cosine to a tenth of that."""
+    peak = args.base_lr * math.sqrt(size * args.batches_per_allreduce)
+    if epochs_done < args.warmup_epochs:
+        return float(peak * epochs_done / args.warmup_epochs)
+    share = (epochs_done - args.warmup_epochs) / max(1e-9, args.epochs - args.warmup_epochs)
+    return float(peak * (0.55 + 0.45 * math.cos(math.pi * min(1.0, share))))
+
+
+def main() -> None:
+    # Horovod: find the other ranks.
+    world = ranks.horovod(hvd) if EXCHANGE == "horovod" else run_torch.find_ranks()
+    args = ranks.together(world, lambda: check(parser().parse_args(), world))
     # Horovod: each rank takes a GPU of its own, if there are any.
-    args, device = torch_run.start(hvd, lambda: lm_options.checked(parser().settings(argv)))
-    # Horovod: an error on any rank stops all of them, with one message.
-    data = common.on_all_ranks(hvd, lambda: tokens.load(args.data, args.context, args.vocabulary))
-    run = torch_run.Run(
-        args, hvd, "torch_lm", device, about=data.describe(), unit="tokens", each=args.context
-    )
-    run.finish(train(run, data), loss_floor=data.floor)
-    hvd.shutdown()  # Horovod: leave together.
+    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
+    data: Any = None
+    vocabulary = args.vocabulary or tokens.VOCABULARY
+    if not args.synthetic:
+        data = ranks.together(world, lambda: tokens.load(args.data, args.context, args.vocabulary))
+        vocabulary = data.vocabulary
+    about = data.describe() if data else f"random tokens, vocabulary {vocabulary}, no evaluation"
+    unit = {"unit": "tokens", "each": args.context}
+    run = run_torch.Run(args, world, "torch_lm", device, about, **unit)
 
-
-def train(run: torch_run.Run, data: Tokens) -> nn.Module:
-    """Train over all epochs, testing and recording after each; return the model."""
-    args, device = run.args, run.device
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = run.deal(len(data.train))
-    model, optimizer = prepare(args, data, device)
-    # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.resume(model, optimizer, shards)
-
-    def tested(part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
-        return guess(model, data.test[part], device)
-
-    for _ in run.epochs():
-        for batch in run.batches():
-            # Horovod: the rate grows with the number of ranks, after a warm-up.
-            run.set_rate(optimizer, common.learning_rate(args, hvd.size(), run.epochs_done))
-            optimizer.zero_grad()
-            # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-            for part in batch.parts:
-                text = run.read(data.train, part)
-                with run.autocast():
-                    loss = functional.cross_entropy(*guess(model, text, device), reduction="sum")
-                run.backward(loss)
-            run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
-        run.epoch_done(lambda: run.evaluate(model, len(data.test), tested, args.batch_size))
-    return model
-
-
-def prepare(
-    args: Namespace, data: Tokens, device: torch.device
-) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """Build the model and its optimiser, equal on all ranks."""
     torch.manual_seed(args.seed)
-    model = LanguageModel(args, data.vocabulary).to(device)
-    # Horovod: step() first averages the gradients over all ranks.
-    optimizer = hvd.DistributedOptimizer(
-        torch.optim.AdamW(model.parameters(), lr=args.base_lr),
-        named_parameters=model.named_parameters(),
-        **torch_run.optimizer_options(args, hvd),
-    )
-    # Horovod: all ranks start from the weights of rank 0. The optimiser's state is empty, or comes
-    # to all ranks from a checkpoint; hvd.broadcast_optimizer_state would take a step to make one,
-    # and with weight decay that step changes the weights.
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    return model, optimizer
+    model = LanguageModel(args, vocabulary).to(device)
+    number = sum(weight.numel() for weight in model.parameters())
+    network: Any = model
+    if EXCHANGE == "fsdp":
+        shard(args, model)
+        run.inference = torch.no_grad  # FSDP: its weights cannot be gathered in inference mode.
+    elif EXCHANGE == "ddp" and world.size > 1:
+        # DDP: all ranks start from the weights of rank 0; backward() averages the gradients.
+        ids = [device] if device.type == "cuda" else None
+        network = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
+        if args.fp16_allreduce:
+            network.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    optimizer = make_optimizer(args, model)
+    with_horovod = EXCHANGE == "horovod" and world.size > 1
+    if with_horovod:
+        # Horovod: all ranks start from the weights of rank 0, and average the gradients.
+        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        optimizer = hvd.DistributedOptimizer(
+            optimizer,
+            named_parameters=model.named_parameters(),
+            compression=hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
+            backward_passes_per_step=args.batches_per_allreduce,
+        )
+
+    def sum_of_losses(text: torch.Tensor) -> torch.Tensor:
+        with run_torch.autocast(args, device):
+            logits = network(text[:, :-1]).flatten(0, 1)
+            return functional.cross_entropy(logits, text[:, 1:].flatten(), reduction="sum")
+
+    compiled = args.compile and EXCHANGE != "fsdp"
+    forward = torch.compile(sum_of_losses) if compiled else sum_of_losses
+    if args.synthetic:
+        shape = args.batch_size, args.context + 1
+        random = torch.randint(vocabulary, shape, device=device)
+
+    def read(dataset: Any, part: Any) -> torch.Tensor:
+        """Return the sequences of a part on the device."""
+        if args.synthetic:
+            return random
+        text = torch.from_numpy(dataset[part])
+        if device.type == "cpu":
+            return text
+        return text.pin_memory().to(device, non_blocking=True)
+
+    def evaluate() -> list[float]:
+        parts = run.test_parts(len(data.test), args.batch_size)
+        if EXCHANGE == "fsdp":  # FSDP: as many parts on each rank, which gather weights together.
+            share = math.ceil(len(data.test) / world.size)
+            parts += [np.zeros(0, np.int64)] * (math.ceil(share / args.batch_size) - len(parts))
+
+        def predict(part: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            text = run.read(lambda: read(data.test, part), blank)
+            return network(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten()
+
+        sums = run.evaluate(network, parts, predict)
+        if run.failure:
+            raise run.failure
+        return sums
+
+    state = (ShardedState if EXCHANGE == "fsdp" else run_torch.State)(world, model, optimizer)
+    steps = STEPS[device.type] * args.batch_size * args.batches_per_allreduce * world.size
+    blank = torch.zeros((0, args.context + 1), dtype=torch.int64, device=device)
+    run.begin(len(data.train) if data else steps, state, drop_last=args.compile)
+    for _ in run.epochs():
+        for batch in run.batches():  # Horovod: this rank's sequences of a step.
+            done = run.epoch - 1 + batch.taken / run.shards.count
+            run.rate = learning_rate(args, world.size, done)
+            for group in optimizer.param_groups:
+                group["lr"] = run.rate
+            optimizer.zero_grad(set_to_none=True)
+            losses = torch.zeros((), device=device)
+            # A part may be empty here and not on other ranks, which wait for this one.
+            for count, part in enumerate(batch.parts, 1):
+                text = run.read(partial(read, data and data.train, part), blank)
+                last = count == len(batch.parts)
+                if EXCHANGE == "fsdp":  # FSDP: the last pass exchanges what all added up.
+                    model.set_requires_gradient_sync(last)
+                wait = EXCHANGE == "ddp" and world.size > 1 and not last
+                with network.no_sync() if wait else contextlib.nullcontext():
+                    loss = forward(text)
+                    (loss * (batch.weight / args.context)).backward()
+                losses += loss.detach()
+            if with_horovod:
+                optimizer.synchronize()  # Horovod: wait for the mean gradients of all ranks.
+            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            with optimizer.skip_synchronize() if with_horovod else contextlib.nullcontext():
+                optimizer.step()
+            run.step_done(losses)
+        run.epoch_done(evaluate if data else None)
+    whole = (w.full_tensor() if EXCHANGE == "fsdp" else w for w in model.parameters())
+    # Forward and backward: 6 per weight and token, and 12 per layer, width and position.
+    flops = 6 * number + 12 * args.layers * args.width * args.context
+    facts = {"loss_floor": data.floor} if data else {}
+    facts |= {"exchange": EXCHANGE, "parameters": number, **run.utilization(flops)}
+    run.finish(run_torch.arrays(whole), **facts)
 
 
 if __name__ == "__main__":

@@ -9,40 +9,40 @@ Run it:
     horovodrun -np 2 python -m recipes.torch_mnist
     python -m recipes.torch_mnist
 
-Rank 0 writes metrics.jsonl, result.json, checkpoints/ and tensorboard/ into OUTPUT_DIR (by hand:
-`out`). To start a trainer of your own, copy this file; what is distributed in it is marked
-`# Horovod:`.
+Rank 0 writes metrics.jsonl, result.json and checkpoints/ into OUTPUT_DIR (without runner: `out`).
+What is distributed in this file is marked `# Horovod:`.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
 
 import horovod.torch as hvd
 import torch
 from torch import nn
 from torch.nn import functional
 
-from recipes import common, mnist, options, torch_run
-
-MOMENTUM = 0.9
+from recipes import digits, options, ranks, run_torch
 
 
 def parser() -> options.Parser:
-    """Define the command line: every setting there is, its default and what it does."""
-    parser = options.Parser(
-        "torch_mnist",
-        "Train a small network on handwritten digits.",
-        not_here={"workers": "the data is in memory"},
-    )
-    options.add_common(parser, epochs=16, batch_size=32, base_lr=0.05, warmup=3)
-    parser.add_argument("--dropout", type=options.fraction, default=0.5, help="share of zeros")
+    """Define the options of this trainer beside those of all."""
+    parser = options.Parser("torch_mnist", "Train a small network on handwritten digits.")
+    add = parser.add_argument
+    add("--epochs", type=options.at_least(1), default=16, help="passes over the training set")
+    add("--batch-size", type=options.at_least(1), default=32, help="samples of a rank and pass")
+    add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
+    add("--warmup-epochs", type=options.at_least(0.0), default=3, help="epochs to N times it")
+    add("--dropout", type=options.at_least(0.0, below=1), default=0.5, help="dropout probability")
+    accumulation = "gradient accumulation steps"
+    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    add("--compile", action="store_true", help="compile the model by torch.compile")
+    parser.add_horovod()
     return parser
 
 
-def network(args: Namespace, data: mnist.Digits) -> nn.Module:
-    """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
+def build_model(args: Namespace, data: digits.Digits) -> nn.Module:
+    """Build the network, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
     return nn.Sequential(
         nn.Unflatten(1, (1, data.height)),  # one channel
         nn.Conv2d(1, 32, 3, padding=1),
@@ -56,70 +56,68 @@ def network(args: Namespace, data: mnist.Digits) -> nn.Module:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Be one of the ranks: read the settings and the data, train, tell what came of it."""
-    options.allow_timeline(argv)
-    hvd.init()  # Horovod: find the other ranks.
-    # Horovod: each rank takes a GPU of its own, if there are any.
-    args, device = torch_run.start(hvd, lambda: parser().settings(argv))
-    # Horovod: an error on any rank stops all of them, with one message.
-    data = common.on_all_ranks(hvd, lambda: mnist.load(args.data))
-    run = torch_run.Run(args, hvd, "torch_mnist", device, about=data.describe())
-    run.finish(train(run, data))
-    hvd.shutdown()  # Horovod: leave together.
-
-
-def train(run: torch_run.Run, data: mnist.Digits) -> nn.Module:
-    """Train over all epochs, testing and recording after each; return the model."""
-    args, device = run.args, run.device
-    # Horovod: each rank learns from its own share, by its number among all ranks, not on its host.
-    shards = run.deal(len(data.y_train))
-    x, y, x_test, y_test = (
-        torch.from_numpy(each).to(device)
-        for each in (data.x_train, data.y_train, data.x_test, data.y_test)
+def distribute(
+    args: Namespace, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> torch.optim.Optimizer:
+    """Return the optimizer that first averages the gradients over all ranks."""
+    # Horovod: all ranks start from the weights of rank 0.
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    return hvd.DistributedOptimizer(
+        optimizer,
+        named_parameters=model.named_parameters(),
+        op=hvd.Adasum if args.adasum else hvd.Average,
+        compression=hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
+        backward_passes_per_step=args.batches_per_allreduce,
     )
-    model, optimizer = prepare(args, data, device)
+
+
+def main() -> None:
+    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    # Horovod: an error on any rank is printed once and ends all of them.
+    args = ranks.together(world, lambda: parser().parse_args())
+    ranks.together(world, lambda: ranks.check_adasum(args, world))
+    # Horovod: each rank takes a GPU of its own, if there are any.
+    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
+    data = ranks.together(world, lambda: digits.load(args.data))
+    run = run_torch.Run(args, world, "torch_mnist", device, data.describe())
+
+    torch.manual_seed(args.seed)
+    model = build_model(args, data).to(device)
+    on_gpu = device.type == "cuda"
+    sgd = torch.optim.SGD(model.parameters(), lr=args.base_lr, momentum=0.9, fused=on_gpu)
+    optimizer = distribute(args, model, sgd)
+    # Horovod: from here on another seed on each rank, for dropout that differs.
+    torch.manual_seed(args.seed + 1 + world.rank)
+    forward = torch.compile(model) if args.compile else model
+
+    x, y, x_test, y_test = (  # the whole dataset lies on the device
+        torch.from_numpy(array).to(device)
+        for array in (data.x_train, data.y_train, data.x_test, data.y_test)
+    )
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.resume(model, optimizer, shards)
-
-    def guess(part: common.Indices) -> tuple[torch.Tensor, torch.Tensor]:
-        return model(x_test[part]), y_test[part]
-
+    run.begin(len(y), run_torch.State(world, model, optimizer))
+    test = run.test_parts(len(y_test), run_torch.TEST_BATCH)
     for _ in run.epochs():
-        model.train()
-        for batch in run.batches():
+        for batch in run.batches():  # Horovod: this rank's samples of a step.
             # Horovod: the rate grows with the number of ranks, after a warm-up.
-            run.set_rate(optimizer, common.learning_rate(args, hvd.size(), run.epochs_done))
-            optimizer.zero_grad()
+            run.rate = ranks.learning_rate(args, world.size, run.epochs_done)
+            for group in optimizer.param_groups:
+                group["lr"] = run.rate
+            optimizer.zero_grad(set_to_none=True)
+            losses = torch.zeros((), device=device)
             # Horovod: a part may be empty here and not on other ranks, which wait for this one.
             for part in batch.parts:
-                with run.autocast():
-                    loss = functional.cross_entropy(model(x[part]), y[part], reduction="sum")
-                run.backward(loss)
-            run.step(optimizer)  # Horovod: with the mean gradients of all ranks.
-        run.epoch_done(lambda: run.evaluate(model, len(y_test), guess))
-    return model
-
-
-def prepare(
-    args: Namespace, data: mnist.Digits, device: torch.device
-) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """Build the model and its optimiser, equal on all ranks."""
-    torch.manual_seed(args.seed)
-    model = network(args, data).to(device)
-    # Horovod: step() first averages the gradients over all ranks.
-    optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD(model.parameters(), lr=args.base_lr, momentum=MOMENTUM),
-        named_parameters=model.named_parameters(),
-        **torch_run.optimizer_options(args, hvd),
-    )
-    # Horovod: all ranks start from the weights of rank 0. The optimiser's state is empty, or comes
-    # to all ranks from a checkpoint; hvd.broadcast_optimizer_state would take a step to make one,
-    # and with weight decay that step changes the weights.
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    # Horovod: from here on another seed on each rank, for dropout that differs.
-    torch.manual_seed(args.seed + 1 + hvd.rank())
-    return model, optimizer
+                with run_torch.autocast(args, device):
+                    logits = forward(x[part])
+                    loss = functional.cross_entropy(logits, y[part], reduction="sum")
+                # With Adasum the mean of this rank's samples, else a share of the mean of all.
+                weight = 1 / max(1, batch.own) if args.adasum else batch.weight
+                (loss * weight).backward()
+                losses += loss.detach()
+            optimizer.step()  # Horovod: with the mean gradients of all ranks.
+            run.step_done(losses)
+        run.epoch_done(lambda: run.evaluate(model, test, lambda i: (model(x_test[i]), y_test[i])))
+    run.finish(run_torch.arrays(model.parameters()))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 import horovod.torch as hvd
 import torch
 from sklearn.datasets import load_digits
+from torch import nn
 from torch.nn import functional
 
 parser = argparse.ArgumentParser()
@@ -19,41 +20,62 @@ parser.add_argument("--base-lr", type=float, default=0.05, help="learning rate f
 args = parser.parse_args()
 out = Path(os.environ.get("OUTPUT_DIR", "."))  # set by runner
 
-hvd.init()  # Horovod: find the other ranks.
-gpus = torch.cuda.device_count()
-# Horovod: the ranks of a node take its GPUs in turn.
-device = torch.device("cuda", hvd.local_rank() % gpus) if gpus else torch.device("cpu")
+# Horovod: find the other ranks. Those of a node take its GPUs in turn.
+hvd.init()
+device = torch.device("cpu")
+if torch.cuda.is_available():
+    device = torch.device("cuda", hvd.local_rank() % torch.cuda.device_count())
+
+# Data: 1,500 digits to train on, 297 to test with. On the device once.
 digits = load_digits()
 x = torch.tensor(digits.images / 16, dtype=torch.float32, device=device).flatten(1)
 y = torch.tensor(digits.target, device=device)
-# Horovod: each rank learns from its own share; all shares have one size.
+# Horovod: each rank trains on its own share; all shares have one size.
 mine = torch.arange(1500)[hvd.rank() :: hvd.size()][: 1500 // hvd.size()]
 
 torch.manual_seed(1)
-model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
-model.to(device)
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
 # Horovod: a step has the samples of all ranks, so the learning rate grows with their number.
 optimizer = torch.optim.SGD(model.parameters(), lr=args.base_lr * hvd.size(), momentum=0.9)
 # Horovod: step() first averages the gradients over all ranks,
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # which begin with equal weights.
 
+step = 0
 for epoch in range(1, args.epochs + 1):
-    began, batches = time.time(), mine[torch.randperm(len(mine))].split(args.batch_size)
-    for batch in batches:
+    began = time.time()
+    model.train()
+    for batch in mine[torch.randperm(len(mine))].split(args.batch_size):
         optimizer.zero_grad()
         loss = functional.cross_entropy(model(x[batch]), y[batch])
         loss.backward()
         optimizer.step()
+        step += 1
+
+    model.eval()
+    with torch.inference_mode():
+        accuracy = (model(x[1500:]).argmax(1) == y[1500:]).float().mean().item()
     loss = hvd.allreduce(loss.detach(), name="loss").item()  # Horovod: the mean of all ranks.
-    seconds, now = time.time() - began, datetime.now(timezone.utc).isoformat()
-    line = {"event": "epoch", "epoch": epoch, "step": epoch * len(batches), "loss": loss}
-    line |= {"seconds": seconds, "samples_per_s": len(mine) * hvd.size() / seconds, "time": now}
-    if hvd.rank() == 0:  # Horovod: one rank writes; `runner list`, --follow and scale read it.
-        with (out / "metrics.jsonl").open("a") as file:
+    seconds = time.time() - began
+    if hvd.rank() == 0:  # Horovod: one rank prints and writes.
+        print(f"epoch {epoch}  loss {loss:.4f}  accuracy {accuracy:.4f}", flush=True)
+        line = {
+            "event": "epoch",
+            "epoch": epoch,
+            "step": step,
+            "loss": loss,
+            "accuracy": accuracy,
+            "seconds": seconds,
+            "samples_per_s": len(mine) * hvd.size() / seconds,
+            "time": datetime.now(timezone.utc).isoformat(),
+        }
+        with (out / "metrics.jsonl").open("a") as file:  # for `runner list`, --follow and scale
             file.write(json.dumps(line) + "\n")
+        checkpoint = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        torch.save(checkpoint, out / "checkpoint.pt.part")
+        (out / "checkpoint.pt.part").replace(out / "checkpoint.pt")  # whole, or the one before
+
 if hvd.rank() == 0:
-    accuracy = (model(x[1500:]).argmax(1) == y[1500:]).float().mean().item()
-    result = {**line, "accuracy": accuracy, "world_size": hvd.size(), "arguments": vars(args)}
+    result = {**line, "world_size": hvd.size(), "arguments": vars(args)}
     (out / "result.json").write_text(json.dumps(result))  # for `runner result`, compare and scale
 hvd.shutdown()

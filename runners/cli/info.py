@@ -28,8 +28,8 @@ Examples:
 def recipes_command(ctx: click.Context, as_json: bool) -> None:
     """List the packaged trainers; show one's options, copy one to edit it.
 
-    A minimal one is one file of at most 60 lines that imports nothing of ours. A full one also
-    saves, resumes, stops in time and records; what it imports comes with the image.
+    A minimal one is one file of at most 100 lines that imports nothing of ours. A full one also
+    resumes, stops in time and records, with the modules that `copy` puts beside it.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -57,17 +57,17 @@ def show_recipe_command(name: str) -> None:
 @recipes_command.command("copy", epilog="Example: runner recipes copy torch_mnist")
 @click.argument("name")
 @click.argument("folder", type=click.Path(path_type=Path), default=".")
-@click.option("--force", is_flag=True, help="replace a file that is there")
+@click.option("--force", is_flag=True, help="replace files that are there")
 def copy_command(name: str, folder: Path, force: bool) -> None:
     """Write the trainer NAME into FOLDER, or here, as the start of your own.
 
-    The file runs as it is. A full one imports from `recipes`, which comes with the image or the
-    launch; a minimal one imports nothing of ours.
+    The file runs as it is. The modules that a full one imports go into FOLDER/recipes; a minimal
+    one imports nothing of ours.
     """
-    target = trainers.copy(name, folder, force=force)
-    minimal = trainers.presets()[name]["kind"] == trainers.MINIMAL
-    about = "imports nothing of ours" if minimal else "what it imports from recipes comes along"
-    click.echo(f"wrote {target}: {about}")
+    target, *shared = trainers.copy(name, folder, force=force)
+    names = ", ".join(path.name for path in shared if path.name != "__init__.py")
+    about = f"and what it imports, in {folder / trainers.PACKAGE}: {names}"
+    click.echo(f"wrote {target}" + (f" {about}" if shared else ", which imports nothing of ours"))
     trainer = str(target) if "/" in str(target) else f"./{target}"
     click.echo(f"next: runner launch --image IMAGE --nodes 2 {shlex.quote(trainer)}")
 

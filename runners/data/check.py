@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recipes.formats import FormatError, cifar, imagefolder, mnist, tokens
+from .formats import FormatError, cifar, imagefolder, mnist, tokens
 
 CIFAR_FILES = {
     part: [f"{name}{cifar.FORMS[cifar.BINARY]}" for name in names]

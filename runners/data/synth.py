@@ -15,10 +15,9 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from recipes.formats import cifar, imagefolder, mnist, tokens
-
 from ..core import disk_space
 from ..core.errors import Refused, UsageError
+from .formats import cifar, imagefolder, mnist, tokens
 
 MOST_CLASSES = {"mnist": 10, "cifar10": 10}
 DTYPE = "uint16"

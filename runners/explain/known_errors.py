@@ -229,8 +229,8 @@ KNOWN = (
     Row(
         "no-horovod-strategy",
         r"cannot import name 'HorovodStrategy' from '(?:pytorch_)?lightning",
-        "Lightning 2 has no HorovodStrategy any more; there is one in recipes.lightning_horovod, "
-        "and `runner recipes copy lightning_mnist` shows its use",
+        "Lightning 2 has no HorovodStrategy any more; there is one in the trainer that "
+        "`runner recipes copy lightning_mnist` writes",
     ),
     Row(
         "ranks-differ",

@@ -11,7 +11,7 @@ from ..core.model import Controller, ImageInfo
 from ..core.plan import Launching, Wireup
 from ..core.remedy import change, command
 from ..injob.rank.agents import AGENTS
-from ..injob.rank.worlds import FRAMEWORKS, HOROVOD, TENSORFLOW
+from ..injob.rank.worlds import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
 from ..schedulers import capabilities
 from ..script import ssh_lines
 from . import at_scale
@@ -56,6 +56,9 @@ def _controller(case: Case, scheduler: str, log: Log) -> tuple[Controller, str, 
     known = image.how("horovod.controllers")
     if spec.launcher in AGENTS and spec.controller in ("auto", Controller.NONE):
         return Controller.NONE, f"{spec.launcher}'s ranks are not Horovod's", ""
+    if spec.controller == "auto" and spec.trainer.world in (TORCH, TENSORFLOW):
+        reason = f"{spec.trainer.name} exchanges gradients by {spec.trainer.world}"
+        return Controller.NONE, reason, ""
     if spec.controller != "auto":
         if there and spec.controller not in (*there, Controller.NONE):
             what = f"the Horovod in {image.path.name} has no {spec.controller} controller"

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from recipes import lm_options, options, resnet_options
-from recipes.errors import UserError
+from recipes import options
+from recipes.ranks import UserError
 
 from ..core.errors import UsageError, nearest
 from ..core.remedy import command
@@ -27,8 +27,7 @@ def check(path: Path, args: Sequence[str]) -> None:
     """Raise UsageError for arguments that the trainer in a file would refuse as it reads them."""
     made = parser(path)
     try:
-        known, unknown = made.parse_known_args(list(args))
-        made.refuse(known, made.not_here)
+        _, unknown = made.parse_known_args(list(args))
     except UserError as error:
         raise _refused(path, str(error).splitlines()[0]) from error
     if unknown:
@@ -44,21 +43,16 @@ def _refused(path: Path, what: str, near: str = "") -> UsageError:
     return UsageError(f"{path.stem}: {what}", near, remedy)
 
 
-def parser(path: Path) -> options.Parser:
+def parser(path: Path) -> options.BareParser:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     about = (ast.get_docstring(tree) or "").splitlines()[0]
-    scope: dict[str, Any] = {
-        "options": options,
-        "resnet_options": resnet_options,
-        "lm_options": lm_options,
-    }
-    scope["argparse"] = SimpleNamespace(
-        ArgumentParser=lambda: options.Parser(path.stem, about)  # raises where another would exit
-    )
+    # It raises where argparse's own would exit.
+    plain = SimpleNamespace(ArgumentParser=lambda: options.BareParser(path.stem, about))
+    scope: dict[str, Any] = {"options": options, "argparse": plain}
     body = [node for node in tree.body if _is_of_the_parser(node)]
     exec(compile(ast.Module(body, []), str(path), "exec"), scope)  # noqa: S102  a file of this package
     found = scope["parser"]
-    made: options.Parser = found() if callable(found) else found
+    made: options.BareParser = found() if callable(found) else found
     return made
 
 

@@ -13,11 +13,17 @@ from ..core import atomic
 from ..core.errors import NotFound, SystemFault, UsageError, nearest
 from ..core.model import Trainer
 from ..core.remedy import change, command
+from ..injob.rank.worlds import HOROVOD, TORCH
 from . import config
 
 PYTHON = re.compile(r"python[\d.]*")
 # What starts the ranks elsewhere; here each would do so once more.
 STARTERS = re.compile(r"horovodrun|mpirun|mpiexec|srun|deepspeed")
+# What a recipe imports of ours: `from recipes import a, b` and `from recipes.c import d`.
+IMPORTS = re.compile(r"^from recipes(?: import ([\w, ]+)|\.(\w+) import)", re.MULTILINE)
+PACKAGE = "recipes"
+# What forms the process group of a recipe, by its option --exchange.
+WORLDS = {"horovod": HOROVOD, "ddp": TORCH, "fsdp": TORCH}
 IN_IMAGES = re.compile(r"python[\d.]*|(ba)?sh|torchrun|accelerate|env")  # here or not
 
 
@@ -72,8 +78,16 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None
     layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
     package = f"recipes.{MINIMAL}" if path.parent.name == MINIMAL else "recipes"
     module = f"{package}.{name}"
-    requires, world = preset.get("framework"), preset.get("world", "")
+    requires = preset.get("framework")
+    world = WORLDS.get(_exchange(args), preset.get("world", ""))
     return Trainer(name, module, None, args, requires, typed=name, world=world), layer
+
+
+def _exchange(args: tuple[str, ...]) -> str:
+    """Return the value of a recipe's option --exchange."""
+    values = [word.partition("=")[2] for word in args if word.startswith("--exchange=")]
+    values += [value for word, value in zip(args, args[1:]) if word == "--exchange"]
+    return values[-1] if values else ""
 
 
 def _is_program(name: str) -> bool:
@@ -123,7 +137,8 @@ def _file(name: str, args: tuple[str, ...]) -> Trainer:
     if not path.is_file():
         raise _no_file(name)
     source = path.read_text(encoding="utf-8", errors="replace")
-    uses_recipes = re.search(r"^\s*(from|import) recipes\b", source, re.MULTILINE) is not None
+    imports = re.search(r"^\s*(from|import) recipes\b", source, re.MULTILINE) is not None
+    uses_recipes = imports and not (path.parent / PACKAGE).is_dir()  # a copy brings its own
     return Trainer(path.stem, None, path.absolute(), args, uses_recipes=uses_recipes, typed=name)
 
 
@@ -134,25 +149,45 @@ def _no_file(name: str) -> NotFound:
     return NotFound(f"the trainer {name} does not exist", near)
 
 
-def copy(name: str, folder: Path, *, force: bool) -> Path:
-    """Write a recipe's file into `folder`, for the user to edit; return its path.
+def copy(name: str, folder: Path, *, force: bool) -> list[Path]:
+    """Write a recipe's file into `folder`, for the user to edit; return what was written.
 
-    What it imports from `recipes` stays there. Raises NotFound for a name that stands for none,
-    UsageError if the file or no folder is there, SystemFault if it cannot be written.
+    The modules that it imports go into `folder/recipes`, so that its imports work as they are.
+    Raises NotFound for a name that stands for none, UsageError if another file or no folder is
+    there, SystemFault if it cannot be written.
     """
     original = source(name)
     if original is None:
         raise NotFound(f"there is no recipe named {name!r}", nearest(name, _presets()))
-    target = folder / f"{name}.py"
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder", remedy=command("mkdir", "-p", folder))
-    if target.exists() and not force:
-        there = [] if folder == Path() else [folder]
-        again = command("runner", "recipes", "copy", "--force", name, *there)
-        raise UsageError(f"{target} exists already", remedy=again)
+    files = {folder / f"{name}.py": original}
+    files |= {folder / PACKAGE / each.name: each for each in shared_modules(original)}
+    for target, original in files.items():
+        if not force and target.exists() and target.read_bytes() != original.read_bytes():
+            there = [] if folder == Path() else [folder]
+            again = command("runner", "recipes", "copy", "--force", name, *there)
+            raise UsageError(f"{target} exists already, with other content", remedy=again)
+    for target, original in files.items():
+        _copy(original, target)
+    return list(files)
+
+
+def shared_modules(path: Path) -> list[Path]:
+    """Return the modules of the package that a recipe's file imports, directly or not."""
+    folder, names, left = recipes_folder(), {"__init__"}, [path]
+    while left:
+        found = IMPORTS.findall(left.pop().read_text(encoding="utf-8"))
+        new = {word for listed, one in found for word in (one or listed).split(", ")} - names
+        names |= new
+        left += [folder / f"{each}.py" for each in new]
+    return [] if names == {"__init__"} else [folder / f"{each}.py" for each in sorted(names)]
+
+
+def _copy(original: Path, target: Path) -> None:
     try:
+        target.parent.mkdir(exist_ok=True)
         with atomic.new_file(target) as part:
             part.write_bytes(original.read_bytes())
     except OSError as error:
         raise SystemFault(f"cannot write {target}: {error.strerror}") from error
-    return target

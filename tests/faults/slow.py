@@ -25,31 +25,30 @@ def obey(name: str) -> None:
 
 obey("begin")
 
-from recipes import common  # noqa: E402
-from recipes.common import files  # noqa: E402
+from recipes import checkpoints, run  # noqa: E402
 
-step_done = common.Run.step_done
-write_atomically = files.write_atomically
+step_done = run.Run.step_done
+write_atomically = checkpoints.write_atomically
+run.AGREE_SECONDS = 0  # in each step
 
 
-def slower_step(self, losses, stop):  # type: ignore[no-untyped-def]
+def slower_step(self, loss):  # type: ignore[no-untyped-def]
     """Count the step, slowly."""
     time.sleep(float(os.environ["STEP_SECONDS"]))
     obey("rank")
-    step_done(self, losses, stop=stop)
+    step_done(self, loss)
 
 
-def slower_write(path, write):  # type: ignore[no-untyped-def]
+def slower_write(path, data):  # type: ignore[no-untyped-def]
     """Write half of it, and wait."""
 
-    def slowly(stream):  # type: ignore[no-untyped-def]
-        stream.write(b"half a checkpoint")
+    if os.path.exists("slow-disk"):
+        path.with_name(f".{path.name}.part").write_bytes(b"half a checkpoint")
         time.sleep(60)
+    write_atomically(path, data)
 
-    return write_atomically(path, slowly if os.path.exists("slow-disk") else write)
 
-
-common.Run.step_done = slower_step  # type: ignore[method-assign]
-common.write_atomically = slower_write
+run.Run.step_done = slower_step  # type: ignore[method-assign]
+checkpoints.write_atomically = slower_write
 sys.argv = sys.argv[1:]
 runpy.run_module("recipes." + sys.argv[0], run_name="__main__")

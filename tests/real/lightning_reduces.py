@@ -15,8 +15,8 @@ import torch
 from lightning.pytorch.strategies import ParallelStrategy
 from torch.utils.data import DataLoader, TensorDataset
 
-from recipes import lightning_horovod
-from recipes.lightning_horovod import HorovodStrategy
+from recipes import ranks
+from recipes.lightning_mnist import HorovodStrategy
 
 
 class Line(lightning.LightningModule):  # type: ignore[misc]
@@ -84,16 +84,17 @@ def check_collectives(strategy: HorovodStrategy) -> None:
 
 def main() -> None:
     """Train in each way; rank 0 prints one word for each."""
-    hvd.init()
+    world = ranks.horovod(hvd)
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore")
-    assert lightning_horovod.Ranks.detect()
     cpu = torch.device("cpu")
-    found = {"with": same_weights(strategy := HorovodStrategy(cpu))}
+    found = {"with": same_weights(strategy := HorovodStrategy(cpu, world))}
     check_collectives(strategy)
-    found["adding-up"] = same_weights(HorovodStrategy(cpu, backward_passes_per_step=2), passes=2)
-    found["adasum"] = same_weights(HorovodStrategy(cpu, op=hvd.Adasum))
-    found["without"] = same_weights(Without(cpu))
+    found["adding-up"] = same_weights(
+        HorovodStrategy(cpu, world, backward_passes_per_step=2), passes=2
+    )
+    found["adasum"] = same_weights(HorovodStrategy(cpu, world, op=hvd.Adasum))
+    found["without"] = same_weights(Without(cpu, world))
     if hvd.rank() == 0:
         print("same:", *(name for name, same in found.items() if same))
     hvd.shutdown()

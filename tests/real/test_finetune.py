@@ -34,7 +34,7 @@ def learns(name: str) -> bool:
 def test_all_weights_learn_then_only_adapters(login: Login) -> None:
     result = train(login, 2, "torch_finetune", "--epochs", "4")
     assert result["accuracy"] >= 0.97
-    assert result["learning_parameters"] == result["parameters"]
+    assert result["trainable_parameters"] == result["parameters"]
     files = login.sh("ls out/model").split()
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(files)
     login.sh("mv out full")
@@ -43,7 +43,7 @@ def test_all_weights_learn_then_only_adapters(login: Login) -> None:
     words = ["--model", "full/model", "--data", ".", "--lora", "--base-lr", "0.002"]
     result = train(login, 2, "torch_finetune", *words, "--epochs", "4", "--timeline")
     assert result["accuracy"] >= 0.97  # the model began with none right
-    assert result["learning_parameters"] < result["parameters"] / 5
+    assert result["trainable_parameters"] < result["parameters"] / 5
     assert "adapter_model.safetensors" in login.sh("ls out/model").split()
     newest = login.sh("ls out/checkpoints/*.ckpt | tail -n 1").strip()
     saved = ranks(login, 1, "-c", NAMES, newest).stdout.split()

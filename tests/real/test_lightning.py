@@ -16,14 +16,14 @@ pytestmark = pytest.mark.slow
 # Rank 1 is asked to stop in the middle of the second epoch.
 STOPPED = """
 import os, signal
-from recipes import common
+from recipes import run as it
 from recipes.lightning_mnist import main
-done = common.Run.step_done
-def step_done(run, losses, stop):
-    done(run, losses, stop=stop)
-    if run.loop.step == 60 and run.hvd.rank() == 1:
+done, it.AGREE_SECONDS = it.Run.step_done, 0
+def step_done(run, loss):
+    done(run, loss)
+    if run.step == 60 and run.ranks.rank == 1:
         os.kill(os.getpid(), signal.SIGTERM)
-common.Run.step_done = step_done
+it.Run.step_done = step_done
 main()
 """
 NEWEST = "sha256sum < $(ls {0}/checkpoints/*.ckpt | tail -n 1)"
@@ -52,7 +52,7 @@ def test_the_loss_is_that_of_one_rank_whoever_exchanges(login: Login) -> None:
     one = losses(login, 1, "torch_mnist")
     assert one[0] > one[1]
     assert losses(login, 2, "lightning_mnist") == pytest.approx(one, rel=0.002)
-    assert losses(login, 4, "lightning_mnist", "--strategy", "ddp") == pytest.approx(one, rel=0.002)
+    assert losses(login, 4, "lightning_mnist", "--exchange", "ddp") == pytest.approx(one, rel=0.002)
 
 
 def test_the_strategy_reduces(login: Login) -> None:
@@ -77,6 +77,6 @@ def test_stopped_within_an_epoch_it_goes_on_to_the_same_weights(login: Login) ->
 
 
 def test_an_option_of_horovods_is_not_for_ddp(login: Login) -> None:
-    done = ranks(login, 2, "-m", "recipes.lightning_mnist", "--strategy", "ddp", "--adasum")
+    done = ranks(login, 2, "-m", "recipes.lightning_mnist", "--exchange", "ddp", "--adasum")
     assert done.returncode == 2
-    assert done.stderr.count("--adasum is not for lightning_mnist: it is Horovod's") == 1
+    assert done.stderr.count("--timeline are Horovod's: not with --exchange ddp") == 1

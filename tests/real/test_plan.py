@@ -16,7 +16,7 @@ TAKES_A_GPU = """\
 import os
 import horovod.torch as hvd
 import torch
-from recipes import torch_mnist, torch_run
+from recipes import ranks, run_torch, torch_mnist
 
 visible = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
 chosen = []
@@ -24,8 +24,9 @@ torch.cuda.is_available = lambda: True
 torch.cuda.device_count = lambda: len(visible)
 torch.cuda.set_device = chosen.append
 torch.cuda.current_device = lambda: chosen[-1]
-hvd.init()
-torch_run.pick_device(torch_mnist.parser().settings(['--device', 'gpu']), hvd)
+torch.cuda.get_device_capability = lambda: (9, 0)
+world = ranks.horovod(hvd)
+run_torch.pick_device(torch_mnist.parser().parse_args(['--device', 'gpu']), world)
 print(f"RANK {hvd.rank()} of {hvd.size()} LOCAL {hvd.local_rank()} GPU {visible[chosen[-1]]}")
 """
 RANK = re.compile(r"RANK (\d) of (\d) LOCAL (\d) GPU (\d)")

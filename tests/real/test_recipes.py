@@ -17,14 +17,14 @@ WRITE_IDX = """
 import gzip, sys
 from pathlib import Path
 import numpy as np
-from recipes import mnist
-from recipes.formats.mnist import IDX_NAMES, idx_header
-digits, folder = mnist.load(None), Path(sys.argv[1])
+from recipes.digits import IDX_NAMES, load
+digits, folder = load(None), Path(sys.argv[1])
 folder.mkdir()
 for part, name in IDX_NAMES.items():
     array = getattr(digits, part)
     array = (array * 255 if part.startswith("x") else array).astype(np.uint8)
-    whole = idx_header(array.shape) + array.tobytes()
+    numbers = [0x0800 + array.ndim, *array.shape]
+    whole = b"".join(number.to_bytes(4, "big") for number in numbers) + array.tobytes()
     folder.joinpath(name + ".gz").write_bytes(gzip.compress(whole))
 """
 
@@ -132,13 +132,10 @@ def test_a_users_mistake_is_told_once(login: Login, words: list[str], message: s
     assert login.sh(f"ls {login.folder}") == ""
 
 
-def test_a_terminal_gets_a_bar_and_a_log_gets_lines(login: Login) -> None:
-    train = f"apptainer exec {IMAGE} python -m recipes.torch_mnist --epochs 2 --log-interval 20"
-    bar = login.sh(f"script -qec 'stty rows 40 cols 120; {train}' /dev/null | tr '\\r' '\\n'")
-    assert re.search(r"\d+%\|.*\| \d+/90 \[.*epoch \d  loss 0\.\d{4}", bar)
-    assert "  step 20/90" not in bar
-    log = login.sh(train)
+def test_a_log_has_lines_of_steps(login: Login) -> None:
+    log = login.sh(
+        f"apptainer exec {IMAGE} python -m recipes.torch_mnist --epochs 2 --log-interval 20"
+    )
     assert re.search(
         r"(?m)^  step 20/90  epoch 1  loss \d\.\d{4}  \d+ samples/s  \d:\d\d left$", log
     )
-    assert "%|" not in log

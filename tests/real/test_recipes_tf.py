@@ -15,27 +15,27 @@ pytestmark = pytest.mark.slow
 # Rank 1 alone is asked to stop, within an epoch and within the warm-up.
 STOP_IN_STEP_40 = """
 import os, signal
-from recipes import keras_mnist as it
-plain = it.common.Run.step_done
-def step_done(run, losses, stop):
-    plain(run, losses, stop=stop)
-    if run.loop.step == 39 and it.hvd.rank() == 1:
+from recipes import keras_mnist, run as it
+plain, it.AGREE_SECONDS = it.Run.step_done, 0
+def step_done(run, loss):
+    plain(run, loss)
+    if run.step == 39 and run.ranks.rank == 1:
         os.kill(os.getpid(), signal.SIGUSR1)
-it.common.Run.step_done = step_done
-it.main()
+it.Run.step_done = step_done
+keras_mnist.main()
 """
 
 # The same of tf_mirrored_mnist, in its second epoch.
 STOP_MIRRORED = """
 import os, signal
-from recipes import tf_mirrored_mnist as it
-plain = it.common.Run.step_done
-def step_done(run, losses, stop):
-    plain(run, losses, stop=stop)
-    if run.loop.step == 5 and run.hvd.rank() == 1:
+from recipes import run as it, tf_mirrored_mnist
+plain, it.AGREE_SECONDS = it.Run.step_done, 0
+def step_done(run, loss):
+    plain(run, loss)
+    if run.step == 5 and run.ranks.rank == 1:
         os.kill(os.getpid(), signal.SIGUSR1)
-it.common.Run.step_done = step_done
-it.main()
+it.Run.step_done = step_done
+tf_mirrored_mnist.main()
 """
 
 
@@ -53,7 +53,7 @@ def test_curves_are_those_of_one_rank(login: Login) -> None:
     alone = digits(1)
     assert alone[-1][0] < alone[0][0]
     assert same(alone, digits(2, "--batches-per-allreduce", "2", passes=2))
-    assert same(alone, digits(4, "--gradient-predivide-factor", "2"))
+    assert same(alone, digits(4))
 
 
 def mirrored(login: Login, count: int, *words: str) -> list[tuple[float, ...]]:
@@ -95,7 +95,7 @@ def test_the_mirrored_strategy_on_two_nodes(login: Login) -> None:
 
 
 def test_keras_learns_on_four_ranks(login: Login) -> None:
-    result = train(login, 4, "keras_mnist", "--schedule", "cosine", "--bf16")
+    result = train(login, 4, "keras_mnist", "--schedule", "cosine", "--precision", "bf16")
     assert result["accuracy"] >= 0.97
     assert result["steps"] == 16 * (1438 // 128)
 
@@ -126,15 +126,15 @@ def test_keras_3_is_refused(login: Login) -> None:
 
 
 def test_a_loss_that_is_no_number_names_the_step(login: Login) -> None:
-    done = ranks(login, 2, "-m", "recipes.tf_mnist", "--base-lr", "1e20", "--log-interval", "1")
+    done = ranks(login, 2, "-m", "recipes.tf_mnist", "--base-lr", "1e20")
     assert done.returncode == 1
     assert done.stderr.count("error: training diverged: the loss is nan in step ") == 1
     assert "Traceback" not in done.stderr
 
 
-def test_a_resnet_learns_from_folders_and_names_a_bad_picture(login: Login) -> None:
+def test_a_resnet_learns_from_folders_and_names_a_bad_image(login: Login) -> None:
     synthetic(login, "imagenet", "--samples", "40", "--classes", "2", "--size", "40")
-    small = ["--model", "resnet18", "--image-size", "32", "--batch-size", "4", "--workers", "1"]
+    small = ["--image-size", "32", "--batch-size", "4", "--workers", "1"]
     small += ["--data", "imagenet", "--epochs", "2", "--schedule", "cosine", "--log-interval", "2"]
     result = train(login, 2, "tf_resnet", *small, "--timeline", "--profile", "2-3")
     assert (result["steps"], result["epochs"]) == (10, 2)
@@ -144,11 +144,11 @@ def test_a_resnet_learns_from_folders_and_names_a_bad_picture(login: Login) -> N
     login.sh(f"cd {login.folder}; {SPOIL['imagenet']}")
     done = ranks(login, 2, "-m", "recipes.tf_resnet", *small)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.count("cannot read the picture imagenet/train/n00000001/") == 1
+    assert done.stderr.count("cannot read the image imagenet/train/n00000001/") == 1
     assert "Traceback" not in done.stderr
 
 
-def test_synthetic_pictures_measure_speed(login: Login) -> None:
+def test_synthetic_images_measure_speed(login: Login) -> None:
     small = ["--synthetic", "--model", "resnet20", "--batch-size", "2", "--epochs", "3"]
     done = ranks(login, 1, "-m", "recipes.tf_resnet", *small)
     assert done.returncode == 0, done.stderr

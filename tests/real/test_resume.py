@@ -20,20 +20,20 @@ SLOW = """
 import os, runpy, signal, sys, time
 for number in (signal.SIGUSR1, signal.SIGTERM):
     signal.signal(number, lambda number, frame: sys.exit(91))  # until the recipe listens itself
-from recipes import common
+from recipes import checkpoints, run
 def slower(function, seconds):
     def call(*args, **named):
         time.sleep(seconds)
         return function(*args, **named)
     return call
-common.Run.step_done = slower(common.Run.step_done, float(os.environ["STEP_SECONDS"]))
-written = common.write_atomically
-def write_atomically(path, write):
-    def slowly(stream):
-        stream.write(b"half a checkpoint")
+run.Run.step_done = slower(run.Run.step_done, float(os.environ["STEP_SECONDS"]))
+written = checkpoints.write_atomically
+def write_atomically(path, data):
+    if os.path.exists("slow-disk"):
+        path.with_name(f".{path.name}.part").write_bytes(b"half a checkpoint")
         time.sleep(60)
-    return written(path, slowly if os.path.exists("slow-disk") else write)
-common.write_atomically = write_atomically
+    written(path, data)
+checkpoints.write_atomically = write_atomically
 sys.argv = sys.argv[1:]
 runpy.run_module("recipes." + sys.argv[0], run_name="__main__")
 """

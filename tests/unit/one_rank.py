@@ -1,44 +1,25 @@
-"""Horovod as seen by one rank, the others' objects being given: for the fast tests of recipes."""
+"""The ranks of a run as one of them sees them, the others' objects being given: for fast tests."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from recipes.ranks import Ranks
 
-class OneRank:
-    """Stands for `horovod.torch`. `others` are the objects that the other ranks gather.
 
-    With several ranks and no objects given, every rank gathers the same.
+def one_rank(rank: int = 0, size: int = 1, others: tuple[Any, ...] = ()) -> Ranks:
+    """Return rank `rank` of `size`. `others` are the objects that the other ranks give.
+
+    With several ranks and no objects given, every rank gives the same.
     """
 
-    def __init__(self, rank: int = 0, others: tuple[Any, ...] = (), size: int = 0) -> None:
-        self.number, self.others, self.is_down = rank, others, False
-        self.ranks = size or 1 + len(others)
-
-    def rank(self) -> int:
-        return self.number
-
-    def size(self) -> int:
-        return self.ranks
-
-    def local_size(self) -> int:
-        return self.ranks
-
-    def allgather_object(self, mine: Any, name: str) -> list[Any]:
-        if not self.others:
-            return [mine] * self.ranks
-        objects = list(self.others)
-        objects.insert(self.number, mine)
+    def gather(mine: Any) -> list[Any]:
+        if not others:
+            return [mine] * size
+        objects = list(others)
+        objects.insert(rank, mine)
         return objects
 
-    def broadcast_object(self, mine: Any, root_rank: int, name: str) -> Any:
-        return mine
-
-    def shutdown(self) -> None:
-        self.is_down = True
-
-    def mpi_enabled(self) -> bool:
-        return False
-
-    def gloo_enabled(self) -> bool:
-        return True
+    return Ranks(
+        rank, max(size, 1 + len(others)), 0, size, gather, lambda mine: mine, lambda: None, "gloo"
+    )

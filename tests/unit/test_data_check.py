@@ -9,12 +9,12 @@ from typing import Callable
 
 import pytest
 
-from recipes.formats.cifar import BINARY, RECORD
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.progress import Progress
 from runners.data import catalogue, manifest, synth, verify
 from runners.data.catalogue import Entry, Source
 from runners.data.check import Report
+from runners.data.formats.cifar import BINARY, RECORD
 
 from .test_data_fetch import Quiet
 

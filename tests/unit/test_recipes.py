@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import math
 import re
 import sys
 from pathlib import Path
-from typing import Any, Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import recipes
-from recipes import common, options, tokens
-from recipes.common import UserError, abort, record
-from recipes.common.weights import assert_identical
+from recipes import options, ranks, tokens
+from recipes.ranks import Failed, UserError
 
-from .one_rank import OneRank
+from .one_rank import one_rank
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -38,14 +34,7 @@ def _catch_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(code: int) -> None:
         raise SystemExit(code)
 
-    monkeypatch.setattr(abort, "leave", leave)
-
-
-def failing(message: str) -> Callable[[], int]:
-    def action() -> int:
-        raise UserError(message)
-
-    return action
+    monkeypatch.setattr(ranks, "leave", leave)
 
 
 # Presets and sources
@@ -56,7 +45,6 @@ def test_preset_names_a_trainer_and_resources(path: Path) -> None:
     preset = tomllib.loads(path.read_text())
     assert set(preset) - {"world"} == {"description", "framework", "resources"}
     source = path.with_suffix(".py").read_text()
-    # Lightning's trainer has an option for it, and says nothing.
     assert ("horovod.torch as hvd" in source or "horovod.tensorflow" in source) == (
         preset.get("world", "Horovod") == "Horovod"
     )
@@ -85,10 +73,31 @@ def test_header_has_the_commands(path: Path) -> None:
     assert any(way in header for way in by_hand)
 
 
+def imports(path: Path) -> set[str]:
+    """Return the modules of the package that a file imports."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    whole = {alias.name for node in froms if node.module == "recipes" for alias in node.names}
+    parts = {
+        (node.module or "").partition(".")[2] for node in froms if "recipes." in (node.module or "")
+    }
+    return whole | parts
+
+
 @pytest.mark.parametrize("path", TRAINERS, ids=lambda path: path.stem)
-def test_every_trainer_has_the_common_options(path: Path) -> None:
-    text = path.read_text()
-    assert "options.add_common(" in text or re.search(r"(resnet|lm)_options.parser\(", text)
+def test_a_trainer_stands_alone(path: Path) -> None:
+    """It imports no other trainer, and one reader of data at most."""
+    shared = {"options", "ranks", "run", "run_torch", "run_tf"}
+    readers = {"digits", "images", "tokens", "texts"}
+    assert imports(path) <= shared | readers
+    assert len(imports(path) & readers) == 1
+
+
+@pytest.mark.parametrize("name", ["digits", "images", "tokens", "texts", "options"])
+def test_a_reader_imports_no_framework_and_nothing_of_a_run(name: str) -> None:
+    path = FOLDER / f"{name}.py"
+    assert imports(path) <= {"ranks"}
+    assert not re.search(r"^(import|from) (torch|tensorflow|horovod)", path.read_text(), re.M)
 
 
 def test_version_is_the_projects() -> None:
@@ -106,7 +115,7 @@ def test_version_is_the_projects() -> None:
         (["--epochs", "two"], "argument --epochs: 'two' is not a whole number"),
         (["--epochs", "1.5"], "argument --epochs: '1.5' is not a whole number"),
         (["--rate", "-1"], "argument --rate: must be at least 0, not -1"),
-        (["--rate", "0"], "argument --rate: must be more than 0"),
+        (["--rate", "1"], "argument --rate: must be less than 1, not 1"),
         (["--rate", "nan"], "argument --rate: must be at least 0, not nan"),
         (["--rate", "inf"], "argument --rate: must be at least 0, not inf"),
         (["--epoch", "3"], "unrecognized arguments: --epoch 3"),
@@ -114,84 +123,74 @@ def test_version_is_the_projects() -> None:
     ],
 )
 def test_bad_setting(words: list[str], message: str) -> None:
-    parser = options.Parser("some_trainer", "what it does")
-    parser.add_argument("--epochs", type=options.positive_int)
-    parser.add_argument("--rate", type=options.positive_float)
+    parser = options.BareParser("some_trainer", "what it does")
+    parser.add_argument("--epochs", type=options.at_least(1))
+    parser.add_argument("--rate", type=options.at_least(0.0, below=1))
     with pytest.raises(UserError) as caught:
         parser.parse_args(words)
-    assert str(caught.value) == f"{message}\nAll options: python -m recipes.some_trainer --help"
+    assert str(caught.value) == f"{message}\nAll options: --help"
 
 
-def test_zero_where_zero_is_allowed() -> None:
-    assert (options.natural_int("0"), options.natural_float("0")) == (0, 0.0)
-    with pytest.raises(argparse.ArgumentTypeError):
-        options.natural_int("-1")
+def test_an_option_that_is_needed_early_is_found_in_both_forms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for words, value in ((["--exchange", "ddp"], "ddp"), (["--exchange=fsdp"], "fsdp"), ([], "x")):
+        monkeypatch.setattr(sys, "argv", ["trainer", "--epochs", "1", *words])
+        assert options.option("--exchange", "x") == value
 
 
 # One message for all ranks
 
 
+def fail() -> int:
+    raise UserError("bad")
+
+
+def diverge() -> int:
+    raise Failed("training diverged")
+
+
 def test_together_returns_the_value() -> None:
-    assert common.on_all_ranks(OneRank(others=(("n2", None),)), lambda: 7) == 7
+    assert ranks.together(one_rank(others=((None, "n2", None),)), lambda: 7) == 7
 
 
 @pytest.mark.usefixtures("_catch_leaving")
 def test_together_stops_a_healthy_rank_when_another_failed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    hvd = OneRank(others=(("n2", ("the data folder /d does not exist", 2)),))
+    world = one_rank(others=((None, "n2", ("the data folder /d does not exist", 2)),))
     with pytest.raises(SystemExit) as caught:
-        common.on_all_ranks(hvd, lambda: 7)
+        ranks.together(world, lambda: 7)
     assert caught.value.code == 2
-    assert hvd.is_down
     assert capsys.readouterr().err == "error: on rank 1@n2: the data folder /d does not exist\n"
 
 
 @pytest.mark.usefixtures("_catch_leaving")
-def test_only_rank_0_speaks(capsys: pytest.CaptureFixture[str]) -> None:
-    hvd = OneRank(rank=1, others=(("n1", ("bad", 2)),))
+def test_only_rank_0_prints(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        common.on_all_ranks(hvd, failing("bad"))
+        ranks.together(one_rank(rank=1, others=((None, "n1", ("bad", 2)),)), fail)
     assert capsys.readouterr() == ("", "")
 
 
-def test_failure_all_ranks_share_is_told_once() -> None:
-    text = abort.failure_text([("n1", ("bad", 2)), ("n2", ("bad", 2))])
-    assert text == "error: bad"
-
-
-def test_different_failures_are_all_told() -> None:
-    found = [("n1", ("this", 2)), ("n2", None), ("n3", ("that", 2)), ("n4", ("this", 2))]
-    text = abort.failure_text(found)
-    assert text == "error: on rank 0@n1, 3@n4: this\nerror: on rank 2@n3: that"
+@pytest.mark.usefixtures("_catch_leaving")
+def test_each_different_failure_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    others = ((None, "n2", None), (None, "n3", ("that", 1)), (None, "n4", ("bad", 2)))
+    with pytest.raises(SystemExit) as caught:
+        ranks.together(one_rank(others=others), fail)
+    assert caught.value.code == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"error: on rank 0@\S+, 3@n4: bad", first)
+    assert second == "error: on rank 2@n3: that"
+    with pytest.raises(SystemExit):
+        ranks.together(one_rank(size=2), fail)
+    assert capsys.readouterr().err == "error: bad\n"
 
 
 @pytest.mark.usefixtures("_catch_leaving")
-def test_divergence_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_training_has_its_own_exit_code() -> None:
     with pytest.raises(SystemExit) as caught:
-        common.on_all_ranks(
-            OneRank(), lambda: record.check_finite({"loss": math.nan}, "epoch 3", 0.5)
-        )
+        ranks.together(one_rank(), diverge)
     assert caught.value.code == 1
-    assert "loss is nan in epoch 3" in capsys.readouterr().err
-
-
-# Weights
-
-
-def test_digest_sees_one_bit_the_shape_and_the_type() -> None:
-    weights = np.ones((2, 3), np.float32)
-    other = weights.copy()
-    other[1, 2] = np.nextafter(np.float32(1), np.float32(2))
-    variants: list[NDArray[Any]] = [weights, other, weights.T, weights.astype(np.float64)]
-    assert len({common.digest([each]) for each in variants}) == 4
-    assert common.digest([weights]) == common.digest([weights.copy()])
-
-
-def test_strays_are_named() -> None:
-    assert_identical(["a", "a", "a"])
-    with pytest.raises(RuntimeError, match=r"weights of rank 1, 3 differ .* \(of 4 ranks\)"):
-        assert_identical(["a", "b", "a", "c"])
 
 
 # The synthetic language

@@ -18,9 +18,9 @@ def test_there_is_one_for_each_way() -> None:
 
 
 @pytest.mark.parametrize("path", TRAINERS, ids=lambda path: path.stem)
-def test_it_has_at_most_60_lines_and_imports_nothing_of_ours(path: Path) -> None:
+def test_it_has_at_most_100_lines_and_imports_nothing_of_ours(path: Path) -> None:
     text = path.read_text()
-    assert len(text.splitlines()) <= 60
+    assert len(text.splitlines()) <= 100
     imported = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):

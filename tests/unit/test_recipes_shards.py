@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from recipes import common
-from recipes.common import UserError, placement, steps
-from recipes.common.record import means
+from recipes.ranks import Batch, Shards, UserError, check_adasum, learning_rate, threads
+
+from .one_rank import one_rank
 
 WORLDS = [(1797, 1), (1797, 2), (1797, 4), (10, 3), (10, 7), (5, 5), (64, 64)]
 
 
-def ranks(count: int, size: int, batch_size: int, passes: int = 1) -> list[list[common.Batch]]:
+def ranks(count: int, size: int, batch_size: int, passes: int = 1) -> list[list[Batch]]:
     """Return the batches of each rank in the first epoch."""
     return [
-        list(
-            common.Shards(count, r, size, 1, batch_size=batch_size, passes=passes).batches(epoch=1)
-        )
-        for r in range(size)
+        list(Shards(count, rank, size, 1, batch_size, passes).batches(epoch=1))
+        for rank in range(size)
     ]
 
 
-def in_step(batches: list[list[common.Batch]], step: int) -> list[int]:
+def in_step(batches: list[list[Batch]], step: int) -> list[int]:
     """Return the samples of all ranks in one step, sorted."""
     parts = [part for rank in batches for part in rank[step].parts]
     return sorted(np.concatenate(parts).tolist())
@@ -66,55 +65,36 @@ def test_a_rank_without_samples_still_takes_part() -> None:
 
 
 def test_another_epoch_has_another_order_and_the_same_again() -> None:
-    shards = common.Shards(100, 0, 2, 1, batch_size=50)
+    shards = Shards(100, 0, 2, 1, 50)
     first, second, again = (next(shards.batches(epoch)).parts[0] for epoch in (1, 2, 1))
     assert not np.array_equal(first, second)
     assert np.array_equal(first, again)
 
 
 def test_after_a_restart_with_other_ranks_the_rest_is_still_seen_once() -> None:
-    before = common.Shards(100, 0, 1, 1, batch_size=30)
+    before = Shards(100, 0, 1, 1, 30)
     done = next(before.batches(1))
-    rest = [
-        list(common.Shards(100, r, 4, 1, batch_size=8).batches(1, done.taken)) for r in range(4)
-    ]
+    rest = [list(Shards(100, r, 4, 1, 8).batches(1, done.taken)) for r in range(4)]
     seen = [*done.parts[0], *(s for r in rest for batch in r for s in batch.parts[0])]
     assert sorted(seen) == list(range(100))
 
 
 def test_a_short_last_step_can_be_left_out() -> None:
-    shards = common.Shards(25, 0, 2, 1, batch_size=5, drop_last=True)
+    shards = Shards(25, 0, 2, 1, 5, drop_last=True)
     assert [batch.total for batch in shards.batches(1)] == [10, 10]
-    assert (shards.steps, shards.whole) == (2, 20)
-    small = common.Shards(7, 0, 2, 1, batch_size=5, drop_last=True)
-    assert [batch.total for batch in small.batches(1)] == [7]
+    assert (shards.steps(), shards.whole) == (2, 20)
+    with pytest.raises(UserError, match=r"7 training samples are fewer than one step .*\(10\)"):
+        Shards(7, 0, 2, 1, 5, drop_last=True).check()
 
 
 def test_fewer_samples_than_ranks_are_refused() -> None:
     with pytest.raises(UserError, match="3 training samples for 4 ranks: each needs at least one"):
-        common.Shards(3, 0, 4, 1, batch_size=2)
+        Shards(3, 0, 4, 1, 2).check()
 
 
 def test_steps_left_from_the_middle_of_an_epoch() -> None:
-    shards = common.Shards(100, 0, 2, 1, batch_size=15)
-    assert shards.steps == 4
-    assert shards.steps_left(epoch=1, taken=0, epochs=3) == 12
-    assert shards.steps_left(epoch=2, taken=60, epochs=3) == 2 + 4
-
-
-@pytest.mark.parametrize(("count", "size"), [*WORLDS, (2, 5), (1, 4)])
-def test_evaluation_takes_each_sample_exactly_once(count: int, size: int) -> None:
-    shares = [common.evaluation_share(count, rank, size) for rank in range(size)]
-    assert sorted(np.concatenate(shares)) == list(range(count))
-
-
-def test_chunks_of_nothing() -> None:
-    assert common.chunks(common.evaluation_share(1, 3, 4), 10) == []
-
-
-def test_means_weigh_by_samples() -> None:
-    found = means([30.0, 60.0, 5.0, 9.0, 10.0])
-    assert found == {"loss": 0.5, "test_loss": 0.5, "accuracy": 0.9}
+    shards = Shards(100, 0, 2, 1, 15)
+    assert (shards.steps(), shards.steps(taken=60), shards.steps(taken=100)) == (4, 2, 0)
 
 
 # The learning rate
@@ -130,17 +110,18 @@ def asked(**changed: object) -> Namespace:
     [(0, 0.1), (1, 0.2), (1.5, 0.25), (3, 0.4), (50, 0.4)],
 )
 def test_rate_grows_to_that_of_all_ranks(progress: float, expected: float) -> None:
-    assert common.learning_rate(asked(), 4, progress) == pytest.approx(expected)
+    assert learning_rate(asked(), 4, progress) == pytest.approx(expected)
 
 
 def test_rate_of_one_rank_or_without_warmup() -> None:
-    assert common.learning_rate(asked(), 1, 0) == pytest.approx(0.1)
-    assert common.learning_rate(asked(warmup_epochs=0), 4, 0) == pytest.approx(0.4)
+    assert learning_rate(asked(), 1, 0) == pytest.approx(0.1)
+    assert learning_rate(asked(warmup_epochs=0), 4, 0) == pytest.approx(0.4)
 
 
 def test_rate_grows_with_the_passes_of_a_step_but_not_with_adasums_ranks() -> None:
-    assert steps.scale(asked(batches_per_allreduce=3), 4) == 12
-    assert steps.scale(asked(batches_per_allreduce=3, adasum=True), 4) == 3
+    three = {"batches_per_allreduce": 3, "base_lr": 1.0}
+    assert learning_rate(asked(**three), 4, 9) == 12
+    assert learning_rate(asked(**three, adasum=True), 4, 9) == 3
 
 
 # Placement
@@ -163,16 +144,24 @@ def test_threads(
     monkeypatch.setenv("OMP_NUM_THREADS", said)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(mine)))
     monkeypatch.setattr(os, "cpu_count", lambda: machine)
-    assert common.threads(local_size=2) == expected
+    assert threads(local_size=2) == expected
 
 
-def test_banner_has_a_line_for_every_rank() -> None:
-    found = [
-        placement.Place(0, "n1", "cpu", 2, (0, 1, 2, 3, 8)),
-        placement.Place(1, "node-two", "cuda:1", 1, (5,)),
-    ]
-    assert placement.banner(found).splitlines() == [
-        "rank  host      device  threads  CPUs",
-        "0     n1        cpu     2        0-3,8",
-        "1     node-two  cuda:1  1        5",
-    ]
+# Adasum, where Horovod would break off
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 16])
+def test_adasum_takes_powers_of_two_with_mpi(size: int) -> None:
+    check_adasum(asked(adasum=True), replace(one_rank(size=size), controller="mpi"))
+
+
+@pytest.mark.parametrize("size", [3, 6, 12])
+def test_adasum_refuses_other_numbers_of_ranks(size: int) -> None:
+    with pytest.raises(UserError, match=rf"--adasum needs 2, 4, .* ranks, not {size}"):
+        check_adasum(asked(adasum=True), one_rank(size=size))
+    check_adasum(asked(), one_rank(size=size))
+
+
+def test_adasum_refuses_gloo() -> None:
+    with pytest.raises(UserError, match="--adasum needs the MPI controller"):
+        check_adasum(asked(adasum=True), one_rank(size=2))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from recipes import texts
-from recipes.common import UserError
+from recipes.ranks import UserError
 
 TSV = "text\tlabel\ngood\t1\nbad\t0\n"
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from recipes import tokens
-from recipes.common import UserError
-from recipes.formats.tokens import CODES
+from recipes.ranks import UserError
 
 CONTEXT = 8
 
@@ -18,7 +17,7 @@ CONTEXT = 8
 def folder(path: Path, count: int = 100, dtype: str = "uint16", meta: bool = True) -> Path:
     """Write tokens 0, 1, 2 ... 49, 0, 1 ... as a data folder."""
     for name, length in (("train.bin", count), ("val.bin", 20)):
-        (np.arange(length) % 50).astype(f"<{CODES[dtype]}").tofile(path / name)
+        (np.arange(length) % 50).astype(np.dtype(dtype).newbyteorder("<")).tofile(path / name)
     if meta:
         (path / "meta.json").write_text(json.dumps({"vocabulary": 50, "dtype": dtype}))
     return path
@@ -63,7 +62,7 @@ def test_a_token_above_the_vocabulary_is_named_with_its_place(tmp_path: Path) ->
         ("meta.json", b"{", "meta.json must say something like"),
         ("meta.json", b"[]", "meta.json must say something like"),
         ("meta.json", b'{"vocabulary": "x"}', "meta.json must say something like"),
-        ("meta.json", b'{"vocabulary": 5, "dtype": "int8"}', "possible kinds: uint16, uint32"),
+        ("meta.json", b'{"vocabulary": 5, "dtype": "int8"}', "possible types: uint16, uint32"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,13 +35,52 @@ def test_a_recipe_is_copied_whole(tmp_path: Path) -> None:
     assert f"runner launch --image IMAGE --nodes 2 {tmp_path}/torch_mnist.py" in done.output
     original = trainers.recipes_folder() / "torch_mnist.py"
     assert (tmp_path / "torch_mnist.py").read_bytes() == original.read_bytes()
-    assert [path.name for path in tmp_path.iterdir()] == ["torch_mnist.py"]
+    assert {path.name for path in tmp_path.iterdir()} == {"torch_mnist.py", "recipes"}
 
 
-def test_a_copy_says_which_kind_it_is(tmp_path: Path) -> None:
+def test_a_copy_brings_what_it_imports_and_no_more(tmp_path: Path) -> None:
     assert "imports nothing of ours" in recipes("copy", "minimal_ddp", str(tmp_path)).output
-    assert "comes along" in recipes("copy", "torch_mnist", str(tmp_path)).output
-    assert (tmp_path / "minimal_ddp.py").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["minimal_ddp.py"]
+    told = recipes("copy", "torch_mnist", str(tmp_path)).output
+    names = ["checkpoints", "options", "ranks", "results", "run", "run_torch", "digits"]
+    assert {path.stem for path in (tmp_path / "recipes").iterdir()} == {"__init__", *names}
+    assert all(f"{name}.py" in told for name in names)
+
+
+def test_a_copy_imports_its_own_modules(tmp_path: Path) -> None:
+    """Where nothing of the kit is installed."""
+    trainers.copy("tf_resnet", tmp_path, force=False)
+    own = (
+        "import sys; sys.path.insert(0, '.'); from recipes import images, run; print(run.__file__)"
+    )
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}; {own}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()) == tmp_path / "recipes" / "run.py"
+
+
+def test_a_second_copy_shares_the_modules_and_keeps_edited_ones(tmp_path: Path) -> None:
+    trainers.copy("torch_mnist", tmp_path, force=False)
+    trainers.copy("torch_lm", tmp_path, force=False)
+    (tmp_path / "recipes" / "run.py").write_text("# mine")
+    with pytest.raises(UsageError, match=r"recipes/run.py exists already, with other content"):
+        trainers.copy("torch_resnet", tmp_path, force=False)
+    assert not (tmp_path / "torch_resnet.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "world"),
+    [
+        ("torch_lm", (), "Horovod"),
+        ("torch_lm", ("--exchange", "fsdp"), "torch.distributed"),
+        ("torch_resnet", ("--epochs", "2", "--exchange=ddp"), "torch.distributed"),
+        ("lightning_mnist", ("--exchange", "horovod"), "Horovod"),
+        ("torch_ddp_mnist", (), "torch.distributed"),
+    ],
+)
+def test_what_forms_the_process_group_depends_on_the_exchange(
+    name: str, words: tuple[str, ...], world: str
+) -> None:
+    assert trainers.find(name, words)[0].world == world
 
 
 def test_a_minimal_one_is_launched_by_its_name() -> None:
@@ -64,7 +106,7 @@ def test_options_are_shown_without_the_framework(name: str) -> None:
         ("tf_mnist", ["5"], "there is no argument 5", ""),
         ("tf_mnist", ["--epochs", "0"], "argument --epochs: must be at least 1, not 0", ""),
         ("minimal_keras", ["--epochs", "x"], "argument --epochs: invalid int value: 'x'", ""),
-        ("keras_mnist", ["--adasum"], "--adasum is not for keras_mnist", ""),
+        ("keras_mnist", ["--adasum"], "there is no option --adasum", ""),
     ],
 )
 def test_a_wrong_option_is_refused_before_there_is_a_job(
@@ -114,8 +156,10 @@ def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_a_file_tells_whether_it_needs_the_recipes(tmp_path: Path) -> None:
-    copied = trainers.copy("torch_mnist", tmp_path, force=False)
+    copied, *shared = trainers.copy("torch_mnist", tmp_path, force=False)
     other = tmp_path / "other.py"
     other.write_text("print('from recipes, nothing')\nimport recipes_of_mine\n")
+    assert not trainers.find(str(copied), ())[0].uses_recipes  # it has brought them
+    shutil.rmtree(shared[0].parent)
     assert trainers.find(str(copied), ())[0].uses_recipes
     assert not trainers.find(str(other), ())[0].uses_recipes

@@ -69,18 +69,18 @@ def torch_model(name: str) -> tuple[Any, Callable[[Any], Any]]:
     import torch
     from torch.nn import functional
 
-    from recipes import language_model, torch_mnist
+    from recipes import torch_lm, torch_mnist
 
     torch.manual_seed(1)
     if name == "small":
         x, y = torch.randn(32, 8, 8), torch.randint(0, 10, (32,))
         data: Any = Namespace(height=8, width=8, classes=10)
-        network = torch_mnist.network(Namespace(dropout=0.5), data)
+        network = torch_mnist.build_model(Namespace(dropout=0.5), data)
         return network, lambda net: functional.cross_entropy(net(x), y)
     text = torch.randint(0, 64, (2, 33))
-    sizes = Namespace(width=256, heads=4, blocks=4, context=32)
+    sizes = Namespace(width=256, heads=4, layers=4, context=32)
     given, wanted = text[:, :-1], text[:, 1:].flatten()
-    network = language_model.LanguageModel(sizes, 64)
+    network = torch_lm.LanguageModel(sizes, 64)
     return network, lambda net: functional.cross_entropy(net(given).flatten(0, 1), wanted)
 
 
@@ -119,9 +119,9 @@ def ddp(name: str, options: dict[str, str]) -> tuple[int, Step]:
     import torch
     from torch.nn.parallel import DistributedDataParallel
 
-    from recipes import process_group
+    from recipes import run_torch
 
-    rank = process_group.join().rank()
+    rank = run_torch.find_ranks().rank
     torch.set_num_threads(int(options.get("threads", "1")))
     if name.isdigit():
         numbers = torch.zeros(int(name) // 4)

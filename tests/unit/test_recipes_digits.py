@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from recipes import mnist
-from recipes.common import UserError
-from recipes.formats import mnist as formats
+from recipes import digits
+from recipes.ranks import UserError
+from runners.data.formats import mnist as formats
 
 GENERATOR = np.random.default_rng(1)
 PARTS = {
@@ -38,11 +38,11 @@ def write_idx(folder: Path, rename: Any = lambda name: name, pack: Any = lambda 
 
 def message(folder: Path) -> str:
     with pytest.raises(UserError) as caught:
-        mnist.load(str(folder))
+        digits.load(str(folder))
     return str(caught.value)
 
 
-def assert_is_the_data(data: mnist.Digits) -> None:
+def assert_is_the_data(data: digits.Digits) -> None:
     assert data.x_train.dtype == np.float32
     assert np.array_equal(np.rint(data.x_train * 255), PARTS["x_train"])
     assert np.array_equal(np.rint(data.x_test * 255), PARTS["x_test"])
@@ -57,38 +57,38 @@ def assert_is_the_data(data: mnist.Digits) -> None:
 
 def test_plain_idx(tmp_path: Path) -> None:
     write_idx(tmp_path)
-    assert_is_the_data(mnist.load(str(tmp_path)))
+    assert_is_the_data(digits.load(str(tmp_path)))
 
 
 def test_gzipped_idx(tmp_path: Path) -> None:
     write_idx(tmp_path, lambda name: f"{name}.gz", gzip.compress)
-    assert_is_the_data(mnist.load(str(tmp_path)))
+    assert_is_the_data(digits.load(str(tmp_path)))
 
 
 def test_idx_with_dots(tmp_path: Path) -> None:
     write_idx(tmp_path, lambda name: name.replace("-idx", ".idx"))
-    assert_is_the_data(mnist.load(str(tmp_path)))
+    assert_is_the_data(digits.load(str(tmp_path)))
 
 
 def test_unpacked_files_that_kept_the_ending(tmp_path: Path) -> None:
     write_idx(tmp_path, lambda name: f"{name}.gz")
-    assert_is_the_data(mnist.load(str(tmp_path)))
+    assert_is_the_data(digits.load(str(tmp_path)))
 
 
 def test_where_torchvision_puts_it(tmp_path: Path) -> None:
     write_idx(tmp_path / "MNIST" / "raw")
-    assert_is_the_data(mnist.load(str(tmp_path)))
+    assert_is_the_data(digits.load(str(tmp_path)))
 
 
 def test_keras_npz(tmp_path: Path) -> None:
     (tmp_path / "mnist.npz").write_bytes(npz())
-    assert_is_the_data(mnist.load(str(tmp_path)))
+    assert_is_the_data(digits.load(str(tmp_path)))
 
 
 def test_reading_changes_nothing(tmp_path: Path) -> None:
     write_idx(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    mnist.load(str(tmp_path))
+    digits.load(str(tmp_path))
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
 
 
@@ -194,7 +194,7 @@ def test_npz_with_a_flipped_byte_is_read_or_refused(tmp_path: Path, place: int) 
     content[place % len(content)] ^= 0x5A
     (tmp_path / "mnist.npz").write_bytes(content)
     with contextlib.suppress(UserError):  # any other error fails the test
-        assert mnist.load(str(tmp_path)).x_train.shape == (12, 5, 4)
+        assert digits.load(str(tmp_path)).x_train.shape == (12, 5, 4)
 
 
 # The split of scikit-learn's digits
@@ -206,18 +206,18 @@ def test_a_label_out_of_range_is_named_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "mnist.npz").write_bytes(npz(y_train=labels))
     text = "labels in .* are out of range: sample 7 has the label 200, and 2 of 12 are none of 0 to"
     with pytest.raises(UserError, match=text):
-        mnist.load(str(tmp_path))
+        digits.load(str(tmp_path))
 
 
 def test_sets_with_more_classes_are_read(tmp_path: Path) -> None:
     labels = np.arange(1, 13, dtype=np.uint8)  # EMNIST's letters begin with 1
     (tmp_path / "mnist.npz").write_bytes(npz(y_train=labels, y_test=labels[:6]))
-    assert mnist.load(str(tmp_path)).classes == 13
+    assert digits.load(str(tmp_path)).classes == 13
 
 
 def test_split_is_fixed_stratified_and_complete() -> None:
     labels = np.repeat(np.arange(10), np.arange(20, 120, 10))
-    train, test = mnist.stratified_split(labels, 0.2, seed=1)
+    train, test = digits.stratified_split(labels, 0.2, seed=1)
     assert sorted([*train, *test]) == list(range(len(labels)))
     assert np.array_equal(np.bincount(labels[test]), np.bincount(labels) // 5)
-    assert np.array_equal(test, mnist.stratified_split(labels, 0.2, seed=1)[1])
+    assert np.array_equal(test, digits.stratified_split(labels, 0.2, seed=1)[1])

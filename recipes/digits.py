@@ -1,12 +1,13 @@
 """Handwritten digits: those that scikit-learn ships, or MNIST from a folder of the user's.
 
-MNIST comes as `recipes/formats/mnist.py` describes it. Nothing is downloaded or written. What is
-read is checked first, so a file that is cut short or is not what its name says is a `UserError`,
-whatever its bytes.
+MNIST comes as four IDX files, plain or gzipped, or as Keras's mnist.npz. What is read is checked
+first: a file that is cut short or is not what its name says is a `UserError`, whatever its bytes.
 """
 
 from __future__ import annotations
 
+import gzip
+import math
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.errors import UserError, require_folder
-from recipes.formats import FormatError
-from recipes.formats.mnist import CLASSES, IDX_NAMES, NPZ, find, places, read_idx
+from recipes.ranks import UserError
 
+#: Parts of the dataset, as in the npz, and the IDX files they come in.
+IDX_NAMES = {
+    "x_train": "train-images-idx3-ubyte",
+    "y_train": "train-labels-idx1-ubyte",
+    "x_test": "t10k-images-idx3-ubyte",
+    "y_test": "t10k-labels-idx1-ubyte",
+}
+NPZ = "mnist.npz"
+IDX_UBYTE = 0x0800  # magic number of unsigned bytes, plus the number of dimensions
+CLASSES = 10
 SPLIT_SEED = 20  # fixed: a result must not change because another test set was drawn
 
 
@@ -97,25 +106,45 @@ def _scaled(images: NDArray[Any], white: int) -> NDArray[np.float32]:
 
 
 def _read_folder(root: Path) -> dict[str, NDArray[Any]]:
-    require_folder(root)
-    for folder in places(root):
+    if not root.is_dir():
+        raise UserError(f"the data folder {root} does not exist or is not a folder.")
+    for folder in (root, root / "MNIST" / "raw"):  # the second is torchvision's
         if (folder / NPZ).is_file():
             return read_npz(folder / NPZ)
-        found = {part: find(folder, name) for part, name in IDX_NAMES.items()}
-        if any(found.values()):
-            return {part: _idx(path, part, folder) for part, path in found.items()}
+        paths = {part: _find(folder, name) for part, name in IDX_NAMES.items()}
+        if missing := [IDX_NAMES[part] for part, path in paths.items() if path is None]:
+            if len(missing) == len(paths):
+                continue
+            raise UserError(f"incomplete MNIST: {missing[0]}[.gz] is missing in {folder}")
+        return {part: read_idx(path, 3 if part[0] == "x" else 1) for part, path in paths.items()}
     wanted = "\n  ".join([NPZ, *(f"{name}[.gz]" for name in IDX_NAMES.values())])
     raise UserError(f"no MNIST in {root}. Looked there and in MNIST/raw for\n  {wanted}")
 
 
-def _idx(path: Path | None, part: str, folder: Path) -> NDArray[np.uint8]:
-    if path is None:
-        raise UserError(f"incomplete MNIST: {IDX_NAMES[part]}[.gz] is missing in {folder}")
-    try:
-        shape, body = read_idx(path, 3 if part.startswith("x") else 1)
-    except FormatError as error:
-        raise UserError(f"{path} is damaged or no IDX file: {error}. Copy it again.") from error
-    return np.frombuffer(body, np.uint8).reshape(shape)
+def _find(folder: Path, name: str) -> Any:
+    """Return the path of an IDX file; some sites write `.idx` for `-idx`."""
+    names = [f"{stem}{end}" for stem in (name, name.replace("-idx", ".idx")) for end in ("", ".gz")]
+    return next((folder / each for each in names if (folder / each).is_file()), None)
+
+
+def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
+    """Read an IDX file of unsigned bytes. Raises `UserError` for a wrong header or length."""
+    data = path.read_bytes()
+    data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    head = 4 * (1 + dimensions)
+    numbers = [int.from_bytes(data[i : i + 4], "big") for i in range(0, head, 4)]
+    fault = ""
+    if numbers[0] != IDX_UBYTE + dimensions:
+        start = data[:4].hex() or "an empty file"
+        fault = f"it starts with {start}, not with {IDX_UBYTE + dimensions:08x}"
+    elif len(data) < head:
+        fault = f"it ends after {len(data)} bytes"
+    elif len(data) - head != math.prod(numbers[1:]):  # compared before an array is made
+        wanted = " x ".join(map(str, numbers[1:]))
+        fault = f"its header promises {wanted} bytes, {len(data) - head} follow"
+    if fault:
+        raise UserError(f"{path} is damaged or no IDX file: {fault}. Copy it again.")
+    return np.frombuffer(data[head:], np.uint8).reshape(numbers[1:])
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:

@@ -1,0 +1,210 @@
+"""The ranks of a run: how they exchange objects, end together, and share the samples of a step.
+
+Importing this file needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+
+class UserError(Exception):
+    """A bad option or bad data: printed once for all ranks, without a traceback."""
+
+    exit_code = 2
+
+
+class Failed(UserError):
+    """The options were legal, and the training failed."""
+
+    exit_code = 1
+
+
+@dataclass
+class Ranks:
+    """The processes that train together: which one this is, and how they exchange objects."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    gather: Callable[[Any], list[Any]]  # all ranks' objects, by rank
+    broadcast: Callable[[Any], Any]  # rank 0's object
+    close: Callable[[], None]
+    controller: str = "none"  # Horovod's: mpi or gloo
+    hvd: Any = None
+
+
+def horovod(hvd: Any) -> Ranks:
+    """Find the other ranks by Horovod; `hvd` is horovod.torch or horovod.tensorflow."""
+    if "--timeline" in sys.argv:  # Horovod 0.28 starts one later only if it is told so here
+        os.environ.setdefault("HOROVOD_TIMELINE", "DYNAMIC")
+    hvd.init()
+    return Ranks(
+        rank=hvd.rank(),
+        size=hvd.size(),
+        local_rank=hvd.local_rank(),
+        local_size=hvd.local_size(),
+        gather=lambda mine: hvd.allgather_object(mine, name="gather"),
+        broadcast=lambda mine: hvd.broadcast_object(mine, root_rank=0, name="broadcast"),
+        close=hvd.shutdown,
+        controller="mpi" if hvd.mpi_enabled() else "gloo",
+        hvd=hvd,
+    )
+
+
+def exchange(ranks: Ranks, value: Any = None, failure: UserError | None = None) -> list[Any]:
+    """Return all ranks' values. If one failed, rank 0 prints why and all end. Collective."""
+    told = None if failure is None else (str(failure), failure.exit_code)
+    everyone = ranks.gather((value, socket.gethostname(), told))
+    failures: dict[str, list[str]] = {}
+    for rank, (_, host, failed) in enumerate(everyone):
+        if failed:
+            failures.setdefault(failed[0], []).append(f"{rank}@{host}")
+    if failures:
+        lines = []
+        for message, where in failures.items():
+            prefix = "" if len(where) == ranks.size else f"on rank {', '.join(where)}: "
+            lines.append(f"error: {prefix}{message}")
+        end(ranks, "\n".join(lines), max(failed[1] for _, _, failed in everyone if failed))
+    return [each[0] for each in everyone]
+
+
+def together(ranks: Ranks, action: Callable[[], Any]) -> Any:
+    """Do `action` on every rank and return its value; a `UserError` ends all. Collective."""
+    value, failure = None, None
+    try:
+        value = action()
+    except UserError as error:
+        failure = error
+    exchange(ranks, failure=failure)
+    return value
+
+
+def end(ranks: Ranks, text: str, code: int) -> NoReturn:
+    """End all ranks with `code`; rank 0 first prints `text`. Collective."""
+    if ranks.rank == 0 and text:
+        print(text, file=sys.stderr, flush=True)
+    ranks.gather(None)  # nobody exits before rank 0 has printed: launchers then kill the rest
+    ranks.close()
+    leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once.
+
+    Python's own way out takes up to a second, in which a launcher may kill late ranks, and threads
+    of Gloo that wake up in it abort the process.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def threads(local_size: int) -> int:
+    """Return the compute threads of this rank: OMP_NUM_THREADS, else its share of the CPUs."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if wanted.isdecimal() and int(wanted) > 0:
+        return int(wanted)
+    cpus = len(os.sched_getaffinity(0))
+    bound = cpus < (os.cpu_count() or cpus)  # by the launcher; else the node's ranks share them
+    return cpus if bound else max(1, cpus // local_size)
+
+
+def check_adasum(args: Namespace, ranks: Ranks) -> None:
+    """Raise `UserError` where Horovod 0.28 has no Adasum."""
+    if not args.adasum:
+        return
+    if ranks.size & (ranks.size - 1):
+        raise UserError(f"--adasum needs 2, 4, 8, 16, ... ranks, not {ranks.size}")
+    if ranks.controller != "mpi":
+        raise UserError("--adasum needs the MPI controller, and this run has Gloo's")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """This rank's samples of a step: `parts` has those of each backward pass; some may be empty.
+
+    All ranks have `total` samples in the step, and `taken` of the epoch are done after it.
+    `weight` makes of a rank's *sum* of losses what averages, over all ranks, to the mean over all
+    samples: ranks may have unequally many.
+    """
+
+    parts: tuple[Any, ...]
+    total: int
+    taken: int
+    weight: float
+
+    @property
+    def own(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The training set, shuffled in each epoch, and this rank's share of each step.
+
+    All ranks shuffle alike. A step takes the next samples of that order for all ranks together,
+    dealt by rank. So N ranks with batches of b see in a step what one rank with batches of N b
+    sees. `drop_last` leaves out a short last step.
+    """
+
+    count: int
+    rank: int
+    size: int
+    seed: int
+    batch_size: int
+    passes: int = 1
+    drop_last: bool = False
+
+    @property
+    def per_step(self) -> int:
+        return self.batch_size * self.passes * self.size
+
+    @property
+    def whole(self) -> int:
+        """The number of samples of an epoch."""
+        return self.count // self.per_step * self.per_step if self.drop_last else self.count
+
+    def check(self) -> None:
+        """Raise `UserError` for too few samples."""
+        if self.count < self.size:
+            raise UserError(
+                f"{self.count} training samples for {self.size} ranks: each needs at least one"
+            )
+        if self.whole == 0:
+            raise UserError(
+                f"{self.count} training samples are fewer than one step of all ranks takes "
+                f"({self.per_step}): give a smaller --batch-size"
+            )
+
+    def steps(self, taken: int = 0) -> int:
+        """Return the number of steps of an epoch after its first `taken` samples."""
+        return -(-(self.whole - taken) // self.per_step)
+
+    def batches(self, epoch: int, taken: int = 0) -> Iterator[Batch]:
+        """Yield the steps of an epoch, counted from 1, after its first `taken` samples."""
+        import numpy as np
+
+        order = np.random.default_rng([self.seed, epoch]).permutation(self.count)[: self.whole]
+        for start in range(taken, self.whole, self.per_step):
+            step = order[start : start + self.per_step]
+            own, b = step[self.rank :: self.size], self.batch_size
+            parts = tuple(own[i * b : (i + 1) * b] for i in range(self.passes))
+            yield Batch(parts, len(step), start + len(step), self.size / len(step))
+
+
+def learning_rate(args: Namespace, size: int, epochs_done: float) -> float:
+    """Return the rate: it warms up from that of one rank to `size` times it, the linear rule.
+
+    Goyal et al. 2017, arXiv:1706.02677. Adasum adapts to the number of ranks by itself.
+    """
+    scale = args.batches_per_allreduce * (1 if getattr(args, "adasum", False) else size)
+    reached = 1 if epochs_done >= args.warmup_epochs else epochs_done / args.warmup_epochs
+    return float(args.base_lr * (1 + (scale - 1) * reached))

@@ -1,0 +1,75 @@
+"""What result.json says of a run: its numbers, its speed, and on what it ran."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from recipes import checkpoints
+
+#: Peak of dense bfloat16 in FLOP/s, by a part of the GPU's name: the vendor's data sheets.
+PEAKS = {"B200": 2250e12, "H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12}
+
+
+def process_began() -> float:
+    """Return when this process was started, in Unix seconds."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # proc(5)
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def speed(run: Any) -> float | None:
+    """Return what all ranks did per second, without the first epoch, which warms up."""
+    steady = run.history[1:]
+    count, seconds = (sum(epoch[key] for epoch in steady) for key in ("count", "seconds"))
+    return count / seconds if seconds else None
+
+
+def utilization(run: Any, flops: float) -> dict[str, Any]:
+    """Return the model FLOPs utilization where the peak of the GPU is known, and what it assumes.
+
+    `flops` are those of a sample (or token), forward and backward.
+    """
+    name, rate = run.gpu_name(), speed(run)
+    peak = next((PEAKS[key] for key in PEAKS if key in name), None)
+    if peak is None or rate is None:
+        return {}
+    assumes = (
+        f"{flops:.4g} FLOPs for each of the {run.unit}, forward and backward; peak "
+        f"{peak / 1e12:g} TFLOP/s of a {name}, dense bfloat16"
+    )
+    return {"mfu": rate * flops / (peak * run.ranks.size), "mfu_assumes": assumes}
+
+
+def summary(run: Any, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return result.json; `facts` are the trainer's own."""
+    last, seconds = run.history[-1], [epoch["seconds"] for epoch in run.history[1:]]
+    steps = sorted(run.step_seconds)
+    return {
+        **{key: last[key] for key in ("accuracy", "loss", "test_loss") if key in last},
+        "epochs": len(run.history),
+        "steps": last["step"],
+        f"{run.unit}_per_s": speed(run),
+        "first_epoch_seconds": run.history[0]["seconds"],
+        "steady_epoch_seconds": statistics.median(seconds) if seconds else None,
+        "step_seconds_median": statistics.median(steps) if steps else None,
+        "step_seconds_p95": steps[int(len(steps) * 0.95)] if steps else None,
+        "data_wait_share": run.data_seconds / run.training_seconds,
+        "peak_memory_bytes": run.peak_memory(),
+        "startup_seconds": run.first_step_unix_time - process_began(),
+        "first_step_unix_time": run.first_step_unix_time,
+        "trainer": run.trainer,
+        "world_size": run.ranks.size,
+        "hosts": [place[0] for place in run.places],
+        "device": run.device,
+        "threads": run.places[0][2],
+        "controller": run.ranks.controller,
+        "resumed_at_steps": run.resumed_at_steps,
+        "versions": run.versions,
+        "arguments": vars(run.args),
+        "finished": checkpoints.now(),
+        **facts,
+    }

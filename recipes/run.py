@@ -1,0 +1,416 @@
+"""A training run: options, shards, stop signals, checkpoints, metrics.jsonl, result.json.
+
+loop = run.Run(args, ranks, "my_trainer", device=..., about=..., versions=...)
+loop.begin(number_of_samples, state)     # continues from a checkpoint, as --resume says
+for epoch in loop.epochs():
+    for batch in loop.batches():         # this rank's samples of a step
+        ...
+        loop.step_done(loss)             # saves and stops where it has to
+    loop.epoch_done(evaluate)
+loop.finish(weights)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import platform
+import resource
+import signal
+import socket
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from recipes import checkpoints, results
+from recipes.ranks import (
+    Batch,
+    Failed,
+    Ranks,
+    Shards,
+    UserError,
+    end,
+    exchange,
+    leave,
+    threads,
+    together,
+)
+
+EXIT_SAVED = 91  # all ranks stopped early on a signal, and a checkpoint is saved
+AGREE_SECONDS = 0.5  # between exchanges of who has to stop: each takes milliseconds
+SIGNALS = signal.SIGUSR1, signal.SIGTERM  # the time limit comes near; preemption
+
+
+def signature(shapes: Iterable[tuple[str, Any]]) -> str:
+    """Return a checksum of the names and shapes of a model's weights."""
+    text = "\n".join(f"{name} {tuple(shape)}" for name, shape in shapes)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Run:
+    """One training run. All methods are collective; only rank 0 prints and writes.
+
+    `unit` is what speed counts per second: "samples", or "tokens" of which a sample has `each`.
+    """
+
+    stop = ""  # the signal that asked this rank to stop
+    rate = math.nan  # the learning rate, for the record
+    first_step_unix_time = math.nan
+    failure: UserError | None = None  # to read data
+    profiler: Any = None
+
+    def __init__(
+        self,
+        args: Namespace,
+        ranks: Ranks,
+        trainer: str,
+        device: Any,
+        about: str,
+        versions: dict[str, str],
+        unit: str = "samples",
+        each: int = 1,
+    ) -> None:
+        self.args, self.ranks, self.trainer, self.unit, self.each = args, ranks, trainer, unit, each
+        self.main, self.device, self.folder = ranks.rank == 0, str(device), Path(args.output)
+        self.versions = {"python": platform.python_version(), **versions}
+        if ranks.hvd is not None:
+            self.versions["horovod"] = ranks.hvd.__version__
+        self.history: list[dict[str, Any]] = []  # of the epochs
+        self.resumed_at_steps: list[int] = []
+        self.step_seconds: list[float] = []
+        self.losses: list[Any] = []  # since the ranks last agreed, and the marks of its steps
+        self.marks: list[Any] = []
+        self.training_seconds = self.data_seconds = 0.0
+        self.listen()
+        cpus = len(os.sched_getaffinity(0))
+        place = socket.gethostname(), self.device, threads(ranks.local_size), cpus
+        self.places = ranks.gather(place)
+        together(ranks, self._open if self.main else lambda: None)
+        if getattr(args, "timeline", False):
+            ranks.hvd.start_timeline(str(self.folder / "timeline.json"))
+        self.say(f"{trainer}: {about}, {ranks.size} ranks")
+        for rank, (host, device, count, cpus) in enumerate(self.places):
+            self.say(f"  rank {rank}  {host}  {device}  {count} threads  {cpus} CPUs")
+
+    def listen(self) -> None:
+        """Note the signals from now on, instead of ending the process."""
+
+        def note(number: int, frame: Any) -> None:
+            self.stop = signal.Signals(number).name
+
+        for number in SIGNALS:
+            signal.signal(number, note)
+
+    def _open(self) -> None:
+        try:
+            (self.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+            (self.folder / "result.json").unlink(missing_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"cannot write to the output folder {self.folder}: {error.strerror}\n"
+                "Give a folder that you can write to with --output."
+            ) from error
+
+    def say(self, text: str) -> None:
+        if self.main:
+            print(text, flush=True)
+
+    def record(self, event: str, line: dict[str, Any]) -> None:
+        """Append a line to metrics.jsonl; training goes on if the disk is full."""
+        try:
+            if self.main:
+                checkpoints.append(self.folder / "metrics.jsonl", {"event": event, **line})
+        except OSError as error:
+            self.say(f"warning: metrics.jsonl was not written: {error.strerror}")
+
+    def begin(self, count: int, state: Any, *, drop_last: bool = False) -> None:
+        """Start with `count` training samples; continue from a checkpoint, as --resume says."""
+        args, ranks = self.args, self.ranks
+        passes = getattr(args, "batches_per_allreduce", 1)
+        shards = Shards(
+            count, ranks.rank, ranks.size, args.seed, args.batch_size, passes, drop_last
+        )
+        self.shards, self.state = shards, state
+        self.signature = state.signature()
+        self.step, self.epoch, self.taken, self.loss_sum, self.seconds = 0, 1, 0, 0.0, 0.0
+        together(ranks, shards.check)
+        found = ranks.broadcast(together(ranks, lambda: self._find() if self.main else None))
+        if found:
+            self._continue(*found)
+        left = shards.steps(self.taken) + (args.epochs - self.epoch) * shards.steps()
+        self.last_step = min(self.step + left, args.max_steps or self.step + left)
+        self.first_step, self.began = self.step, time.perf_counter()
+        if args.profile and self.main:
+            self.profiler = self.start_profiler(str(self.folder / "profile"), *args.profile)
+
+    def _find(self) -> checkpoints.Found:
+        args, own, metrics = self.args, self.folder / "checkpoints", self.folder / "metrics.jsonl"
+        found = checkpoints.find(args.resume, own, self.trainer, self.signature, self.say)
+        if found is None:
+            metrics.write_text("")
+            return None
+        was, now = found[0], {"count": self.shards.count, "seed": args.seed}
+        if was["taken"] and any(was[key] != value for key, value in now.items()):
+            raise UserError(
+                f"the checkpoint is from the middle of epoch {was['epoch']} with {was['count']} "
+                f"samples and --seed {was['seed']}, and now they are {now['count']} and "
+                f"{now['seed']}: give the same to continue"
+            )
+        for option, done in (("epochs", was["epoch"] - 1), ("max_steps", was["step"])):
+            limit = getattr(args, option)
+            if limit is not None and done >= limit:
+                raise UserError(
+                    f"nothing is left to do: the checkpoint has {was['step']} steps, "
+                    f"{was['epoch'] - 1} whole epochs; give more than "
+                    f"--{option.replace('_', '-')} {limit}"
+                )
+        checkpoints.keep_lines(metrics, was["step"], was["epoch"])
+        return found
+
+    def _continue(self, manifest: dict[str, Any], payload: Any) -> None:
+        self.state.unpack(payload)
+        self.step, self.epoch, self.taken = (manifest[key] for key in ("step", "epoch", "taken"))
+        self.loss_sum = manifest["loss_sum"] if self.main else 0.0
+        self.seconds = manifest["seconds"]
+        self.history = [e for e in manifest["history"] if e["epoch"] < self.epoch]
+        self.resumed_at_steps = [*manifest["resumed_at_steps"], self.step]
+        self.say(f"resumed at step {self.step}, epoch {self.epoch}")
+        if manifest["ranks"] != self.ranks.size:
+            self.say(f"  {manifest['ranks']} ranks before, {self.ranks.size} now")
+        self.record("resume", {"step": self.step, "ranks": self.ranks.size})
+
+    def epochs(self) -> Iterator[int]:
+        """Yield the epochs that are left; the first may have begun before a restart."""
+        while self.step < self.last_step:
+            self.epoch_began = self.agreed_at = time.perf_counter()
+            self.agreed_step, self.agree_at = self.step, self.step + 1
+            self.losses, self.marks = [], [self.mark()]
+            yield self.epoch
+            if self.taken >= self.shards.whole:
+                self.epoch, self.taken, self.loss_sum, self.seconds = self.epoch + 1, 0, 0.0, 0.0
+
+    def batches(self) -> Iterator[Batch]:
+        for batch in self.shards.batches(self.epoch, self.taken):
+            if self.step == self.last_step:
+                return
+            self.batch = batch
+            yield batch
+
+    def keys(self) -> Iterator[tuple[int, Any]]:
+        """Yield epoch and samples of this rank's passes from here to the end, to read ahead."""
+        first, taken = self.epoch, self.taken
+        for epoch in range(first, self.args.epochs + 1):
+            for batch in self.shards.batches(epoch, taken if epoch == first else 0):
+                yield from ((epoch, part) for part in batch.parts)
+
+    @property
+    def epochs_done(self) -> float:
+        """How many epochs of training there were before this step."""
+        return self.epoch - 1 + (self.batch.taken - self.batch.total) / self.shards.count
+
+    def read(self, source: Callable[[], Any], blank: Any = None) -> Any:
+        """Return `source()`, and count the time that it takes.
+
+        If it raises `UserError` return `blank`: the other ranks wait for this one's gradients, and
+        all end when they next agree.
+        """
+        began = time.perf_counter()
+        try:
+            return source()
+        except UserError as error:
+            self.failure = self.failure or error
+            return blank
+        finally:
+            self.data_seconds += time.perf_counter() - began
+
+    def mark(self) -> Any:
+        """Note the time on the device; `elapsed` has the seconds between two marks."""
+        return time.perf_counter()
+
+    def elapsed(self, first: Any, second: Any) -> float:
+        return float(second - first)
+
+    def start_profiler(self, folder: str, first: int, last: int) -> Any:
+        """Start what has `step()` and `stop()`; the frameworks override it."""
+
+    def step_done(self, loss: Any) -> None:
+        """Count a step; save and stop where it is time to.
+
+        `loss` is the sum of this rank's losses, a scalar on the device. Reading it waits for the
+        device, so that is done twice a second only, when the ranks agree on a stop.
+        """
+        self.step, self.taken = self.step + 1, self.batch.taken
+        self.loss_sum = self.loss_sum + loss
+        self.losses.append(loss)
+        self.marks.append(self.mark())
+        stop = self._agree() if self.step >= self.agree_at else ""
+        if self.step % self.args.log_interval == 0:
+            self._log_step(float(loss) / max(1, self.batch.own * self.each))
+        if self.profiler is not None:
+            self.profiler.step()
+        every = self.args.checkpoint_every
+        if self.taken < self.shards.whole and (stop or (every and self.step % every == 0)):
+            self._save(stop)
+
+    def _log_step(self, loss: float) -> None:
+        seconds = self.seconds + time.perf_counter() - self.epoch_began
+        speed = self.taken * self.each / seconds
+        pace = (time.perf_counter() - self.began) / (self.step - self.first_step)
+        minutes, rest = divmod(round(pace * (self.last_step - self.step)), 60)
+        left = f"{minutes // 60}:{minutes % 60:02d}" if minutes >= 60 else f"{minutes}"
+        told = f"epoch {self.epoch}  loss {loss:.4f}  {speed:.0f} {self.unit}/s"
+        self.say(f"  step {self.step}/{self.last_step}  {told}  {left}:{rest:02d} left")
+        line = {"step": self.step, "steps": self.last_step, "epoch": self.epoch, "loss": loss}
+        self.record("step", {**line, f"{self.unit}_per_s": speed})
+
+    def _agree(self) -> str:
+        """Exchange who has to stop, cannot read its data or has diverged; return the signal."""
+        bad = None
+        if not math.isfinite(float(self.loss_sum)):  # waits for the device
+            losses = [float(loss) for loss in self.losses]
+            number = next((n for n, x in enumerate(losses) if not math.isfinite(x)), 0)
+            bad = self._diverged(losses[number], f"step {self.step - len(losses) + number + 1}, ")
+        if math.isnan(self.first_step_unix_time):
+            self.first_step_unix_time = time.time()
+        for pair in zip(self.marks, self.marks[1:]):
+            self.step_seconds.append(self.elapsed(*pair))
+        steps, seconds = self.step - self.agreed_step, time.perf_counter() - self.agreed_at
+        mine = self.stop, seconds / max(1, steps)
+        everyone = exchange(self.ranks, mine, self.failure or bad)
+        stride = int(AGREE_SECONDS / max(pace for _, pace in everyone))
+        self.agreed_at, self.agreed_step = time.perf_counter(), self.step
+        self.agree_at = self.step + max(1, stride)
+        self.losses, self.marks = [], [self.mark()]
+        return next((stop for stop, _ in everyone if stop), "")
+
+    def _diverged(self, loss: float, where: str) -> Failed:
+        return Failed(
+            f"training diverged: the loss is {loss} in {where}epoch {self.epoch}.\n"
+            f"Try a --base-lr below {self.args.base_lr:g}, or more --warmup-epochs."
+        )
+
+    def epoch_done(self, evaluate: Callable[[], list[float]] | None = None) -> None:
+        """Record the epoch; save and stop where it is time to.
+
+        `evaluate` returns this rank's sum of test losses, right answers and number of samples.
+        """
+        stop = self._agree()
+        self.seconds += time.perf_counter() - self.epoch_began
+        self.training_seconds += self.seconds
+        tested = together(self.ranks, evaluate) if evaluate else []
+        everyone = self.ranks.gather([float(self.loss_sum), *tested])
+        loss_sum, *test = (sum(each) for each in zip(*everyone))
+        count = self.taken * self.each
+        numbers = {"loss": loss_sum / count}
+        if test:
+            numbers |= {"test_loss": test[0] / test[2], "accuracy": test[1] / test[2]}
+        if not all(map(math.isfinite, numbers.values())):
+            together(self.ranks, lambda: self._raise(self._diverged(math.nan, "")))
+        line = {"epoch": self.epoch, "step": self.step, **numbers, "learning_rate": self.rate}
+        line |= {"seconds": self.seconds, f"{self.unit}_per_s": count / self.seconds}
+        self.history.append({**line, "count": count})
+        self.record("epoch", {**line, "steps": self.last_step})
+        told = "  ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in numbers.items())
+        speed = f"{self.seconds:.2f} s  {count / self.seconds:.0f} {self.unit}/s"
+        self.say(f"epoch {self.epoch:3d}  {told}  {speed}")
+        if self.taken >= self.shards.whole:
+            self.epoch, self.taken, self.loss_sum, self.seconds = self.epoch + 1, 0, 0.0, 0.0
+        more, every = self.step < self.last_step, self.args.checkpoint_every
+        if (stop and more) or not every or self.step % every == 0 or not more:
+            self._save(stop if more else "")
+
+    def _raise(self, error: UserError) -> None:
+        raise error
+
+    def _save(self, stop: str = "") -> None:
+        """Save a checkpoint; with a signal `stop` end all ranks. A full disk is reported."""
+        loss_sum = sum(self.ranks.gather(float(self.loss_sum)))
+        manifest = {
+            "trainer": self.trainer,
+            "signature": self.signature,
+            "step": self.step,
+            "epoch": self.epoch,
+            "taken": self.taken,
+            "loss_sum": loss_sum,
+            "seconds": self.seconds + (time.perf_counter() - self.epoch_began if self.taken else 0),
+            "count": self.shards.count,
+            "seed": self.args.seed,
+            "ranks": self.ranks.size,
+            "history": self.history,
+            "resumed_at_steps": self.resumed_at_steps,
+            "arguments": vars(self.args),
+            "versions": self.versions,
+        }
+        path, problem = self.folder / "checkpoints" / f"step-{self.step:08d}.ckpt", ""
+        try:
+            payload = self.state.pack(path.with_name(".part"))
+            if self.main:
+                checkpoints.save(path, payload, manifest, self.args.keep)
+        except OSError as error:
+            problem = error.strerror or str(error)
+        problem = self.ranks.broadcast(problem)
+        if problem:
+            self.say(f"warning: no checkpoint of step {self.step}: {problem}")
+        if not stop:
+            return
+        if problem:
+            text = f"error: stopped on {stop} after step {self.step}, and its checkpoint could not "
+            end(self.ranks, f"{text}be saved; the one before is whole", Failed.exit_code)
+        self._end_timeline()
+        self.record("stop", {"step": self.step, "signal": stop})
+        self.say(f"stopped on {stop} after step {self.step}; a checkpoint is saved")
+        self.say(f"go on: --resume {self.folder}")
+        end(self.ranks, "", EXIT_SAVED)
+
+    def _end_timeline(self) -> None:
+        if getattr(self.args, "timeline", False):
+            self.ranks.hvd.stop_timeline()  # else the file lacks its end
+
+    def finish(self, weights: Iterable[Any], **facts: Any) -> None:
+        """Check that all ranks have the same weights (arrays), and write result.json."""
+        if self.profiler is not None:
+            self.profiler.stop()
+        total = hashlib.sha256()
+        for array in weights:
+            total.update(array.tobytes())
+        digests = self.ranks.gather(total.hexdigest())
+        strays = [str(rank) for rank, one in enumerate(digests) if one != digests[0]]
+        if strays:
+            raise RuntimeError(
+                f"the ranks trained different models: the weights of rank {', '.join(strays)} "
+                f"differ from those of rank 0 (of {len(digests)} ranks). The usual causes: a "
+                "variable that was not broadcast before the first step, or gradients applied "
+                "without an allreduce."
+            )
+        self._end_timeline()
+        together(self.ranks, lambda: self._write_result(facts) if self.main else None)
+        self.ranks.close()
+        if self.ranks.hvd is None:
+            leave(0)
+
+    def _write_result(self, facts: dict[str, Any]) -> None:
+        path, result = self.folder / "result.json", results.summary(self, facts)
+        try:
+            checkpoints.write_json(path, result)
+        except OSError as error:
+            raise Failed(
+                f"training finished, but {path} could not be written: {error.strerror}\n"
+                f"Make room, then run again from the newest checkpoint: --resume {self.folder}"
+            ) from error
+        shown = {key: result.get(key) for key in ("accuracy", f"{self.unit}_per_s")}
+        text = "  ".join(f"{key} {value:.4g}" for key, value in shown.items() if value)
+        self.say(f"{text}  result in {path}")
+
+    def utilization(self, flops: float) -> dict[str, Any]:
+        """Return the model FLOPs utilization, from the FLOPs of a sample (or token)."""
+        return results.utilization(self, flops)
+
+    def gpu_name(self) -> str:
+        return ""
+
+    def peak_memory(self) -> int:
+        """Return the most memory, in bytes, that this rank had: its GPU's, or its own."""
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

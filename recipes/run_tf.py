@@ -1,0 +1,192 @@
+"""TensorFlow's part of a run: the device, precision, checkpoints, evaluation, profiles.
+
+For Keras 3, which wraps TensorFlow's variables; Horovod and tapes need those inside: `v.value`.
+"""
+
+from __future__ import annotations
+
+import io
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from recipes import run
+from recipes.ranks import Batch, Ranks, UserError, threads
+
+TEST_BATCH = 1000  # test samples at once
+
+
+def pick_device(args: Namespace, ranks: Ranks) -> str:
+    """Take this rank's GPU, or the CPU; set `args.precision` to its default there.
+
+    TensorFlow takes threads and devices only before it computes anything, and an exchange is
+    computing: call it with the reading of the options.
+    """
+    count = threads(ranks.local_size)
+    tf.config.threading.set_intra_op_parallelism_threads(count)
+    tf.config.threading.set_inter_op_parallelism_threads(count)
+    gpus = tf.config.list_physical_devices("GPU")
+    if args.device == "cpu" or not gpus:
+        if args.device == "gpu":
+            raise UserError("--device gpu: this rank sees no GPU. Ask for one: --gpus-per-node 1")
+        if args.precision == "fp16":
+            raise UserError("--precision fp16 needs a GPU; bf16 works on CPUs too")
+        tf.config.set_visible_devices([], "GPU")
+        default = "fp32"
+    else:
+        mine = gpus[ranks.local_rank % len(gpus)]  # the ranks of a node take its GPUs in turn
+        tf.config.set_visible_devices(mine, "GPU")
+        tf.config.experimental.set_memory_growth(mine, True)
+        details = tf.config.experimental.get_device_details(mine)
+        default = "bf16" if details.get("compute_capability", (0, 0)) >= (8, 0) else "fp32"
+    args.precision = args.precision or default
+    kinds = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16", "fp32": "float32"}
+    tf.keras.mixed_precision.set_global_policy(kinds[args.precision])
+    return "gpu" if tf.config.get_visible_devices("GPU") else "cpu"
+
+
+def losses(logits: Any, labels: Any) -> Any:
+    """Return the loss of each sample, in float32 whatever the model computes in."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.cast(logits, tf.float32))
+
+
+def add(sums: list[Any], more: list[Any]) -> list[Any]:
+    """Add gradients one by one; no sums are zeros."""
+    return [a + b for a, b in zip(sums, more)] if sums else list(more)
+
+
+def passes(batch: Batch, adasum: bool = False) -> list[tuple[Any, Any]]:
+    """Return the samples of each backward pass, and the factor for their sum of losses.
+
+    An empty part becomes one sample of factor 0: TensorFlow 2.21 fails on convolutions of nothing.
+    """
+    weight = 1 / max(1, batch.own) if adasum else batch.weight
+    factor, nothing = tf.constant(weight, tf.float32), (np.zeros(1, np.int64), tf.constant(0.0))
+    return [(part, factor) if len(part) else nothing for part in batch.parts]
+
+
+class Run(run.Run):
+    """A run with TensorFlow (see `run.Run`)."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        more["versions"] = {"tensorflow": tf.__version__}
+        super().__init__(*args, **more)
+
+    def evaluate(self, count: int, predict: Callable[[Any], Any], at_once: int = TEST_BATCH) -> Any:
+        """Test this rank's share of `count` samples; return sum of losses, right ones, number.
+
+        `predict` returns logits and labels of some samples. Nothing is exchanged here: shares
+        differ in size and may be empty.
+        """
+        share = np.arange(self.ranks.rank, count, self.ranks.size)
+        loss, right = tf.constant(0.0), tf.constant(0, tf.int64)
+        for start in range(0, len(share), at_once):
+            logits, labels = predict(share[start : start + at_once])
+            loss += tf.reduce_sum(losses(logits, labels))
+            hits = tf.equal(tf.argmax(logits, 1), tf.cast(labels, tf.int64))
+            right += tf.reduce_sum(tf.cast(hits, tf.int64))
+        return [float(loss), float(right), len(share)]
+
+    def start_profiler(self, folder: str, first: int, last: int) -> Any:
+        return Profiler(folder, first, last)
+
+    def peak_memory(self) -> int:
+        if self.device == "cpu":
+            return super().peak_memory()
+        return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+
+    def gpu_name(self) -> str:
+        gpus = tf.config.get_visible_devices("GPU")
+        details = tf.config.experimental.get_device_details(gpus[0]) if gpus else {}
+        return str(details.get("device_name", ""))
+
+
+def seeds(model: Any) -> dict[str, Any]:
+    """Return the variables that random layers draw from: Keras counts them to no weights."""
+    weights = {id(v) for v in model.weights}
+    return {v.path: v for v in model.variables if id(v) not in weights}
+
+
+def draw(seeds: Mapping[str, Any], *numbers: int) -> None:
+    """Set random states from these numbers: give each rank its own, for dropout that differs."""
+    generator = np.random.default_rng(numbers)
+    for state in seeds.values():
+        state.assign(generator.integers(2**31, size=tuple(state.shape)))
+
+
+def state_of(ranks: Ranks, model: Any, optimizer: Any) -> State:
+    """Return what a checkpoint has of a model and an optimizer of Keras 3."""
+    same = {v.path: v for v in [*model.trainable_variables, *optimizer.variables]}
+    return State(ranks, same, {v.path: v for v in model.non_trainable_weights}, seeds(model))
+
+
+class State:
+    """Variables by name, as a checkpoint: numpy's npz.
+
+    `same` are equal on all ranks. Each rank has its own of `moving`, the moving means of its
+    batches, and of `random`, the states of its random numbers; their names begin with the rank.
+    """
+
+    def __init__(
+        self, ranks: Ranks, same: dict[str, Any], moving: dict[str, Any], random: dict[str, Any]
+    ) -> None:
+        self.ranks, self.same, self.moving, self.random = ranks, same, moving, random
+
+    def signature(self) -> str:
+        every = {**self.same, **self.moving}
+        return run.signature((path, variable.shape) for path, variable in every.items())
+
+    def pack(self, folder: Path) -> bytes:
+        mine = {path: v.numpy() for path, v in {**self.moving, **self.random}.items()}
+        everyone = self.ranks.gather(mine)
+        arrays = {path: variable.numpy() for path, variable in self.same.items()}
+        for rank, own in enumerate(everyone):
+            arrays |= {f"{rank}/{path}": array for path, array in own.items()}
+        stream = io.BytesIO()
+        np.savez(stream, **arrays)
+        return stream.getvalue()
+
+    def unpack(self, payload: bytes) -> None:
+        saved = np.load(io.BytesIO(payload), allow_pickle=False)
+        for path, variable in self.same.items():
+            variable.assign(saved[path])
+        own = {**self.moving, **self.random}
+        heads = (name.partition("/")[0] for name in saved.files)
+        before = max((1 + int(head) for head in heads if head.isdecimal()), default=0)
+        if not own or before == self.ranks.size:
+            for path, variable in own.items():
+                variable.assign(saved[f"{self.ranks.rank}/{path}"])
+            return
+        for path, variable in self.moving.items():
+            variable.assign(np.mean([saved[f"{rank}/{path}"] for rank in range(before)], axis=0))
+        drawn = [int(n) % 2**31 for path in self.random for n in saved[f"0/{path}"]]
+        draw(self.random, self.ranks.rank, *drawn)
+
+
+class Profiler:
+    """Profiles steps `first` to `last` of this run into a folder; `step` is called after each."""
+
+    def __init__(self, folder: str, first: int, last: int) -> None:
+        self.folder, self.first, self.last = folder, first, last
+        self.done, self.running = 0, False
+        self._start_if_next()
+
+    def step(self) -> None:
+        self.done += 1
+        if self.running and self.done == self.last:
+            self.stop()
+        self._start_if_next()
+
+    def stop(self) -> None:
+        if self.running:
+            tf.profiler.experimental.stop()
+        self.running = False
+
+    def _start_if_next(self) -> None:
+        if self.done + 1 == self.first:
+            tf.profiler.experimental.start(self.folder)
+            self.running = True
