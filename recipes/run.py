@@ -19,6 +19,7 @@ import platform
 import resource
 import signal
 import socket
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
@@ -77,7 +78,7 @@ class Run:
         self.main, self.device, self.folder = ranks.rank == 0, str(device), Path(args.output)
         self.versions = {"python": platform.python_version(), **versions}
         if ranks.hvd is not None:
-            self.versions["horovod"] = ranks.hvd.__version__
+            self.versions["horovod"] = sys.modules["horovod"].__version__
         self.history: list[dict[str, Any]] = []  # of the epochs
         self.resumed_at_steps: list[int] = []
         self.step_seconds: list[float] = []

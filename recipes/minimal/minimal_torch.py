@@ -20,10 +20,9 @@ parser.add_argument("--base-lr", type=float, default=0.05, help="learning rate f
 args = parser.parse_args()
 out = Path(os.environ.get("OUTPUT_DIR", "."))  # set by runner
 
-# Horovod: find the other ranks. Those of a node take its GPUs in turn.
-hvd.init()
+hvd.init()  # Horovod: find the other ranks.
 device = torch.device("cpu")
-if torch.cuda.is_available():
+if torch.cuda.is_available():  # Horovod: the ranks of a node take its GPUs in turn.
     device = torch.device("cuda", hvd.local_rank() % torch.cuda.device_count())
 
 # Data: 1,500 digits to train on, 297 to test with. On the device once.
