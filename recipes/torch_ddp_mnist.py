@@ -101,7 +101,7 @@ def main() -> None:
             run.rate = ranks.learning_rate(args, world.size, run.epochs_done)
             for group in optimizer.param_groups:
                 group["lr"] = run.rate
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             # DDP: a part may be empty here and not on other ranks, which wait for this one.
             for number, part in enumerate(batch.parts, 1):

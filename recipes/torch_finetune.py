@@ -284,7 +284,7 @@ def main() -> None:
             loop.rate = ranks.learning_rate(args, world.size, loop.epochs_done)
             for group in optimizer.param_groups:
                 group["lr"] = loop.rate
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             for part in batch.parts:
                 # Horovod: a part may be empty here and not on other ranks, which wait for this one.

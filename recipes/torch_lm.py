@@ -293,7 +293,7 @@ def main() -> None:
             run.rate = learning_rate(args, world.size, done)
             for group in optimizer.param_groups:
                 group["lr"] = run.rate
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             # A part may be empty here and not on other ranks, which wait for this one.
             for count, part in enumerate(batch.parts, 1):

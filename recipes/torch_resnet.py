@@ -317,7 +317,7 @@ def main() -> None:
             run.rate = learning_rate(args, world.size, run.epochs_done)
             for group in optimizer.param_groups:
                 group["lr"] = run.rate
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             for number, _ in enumerate(batch.parts, 1):
                 x, y = run.read(lambda: next(stream), (blank, blank[:, 0, 0, 0].long()))
