@@ -29,7 +29,7 @@ def test_every_data_type_is_right(login: Login, controller: str, script: str) ->
 def test_horovodrun_knows_mpich_4_and_names_the_interface(login: Login) -> None:
     login.sh("mkdir bin")
     login.sh(f"chmod +x {login.write('bin/mpirun', MPICH)}")
-    command = "horovodrun --mpi -np 2 --network-interface ib0 true"
+    command = "horovodrun --mpi -np 2 --network-interface lo true"
     path = f"PATH={login.folder}/bin:$PATH"
     done = login.sh(f"apptainer exec {IMAGE} sh -c '{path} {command}'")
-    assert "-iface ib0" in done
+    assert "-iface lo" in done
