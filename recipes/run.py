@@ -1,187 +1,35 @@
-"""A training run: options, shards, stop signals, checkpoints, metrics.jsonl, result.json.
+"""A training run.
 
-loop = run.Run(args, ranks, "my_trainer", device=..., about=..., versions=...)
-loop.begin(number_of_samples, state)     # continues from a checkpoint, as --resume says
-for epoch in loop.epochs():
-    for batch in loop.batches():         # this rank's samples of a step
-        ...
-        loop.step_done(loss)             # saves and stops where it has to
-    loop.epoch_done(evaluate)
-loop.finish(weights)
+    run = Run(args, ranks, "my_trainer", device, about, versions)
+    run.begin(number_of_samples, state)     # continues from a checkpoint, as --resume says
+    for epoch in run.epochs():
+        for batch in run.batches():         # this rank's samples of a step
+            ...
+            run.step_done(loss)             # saves and stops where it has to
+        run.epoch_done(evaluate)
+    run.finish(weights)
+
+`run_torch.Run` and `run_tf.Run` are those of the frameworks.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-import os
-import platform
 import resource
-import signal
-import socket
-import sys
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
-from recipes import checkpoints, results
-from recipes.ranks import (
-    Batch,
-    Failed,
-    Ranks,
-    Shards,
-    UserError,
-    end,
-    exchange,
-    leave,
-    threads,
-    together,
-)
+from recipes import results
+from recipes.ranks import Batch, Failed, UserError, exchange, leave, together
+from recipes.saving import SavedRun
 
-EXIT_SAVED = 91  # all ranks stopped early on a signal, and a checkpoint is saved
 AGREE_SECONDS = 0.5  # between exchanges of who has to stop: each takes milliseconds
-SIGNALS = signal.SIGUSR1, signal.SIGTERM  # the time limit comes near; preemption
 
 
-def signature(shapes: Iterable[tuple[str, Any]]) -> str:
-    """Return a checksum of the names and shapes of a model's weights."""
-    text = "\n".join(f"{name} {tuple(shape)}" for name, shape in shapes)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-class Run:
-    """One training run. All methods are collective; only rank 0 prints and writes.
-
-    `unit` is what speed counts per second: "samples", or "tokens" of which a sample has `each`.
-    """
-
-    stop = ""  # the signal that asked this rank to stop
-    rate = math.nan  # the learning rate, for the record
-    first_step_unix_time = math.nan
-    failure: UserError | None = None  # to read data
-    profiler: Any = None
-
-    def __init__(
-        self,
-        args: Namespace,
-        ranks: Ranks,
-        trainer: str,
-        device: Any,
-        about: str,
-        versions: dict[str, str],
-        unit: str = "samples",
-        each: int = 1,
-    ) -> None:
-        self.args, self.ranks, self.trainer, self.unit, self.each = args, ranks, trainer, unit, each
-        self.main, self.device, self.folder = ranks.rank == 0, str(device), Path(args.output)
-        self.versions = {"python": platform.python_version(), **versions}
-        if ranks.hvd is not None:
-            self.versions["horovod"] = sys.modules["horovod"].__version__
-        self.history: list[dict[str, Any]] = []  # of the epochs
-        self.resumed_at_steps: list[int] = []
-        self.step_seconds: list[float] = []
-        self.losses: list[Any] = []  # since the ranks last agreed, and the marks of its steps
-        self.marks: list[Any] = []
-        self.training_seconds = self.data_seconds = 0.0
-        self.listen()
-        cpus = len(os.sched_getaffinity(0))
-        place = socket.gethostname(), self.device, threads(ranks.local_size), cpus
-        self.places = ranks.gather(place)
-        together(ranks, self._open if self.main else lambda: None)
-        if getattr(args, "timeline", False):
-            ranks.hvd.start_timeline(str(self.folder / "timeline.json"))
-        self.say(f"{trainer}: {about}, {ranks.size} ranks")
-        for rank, (host, device, count, cpus) in enumerate(self.places):
-            self.say(f"  rank {rank}  {host}  {device}  {count} threads  {cpus} CPUs")
-
-    def listen(self) -> None:
-        """Note the signals from now on, instead of ending the process."""
-
-        def note(number: int, frame: Any) -> None:
-            self.stop = signal.Signals(number).name
-
-        for number in SIGNALS:
-            signal.signal(number, note)
-
-    def _open(self) -> None:
-        try:
-            (self.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-            (self.folder / "result.json").unlink(missing_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"cannot write to the output folder {self.folder}: {error.strerror}\n"
-                "Give a folder that you can write to with --output."
-            ) from error
-
-    def say(self, text: str) -> None:
-        if self.main:
-            print(text, flush=True)
-
-    def record(self, event: str, line: dict[str, Any]) -> None:
-        """Append a line to metrics.jsonl; training goes on if the disk is full."""
-        try:
-            if self.main:
-                checkpoints.append(self.folder / "metrics.jsonl", {"event": event, **line})
-        except OSError as error:
-            self.say(f"warning: metrics.jsonl was not written: {error.strerror}")
-
-    def begin(self, count: int, state: Any, *, drop_last: bool = False) -> None:
-        """Start with `count` training samples; continue from a checkpoint, as --resume says."""
-        args, ranks = self.args, self.ranks
-        passes = getattr(args, "batches_per_allreduce", 1)
-        shards = Shards(
-            count, ranks.rank, ranks.size, args.seed, args.batch_size, passes, drop_last
-        )
-        self.shards, self.state = shards, state
-        self.signature = state.signature()
-        self.step, self.epoch, self.taken, self.loss_sum, self.seconds = 0, 1, 0, 0.0, 0.0
-        together(ranks, shards.check)
-        found = ranks.broadcast(together(ranks, lambda: self._find() if self.main else None))
-        if found:
-            self._continue(*found)
-        left = shards.steps(self.taken) + (args.epochs - self.epoch) * shards.steps()
-        self.last_step = min(self.step + left, args.max_steps or self.step + left)
-        self.first_step, self.began = self.step, time.perf_counter()
-        if args.profile and self.main:
-            self.profiler = self.start_profiler(str(self.folder / "profile"), *args.profile)
-
-    def _find(self) -> checkpoints.Found:
-        args, own, metrics = self.args, self.folder / "checkpoints", self.folder / "metrics.jsonl"
-        found = checkpoints.find(args.resume, own, self.trainer, self.signature, self.say)
-        if found is None:
-            metrics.write_text("")
-            return None
-        was, now = found[0], {"count": self.shards.count, "seed": args.seed}
-        if was["taken"] and any(was[key] != value for key, value in now.items()):
-            raise UserError(
-                f"the checkpoint is from the middle of epoch {was['epoch']} with {was['count']} "
-                f"samples and --seed {was['seed']}, and now they are {now['count']} and "
-                f"{now['seed']}: give the same to continue"
-            )
-        for option, done in (("epochs", was["epoch"] - 1), ("max_steps", was["step"])):
-            limit = getattr(args, option)
-            if limit is not None and done >= limit:
-                raise UserError(
-                    f"nothing is left to do: the checkpoint has {was['step']} steps, "
-                    f"{was['epoch'] - 1} whole epochs; give more than "
-                    f"--{option.replace('_', '-')} {limit}"
-                )
-        checkpoints.keep_lines(metrics, was["step"], was["epoch"])
-        return found
-
-    def _continue(self, manifest: dict[str, Any], payload: Any) -> None:
-        self.state.unpack(payload)
-        self.step, self.epoch, self.taken = (manifest[key] for key in ("step", "epoch", "taken"))
-        self.loss_sum = manifest["loss_sum"] if self.main else 0.0
-        self.seconds = manifest["seconds"]
-        self.history = [e for e in manifest["history"] if e["epoch"] < self.epoch]
-        self.resumed_at_steps = [*manifest["resumed_at_steps"], self.step]
-        self.say(f"resumed at step {self.step}, epoch {self.epoch}")
-        if manifest["ranks"] != self.ranks.size:
-            self.say(f"  {manifest['ranks']} ranks before, {self.ranks.size} now")
-        self.record("resume", {"step": self.step, "ranks": self.ranks.size})
+class Run(SavedRun):
+    """One training run (see `SavedRun`). All ranks call all methods."""
 
     def epochs(self) -> Iterator[int]:
         """Yield the epochs that are left; the first may have begun before a restart."""
@@ -233,9 +81,6 @@ class Run:
 
     def elapsed(self, first: Any, second: Any) -> float:
         return float(second - first)
-
-    def start_profiler(self, folder: str, first: int, last: int) -> Any:
-        """Start what has `step()` and `stop()`; the frameworks override it."""
 
     def step_done(self, loss: Any) -> None:
         """Count a step; save and stop where it is time to.
@@ -309,7 +154,7 @@ class Run:
         if test:
             numbers |= {"test_loss": test[0] / test[2], "accuracy": test[1] / test[2]}
         if not all(map(math.isfinite, numbers.values())):
-            together(self.ranks, lambda: self._raise(self._diverged(math.nan, "")))
+            exchange(self.ranks, failure=self._diverged(math.nan, ""))
         line = {"epoch": self.epoch, "step": self.step, **numbers, "learning_rate": self.rate}
         line |= {"seconds": self.seconds, f"{self.unit}_per_s": count / self.seconds}
         self.history.append({**line, "count": count})
@@ -322,53 +167,6 @@ class Run:
         more, every = self.step < self.last_step, self.args.checkpoint_every
         if (stop and more) or not every or self.step % every == 0 or not more:
             self._save(stop if more else "")
-
-    def _raise(self, error: UserError) -> None:
-        raise error
-
-    def _save(self, stop: str = "") -> None:
-        """Save a checkpoint; with a signal `stop` end all ranks. A full disk is reported."""
-        loss_sum = sum(self.ranks.gather(float(self.loss_sum)))
-        manifest = {
-            "trainer": self.trainer,
-            "signature": self.signature,
-            "step": self.step,
-            "epoch": self.epoch,
-            "taken": self.taken,
-            "loss_sum": loss_sum,
-            "seconds": self.seconds + (time.perf_counter() - self.epoch_began if self.taken else 0),
-            "count": self.shards.count,
-            "seed": self.args.seed,
-            "ranks": self.ranks.size,
-            "history": self.history,
-            "resumed_at_steps": self.resumed_at_steps,
-            "arguments": vars(self.args),
-            "versions": self.versions,
-        }
-        path, problem = self.folder / "checkpoints" / f"step-{self.step:08d}.ckpt", ""
-        try:
-            payload = self.state.pack(path.with_name(".part"))
-            if self.main:
-                checkpoints.save(path, payload, manifest, self.args.keep)
-        except OSError as error:
-            problem = error.strerror or str(error)
-        problem = self.ranks.broadcast(problem)
-        if problem:
-            self.say(f"warning: no checkpoint of step {self.step}: {problem}")
-        if not stop:
-            return
-        if problem:
-            text = f"error: stopped on {stop} after step {self.step}, and its checkpoint could not "
-            end(self.ranks, f"{text}be saved; the one before is whole", Failed.exit_code)
-        self._end_timeline()
-        self.record("stop", {"step": self.step, "signal": stop})
-        self.say(f"stopped on {stop} after step {self.step}; a checkpoint is saved")
-        self.say(f"go on: --resume {self.folder}")
-        end(self.ranks, "", EXIT_SAVED)
-
-    def _end_timeline(self) -> None:
-        if getattr(self.args, "timeline", False):
-            self.ranks.hvd.stop_timeline()  # else the file lacks its end
 
     def finish(self, weights: Iterable[Any], **facts: Any) -> None:
         """Check that all ranks have the same weights (arrays), and write result.json."""
@@ -391,19 +189,6 @@ class Run:
         self.ranks.close()
         if self.ranks.hvd is None:
             leave(0)
-
-    def _write_result(self, facts: dict[str, Any]) -> None:
-        path, result = self.folder / "result.json", results.summary(self, facts)
-        try:
-            checkpoints.write_json(path, result)
-        except OSError as error:
-            raise Failed(
-                f"training finished, but {path} could not be written: {error.strerror}\n"
-                f"Make room, then run again from the newest checkpoint: --resume {self.folder}"
-            ) from error
-        shown = {key: result.get(key) for key in ("accuracy", f"{self.unit}_per_s")}
-        text = "  ".join(f"{key} {value:.4g}" for key, value in shown.items() if value)
-        self.say(f"{text}  result in {path}")
 
     def utilization(self, flops: float) -> dict[str, Any]:
         """Return the model FLOPs utilization, from the FLOPs of a sample (or token)."""

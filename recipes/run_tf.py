@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from recipes import run
+from recipes import run, saving
 from recipes.ranks import Batch, Ranks, UserError, threads
 
 TEST_BATCH = 1000  # test samples at once
@@ -138,7 +138,7 @@ class State:
 
     def signature(self) -> str:
         every = {**self.same, **self.moving}
-        return run.signature((path, variable.shape) for path, variable in every.items())
+        return saving.signature((path, variable.shape) for path, variable in every.items())
 
     def pack(self, folder: Path) -> bytes:
         mine = {path: v.numpy() for path, v in {**self.moving, **self.random}.items()}

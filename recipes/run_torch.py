@@ -6,7 +6,9 @@ import contextlib
 import io
 import multiprocessing
 import os
+import shutil
 import signal
+import socket
 import sys
 import threading
 import warnings
@@ -22,8 +24,8 @@ from torch import distributed, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-from recipes import run
-from recipes.ranks import Ranks, UserError, threads
+from recipes import run, saving
+from recipes.ranks import Ranks, UserError, exchange, threads
 
 SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")  # set by other launchers
 TEST_BATCH = 1000  # test samples at once
@@ -70,6 +72,7 @@ def pick_device(args: Namespace, ranks: Ranks) -> torch.device:
         if args.precision == "fp16":
             raise UserError("--precision fp16 needs a GPU; bf16 works on CPUs too")
         native = "avx512_bf16" in Path("/proc/cpuinfo").read_text()
+        compilers = ["g++", "clang++"]
         args.precision = args.precision or "fp32"
         device = torch.device("cpu")
     else:
@@ -78,8 +81,11 @@ def pick_device(args: Namespace, ranks: Ranks) -> torch.device:
         torch.set_float32_matmul_precision("high")  # TF32 for what stays in float32
         torch.backends.cudnn.benchmark = True  # the fastest convolutions for these shapes
         native = torch.cuda.get_device_capability() >= (8, 0)
+        compilers = ["gcc", "cc", "clang"]
         args.precision = args.precision or ("bf16" if native else "fp32")
         device = torch.device("cuda", torch.cuda.current_device())
+    if getattr(args, "compile", False) and not any(map(shutil.which, compilers)):
+        raise UserError(f"--compile needs a compiler, and there is none here: {compilers[0]}")
     if args.precision == "bf16" and not native and ranks.rank == 0:
         print(f"note: this {device.type} has no bfloat16 units: --precision bf16 is slow here")
     return device
@@ -100,6 +106,16 @@ class Run(run.Run):
         more["versions"] = {"torch": torch.__version__, **(versions or {})}
         super().__init__(*args, **more)
         self.on_gpu = self.device.startswith("cuda")
+        exchange(self.ranks, failure=self._shared_gpu())
+
+    def _shared_gpu(self) -> UserError | None:
+        """Return the error of two ranks on one GPU, which NCCL calls "invalid usage"."""
+        uuid = torch.cuda.get_device_properties(self.device).uuid if self.on_gpu else ""
+        gpus = self.ranks.gather((socket.gethostname(), str(uuid)))
+        mine = [str(rank) for rank, gpu in enumerate(gpus) if gpu == gpus[self.ranks.rank]]
+        if not self.on_gpu or len(mine) == 1 or "NCCL_MULTI_RANK_GPU_ENABLE" in os.environ:
+            return None
+        return UserError(f"ranks {', '.join(mine)} share a GPU: start as many ranks as GPUs")
 
     def mark(self) -> Any:
         if not self.on_gpu:
@@ -158,7 +174,7 @@ class State:
         self.ranks, self.model, self.optimizer = ranks, model, optimizer
 
     def signature(self) -> str:
-        return run.signature((name, value.shape) for name, value in self.weights().items())
+        return saving.signature((name, value.shape) for name, value in self.weights().items())
 
     def weights(self) -> dict[str, torch.Tensor]:
         weights: dict[str, torch.Tensor] = self.model.state_dict()
@@ -192,7 +208,6 @@ class State:
 
 
 def arrays(weights: Iterable[torch.Tensor]) -> Iterable[Any]:
-    """Yield weights as arrays."""
     return (weight.detach().cpu().numpy() for weight in weights)
 
 
@@ -277,12 +292,12 @@ def _signals_are_not_for_children() -> Iterator[None]:
 
     Slurm sends them to all processes of a step; children inherit that they are blocked.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, run.SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, saving.SIGNALS)
     try:
         # A rank that stops early leaves semaphores, which the tracker removes with a warning.
         os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
         resource_tracker.ensure_running()  # it unblocks SIGTERM when it starts its process
-        signal.pthread_sigmask(signal.SIG_BLOCK, run.SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, saving.SIGNALS)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -38,7 +38,7 @@ from torch.nn import functional
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 import transformers
 
-from recipes import options, ranks, run, run_torch, texts
+from recipes import options, ranks, run_torch, saving, texts
 from recipes.ranks import Ranks, UserError
 
 TEST_BATCH = 64  # texts at once
@@ -196,7 +196,7 @@ class State(run_torch.State):
 
     def signature(self) -> str:
         shapes = [(name, weight.shape) for name, weight in self.weights().items()]
-        return run.signature([*shapes, (frozen_digest(self.model), ())])
+        return saving.signature([*shapes, (frozen_digest(self.model), ())])
 
 
 def frozen_digest(model: nn.Module) -> str:

@@ -87,7 +87,7 @@ def imports(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", TRAINERS, ids=lambda path: path.stem)
 def test_a_trainer_stands_alone(path: Path) -> None:
     """It imports no other trainer, and one reader of data at most."""
-    shared = {"options", "ranks", "run", "run_torch", "run_tf"}
+    shared = {"options", "ranks", "saving", "run", "run_torch", "run_tf"}
     readers = {"digits", "images", "tokens", "texts"}
     assert imports(path) <= shared | readers
     assert len(imports(path) & readers) == 1

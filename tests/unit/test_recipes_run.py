@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from recipes import checkpoints, options, ranks
+from recipes import checkpoints, options, ranks, saving
 from recipes import run as recipes_run
 from recipes.ranks import Ranks, UserError
 from recipes.run import Run
@@ -28,7 +28,7 @@ class Weights:
         self.name, self.value, self.fails = name, b"begin", False
 
     def signature(self) -> str:
-        return recipes_run.signature([(self.name, [1])])
+        return saving.signature([(self.name, [1])])
 
     def pack(self, folder: Path) -> Any:
         if self.fails:
