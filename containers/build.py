@@ -25,11 +25,11 @@ from runners.core.errors import Refused, SystemFault
 
 from . import (
     apptainer,
+    build_modes,
     build_record,
     build_steps,
     debian,
     definition,
-    emulation,
     process,
     sif_write,
     trainers,
@@ -74,7 +74,7 @@ class Builder:
     @classmethod
     def here(cls, plan: Plan, options: Options, shown: Progress) -> Builder:
         """With the way of building that works on this machine. Raises Refused."""
-        emulated = emulation.required(plan.image.architecture)
+        emulated = build_modes.needs_emulation(plan.image.architecture)
         temporary = plan.places.temporary
         temporary.mkdir(parents=True, exist_ok=True)  # not emptied: another build may use it
         disk_space.check_place(disk_space.Volume.of(temporary))

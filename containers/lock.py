@@ -24,7 +24,7 @@ from runners.core import atomic
 from runners.core.architecture import MACHINES, architecture
 from runners.core.errors import Refused, RunnerError, SystemFault
 
-from . import catalogue, debian, definition, emulation, lockfile, pip, process
+from . import build_modes, catalogue, debian, definition, lockfile, pip, process
 from .lockfile import Pin
 
 HEADER = """\
@@ -128,7 +128,7 @@ def renew_python(image: catalogue.Image, source: pip.Source) -> None:
 
 def renew_debian(image: catalogue.Image) -> None:
     """Write the versions of the Debian packages, as the archive has them now, into the lock."""
-    emulation.required(image.architecture)
+    build_modes.needs_emulation(image.architecture)
     lock = catalogue.HERE / image.lock
     definitions = zip(debian.SECTIONS, (image.definition, image.wheel_definition))
     sections = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..core import files, job_record, plan_record
+from ..core import files, job_record
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.remedy import change
 from ..explain import read_facts
@@ -122,7 +122,7 @@ def finish(
 def _traces(paths: JobPaths) -> Iterator[str]:
     if paths.profile.is_dir():
         yield f"profile: {paths.profile} (TensorBoard's profile plugin; .json: ui.perfetto.dev)"
-    timeline = plan_record.read(paths).get("timeline-filename")
+    timeline = job_record.read_plan(paths).get("timeline-filename")
     if timeline:
         yield f"timeline: {paths.root / timeline} (chrome://tracing or ui.perfetto.dev)"
 

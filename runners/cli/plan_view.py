@@ -8,7 +8,7 @@ from ..core.command_line import without_secret
 from ..core.model import Resources
 from ..core.plan import Caution, Choice, Plan
 from ..scale.number_format import count
-from ..schedulers import time_limits
+from ..schedulers.base import limit_seconds
 from . import printer, suggest, typed
 
 LABELS = {
@@ -111,7 +111,7 @@ def _places(asked: Resources) -> str:
 
 def _limit(text: str) -> str:
     """Return Slurm's `30:00` as `30 min`, and as it is what is not in whole minutes."""
-    seconds = time_limits.seconds(text)
+    seconds = limit_seconds(text)
     if not seconds or seconds % 60:
         return f"time {text}"
     hours, minutes = divmod(seconds // 60, 60)

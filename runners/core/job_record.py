@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import command_line
 from .command_line import CommandLine
 from .errors import SystemFault
-from .files import DAMAGED, entries, read_versioned, write_versioned
+from .files import DAMAGED, entries, read_json, read_versioned, write_json, write_versioned
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 # Forms of what we write: another number where a reader of the old one would go wrong.
-JOB_FORM, EXIT_FORM = 2, 1
+JOB_FORM, EXIT_FORM, PLAN_FORM = 2, 1, 1
 # A job's number goes to programs of the scheduler, for which it must not look like an option.
 ID = re.compile(r"\w[\w.+\[\]-]*")
 KINDS: Mapping[str, Any] = {
@@ -206,3 +209,29 @@ def saved_step(paths: JobPaths) -> int | None:
     """Return the step of the newest checkpoint, None when there is none."""
     names = [path.stem.partition("-")[2] for path in paths.checkpoints.glob("step-*.json")]
     return max((int(name) for name in names if name.isdigit()), default=None)
+
+
+def plan_as_data(made: Plan) -> dict[str, Any]:
+    """Return the plan's choices, as they are written down."""
+    return {"version": PLAN_FORM, "choices": [asdict(choice) for choice in made.choices]}
+
+
+def write_plan(paths: JobPaths, made: Plan) -> None:
+    write_json(paths.plan, plan_as_data(made), private=True)
+
+
+def read_plan(paths: JobPaths) -> dict[str, Any]:
+    """Return the values of a run's choices by identifier, nothing where there is no such file.
+
+    Raises SystemFault for a file that cannot be read, or has another form.
+    """
+    content = read_json(paths.plan)
+    if content is None:
+        return {}
+    version = content.get("version") if isinstance(content, dict) else None
+    if version != PLAN_FORM:
+        raise SystemFault(
+            f"{paths.plan} was written by another version of runner",
+            f"its form is {version or 'older than 1'}, and this one reads {PLAN_FORM}",
+        )
+    return {choice["id"]: choice["value"] for choice in content["choices"]}

@@ -12,7 +12,7 @@ from ..core.job_record import JobState
 from ..core.remedy import Remedy, Value, advice, change, command
 from ..injob import failure_kinds as kinds
 from ..jobs.stalls import MISSING, TITLE
-from ..schedulers import time_limits
+from ..schedulers.base import clock, limit_seconds
 from .explanation import Alternative, Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import finding, go_on, logs_of, resume, since
@@ -138,10 +138,10 @@ def no_step(facts: Facts) -> Explanation | None:
 
 def time_limit(facts: Facts) -> Explanation:
     asked = facts.job.typed.text("time")
-    seconds = time_limits.seconds(asked) if asked else None
-    limit = f" of {time_limits.clock(seconds)}" if seconds else ", the partition's,"
+    seconds = limit_seconds(asked) if asked else None
+    limit = f" of {clock(seconds)}" if seconds else ", the partition's,"
     cause = f"the job reached its time limit{limit} and was ended{since(facts)}"
-    longer: dict[str, Value] = {"time": time_limits.clock(2 * seconds)} if seconds else {}
+    longer: dict[str, Value] = {"time": clock(2 * seconds)} if seconds else {}
     again = change(requeue=True, arguments=resume(facts))
     fix = change(longer, arguments=resume(facts))
     if facts.job.typed.text("requeue") == "True":

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from shlex import quote
 
 from ..core.remedy import Remedy, advice, change, command
-from ..jobs import srun_messages
+from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation
 from .facts import Facts, Line
 
@@ -66,7 +66,7 @@ def signal_of(facts: Facts) -> int:
     """Return the signal that ended the first rank to fail, 0 for none."""
     if facts.record:
         return facts.record.signal
-    code = srun_messages.code(facts.first.how) if facts.first else None
+    code = exit_code_of(facts.first.how) if facts.first else None
     return max(0, (code or 0) - 128)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core import files, job_record, plan_record
+from ..core import files, job_record
 from ..core.disk_space import free_bytes
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, Status
 from ..injob import failure_kinds as kinds
-from ..jobs import srun_messages
+from ..jobs import logs
 from . import first_failure, read_log
 from .facts import Facts, Failure, FirstFailure, LogFacts, LogPattern
 
@@ -32,7 +32,7 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
         failures=failed,
         first=first_failure.with_own_error(first, lines),
         log=lines,
-        plan=plan_record.read(paths),
+        plan=job_record.read_plan(paths),
         saved=job_record.saved_step(paths),
         free=_free(paths),
         image_newer=_image_newer(job),
@@ -57,7 +57,7 @@ def exit_code(paths: JobPaths, job: Job) -> int | None:
     found = first(paths, job)
     if found is None:
         return None
-    return found.record.exit_code if found.record else srun_messages.code(found.how)
+    return found.record.exit_code if found.record else logs.exit_code(found.how)
 
 
 def failures(paths: JobPaths) -> tuple[Failure, ...]:

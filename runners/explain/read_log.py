@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..injob import log_lines
 from ..injob.rank.ansi import plain
-from ..jobs import srun_messages
+from ..jobs import logs
 from .facts import Line, LogFacts, LogPattern, Lost
 
 PIECE = 1 << 20  # bytes
@@ -202,7 +202,7 @@ def _parted(piece: bytes, start: int, stop: int) -> tuple[int | None, str, str]:
 
 def _lost(lines: Sequence[Line]) -> tuple[Lost, ...]:
     """Return the ranks that somebody says were lost, in the order of the log."""
-    told = ((line, srun_messages.parse(line.text)) for line in sorted(set(lines), key=NUMBER))
+    told = ((line, logs.lost_ranks(line.text)) for line in sorted(set(lines), key=NUMBER))
     return tuple(
         Lost(rank, named[1], named[2], line) for line, named in told if named for rank in named[0]
     )

@@ -7,7 +7,7 @@ import re
 from ..core.job_record import JobState
 from ..core.remedy import command
 from ..injob import failure_kinds as kinds
-from ..jobs import srun_messages
+from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import certain, edit, finding, logs, own_code, who
@@ -44,7 +44,7 @@ def records_lost(facts: Facts) -> Explanation | None:
     Where srun's line was written it says 1; the job's own exit code may be lost too.
     """
     first = facts.first
-    unsaid = not facts.log.errors if first is None else srun_messages.code(first.how) == 1
+    unsaid = not facts.log.errors if first is None else exit_code_of(first.how) == 1
     ran = any(line.rank is not None for line in facts.log.last)
     if facts.record or not (unsaid and ran):
         return None

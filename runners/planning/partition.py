@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.model import Resources
 from ..core.remedy import change
 from ..core.site import Partition
-from ..schedulers import time_limits
+from ..schedulers.base import limit_seconds
 from .case import Case, Log
 
 
@@ -73,7 +73,7 @@ def _time(case: Case, there: Partition, log: Log) -> None:
 
 
 def _enough(there: Partition, resources: Resources) -> bool:
-    wanted, most = time_limits.seconds(resources.time or ""), time_limits.seconds(there.time_limit)
+    wanted, most = limit_seconds(resources.time or ""), limit_seconds(there.time_limit)
     return wanted is None or most is None or wanted <= most
 
 

@@ -6,7 +6,8 @@ from ..core.model import ImageAccess, JobSpec
 from ..core.plan import Interruption, Launching, Staging
 from ..core.remedy import Remedy, change
 from ..injob.rank.agents import AGENTS
-from ..schedulers import capabilities, time_limits
+from ..schedulers import capabilities
+from ..schedulers.base import limit_seconds
 from .case import Case, Log
 from .execution import CONTAINERS
 
@@ -62,7 +63,7 @@ def _seconds(spec: JobSpec) -> int:
     if spec.signal is not None:
         return spec.signal
     limit = spec.resources.time
-    whole = time_limits.seconds(limit) if limit else None
+    whole = limit_seconds(limit) if limit else None
     return SECONDS if whole is None else min(SECONDS, whole // 2)
 
 

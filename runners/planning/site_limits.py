@@ -11,7 +11,8 @@ from ..core.model import JobSpec, Resources
 from ..core.plan import Refusal
 from ..core.remedy import Remedy, change, command
 from ..core.site_profile import NodeKind, Profile
-from ..schedulers import CAPABILITIES, time_limits
+from ..schedulers import CAPABILITIES
+from ..schedulers.base import limit_seconds
 
 
 def node_kinds(asked: Resources, profile: Profile) -> tuple[NodeKind, ...]:
@@ -154,7 +155,7 @@ def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     asked, limits = spec.resources, profile.rules.max_time
     names = (asked.qos, asked.partition, "*")
     name = next((name for name in names if name and name in limits), "")
-    most, wanted = time_limits.seconds(limits.get(name, "")), time_limits.seconds(asked.time or "")
+    most, wanted = limit_seconds(limits.get(name, "")), limit_seconds(asked.time or "")
     if not asked.time or most is None or (wanted is not None and wanted <= most):
         return
     where = "" if name == "*" else f" in {name}"

@@ -13,7 +13,7 @@ from ..core.remedy import change, command
 from ..injob.rank.agents import AGENTS
 from ..injob.rank.worlds import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
 from ..schedulers import capabilities
-from ..script import ssh_lines
+from ..script.ranks import ssh_possible
 from . import at_scale
 from .case import Case, Log
 
@@ -144,7 +144,7 @@ def _no_mpi(case: Case, log: Log) -> None:
 def reaches_nodes_by_ssh(case: Case, launching: Launching) -> bool:
     """Whether horovodrun starts ranks on other nodes by the job's own ssh."""
     several = launching.launcher == "horovodrun" and case.resources.nodes > 1
-    return several and ssh_lines.possible(launching.scheduler, launching.runtime)
+    return several and ssh_possible(launching.scheduler, launching.runtime)
 
 
 def _by_horovodrun(case: Case, launching: Launching, controller: Controller, log: Log) -> None:

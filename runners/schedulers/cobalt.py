@@ -14,7 +14,7 @@ from ..core import shell
 from ..core.errors import SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.plan import Plan
-from . import time_limits
+from .base import limit_seconds
 from .qsub import Qsub, job_name, queue_options
 
 WAITS = ("queued", "user_hold", "admin_hold", "dep_hold", "dep_fail", "maxrun_hold", "starting")
@@ -36,7 +36,7 @@ class Cobalt(Qsub):
         """
         asked = plan.spec.resources
         options = [f"--jobname {job_name(plan.spec.name)}", "--mode script", f"-n {asked.nodes}"]
-        limit = time_limits.seconds(asked.time) if asked.time else None
+        limit = limit_seconds(asked.time) if asked.time else None
         if limit is not None:
             options.append(f"-t {-(-limit // 60)}")  # minutes
         options += [*queue_options(asked), "-o /dev/null", "-e /dev/null"]

@@ -16,8 +16,7 @@ from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.model import JobSpec, Resources
 from ..core.plan import Plan, Refusal
 from ..core.remedy import change
-from . import time_limits
-from .base import Arrays
+from .base import Arrays, clock, limit_seconds
 from .qsub import Qsub, job_name, queue_options
 
 STATES = {
@@ -124,9 +123,9 @@ def directives(plan: Plan) -> list[str]:
     options = [f"-N {job_name(plan.spec.name)}", "-j oe", "-o /dev/null"]
     options.append(f"-l select={select(resources)}")
     options.append("-l place=" + ("scatter:excl" if resources.exclusive else "scatter"))
-    limit = time_limits.seconds(resources.time) if resources.time else None
+    limit = limit_seconds(resources.time) if resources.time else None
     if limit is not None:
-        options.append(f"-l walltime={time_limits.clock(limit)}")
+        options.append(f"-l walltime={clock(limit)}")
     options += queue_options(resources)
     if plan.spec.requeue is not None:
         options.append("-r y" if plan.spec.requeue else "-r n")
@@ -165,8 +164,8 @@ def _status(job: dict[str, Any]) -> Status:
         state, reason = ended(job.get("Exit_status"), job.get("substate"))
     places = str(job.get("exec_host", "")).split("+")
     nodes = ",".join(dict.fromkeys(place.partition("/")[0] for place in places))
-    used = time_limits.seconds(str(job.get("resources_used", {}).get("walltime", "")))
-    limit = time_limits.seconds(str(job.get("Resource_List", {}).get("walltime", "")))
+    used = limit_seconds(str(job.get("resources_used", {}).get("walltime", "")))
+    limit = limit_seconds(str(job.get("Resource_List", {}).get("walltime", "")))
     left = None if used is None or limit is None or state.ended else float(limit - used)
     return Status(state, reason, None, 0, nodes, used, left)
 

@@ -18,8 +18,7 @@ from ..core.job_record import ArrayPaths, JobPaths, Status
 from ..core.model import JobSpec, Resources
 from ..core.plan import Plan, Refusal
 from ..core.remedy import change
-from . import time_limits
-from .base import Scheduler
+from .base import Scheduler, limit_seconds
 
 GPUS = "gpus_per_node"  # of which --gpus and --gpus-per-task have another number
 RANKS = ("nodes", "ntasks", "ntasks_per_node", "cpus_per_task")
@@ -57,7 +56,7 @@ class Qsub(Scheduler):
         limit, remedy = spec.resources.time, (change(time="01:00:00"),)
         if limit is None:
             yield Refusal(f"{self.title} wants a time limit", "--time is not given", remedy)
-        elif time_limits.seconds(limit) is None:
+        elif limit_seconds(limit) is None:
             yield Refusal(f"{self.title} has no --time {limit}", "", remedy)
 
     def _output(self, spec: JobSpec) -> Iterator[Refusal]:

@@ -13,8 +13,8 @@ from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.plan import Plan
 from ..core.remedy import change
-from . import slurm_calls, slurm_facts, slurm_script, time_limits
-from .base import Arrays, Scheduler
+from . import slurm_calls, slurm_facts, slurm_script
+from .base import Arrays, Scheduler, limit_seconds
 from .slurm_calls import SlurmSteps
 
 NUMBER = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # after:123+5 waits five minutes more
@@ -126,9 +126,7 @@ def parse_squeue(text: str) -> dict[str, Status]:
         if state == JobState.PENDING:
             found[id] = seen._replace(start=float(start) if start.isdigit() else None)
         else:
-            found[id] = seen._replace(
-                elapsed=time_limits.seconds(used), left=time_limits.seconds(left)
-            )
+            found[id] = seen._replace(elapsed=limit_seconds(used), left=limit_seconds(left))
     return found
 
 

@@ -91,7 +91,7 @@ def per_node(plan: Plan) -> int:
 
 
 def horovodrun(plan: Plan) -> list[str]:
-    """Return the image's own horovodrun, which reaches other nodes by the job's ssh (ssh_lines).
+    """Return the image's own horovodrun, which reaches other nodes by the job's ssh (ranks.py).
 
     With Gloo it writes all that it finds in its environment on the ranks' command lines (0.28.1,
     gloo_run.py): there it has not the values of --env, and its ranks read them from their file.

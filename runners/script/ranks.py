@@ -1,4 +1,7 @@
-"""The command that starts the ranks, and what is checked before it. Pure."""
+"""The command that starts the ranks, what is checked before it, and its ssh to other nodes. Pure.
+
+The ssh in the container starts steps of the job (injob/ssh).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ import shlex
 from ..core import tokens
 from ..core.job_record import JobPaths
 from ..core.plan import Plan
-from ..injob.folders import MPICHECK
+from ..core.tokens import Expanded
+from ..injob.folders import MPICHECK, SSH
 from ..injob.mpicheck import EXIT_HOST_MPI
-from . import launchers, runtimes, ssh_lines
+from ..schedulers import SCHEDULERS
+from . import launchers, runtimes
+from .runtimes import RUNTIMES
 
 EXIT_NOT_VERIFIED = 81
 
@@ -28,7 +34,7 @@ def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
     start = launchers.LAUNCHERS[plan.launching.launcher](plan)
     container = runtimes.argv(plan, str(paths.root))
     if plan.launching.launcher == "horovodrun":  # it is the image's
-        groups = [ssh_lines.around(plan, paths), container, [*start, *inside[0]], *inside[1:]]
+        groups = [ssh_around(plan, paths), container, [*start, *inside[0]], *inside[1:]]
     else:
         groups = [start, container, *inside]
     return " \\\n  ".join(tokens.join(group) for group in groups if group)
@@ -87,3 +93,40 @@ def host_mpi_check(plan: Plan, paths: JobPaths) -> list[str]:
         f"  exit {EXIT_HOST_MPI}",
         "}",
     ]
+
+
+def ssh_possible(scheduler: str, runtime: str) -> bool:
+    """Whether the container of such a job can have an ssh to the other nodes."""
+    return SCHEDULERS[scheduler].STEPS is not None and RUNTIMES[runtime].takes_ssh
+
+
+def ssh_nodes(plan: Plan) -> list[str]:
+    """Return the lines that find the nodes; none for a job without such an ssh."""
+    steps = SCHEDULERS[plan.launching.scheduler].STEPS
+    if not plan.ssh or not steps:
+        return []
+    listed = steps.list_nodes(plan.spec.resources.nodes)
+    lines = [
+        "# The nodes that `ssh` in the container reaches, by steps of this job.",
+        f"nodes=$({listed} | paste -s -d , -)",
+    ]
+    slots = f":{launchers.per_node(plan)}"
+    return [
+        *lines,
+        *[f"hosts=${{nodes//,/{slots},}}{slots}"] * (plan.launching.launcher == "horovodrun"),
+    ]
+
+
+def ssh_around(plan: Plan, paths: JobPaths) -> list[str]:
+    """Return the tokens before the command that has it; none for a job without one."""
+    steps = SCHEDULERS[plan.launching.scheduler].STEPS
+    if not plan.ssh or not steps:
+        return []
+    words = [
+        "python3",
+        str(paths.injob / SSH.name),
+        "around",
+        plan.launching.runtime,
+        Expanded("$nodes"),
+    ]
+    return [*words, str(paths.enter), *steps.within(1), "--"]

@@ -11,7 +11,7 @@ from .. import __version__
 from ..core.job_record import JobPaths
 from ..core.plan import Plan
 from ..schedulers import SCHEDULERS
-from . import environment, exit_trap, ranks, ssh_lines, stage_lines
+from . import environment, exit_trap, ranks, stage_lines
 
 
 def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
@@ -27,7 +27,7 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
         [*environment.NO_STEP] * (plan.launching.launcher == "horovodrun"),
         ranks.host_mpi_check(plan, paths),
         ranks.prepare(plan),
-        ssh_lines.nodes(plan),
+        ranks.ssh_nodes(plan),
         exit_trap.around(plan, ranks.command(plan, paths)),
     )
 
@@ -42,7 +42,7 @@ def session(plan: Plan, paths: JobPaths, cwd: str, line: str, by_hand: str = "")
         _header(plan, paths, cwd, at_terminal=by_hand),
         exit_trap.opening(plan),
         stage_lines.of(plan, paths),
-        ssh_lines.nodes(plan),
+        ranks.ssh_nodes(plan),
         exit_trap.around(plan, line),
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from containers import catalogue, debian, emulation, lockfile, pip, plan, slim, wheels
+from containers import build_modes, catalogue, debian, lockfile, pip, plan, slim, wheels
 from containers.plan import Options
 from runners.cli.build import build_command
 from runners.core import architecture
@@ -21,7 +21,7 @@ from runners.images import local
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An x86-64 machine, and an ordinary user's folders."""
-    for module in (architecture, plan, emulation):
+    for module in (architecture, plan, build_modes):
         name = "machine" if module is plan else "architecture"
         monkeypatch.setattr(module, name, lambda: "amd64")
     monkeypatch.setattr(debian, "available", lambda: True)
@@ -79,12 +79,12 @@ def test_a_machine_without_emulation_refuses_before_it_builds(
         return subprocess.CompletedProcess([], outcome)
 
     monkeypatch.setattr(subprocess, "run", run)
-    assert not emulation.required("amd64")
+    assert not build_modes.needs_emulation("amd64")
     if not says:
-        assert emulation.required("arm64")
+        assert build_modes.needs_emulation("arm64")
         return
     with pytest.raises(Refused) as refused:
-        emulation.required("arm64")
+        build_modes.needs_emulation("arm64")
     said = str(refused.value)
     assert f"this machine, amd64, runs no programs for arm64\n  {says}" in said
     assert "qemu-user-static" in said

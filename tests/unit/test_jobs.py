@@ -17,7 +17,7 @@ from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import failure
 from runners.injob.rank.problem import Problem
-from runners.jobs import find, job_status, srun_messages
+from runners.jobs import find, job_status, logs
 from runners.schedulers import slurm, slurm_calls
 from runners.schedulers.local import SCHEDULER as LOCAL
 from runners.schedulers.local import start_time
@@ -203,7 +203,7 @@ def test_squeue_and_sacct_answers() -> None:
     ],
 )
 def test_launchers_name_the_lost_task(line: str, who: str | None) -> None:
-    found = srun_messages.parse(line)
+    found = logs.lost_ranks(line)
     assert (found and f"{found[0]}@{found[1]}: {found[2]}") == who
 
 
@@ -240,4 +240,4 @@ def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_a_lost_rank_has_an_exit_code(how: str, code: int | None) -> None:
-    assert srun_messages.code(how) == code
+    assert logs.exit_code(how) == code

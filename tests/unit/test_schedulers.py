@@ -20,8 +20,9 @@ from runners.core.site import Site
 from runners.jobs import job_status
 from runners.jobs.job_status import status
 from runners.planning.case import Case
-from runners.schedulers import SCHEDULERS, cobalt, pbs, qsub, time_limits
+from runners.schedulers import SCHEDULERS, cobalt, pbs, qsub
 from runners.schedulers.allocation import SCHEDULER as allocation
+from runners.schedulers.base import clock, limit_seconds
 
 from . import scripts
 
@@ -48,11 +49,11 @@ def refused(module: str, **asked: object) -> tuple[Refusal, ...]:
     ],
 )
 def test_slurms_times(text: str, seconds: int | None) -> None:
-    assert time_limits.seconds(text) == seconds
+    assert limit_seconds(text) == seconds
 
 
 def test_clock() -> None:
-    assert time_limits.clock(217805) == "60:30:05"
+    assert clock(217805) == "60:30:05"
 
 
 @pytest.mark.parametrize("scheduler", ["pbs", "cobalt"])

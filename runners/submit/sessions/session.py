@@ -12,7 +12,7 @@ from ...core.plan import Interruption, Plan
 from ...core.tokens import Expanded
 from ...injob.folders import SERVE
 from ...schedulers import SCHEDULERS, capabilities, slurm_calls
-from ...script import render, runtimes, ssh_lines
+from ...script import ranks, render, runtimes
 from ...settings import config
 
 # A session that was forgotten holds its nodes no longer than this, unless one asks for more.
@@ -65,7 +65,7 @@ def of(made: Plan, cwd: str) -> Plan:
         binds=(*made.binds, *seen),
         choices=tuple(c for c in made.choices if c.id not in ABOUT_RANKS),
         ssh=made.spec.resources.nodes > 1
-        and ssh_lines.possible(made.launching.scheduler, made.launching.runtime),
+        and ranks.ssh_possible(made.launching.scheduler, made.launching.runtime),
         interruption=Interruption(),
     )
 
@@ -80,7 +80,7 @@ def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towa
 
 def interactive(plan: Plan, paths: JobPaths, cwd: str, command: list[str], pty: bool) -> str:
     """Return the script of an allocation in which one command runs, on its first node."""
-    inside = [*ssh_lines.around(plan, paths), "bash", str(paths.enter), *command]
+    inside = [*ranks.ssh_around(plan, paths), "bash", str(paths.enter), *command]
     steps = SCHEDULERS[plan.launching.scheduler].STEPS
     alone = steps.within(1, pty) if steps else []
     line, again = tokens.join([*alone, *inside]), tokens.join(allocation(plan, paths))
