@@ -63,7 +63,7 @@ def _download_cpu_builds(
     except pip.NoFile as error:
         index = os.environ.get(CPU_INDEX_VARIABLE) or CPU_INDEX
         if why := _why_not_asked(source):
-            message = f"{error.message}; PyTorch's CPU index ({index}) is not asked, as {why}"
+            message = f"{error.what}; PyTorch's CPU index ({index}) is not asked, as {why}"
             raise pip.NoFile(message, error.evidence, pip.ELSEWHERE) from error
     shown = ", ".join(f"{pin.name} {pin.version}" for pin in pins)
     place = f"PyTorch's CPU index ({index})"

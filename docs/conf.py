@@ -31,6 +31,7 @@ NAV = {
         "docs/guides/requeue",
         "docs/guides/interactive",
         "docs/guides/sweeps",
+        "docs/guides/python-api",
         "docs/guides/pipelines",
         "docs/guides/trainers",
         "docs/guides/data",

@@ -11,7 +11,7 @@ import click
 from ..core import files, signals
 from ..core.errors import NotFound
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..jobs import job_status
+from ..jobs import job_status, wording
 from ..submit import job_array
 from ..submit.job_array import Runs
 from . import job_end, printer, status_view
@@ -44,7 +44,7 @@ def _tell(runs: Runs, last: Sequence[Status], now: Sequence[Status]) -> None:
     for place, ((_, job), status) in enumerate(zip(runs, now)):
         if status.state.ended and not (last and last[place].state.ended):
             what = f"{job.id} {status_view.varied(job.varied)}".rstrip()
-            printer.tell(f"{what}: {printer.describe(status, job.restarts)}")
+            printer.tell(f"{what}: {wording.describe(status, job.restarts)}")
     if not last or summary(last) != summary(now):
         printer.tell(f"{runs[0][1].array}: {summary(now)}")
 
@@ -103,7 +103,7 @@ def _table(runs: Runs, statuses: Sequence[Status], sort: str | None) -> None:
         own = [status_view.visible(job.varied.get(name, "")) for name in names]
         ends = [printer.text(result.get(name)) for name in reached]
         code = "" if now.exit_code is None else now.exit_code
-        rows.append([job.id, *own, printer.describe(now, job.restarts), code, *ends])
+        rows.append([job.id, *own, wording.describe(now, job.restarts), code, *ends])
     order = compare.best_first(results, metric) if metric else range(len(rows))
     headers = ["id", *names, "state", "exit code", *reached]
     printer.table([rows[place] for place in order], headers, reached[1:])

@@ -194,8 +194,8 @@ def stage_command(dataset: str, command: tuple[str, ...]) -> None:
 
 
 def _site() -> Site:
-    from . import make_plan
+    from ..launching import gather
 
-    here = make_plan.look_around({}, None)
-    make_plan.only_here(here)
+    here = gather.look_around({}, None)
+    gather.only_here(here)
     return here

@@ -10,9 +10,10 @@ from ..core.job_record import Job, JobPaths, JobState
 from ..core.remedy import command
 from ..explain.explanation import Certainty, Explanation
 from ..explain.judge import explain
-from ..jobs import job_status, stalls
+from ..jobs import job_status, stalls, wording
+from ..launching import end, stall_notice
 from ..submit.job_array import Runs
-from . import common_options, job_end, printer, run_arguments, stall_notice
+from . import common_options, job_end, printer, run_arguments
 from .status_view import WELL
 
 LISTED = 10
@@ -38,9 +39,9 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
     if status.state == JobState.RUNNING and not said.failed:
         said = _so_far(paths, found) or said
     if as_json:
-        printer.print_json(job_end.explanation_facts(said, found))
+        printer.print_json(end.explanation_facts(said, found))
         return
-    click.echo(f"job {found.id}: {printer.describe(status, found.restarts)}, in {paths.root}")
+    click.echo(f"job {found.id}: {wording.describe(status, found.restarts)}, in {paths.root}")
     click.echo("\n".join(job_end.explanation_lines(said, found)))
 
 
@@ -60,7 +61,7 @@ def _explain_array(runs: Runs, as_json: bool) -> None:
     failed = [(run, status) for run, status in pairs if status.state not in WELL]
     said = [(job, explain(paths, job, status)) for (paths, job), status in failed]
     if as_json:
-        printer.print_json([job_end.explanation_facts(why, job) for job, why in said])
+        printer.print_json([end.explanation_facts(why, job) for job, why in said])
         return
     click.echo(f"{runs[0][1].array}: {len(said)} of {len(runs)} runs did not end well")
     for group in _alike(said):

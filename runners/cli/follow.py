@@ -1,27 +1,21 @@
-"""Follows a job to its end: its place in the queue, its log, how far it is. Ctrl-C asks."""
+"""A job that is followed, at this terminal: lines or a bar; Ctrl-C asks what to do."""
 
 from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
 import click
 
-from ..core import job_record
-from ..core.errors import SystemFault
-from ..core.job_record import Job, JobPaths, JobState, Status
+from ..core.job_record import Job, JobPaths, Status
 from ..core.signals import Interrupted
-from ..jobs import job_status
-from ..jobs.logs import Log, concerns, last, rank_of, says_end
-from ..schedulers import SCHEDULERS
+from ..jobs.logs import last
+from ..launching import follow
+from ..launching.follow import Follower
 from . import printer, progress
-from .stall_notice import Stalls
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -30,7 +24,6 @@ if TYPE_CHECKING:
 PROGRESS = re.compile(rb"^(?:\d+@\S+ \| )?\s*step (\d+)/(\d+)\b\s*(.*)$")
 WIDE = 140  # columns from which there is room for more than the trainer's own line
 
-SECONDS_BETWEEN_PLACES = 30.0  # in the queue: Slurm is asked for all that wait
 INTERRUPTED = 130
 
 
@@ -47,90 +40,20 @@ def to_the_end(
     configured) it says which ranks lag. Of what is in the log already it shows the last `tail`
     lines (None: all).
     """
-    follower = Follower(paths, job, ranks, Stalls(paths, job, stall_after))
+    follower = Follower(paths, job, ranks, stall_after)
     if tail is not None:
         Plain().show(last(follower.log, ranks, tail))
-    return attended(paths, job, follower.to_the_end)
+
+    def show() -> Status:
+        with screen() as shown:
+            return follower.to_the_end(shown)
+
+    return attended(paths, job, show)
 
 
 def waited(paths: JobPaths, job: Job) -> Status | None:
     """Wait for a job's end without a word; return how it ended, or None when the user left it."""
-
-    def wait() -> Status:
-        *_, status = job_status.until_end(paths, job)
-        return status
-
-    return attended(paths, job, wait)
-
-
-class Follower:
-    """What has been shown of a job so far, so that one can go on after an interruption."""
-
-    def __init__(
-        self, paths: JobPaths, job: Job, ranks: Collection[int] | None, stalls: Stalls
-    ) -> None:
-        self.paths, self.job, self.ranks, self.stalls = paths, job, ranks, stalls
-        self.log, self.told, self.explained = Log(Path(job.log)), "", False
-        self.place, self.asked = "", -SECONDS_BETWEEN_PLACES
-
-    def to_the_end(self) -> Status:
-        """Show the log as it grows and the state as it changes; return the last state."""
-        with screen() as shown:
-            for now in job_status.until_end(self.paths, self.job):
-                self._tell(shown, now)
-                self._pass_on(shown)
-                if stalled := self.stalls.news(now):
-                    shown.say(f"runner: job {self.job.id}: {stalled}")
-            shown.show([x for x in (self.log.rest,) if x and concerns(x, self.ranks)])
-        return now
-
-    def _tell(self, shown: Plain, now: Status) -> None:
-        """Say what has changed; what changes all the time is only beside the bar."""
-        text = f"runner: job {self.job.id}: {printer.describe(now, self.job.restarts)}"
-        if now.state == JobState.PENDING:
-            text += self._queued()
-        if text != self.told:
-            shown.say(text)
-            self.told = text
-        shown.refresh(beside(self.job, now), f"job {self.job.id}")
-
-    def _queued(self) -> str:
-        """Return the place in the queue in words; "" while nobody knows it."""
-        if time.monotonic() - self.asked >= SECONDS_BETWEEN_PLACES:
-            self.asked = time.monotonic()
-            try:
-                self.place = in_words(job_status.ahead(self.job))
-            except SystemFault:  # the state says so too
-                self.place = ""
-        return self.place
-
-    def _pass_on(self, shown: Plain) -> None:
-        for lines in self.log.new():
-            mine = [x for x in lines if not shown.at(x) and concerns(x, self.ranks)]
-            if not self.explained and any(rank_of(x) is not None for x in mine):
-                self.explained = True
-                shown.say("runner: lines begin with rank@host")
-            shown.show([x for x in mine if not (says_end(x) and self._recorded())])
-
-    def _recorded(self) -> bool:
-        """Whether a rank left a record of its failure: what Slurm says of it tells no more."""
-        return next(self.paths.failures.glob("rank-*.json"), None) is not None
-
-
-def in_words(ahead: int | None) -> str:
-    if ahead is None:
-        return ""
-    return f"; {ahead} job{'s' * (ahead != 1)} before it" if ahead else "; none before it"
-
-
-def beside(job: Job, now: Status) -> str:
-    """Return the state with its times, for beside the bar."""
-    text = f"job {job.id} {now.state.value}"
-    if now.state == JobState.PENDING and now.start:
-        return f"{text}, to start at {printer.moment(now.start, time.time())} or before"
-    if now.nodes and not now.state.ended:
-        text += f" on {now.nodes}"
-    return text + (f", {printer.span(now.left)} to its limit" if now.left and now.elapsed else "")
+    return attended(paths, job, lambda: follow.wait(paths, job))
 
 
 def attended(
@@ -172,9 +95,8 @@ def _asked(job: Job) -> str:
 
 
 def cancel(paths: JobPaths, job: Job) -> None:
-    """Cancel a job and write that down; raise SystemFault when its scheduler does not."""
-    SCHEDULERS[job.scheduler].cancel(job.id)
-    replace(job_record.load(paths), state=JobState.CANCELLED.name).save(paths)
+    """Cancel a job and say so; raises as `launching.follow.cancel`."""
+    follow.cancel(paths, job)
     click.echo(f"job {job.id} cancelled", err=True)
 
 

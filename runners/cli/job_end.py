@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import click
 
 from ..core import files, job_record
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..core.remedy import change
 from ..explain import read_facts
 from ..explain.explanation import Explanation
-from . import exit_codes, printer, suggest
+from ..jobs import wording
+from ..launching import end, suggest
+from . import exit_codes, printer
 
-NO_RESULT = (
-    "no result.json in OUTPUT_DIR: write one from rank 0, such as "
-    '{"accuracy": 0.97, "samples_per_s": 812}, for result, compare, sweeps and scale; '
-    "see docs/start/own-trainer.md"
-)
 WIDTH = len("first to fail: ")
 
 
@@ -36,11 +30,11 @@ def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | N
     elif status.state == JobState.STOPPED:
         lines = stopped(paths, job, status)
     elif code:
-        why = _why(paths, job, status)
+        why = end.explain(paths, job, status)
         if shown is None or why.rank in shown or (why.rank is None and shown):
             why = replace(why, traceback=())
         lines = [
-            f"runner: job {job.id} ended: {printer.describe(status)}, exit code {code}",
+            f"runner: job {job.id} ended: {wording.describe(status)}, exit code {code}",
             *explanation_lines(why, job),
             f"  log: {job.log} (all ranks: runner logs --all {job.id})",
         ]
@@ -60,32 +54,15 @@ def stopped(paths: JobPaths, job: Job, status: Status) -> list[str]:
 
 
 def _go_on(paths: JobPaths, job: Job) -> list[str]:
-    command = resume_command(paths, job)
+    command = end.resume_command(paths, job)
     return [f"  go on: {command}"] if command else []
-
-
-def resume_command(paths: JobPaths, job: Job) -> str:
-    """Return the launch that goes on from the checkpoint; empty for one that has none of ours."""
-    typed = suggest.of_job(job)
-    if typed is None or job_record.saved_step(paths) is None:
-        return ""
-    # A container shows the current folder by itself.
-    seen = Path(job.typed.cwd) in paths.root.parents
-    bind = [] if seen else [f"{paths.root}:{paths.root}:ro"]
-    return suggest.text(change(arguments={"--resume": paths.root}, bind=bind), typed)
 
 
 def tell_success(job: Job, status: Status) -> None:
     """Say that a job that was waited for ended well, and after how long."""
     if status.state == JobState.COMPLETED:
-        after = f" after {printer.span(status.elapsed)}" if status.elapsed else ""
-        printer.tell(f"job {job.id}: {printer.describe(status)}{after}")
-
-
-def _why(paths: JobPaths, job: Job, status: Status) -> Explanation:
-    from ..explain.judge import explain  # its signatures cost 20 ms, which a good end need not pay
-
-    return explain(paths, job, status)
+        after = f" after {wording.span(status.elapsed)}" if status.elapsed else ""
+        printer.tell(f"job {job.id}: {wording.describe(status)}{after}")
 
 
 def exit_code(paths: JobPaths, job: Job, status: Status) -> int:
@@ -107,45 +84,16 @@ def finish(
     result = files.read_json(paths.result)
     if as_json:
         value = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
-        why = explanation_facts(_why(paths, job, status), job) if code else None
+        why = end.explanation_facts(end.explain(paths, job, status), job) if code else None
         printer.print_json({**value, "exit_code": code, "explanation": why, "result": result})
     elif result is not None and not quiet:
         # What was asked for is known to who is looking; `runner result` shows that too.
         printer.result_table({name: item for name, item in result.items() if name != "arguments"})
     elif result is None and status.state == JobState.COMPLETED and not quiet:
-        printer.tell(NO_RESULT)
-    for line in _traces(paths) if not as_json and not quiet else ():
+        printer.tell(end.NO_RESULT)
+    for line in end.traces(paths) if not as_json and not quiet else ():
         printer.tell(line)
     return code
-
-
-def _traces(paths: JobPaths) -> Iterator[str]:
-    if paths.profile.is_dir():
-        yield f"profile: {paths.profile} (TensorBoard's profile plugin; .json: ui.perfetto.dev)"
-    timeline = job_record.read_plan(paths).get("timeline-filename")
-    if timeline:
-        yield f"timeline: {paths.root / timeline} (chrome://tracing or ui.perfetto.dev)"
-
-
-def explanation_facts(said: Explanation, job: Job) -> dict[str, Any]:
-    """Return an explanation for programs; `fix` has the whole command as its text."""
-    return {
-        "id": job.id,
-        "name": said.name,
-        "cause": said.cause,
-        "who": said.who,
-        "rank": said.rank,
-        "host": said.host,
-        "evidence": list(said.evidence),
-        "traceback": list(said.traceback),
-        "fix": suggest.as_json(said.fix, suggest.of_job(job)) if said.fix else None,
-        "other_fixes": [
-            {"does": does, **suggest.as_json(other, suggest.of_job(job))}
-            for does, other in said.others
-        ],
-        "certainty": said.certainty.value,
-        "because": said.because,
-    }
 
 
 def explanation_lines(said: Explanation, job: Job) -> list[str]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import click
 
-from ..core import files
 from ..core.errors import NotFound, UsageError
-from ..core.job_record import Job, JobPaths, JobState
+from ..core.job_record import Job, JobPaths
 from ..jobs import job_status
+from ..launching import end
 from . import array_status, common_options, follow, job_end, printer, run_arguments, status_view
 
 
@@ -80,10 +80,5 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
         array_status.show(meant, status_view.ask(meant), as_json, sort)
         return
     paths, found = meant[0]
-    result = files.read_json(paths.result)
-    if result is None:
-        ended = job_status.status(paths, found).state == JobState.COMPLETED
-        why = job_end.NO_RESULT if ended else f"{paths.result} does not exist"
-        remedy = f"runner status {found.id}, runner logs {found.id}"
-        raise NotFound(f"job {found.id} has no result", why, remedy)
+    result = end.result(paths, found)
     printer.print_json(result) if as_json else printer.result_table(result)

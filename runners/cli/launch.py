@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core import job_record, signals
+from ..core.errors import Refused
 from ..core.job_record import Job, JobPaths
 from ..core.plan import Plan
+from ..launching import gather, submit, suggest
 from ..schedulers import capabilities
 from ..submit import launch
-from . import common_options, make_plan, options, plan_view, printer, run_arguments, suggest, typed
+from . import common_options, console, options, plan_view, printer, run_arguments, typed
 from .trainer_command import TrainerCommand
 
 if TYPE_CHECKING:
@@ -54,7 +56,8 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     values["ranks"] = run_arguments.ranks(values.pop("rank"), values.pop("all_ranks"))
     asked = _several(values["array"], values["sweep"])
     with signals.saying("nothing was submitted"):
-        made = make_plan.make_plan(trainer, args, options.flags(values), values["dry_run"])
+        flags, listener = options.flags(values), console.Console()
+        made = gather.plan(trainer, args, flags, values["dry_run"], listener)
         _refuse(made, values["force"])
     # A job that runs here is followed, as any command would be, unless a program asks.
     for_a_program = values["parsable"] or values["as_json"]
@@ -69,11 +72,7 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
         _print_draft(launch.draft(made), values["as_json"])
         return
     with signals.held():
-        draft, job = launch.anew(lambda: _submit(made))
-        if made.spec.image.digest:
-            from ..images import gc_roots
-
-            gc_roots.hold_run(draft.paths.root, made.spec.image.digest)
+        draft, job = submit.one(made, typed.again())
         _announce(draft, job, values)
     if values["waits"]:
         sys.exit(_to_the_end(draft.paths, job, values))
@@ -88,21 +87,16 @@ def _several(array: str | None, sweeps: tuple[str, ...]) -> Asked | None:
     return sweep.variants(array, sweeps)
 
 
-def _submit(made: Plan) -> tuple[launch.Draft, Job]:
-    draft = launch.draft(made, typed=typed.again())
-    return draft, launch.submit(draft)
-
-
 def _refuse(made: Plan, force: bool) -> None:
     """Raise Refused for a plan that cannot work, with the commands that can; with force, say it."""
     plan_view.warn(made)
-    if not made.refusals:
-        return
-    error = suggest.refused(made.refusals)
-    if not force:
-        raise error
-    error.remedies = tuple(suggest.resolved(error.remedies, typed.command_line()))
-    printer.tell(f"warning: submitted by force, although {error}")
+    try:
+        submit.check(made)
+    except Refused as error:
+        if not force:
+            raise
+        error.remedies = tuple(suggest.resolved(error.remedies, typed.command_line()))
+        printer.tell(f"warning: submitted by force, although {error}")
 
 
 def _print_draft(draft: launch.Draft, as_json: bool) -> None:

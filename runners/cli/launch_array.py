@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
 
 from ..core import job_record, signals
-from ..core.command_line import CommandLine, Given
-from ..core.job_record import Job
-from ..core.plan import Plan, Variable
-from ..images import gc_roots
+from ..core.plan import Plan
+from ..launching import submit
 from ..settings import sweep
 from ..settings.sweep import Asked, Variant
 from ..submit import job_array
 from ..submit.job_array import Runs
-from ..submit.launch import Draft, anew
-from . import array_status, plan_view, printer, status_view, trainer_command, typed
+from ..submit.launch import Draft
+from . import array_status, plan_view, printer, status_view, typed
 
 LISTED = 10
 
@@ -30,47 +27,16 @@ def launch(made: Plan, asked: Asked, values: dict[str, Any]) -> None:
     Of `values`, the command's, `waits` is whether to wait.
     """
     if values["dry_run"]:
-        _print(drafts_of(made, asked.variants, typed.again()), asked.at_once, values["as_json"])
+        _print(
+            submit.drafts_of(made, asked.variants, typed.again()), asked.at_once, values["as_json"]
+        )
         return
     with signals.held():
-        drafts, submitted = anew(lambda: _submit(made, asked))
-        if made.spec.image.digest:
-            for draft in drafts:
-                gc_roots.hold_run(draft.paths.root, made.spec.image.digest)
+        drafts, submitted = submit.several(made, asked, typed.again())
         runs = [(draft.paths, job) for draft, job in zip(drafts, submitted)]
         _announce(made, runs, values)
     if values["waits"]:
         sys.exit(array_status.wait(runs, values["as_json"], values["parsable"]))
-
-
-def _submit(made: Plan, asked: Asked) -> tuple[list[Draft], list[Job]]:
-    drafts = drafts_of(made, asked.variants, typed.again())
-    return drafts, job_array.submit_all(drafts, asked.at_once)
-
-
-def drafts_of(made: Plan, variants: Sequence[Variant], launched: CommandLine) -> list[Draft]:
-    """Return a draft for each variant; its command line is the one that would launch it alone."""
-    plans = [_plan(made, variant) for variant in variants]
-    tasks = [variant.task for variant in variants if variant.task is not None]
-    drafts = job_array.drafts(plans, tasks or None)
-    return [
-        replace(draft, varied=variant.varied, typed=launched)
-        for draft, variant in zip(drafts, variants)
-    ]
-
-
-def _plan(made: Plan, variant: Variant) -> Plan:
-    """A task's number is told to the trainer, also where its script is run by hand."""
-    spec = made.spec
-    trainer = replace(spec.trainer, args=(*spec.trainer.args, *variant.args))
-    if variant.args:
-        trainer_command.check(trainer.name, trainer.args)
-    if variant.task is None:
-        return replace(made, spec=replace(spec, trainer=trainer))
-    number = Variable(sweep.TASK, str(variant.task), "its task", where="image", forced=True)
-    settings = (*spec.settings, Given("env", f"{sweep.TASK}={variant.task}"))
-    changed = replace(spec, trainer=trainer, settings=settings)
-    return replace(made, spec=changed, variables=(*made.variables, number))
 
 
 def _print(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:

@@ -10,8 +10,9 @@ import click
 
 from ..core import tokens
 from ..core.plan import Caution, Choice, Plan, Refusal
+from ..launching import gather, suggest
 from ..submit import launch
-from . import exit_codes, make_plan, options, plan_view, printer, suggest, typed
+from . import console, exit_codes, options, plan_view, printer, typed
 from .trainer_command import TrainerCommand
 
 EXAMPLE = """\b
@@ -28,7 +29,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="print JSON, including the job script")
 def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Show the decisions of a launch, their reasons and evidence; submit nothing."""
-    made = make_plan.make_plan(trainer, args, options.flags(values), dry_run=True)
+    made = gather.plan(trainer, args, options.flags(values), True, console.Console())
     if values["as_json"]:
         printer.print_json(_as_data(made))
     else:

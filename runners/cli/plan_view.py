@@ -7,9 +7,10 @@ import click
 from ..core.command_line import without_secret
 from ..core.model import Resources
 from ..core.plan import Caution, Choice, Plan
+from ..launching import suggest
 from ..scale.number_format import count
 from ..schedulers.base import limit_seconds
-from . import printer, suggest, typed
+from . import printer, typed
 
 LABELS = {
     "cpu-bind": "CPU binding",

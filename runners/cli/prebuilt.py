@@ -94,7 +94,7 @@ def brought(missing: ImageMissing) -> bool:
     """
     if not missing.short or not all(each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)):
         return False
-    printer.tell(missing.message)
+    printer.tell(missing.what)
     chosen, plain = _ask(missing.short, runtime_pull.plain()), runtime_pull.plain()
     if isinstance(chosen, Offer):
         printer.tell(chosen.told)
@@ -111,7 +111,7 @@ def _ask(short: str, plain: bool) -> Offer | str:
     try:
         offer = look(short, architecture.architecture(), plain)
     except RunnerError as error:
-        ways[NEITHER] += f"; nothing can be pulled: {error.message}"
+        ways[NEITHER] += f"; nothing can be pulled: {error.what}"
     else:
         size = shown(offer.image.size)
         ways = {PULL: f"{size} from {offer.reference.source}, {offer.told}", **ways}

@@ -1,4 +1,4 @@
-"""What the commands print: tables, numbers and times for people, JSON for programs."""
+"""What the commands print: tables and numbers for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import itertools
 import json
 import shutil
 import sys
-import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import click
 
-from ..core.job_record import Status
-from ..schedulers.pending_reasons import in_words
-
-DAY = 86400
 GAP = 2  # blanks between the columns of a table
 LEAST = 80  # columns that a terminal is taken to have at least
 
@@ -137,34 +132,3 @@ def text(item: Any) -> str:
     if isinstance(item, list):
         return ", ".join(text(part) for part in item) or "-"
     return "-" if item is None else str(item)
-
-
-def describe(status: Status, limit: int = 0) -> str:
-    """Return a status in words; `limit` is how often the job may come back."""
-    restart = f"restart {status.restart}" if status.restart else ""
-    if restart and limit:
-        restart += f" of {limit}"
-    more = ", ".join(text for text in (in_words(status.reason), restart) if text)
-    return status.state.value + (f" ({more})" if more else "")
-
-
-def span(seconds: float | None) -> str:
-    """Return seconds as 0:07, 1:02:03 or 2-03:04:05, as Slurm writes them; "" for None."""
-    if seconds is None:
-        return ""
-    minutes, secs = divmod(max(0, round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days}-{hours:02d}:{minutes:02d}:{secs:02d}"
-    return f"{hours}:{minutes:02d}:{secs:02d}" if hours else f"{minutes}:{secs:02d}"
-
-
-def moment(when: float, now: float) -> str:
-    """Return a time of day, with the date where it is not within the next, or last, 12 hours."""
-    form = "%H:%M" if abs(when - now) < DAY / 2 else "%Y-%m-%d %H:%M"
-    return time.strftime(form, time.localtime(when))
-
-
-def stamp(when: float | None) -> str | None:
-    return None if when is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))

@@ -16,11 +16,12 @@ import click
 from ..core import locks, signals
 from ..core.errors import Refused, SystemFault, UsageError
 from ..scale import measure, references, study, study_request
+from ..scale.drafts import Drafts
 from ..scale.number_format import count
 from ..scale.run_study import Work
 from ..scale.study import ENDED, PointStatus, StudyPaths, StudyRecord
 from ..scale.study_request import OWN
-from . import exit_codes, options, printer, scale_drafts, scale_output
+from . import console, exit_codes, options, printer, scale_output
 from .trainer_command import TrainerCommand
 
 if TYPE_CHECKING:
@@ -111,12 +112,13 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     else:
         paths, asked = _asked(trainer, args, values)
     if values["dry_run"]:
-        drafts = scale_drafts.Drafts(paths, asked, dry_run=True)
+        drafts = Drafts(paths, asked, console.Console(), dry_run=True)
         scale_output.plans(asked.question, drafts, values["as_json"])
         return
     # All of it before a folder is made.
     study_request.check_epochs(asked.question.args, asked.question.drop)
-    for warning in [*_may_be_short(asked), *scale_drafts.Drafts(paths, asked).check()]:
+    drafts = Drafts(paths, asked, console.Console())
+    for warning in [*_may_be_short(asked), *drafts.check()]:
         printer.tell(f"warning: {warning}")
     with locks.undisturbed(paths.lock, f"another runner scale is at work on {paths.root}"):
         asked = study.begin(paths, asked)
@@ -223,10 +225,8 @@ def _run(paths: StudyPaths, asked: StudyRecord, values: dict[str, Any]) -> int:
 
     Not all of it is a failure, or to be continued.
     """
-    drafts = scale_drafts.Drafts(paths, asked)
-    work = Work(
-        paths, asked.question, drafts.of, drafts.largest, values["at_once"] or 0, printer.tell
-    )
+    drafts = Drafts(paths, asked, console.Console())
+    work = Work(drafts, values["at_once"] or 0)
     statuses = work.submit() if values["no_wait"] else _to_the_end(work, paths)
     report = _show(paths, asked, statuses, values["as_json"])
     if report.failed or any(each.state not in ENDED for each in statuses):

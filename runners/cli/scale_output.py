@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..scale import number_format
+from ..scale.drafts import Drafts
 from ..scale.study import ENDED, PointState, PointStatus, StudyPaths
 from ..scale.study_request import StudyRequest
 from . import printer
-from .scale_drafts import Drafts
 
 if TYPE_CHECKING:
     from ..scale.report import Report

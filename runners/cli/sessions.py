@@ -10,9 +10,10 @@ from ..core.job_record import JobPaths, next_folder
 from ..core.plan import Plan
 from ..core.site import Site
 from ..injob import folders
+from ..launching import gather, submit
 from ..submit.launch import Draft
 from ..submit.sessions import session
-from . import make_plan, options, plan_view, suggest, typed
+from . import console, options, plan_view, typed
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,10 @@ class Prepared:
 def prepare(name: str, values: dict[str, Any]) -> Prepared:
     """Return the plan for a session called `name`; raise Refused when it cannot work."""
     preset, flags = session.preset(name), options.flags(values)
-    here = make_plan.look_around(flags, preset)
-    made = make_plan.plan_for(session.trainer(name), preset, flags, here, values["dry_run"])
+    here = gather.look_around(flags, preset)
+    dry_run, listener = values["dry_run"], console.Console()
+    made = gather.plan_for(session.trainer(name), preset, flags, here, dry_run, listener)
     plan = session.of(made, os.getcwd())
     plan_view.warn(plan)
-    if plan.refusals:
-        raise suggest.refused(plan.refusals)
+    submit.check(plan)
     return Prepared(plan, here, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))

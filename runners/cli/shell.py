@@ -12,6 +12,7 @@ import click
 from ..core import shell, tokens
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import Job
+from ..jobs import wording
 from ..schedulers import capabilities
 from ..submit import launch
 from ..submit.launch import Draft
@@ -121,7 +122,6 @@ def _on_the_node(draft: Draft) -> int:
 def _waiting(draft: Draft) -> Callable[[Job, bool], None]:
     """Return what says why the nodes are not there yet, each answer once, or that they are."""
     from ..jobs import job_status
-    from . import follow  # which `exec` need not load
 
     told = ""
 
@@ -134,7 +134,7 @@ def _waiting(draft: Draft) -> Callable[[Job, bool], None]:
             status = job_status.status(draft.paths, job)
         except SystemFault:
             return  # salloc waits for the controller too, and says what it must
-        text = follow.beside(job, status)
+        text = wording.beside(job, status)
         text += f" ({status.reason})" if status.reason else ""
         if text != told:
             told = text

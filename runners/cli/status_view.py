@@ -10,9 +10,10 @@ from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain import read_facts
 from ..explain.facts import FirstFailure
-from ..jobs import job_status, metrics_tail, stalls
+from ..jobs import job_status, metrics_tail, stalls, wording
+from ..launching import end, stall_notice
 from ..schedulers.pending_reasons import in_words as reason_in_words
-from . import exit_codes, job_end, printer, stall_notice
+from . import exit_codes, job_end, printer
 
 Run = tuple[JobPaths, Job]
 WELL = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
@@ -32,7 +33,7 @@ def ask(runs: list[Run]) -> list[Status]:
         return job_status.statuses(runs)
     except SystemFault as error:
         printer.tell(f"warning: {error}")
-        return job_status.without_asking(runs, error.message)
+        return job_status.without_asking(runs, error.what)
 
 
 def of_one(paths: JobPaths, job: Job) -> dict[str, Any]:
@@ -40,9 +41,7 @@ def of_one(paths: JobPaths, job: Job) -> dict[str, Any]:
     (status,) = ask([(paths, job)])
     found = facts(paths, job, status)
     if status.state == JobState.STOPPED:
-        found.update(
-            saved_step=job_record.saved_step(paths), go_on=job_end.resume_command(paths, job)
-        )
+        found.update(saved_step=job_record.saved_step(paths), go_on=end.resume_command(paths, job))
     if status.state == JobState.RUNNING and (stalled := stall_notice.of_job(paths, job)):
         found["stalled"] = stalls.in_words(stalled)
     # Ranks of a job that Slurm ended, at its time limit say, were ended by it.
@@ -63,8 +62,8 @@ def facts(paths: JobPaths, job: Job, status: Status) -> dict[str, Any]:
         "why": reason_in_words(status.reason) or str(first or ""),
         "restarts": status.restart,
         "exit_code": _exit_code(paths, job, status, first),
-        "submitted": printer.stamp(job.submitted),
-        "start_expected": printer.stamp(status.start),
+        "submitted": wording.stamp(job.submitted),
+        "start_expected": wording.stamp(status.start),
         "nodes": status.nodes,
         "elapsed": status.elapsed,
         "left": None if status.state.ended else status.left,
@@ -112,8 +111,8 @@ def row(facts: dict[str, Any]) -> list[str]:
         facts["folder"].rpartition("/")[2],
         JobState[facts["state"]].value,
         facts["nodes"],
-        printer.span(facts["elapsed"]),
-        printer.span(facts["left"]),
+        wording.span(facts["elapsed"]),
+        wording.span(facts["left"]),
         step(facts),
         "" if facts["loss"] is None else f"{facts['loss']:.4g}",
         rate(facts),
@@ -138,8 +137,8 @@ def in_words(facts: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         **facts,
         "state": JobState[facts["state"]].value,
-        "elapsed": printer.span(facts["elapsed"]),
-        "left": printer.span(facts["left"]),
+        "elapsed": wording.span(facts["elapsed"]),
+        "left": wording.span(facts["left"]),
         "step": step(facts),
         "rate": rate(facts),
         "varied": varied(facts["varied"]),

@@ -52,16 +52,9 @@ def _ask_the_trainer(ctx: click.Context) -> None:
         if path is not None:
             click.echo(trainer_options.help_text(path), nl=False)
             ctx.exit()
-    check(name, args)
+    from ..launching import gather
 
-
-def check(name: str, args: Sequence[str]) -> None:
-    """Raise UsageError for arguments that a packaged trainer would refuse; others are not asked."""
-    from ..settings import trainer_options, trainers  # 10 ms that no other launch need pay
-
-    path = trainers.source(name)
-    if path is not None:
-        trainer_options.check(path, args)
+    gather.check_arguments(name, args)
 
 
 def _offers(

@@ -38,7 +38,7 @@ class SettingsCommand(click.Command):
         try:
             return super().invoke(ctx)
         except RunnerError as error:
-            from . import suggest
+            from ..launching import suggest
 
             error.remedies = tuple(suggest.resolved(error.remedies, command_line(ctx)))
             raise

@@ -18,14 +18,14 @@ from ..core import places
 from ..core.errors import UsageError
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.site import Site
-from ..images import gc_roots
 from ..injob.serve import EXIT_NOT_SERVED, answers
-from ..jobs import job_status
+from ..jobs import job_status, wording
+from ..launching import gather, submit
 from ..schedulers import capabilities
-from ..submit import launch, private_folder
+from ..submit import private_folder
 from ..submit.private_folder import Address
 from ..submit.sessions import session, tunnel
-from . import exit_codes, follow, job_end, make_plan, options, plan_view, printer, run_arguments
+from . import exit_codes, follow, job_end, options, plan_view, printer, run_arguments
 from .sessions import Prepared
 
 SECONDS_TO_BE_REACHED = 10.0
@@ -51,9 +51,7 @@ def start(
         click.echo(text, nl=False)
         return
     draft = ready.draft(text, private=True)
-    job = launch.submit(draft)
-    if draft.plan.spec.image.digest:
-        gc_roots.hold_run(draft.paths.root, draft.plan.spec.image.digest)
+    job = submit.drafted(draft)
     if not values["as_json"]:
         plan_view.show(draft.plan, verbose=False)
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
@@ -78,7 +76,7 @@ def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) ->
         _show_log(job)
         if code != EXIT_NOT_SERVED:
             return job_end.ending(paths, job, status)
-    how = printer.describe(status) + (f", exit code {code}" if code else "")
+    how = wording.describe(status) + (f", exit code {code}" if code else "")
     printer.tell(f"job {job.id} ended: {how}")
     return code
 
@@ -92,7 +90,7 @@ def back(paths: JobPaths, job: Job, values: dict[str, Any], server: str) -> int:
             f"runner exec {own_folder(paths)} -- COMMAND",
         )
     run_arguments.check_ours([(paths, job)])
-    here = make_plan.look_around(options.flags(values), None)
+    here = gather.look_around(options.flags(values), None)
     return attend(paths, job, here, server, values["as_json"])
 
 
@@ -136,9 +134,9 @@ class Visit:
         return now
 
     def _tell(self, now: Status) -> None:
-        text = f"job {self.job.id}: {printer.describe(now)}"
+        text = f"job {self.job.id}: {wording.describe(now)}"
         if now.state == JobState.PENDING and now.start:
-            text += f"; {follow.beside(self.job, now)}"
+            text += f"; {wording.beside(self.job, now)}"
         if text != self.told and self.way is None:
             printer.tell(text)
         self.told = text
@@ -163,7 +161,7 @@ class Visit:
 
     def _print(self, found: Address, now: Status, kept: str) -> None:
         assert self.way is not None  # the caller has just found it
-        left = follow.beside(self.job, now).partition(", ")[2]
+        left = wording.beside(self.job, now).partition(", ")[2]
         click.echo(f"{self.title} answers on {found.host}" + (f", {left}" if left else ""))
         if self.way.ssh:
             click.echo(f"on your own machine: {self.way.ssh}")

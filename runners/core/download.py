@@ -59,7 +59,7 @@ def save(
         except SystemFault as error:
             if not came:
                 raise
-            why = error.message
+            why = error.what
         else:
             with answer:
                 start = _start(answer, before)

@@ -11,24 +11,24 @@ from runners.core.remedy import Remedy, advice
 
 
 class RunnerError(Exception):
-    """Base of all: `message` says what happened, `evidence` shows it, `remedies` mend it.
+    """Base of all: `what` happened, the `evidence` for it, and `remedies`, the best first.
 
-    Of several the best is first. A text stands for advice, line by line.
+    A remedy that is a text stands for advice, line by line.
     """
 
     exit_code = 1
 
     def __init__(
-        self, message: str, evidence: str = "", remedy: str | Remedy | Sequence[Remedy] = ()
+        self, what: str, evidence: str = "", remedy: str | Remedy | Sequence[Remedy] = ()
     ) -> None:
-        super().__init__(message)
-        self.message, self.evidence = message, evidence
+        super().__init__(what)
+        self.what, self.evidence = what, evidence
         if isinstance(remedy, str):
             remedy = [advice(line) for line in remedy.splitlines()]
         self.remedies = (remedy,) if isinstance(remedy, Remedy) else tuple(remedy)
 
     def __str__(self) -> str:
-        lines = [self.message]
+        lines = [self.what]
         lines += [f"  {line}" for line in self.evidence.strip().splitlines()]
         lines += [f"  try: {remedy}" for remedy in self.remedies]
         return "\n".join(lines)

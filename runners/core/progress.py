@@ -1,8 +1,11 @@
-"""How long work tells what it is doing; the command line decides how that looks."""
+"""How long work tells what it is doing, and what it asks; the command line decides how it looks."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
+
+from .errors import RunnerError
 
 
 class Progress(Protocol):
@@ -16,3 +19,31 @@ class Progress(Protocol):
 
     def at(self, done: int) -> None:
         """So much of the step is done."""
+
+
+class Silent:
+    """Progress that nobody looks at."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        pass
+
+    def at(self, done: int) -> None:
+        pass
+
+
+class Listener:
+    """Told what a launch does before it submits. This one says nothing and brings no image."""
+
+    def tell(self, text: str) -> None:
+        """Tell one thing that stays to be read."""
+
+    def progress(self) -> AbstractContextManager[Progress]:
+        """Show work that counts bytes."""
+        return nullcontext(Silent())
+
+    def bring_image(self, missing: RunnerError) -> bool:
+        """Have the image that is missing pulled or built; return whether it is there now."""
+        return False

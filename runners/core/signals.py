@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -53,12 +54,17 @@ def held() -> Iterator[None]:
     """Let signals wait until the end of the block.
 
     A job that Slurm has taken, and whose number was not written down, would run unknown to all.
+    Only Python's main thread receives signals: in another one there is nothing to hold.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     came: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        print("runner: ends when Slurm has answered", file=sys.stderr)
+        if _interrupt in before.values():  # a command of ours, whose user reads stderr
+            print("runner: ends when Slurm has answered", file=sys.stderr)
 
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number in SIGNALS:

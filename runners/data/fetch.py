@@ -99,7 +99,7 @@ def _bring(source: Source, mirrors: Sequence[str], work: Path, say: Progress) ->
         except RunnerError as error:
             failed.append(error)
             if len(urls) > len(failed):
-                say.say(f"{error.message}; trying the next address")
+                say.say(f"{error.what}; trying the next address")
     raise _all_failed(source, failed)
 
 

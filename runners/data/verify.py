@@ -41,7 +41,7 @@ def _squashfs(path: Path, report: Report, say: Progress) -> None:
     try:
         facts = squashfs.read(path)
     except Refused as error:
-        report.fault(path.name, error.message + (f": {error.evidence}" if error.evidence else ""))
+        report.fault(path.name, error.what + (f": {error.evidence}" if error.evidence else ""))
         return
     report.facts["squashfs"] = f"{facts.inodes} inodes, {facts.size} bytes, {facts.compression}"
     known = manifest.read(path)

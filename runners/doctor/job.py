@@ -12,12 +12,11 @@ from ..core.command_line import OWN, CommandLine
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import BindMount, Trainer
 from ..core.plan import Plan
-from ..images import gc_roots
 from ..injob.folders import TRIAL
 from ..jobs import job_status
+from ..launching import submit as submitting
 from ..planning import execution
 from ..settings import config
-from ..submit import launch
 
 MINUTES = "5"
 # Makes the libraries tell what they use. They are set for this job only, and give way to --env.
@@ -65,10 +64,7 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     if image.exists() and plan.launching.runtime in execution.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
-    draft = launch.draft(plan, packages=(TRIAL,), typed=typed)
-    job = launch.submit(draft)
-    if plan.spec.image.digest:
-        gc_roots.hold_run(draft.paths.root, plan.spec.image.digest)
+    draft, job = submitting.one(plan, typed, packages=(TRIAL,))
     return draft.paths, job
 
 

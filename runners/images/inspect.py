@@ -152,4 +152,4 @@ def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
             say(f"looking into {image.path.name}, which has no labels of ours")
         return replace(image, found=look(image.path))
     except RunnerError as error:
-        return replace(image, problem=error.message)
+        return replace(image, problem=error.what)

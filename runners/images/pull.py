@@ -187,7 +187,7 @@ def _ahead(request: Request, progress: Progress) -> ImageInfo:
         found = source_of(request)
         labels = found.labels()
     except SystemFault as error:
-        progress.say(f"would pull {source}, of which nothing is known now: {error.message}")
+        progress.say(f"would pull {source}, of which nothing is known now: {error.what}")
         return ImageInfo(path, source=source)
     size = f", {disk_space.shown(found.size)}" if found.size else ""
     progress.say(f"would pull {source}{size}, {found.manifest or 'digest unknown'}")

@@ -164,7 +164,7 @@ def _send(server: Registry, blob: Blob, made: Layout, progress: Progress) -> Non
     except SystemFault as error:
         raise SystemFault(
             f"{server.host} ended the upload of {shown(blob.size)}",
-            f"{error.message}\n{error.evidence}",
+            f"{error.what}\n{error.evidence}",
             "again: the layers that have arrived stay there",
         ) from None
 

@@ -119,7 +119,7 @@ class InRegistry:
         except NotFound as error:
             versions = ", ".join(sorted(server.tags())) or "none"
             raise NotFound(
-                f"{self.text} has no release {version}", f"{error.message}\nit has {versions}"
+                f"{self.text} has no release {version}", f"{error.what}\nit has {versions}"
             ) from None
         if not {TYPE, SIGNATURE_TYPE} <= layers.keys():
             raise Refused(f"{server.reference.source} is no release", ", ".join(sorted(layers)))
@@ -208,7 +208,7 @@ def read(raw: bytes, version: str, where: str) -> Release:
     try:
         check(where, kinds(Release), content)
     except UsageError as error:
-        raise Refused(error.message, error.evidence) from None
+        raise Refused(error.what, error.evidence) from None
     release: Release = made(Release, content)
     if release.version != version:
         raise NotVerified(

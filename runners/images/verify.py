@@ -74,7 +74,7 @@ def _asked(name: str, question: Callable[[], Check]) -> Check:
 
 
 def _failed(name: str, error: RunnerError) -> Check:
-    evidence = f"{error.message}\n{error.evidence}".strip()
+    evidence = f"{error.what}\n{error.evidence}".strip()
     return Check(name, FAIL, evidence, "\n".join(map(str, error.remedies)))
 
 

@@ -171,7 +171,7 @@ def _again(paths: JobPaths, job: Job, last: Status) -> Status:
     try:
         return status(paths, job)
     except SystemFault as error:
-        code, reason = job_record.exit_code(paths), f"{error.message}; still waiting"
+        code, reason = job_record.exit_code(paths), f"{error.what}; still waiting"
         still = Status(last.state, reason, code, last.restart, last.nodes)
         if code is not None and (code == 0 or not job.restarts):
             still = still._replace(state=_state_of(code), reason="")

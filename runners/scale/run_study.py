@@ -13,20 +13,20 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Callable
 
 from ..core import job_record, signals
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import Job, JobPaths, JobState
 from ..core.plan import Interruption, Plan
 from ..core.remedy import change
-from ..images import gc_roots
 from ..jobs import find, job_status
+from ..launching import submit
 from ..schedulers import SCHEDULERS, capabilities
 from ..script import exit_trap
 from ..submit import job_array, launch
 from ..submit.launch import Draft
 from . import study
+from .drafts import Drafts
 from .study import ENDED, PointState, PointStatus, StudyPaths
 from .study_request import Point, StudyRequest
 
@@ -50,22 +50,25 @@ exit "$failed"
 class Work:
     """A study at work.
 
-    `drafts` makes the drafts of points, `largest` the plan of a job that has room for any of them.
-    `at_once` bounds the runs that are in the queue, 0 does not. `tell` gets what is to be read
-    meanwhile.
+    `at_once` bounds the runs that are in the queue, 0 does not. The listener of the drafts is told
+    what is submitted.
     """
 
-    paths: StudyPaths
-    question: StudyRequest
-    drafts: Callable[[Sequence[Point]], list[Draft]]
-    largest: Callable[[], Plan]
+    drafts: Drafts
     at_once: int
-    tell: Callable[[str], None]
     known: dict[str, PointStatus] = field(default_factory=dict)
     retried: set[str] = field(default_factory=set)
     lost: set[Path] = field(default_factory=set)
     asked: float = 0.0
     bound: int | None = None
+
+    @property
+    def paths(self) -> StudyPaths:
+        return self.drafts.paths
+
+    @property
+    def question(self) -> StudyRequest:
+        return self.drafts.asked.question
 
     def to_the_end(self) -> Iterator[list[PointStatus]]:
         """Submit and look; yield how all points stand, each time, the last time when all is done.
@@ -149,22 +152,20 @@ class Work:
         except Refused as error:
             if not busy:
                 fewer = [change(at_once=1)]  # where there may be so many jobs only
-                raise Refused(error.message, error.evidence, error.remedies or fewer) from None
+                raise Refused(error.what, error.evidence, error.remedies or fewer) from None
             # Sites bound how many jobs a user may have: the rest goes when others have ended.
             self.bound = busy
-            self.tell(f"the rest is submitted when others have ended: {error.message}")
+            self.drafts.listener.tell(f"the rest is submitted when others have ended: {error.what}")
 
     def _hand_over(self, points: Sequence[Point]) -> None:
-        drafts = self.drafts(points)
+        drafts = self.drafts.of(points)
         with signals.held():
             if self.question.together:
-                told = _allocate(self.paths, drafts, self.largest())
+                told = _allocate(self.paths, drafts, self.drafts.largest())
             else:
                 told = _submit_apart(drafts)
-            for draft in drafts:
-                if draft.plan.spec.image.digest:
-                    gc_roots.hold_run(draft.paths.root, draft.plan.spec.image.digest)
-        self.tell(told)
+            submit.hold_images(drafts)
+        self.drafts.listener.tell(told)
         self.retried -= {point.key for point in points}
 
 

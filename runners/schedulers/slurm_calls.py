@@ -77,7 +77,7 @@ def submit(script: Path) -> str:
     try:
         return parse_submit(shell.run(command, env=scrubbed(os.environ), apart=True))
     except shell.NoAnswer as error:
-        raise no_answer(error.message, error.evidence) from None
+        raise no_answer(error.what, error.evidence) from None
 
 
 def check_controller(answer: shell.Result) -> None:

@@ -199,14 +199,14 @@ def faults(path: Path, env: Mapping[str, str]) -> list[str]:
     try:
         table = read_toml(path)
     except UsageError as error:
-        return [f"{error.message}: {error.evidence}"]
+        return [f"{error.what}: {error.evidence}"]
     found = toml_check.faults(KEYS, table)
     if found:
         return found  # what follows needs the right types
     try:
         made = build(path.stem, parts(path, env))
     except UsageError as error:
-        return [" ".join(f"{error.message} {error.evidence}".split())]
+        return [" ".join(f"{error.what} {error.evidence}".split())]
     reasons = [
         f"rules.require.{setting} has no reason"
         for setting, rule in made.rules.require.items()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from runners.cli import doctor_findings
+from runners.cli import doctor
 from runners.cli.doctor import doctor_command
 from runners.core.command_line import CommandLine, Given
 from runners.core.errors import NotFound, UsageError
@@ -68,7 +68,7 @@ def test_what_makes_no_sense(words: list[str], error: type[Exception]) -> None:
 
 def test_words_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     fixes = (command("make", "x"), change(mpi="pmix"))
-    doctor_findings.show(
+    doctor.show(
         [
             Finding("disk", "runs", FAILURE, "no space", "a\nb", fixes),
             Finding("disk", "scratch", OK, "12 GB free [bold]"),

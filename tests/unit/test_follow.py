@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli import job_end, printer
+from runners.cli import job_end
 from runners.cli.follow import PROGRESS
 from runners.core import digest, files, job_record, shell
 from runners.core.command_line import CommandLine
@@ -18,7 +18,7 @@ from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.shell import Result
 from runners.injob.rank import failure
-from runners.jobs import job_status, metrics_tail
+from runners.jobs import job_status, metrics_tail, wording
 from runners.jobs.logs import PIECE, Log, concerns, says_end
 from runners.jobs.metrics_tail import Reading
 from runners.scale import compare
@@ -137,12 +137,12 @@ def test_lines_that_move_the_bar(line: bytes, step: tuple[bytes, bytes] | None) 
 
 
 def test_times() -> None:
-    assert [printer.span(seconds) for seconds in (None, 7.4, 3599.6, 90061)] == [
+    assert [wording.span(seconds) for seconds in (None, 7.4, 3599.6, 90061)] == [
         "", "0:07", "1:00:00", "1-01:01:01",
     ]  # fmt: skip
     now = time.mktime((2026, 11, 21, 20, 0, 0, 0, 0, -1))
-    assert printer.moment(now + 600, now) == "20:10"
-    assert printer.moment(now + 86400, now) == "2026-11-22 20:00"
+    assert wording.moment(now + 600, now) == "20:10"
+    assert wording.moment(now + 86400, now) == "2026-11-22 20:00"
 
 
 def a_run(folder: Path, **facts: object) -> tuple[JobPaths, Job]:

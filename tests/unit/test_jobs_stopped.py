@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli import exit_codes, job_end, printer
+from runners.cli import exit_codes, job_end
 from runners.core import job_record, shell
 from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.shell import Result
-from runners.jobs import job_status
+from runners.jobs import job_status, wording
+from runners.launching import end
 
 
 def comes_back(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
@@ -38,7 +39,7 @@ def test_a_job_that_comes_back_is_pending_whatever_its_last_attempt_left(
     status = job_status.status(paths, job)
     assert status == Status(JobState.PENDING, "BeginTime", 143, 2)
     assert (
-        printer.describe(status, job.restarts)
+        wording.describe(status, job.restarts)
         == "pending (the time at which it may begin has not come, restart 2 of 10)"
     )
     assert job_record.load(paths).state == ""
@@ -112,7 +113,7 @@ def test_going_on_elsewhere_binds_the_checkpoint_and_resumes_once(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     folder = str(paths.root)
-    offered = job_end.resume_command(paths, job).split()
+    offered = end.resume_command(paths, job).split()
     assert offered[:4] == ["runner", "launch", "--bind", f"{folder}:{folder}:ro"]
     assert offered[-4:] == ["--lr", "1", "--resume", folder]
     assert offered.count("--resume") == 1

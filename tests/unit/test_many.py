@@ -13,7 +13,6 @@ import pytest
 
 from runners import planning
 from runners.cli import launch as command
-from runners.cli import launch_array, suggest
 from runners.core import job_record, shell
 from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
@@ -24,6 +23,7 @@ from runners.core.remedy import change
 from runners.core.shell import Result
 from runners.core.site import Site
 from runners.jobs import find, job_status
+from runners.launching import submit, suggest
 from runners.planning.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_calls, slurm_script
 from runners.settings import sweep
@@ -121,10 +121,10 @@ def test_each_run_knows_the_command_that_launches_it_alone(tmp_path: Path) -> No
     trainer = replace(SPEC.trainer, typed="torch_mnist", args=("--seed", "7"))
     one = made(tmp_path, trainer=trainer, settings=given)
     asked = sweep.variants("%1", ("base-lr=1,2",))
-    drafts = launch_array.drafts_of(one, asked.variants, before)
+    drafts = submit.drafts_of(one, asked.variants, before)
     assert alone(drafts[1]) == "runner launch --nodes 2 --wait torch_mnist -- --seed 7 --base-lr=2"
     assert " --seed 7 --base-lr=2\n" in drafts[1].text
-    (seventh,) = launch_array.drafts_of(one, [Variant(7)], before)
+    (seventh,) = submit.drafts_of(one, [Variant(7)], before)
     assert alone(seventh) == (
         "runner launch --nodes 2 --env SLURM_ARRAY_TASK_ID=7 --wait torch_mnist -- --seed 7"
     )
@@ -401,7 +401,7 @@ def test_slurm_that_takes_no_more_jobs_is_told_from_one_that_is_silent() -> None
     with pytest.raises(shell.NoAnswer) as late:
         shell.run(["sh", "-c", f"echo '{words}' >&2; exec sleep 9"], timeout=0.5)
     assert late.value.evidence == words
-    full = slurm_calls.no_answer(late.value.message, late.value.evidence)
+    full = slurm_calls.no_answer(late.value.what, late.value.evidence)
     assert isinstance(full, Refused)
     assert "MaxJobCount" in str(full)
     silent = slurm_calls.no_answer("sbatch did not answer within 60 s", "")

@@ -14,7 +14,9 @@ import pytest
 from runners.core import locks
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
 from runners.core.job_record import Job, JobPaths
+from runners.core.progress import Listener
 from runners.scale import measure, study
+from runners.scale.drafts import Drafts
 from runners.scale.run_study import Work
 from runners.scale.study import PointState, PointStatus, StudyPaths, StudyRecord
 from runners.scale.study_request import Size, StudyRequest
@@ -202,6 +204,7 @@ def test_a_run_that_ends_with_its_allocation_is_not_run_again(
         return found
 
     monkeypatch.setattr(study, "look", look)
-    work = Work(paths, asked, lambda _: [], pytest.fail, 0, print, asked=time.monotonic())
+    drafts = Drafts(paths, StudyRecord(asked, (), str(paths.root)), Listener())
+    work = Work(drafts, 0, asked=time.monotonic())
     assert [each.state for each in work.look()] == [PointState.OPEN]
     assert [each.state for each in work.look()] == [PointState.FAILED]

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from runners.cli import cli, suggest
+from runners.cli import cli
 from runners.cli.typed import SettingsCommand, command_line
 from runners.core import job_record
 from runners.core.command_line import (
@@ -28,6 +28,7 @@ from runners.core.files import read_versioned, write_versioned
 from runners.core.job_record import Job, JobPaths
 from runners.core.plan import Refusal
 from runners.core.remedy import Remedy, advice, change, command, line, option_words
+from runners.launching import suggest
 
 
 def typed(*words: str) -> CommandLine:

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from runners.cli import cli, trainer_command
+from runners.cli import cli
 from runners.cli.info import recipes_command
 from runners.core.errors import NotFound, UsageError
+from runners.launching import gather
 from runners.settings import trainers
 
 
@@ -114,14 +115,14 @@ def test_a_wrong_option_is_refused_before_there_is_a_job(
 ) -> None:
     with pytest.raises(UsageError) as caught:
         cli.main(["launch", trainer, "--", *words], "runner", standalone_mode=False)
-    assert f"{trainer}: {message}" in caught.value.message
+    assert f"{trainer}: {message}" in caught.value.what
     assert near in caught.value.evidence
     assert str(caught.value.remedies[0]) == f"runner recipes show {trainer}"
 
 
 def test_a_wrong_value_of_a_sweep_is_refused_too() -> None:
     with pytest.raises(UsageError, match="argument --epochs: must be at least 1, not 0"):
-        trainer_command.check("torch_mnist", ["--epochs", "0"])
+        gather.check_arguments("torch_mnist", ["--epochs", "0"])
 
 
 def test_trainers_help_is_answered_at_once() -> None:
@@ -132,7 +133,7 @@ def test_trainers_help_is_answered_at_once() -> None:
 
 def test_options_of_ones_own_trainer_are_its_own(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("parser = 1 / 0\n")
-    trainer_command.check(str(tmp_path / "own.py"), ["--anything"])
+    gather.check_arguments(str(tmp_path / "own.py"), ["--anything"])
 
 
 def test_a_copy_that_was_edited_stays(tmp_path: Path) -> None:

@@ -34,14 +34,14 @@ MINIMUM = "cuda.driver.minimum"
 
 def refused(error: RunnerError) -> Finding:
     """Return the finding of an image, or a plan, that is refused with an error."""
-    return ABOUT.failure("plan", error.message, error.evidence, error.remedies)
+    return ABOUT.failure("plan", error.what, error.evidence, error.remedies)
 
 
 def facts(found: Inspection) -> list[Finding]:
     known = {name: fact for name, fact in found.facts.items() if name in SHOWN}
     lines = "\n".join(f"{name}: {fact.value} ({fact.source})" for name, fact in known.items())
     if found.problem:
-        says = f"cannot be looked into: {found.problem.message}"
+        says = f"cannot be looked into: {found.problem.what}"
         return [ABOUT.warning("facts", says, lines, found.problem.remedies)]
     values = {name: fact.value for name, fact in known.items()}
     version = found.facts["horovod.version"].value

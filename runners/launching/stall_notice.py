@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import time
 
-from ..core import shell
+from ..core import shell, trust
 from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..jobs import metrics_tail, stalls
 from ..jobs.stalls import RankSample, Stall
 from ..schedulers import SCHEDULERS
 from ..settings import config
-from . import run_arguments
 
 SECONDS_BETWEEN_LOOKS = 5.0
 SECONDS_FOR_THE_STEP = 20.0
@@ -71,7 +70,7 @@ def _samples(paths: JobPaths, job: Job) -> list[RankSample]:
     script = str(paths.code / "injob/rank/sample_ranks.py")
     command = ["python3", script, str(paths.root)]
     try:
-        run_arguments.check_ours([(paths, job)])
+        trust.check(paths.root, os.environ)
         argv = steps.argv(steps.place(job.id), command)
         answer = shell.run(argv, steps.environment(), timeout=SECONDS_FOR_THE_STEP)
         return stalls.parse(answer.out)

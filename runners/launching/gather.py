@@ -1,8 +1,9 @@
-"""From what was typed to a plan: gather what is known of request, site and image, then solve."""
+"""From settings to a plan: gathers what is known of the request, the site and the image; solves."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from .. import planning
 from ..core import gpus
 from ..core.model import Dataset, ImageInfo, JobSpec, Trainer
 from ..core.plan import Plan
+from ..core.progress import Listener
 from ..core.remedy import Remedy, change
 from ..core.site import Site
 from ..core.site_profile import Profile
@@ -20,33 +22,49 @@ from ..planning.case import Case
 from ..schedulers import capabilities
 from ..settings import config, request, trainers
 from ..sites import find, probe
-from . import printer
 
 
-def make_plan(trainer: str, args: tuple[str, ...], flags: dict[str, Any], dry_run: bool) -> Plan:
-    """Return the plan for what the command line, files and environment ask; see `plan_for`."""
-    found, preset = trainers.find(trainer, args)
-    return plan_for(found, preset, flags, look_around(flags, preset), dry_run)
+def plan(
+    trainer: str, args: Sequence[str], flags: Mapping[str, Any], dry_run: bool, listener: Listener
+) -> Plan:
+    """Return the plan for what the flags, files and environment ask; see `plan_for`."""
+    found, preset = trainers.find(trainer, tuple(args))
+    return plan_for(found, preset, flags, look_around(flags, preset), dry_run, listener)
+
+
+def check_arguments(name: str, args: Sequence[str]) -> None:
+    """Raise UsageError for arguments that a packaged trainer would refuse; others are not asked."""
+    from ..settings import trainer_options  # 10 ms that no other launch need pay
+
+    path = trainers.source(name)
+    if path is not None:
+        trainer_options.check(path, args)
 
 
 def plan_for(
-    found: Trainer, preset: config.Layer | None, flags: dict[str, Any], here: Site, dry_run: bool
+    trainer: Trainer,
+    preset: config.Layer | None,
+    flags: Mapping[str, Any],
+    here: Site,
+    dry_run: bool,
+    listener: Listener,
 ) -> Plan:
-    """The same for a trainer that was found, with its preset, on a site that was asked.
+    """Return the plan for a trainer that was found, with its preset, on a site that was asked.
 
-    Raises UsageError for a site that is not here, unless it is only a dry run.
+    One that cannot work has refusals. Raises UsageError for a site that is not here, unless it is
+    only a dry run, which neither pulls the image nor reads it whole.
     """
     if not dry_run:
         only_here(here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
     runtime = execution.expected(settings.get("runtime"), here)
-    image, why = _image_for_nodes(settings, found, here.profile, runtime, dry_run)
-    spec = request.job_spec(settings, image, found, _data(settings, here.profile))
-    recorded = _recorded(image.path, dry_run)
+    image, why = _image_for_nodes(settings, trainer, here.profile, runtime, dry_run, listener)
+    spec = request.job_spec(settings, image, trainer, _data(settings, here.profile))
+    recorded = _recorded(image.path, dry_run, listener)
     files = [spec.runs_dir, image.path, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
         spec,
-        _searched(spec, _host_mpi(spec, _mounts(settings, here, runtime)), runtime),
+        _with_apptainer(spec, _with_host_mpi(spec, _mounts(settings, here, runtime)), runtime),
         {**settings.reasons(), **({"architecture": why} if why else {})},
         settings.unasked,
         recorded.digest,
@@ -56,33 +74,32 @@ def plan_for(
     return planning.solve(_waiting(case) if spec.resources.dependency else case)
 
 
-def _recorded(image: Path, dry_run: bool) -> recorded_digest.Recorded:
+def _recorded(image: Path, dry_run: bool, listener: Listener) -> recorded_digest.Recorded:
     """Compare the image with what `build` or `pull` recorded, unless it is only a dry run."""
     if dry_run:
         return recorded_digest.without_reading(image)
-    from . import progress
-
-    return recorded_digest.check(image, progress.display)
+    return recorded_digest.check(image, listener.progress)
 
 
 def _image_for_nodes(
     settings: config.Config,
-    found: Trainer,
+    trainer: Trainer,
     profile: Profile | None,
     runtime: str,
     dry_run: bool,
+    listener: Listener,
 ) -> tuple[ImageInfo, str]:
     """Return the image with all that is known of it, and why it is another than was named."""
     name = settings.get("image")
-    image = _image(name, runtime, dry_run)
-    wanted = request.resources(settings, bool(found.command))
+    image = _image(name, runtime, dry_run, listener)
+    wanted = request.resources(settings, bool(trainer.command))
     architectures = site_limits.architectures(wanted, profile) if profile else set()
     only = architectures.pop() if len(architectures) == 1 else ""
     image, why = local.for_nodes(name, image, only)
-    return image_storage.found(_looked_into(image)), why
+    return image_storage.found(_looked_into(image, listener)), why
 
 
-def _host_mpi(spec: JobSpec, here: Site) -> Site:
+def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
     """Ask for the mpirun of this machine, and its libraries, where the job takes them."""
     if here.elsewhere:
         return here
@@ -95,7 +112,7 @@ def _host_mpi(spec: JobSpec, here: Site) -> Site:
     return here
 
 
-def _searched(spec: JobSpec, here: Site, runtime: str) -> Site:
+def _with_apptainer(spec: JobSpec, here: Site, runtime: str) -> Site:
     """Ask for Apptainer's version where it decides whose GPU libraries are found first."""
     wanted = spec.nv is not False and (spec.nv or gpus.asked(spec.resources))
     is_here = runtime in execution.CONTAINERS and runtime in here.runtimes
@@ -119,7 +136,7 @@ def _waiting(case: Case) -> Case:
     return replace(case.asking(resources=resources), reasons=reasons)
 
 
-def look_around(flags: dict[str, Any], preset: config.Layer | None, anew: bool = False) -> Site:
+def look_around(flags: Mapping[str, Any], preset: config.Layer | None, anew: bool = False) -> Site:
     """Return what this machine offers, with the profile of the site that it belongs to.
 
     A site that was named and is not here has its profile alone. Slurm's answers may be a minute
@@ -167,37 +184,34 @@ def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ..
     return tuple(map(find.measured, found)) if auto else found
 
 
-def _looked_into(image: ImageInfo) -> ImageInfo:
+def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:
     """Look into an image that is not ours, and say so, since it takes seconds the first time."""
     if image.ours or not image.path.exists():
         return image
     from ..images import inspect  # 20 ms that a launch of an image of ours need not pay
 
-    return inspect.found(image, printer.tell)
+    return inspect.found(image, listener.tell)
 
 
-def _image(name: str | None, runtime: str, dry_run: bool) -> ImageInfo:
+def _image(name: str | None, runtime: str, dry_run: bool, listener: Listener) -> ImageInfo:
     """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
     if runtime not in execution.CONTAINERS:
         from ..images import environment  # 20 ms that other launches need not pay
 
         return environment.image(name, runtime)
     if not name or not reference.is_remote(name):
-        return _local(name, dry_run)
+        return _local(name, dry_run, listener)
     from ..images import pull
-    from . import progress
 
-    with progress.display() as display:
-        return pull.image(name, dry_run, display)
+    with listener.progress() as progress:
+        return pull.image(name, dry_run, progress)
 
 
-def _local(name: str | None, dry_run: bool) -> ImageInfo:
-    """Return the image of this name; where it is missing, a terminal is asked how to have it."""
+def _local(name: str | None, dry_run: bool, listener: Listener) -> ImageInfo:
+    """Return the image of this name; where it is missing, the listener may bring it."""
     try:
         return local.on_disk(name)
     except local.ImageMissing as missing:
-        from . import prebuilt
-
-        if dry_run or not prebuilt.brought(missing):
+        if dry_run or not listener.bring_image(missing):
             raise
     return local.on_disk(name)

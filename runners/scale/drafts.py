@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,20 +10,23 @@ from typing import Any
 from ..core.command_line import CommandLine
 from ..core.errors import Refused
 from ..core.plan import Plan
-from ..scale import study
-from ..scale.study import StudyPaths, StudyRecord
-from ..scale.study_request import Point
+from ..core.progress import Listener
+from ..launching import gather
 from ..script import render
 from ..settings import trainers
 from ..submit.launch import Draft
-from . import make_plan
+from . import study
+from .study import StudyPaths, StudyRecord
+from .study_request import Point
 
 
 class Drafts:
     """The drafts of a study's runs. The machine is asked once for each variant."""
 
-    def __init__(self, paths: StudyPaths, asked: StudyRecord, dry_run: bool = False) -> None:
-        self.paths, self.asked, self.dry_run = paths, asked, dry_run
+    def __init__(
+        self, paths: StudyPaths, asked: StudyRecord, listener: Listener, dry_run: bool = False
+    ) -> None:
+        self.paths, self.asked, self.listener, self.dry_run = paths, asked, listener, dry_run
         self.plans: dict[tuple[str, str, bool], Plan] = {}
 
     def of(self, points: Sequence[Point]) -> list[Draft]:
@@ -34,7 +36,7 @@ class Drafts:
         """
         together = self.asked.question.together
         folders = study.next_attempts(self.paths, points)
-        typed = CommandLine(words=tuple(sys.argv[1:]))
+        typed = CommandLine(words=self.asked.words)
         drafts = []
         for point, paths in zip(points, folders):
             made = self.plan(point, together)
@@ -67,12 +69,12 @@ class Drafts:
         question = self.asked.question
         flags: dict[str, Any] = {**question.settings(point), "runs-dir": str(self.paths.runs)}
         trainer, preset = trainers.find(question.trainer_of(point), question.args)
-        here = make_plan.look_around(flags, preset)
+        here = gather.look_around(flags, preset)
         if together:
             flags["scheduler"] = "allocation"
             nodes = max(size.nodes for size in question.sizes)
             here = replace(here, allocation="of the study", allocated_nodes=nodes, allocated_cpus=0)
-        made = make_plan.plan_for(trainer, preset, flags, here, self.dry_run)
+        made = gather.plan_for(trainer, preset, flags, here, self.dry_run, self.listener)
         if made.refusals:
             first = made.refusals[0]
             where = f"{point.size} nodes {point.variant.label}".strip()

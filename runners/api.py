@@ -1,0 +1,171 @@
+"""The Python API, for notebooks and pipelines: launch, plan and look after jobs.
+
+>>> import runners
+>>> job = runners.launch("train.py", image="horovod_gpu.sif", nodes=4, args=["--epochs", "5"])
+>>> job.result()
+
+It prints nothing and ends no process: errors are exceptions with `what`, `evidence`, `remedies`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .core import job_record
+from .core.command_line import FLAG, CommandLine
+from .core.errors import RunnerError, UsageError, nearest
+from .core.job_record import JobPaths, JobState, Status
+from .core.plan import Plan
+from .core.progress import Listener
+from .explain.explanation import Explanation
+from .jobs import find, job_status
+from .jobs.logs import Log, concerns
+from .launching import end, follow, gather, submit
+from .settings import config
+from .settings.table import SETTINGS
+
+
+class JobFailed(RunnerError):
+    """A job whose result was asked for has not completed; `explanation` says why."""
+
+    def __init__(self, what: str, explanation: Explanation) -> None:
+        fixes = (explanation.fix, *(other.fix for other in explanation.others))
+        evidence = "\n".join(explanation.evidence)
+        super().__init__(what, evidence, [each for each in fixes if each])
+        self.explanation = explanation
+
+
+def launch(
+    trainer: str | Path, *, args: Sequence[object] = (), force: bool = False, **settings: Any
+) -> Job:
+    """Submit a job, as `runner launch` does; return it.
+
+    `trainer` is a packaged recipe, a Python file or a program, and `args` are its arguments. The
+    settings are the options of `runner launch`, with underscores: `nodes=2`,
+    `env={"NAME": "value"}`, `bind=["/data"]`. Files, variables and the site's profile give the
+    others. Raises UsageError for settings that cannot be meant, and Refused, with remedies, for a
+    job that cannot work, unless `force` is given; then nothing was submitted.
+    """
+    made = _plan(trainer, args, settings, dry_run=False)
+    if not force:
+        submit.check(made)
+    draft, _ = submit.one(made, CommandLine(cwd=os.getcwd()))
+    return Job(draft.paths)
+
+
+def plan(trainer: str | Path, *, args: Sequence[object] = (), **settings: Any) -> Plan:
+    """Return what `launch` would choose, as `runner plan` shows it; nothing is submitted.
+
+    A plan that cannot work has `refusals`. Raises UsageError as `launch`.
+    """
+    return _plan(trainer, args, settings, dry_run=True)
+
+
+def _plan(
+    trainer: str | Path, args: Sequence[object], settings: dict[str, Any], dry_run: bool
+) -> Plan:
+    name, words = str(trainer), [str(each) for each in args]
+    flags = _flags(settings)
+    gather.check_arguments(name, words)
+    return gather.plan(name, words, flags, dry_run, Listener())
+
+
+def _flags(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return keyword arguments as settings by name, checked."""
+    names = {name.replace("-", "_"): name for name in SETTINGS}
+    for word in settings:
+        if word not in names:
+            raise UsageError(f"there is no setting {word!r}", nearest(word, names))
+    given = {names[word]: value for word, value in settings.items() if value is not None}
+    table = {name: _as_in_a_file(SETTINGS[name].kind, value) for name, value in given.items()}
+    return config.check_table("settings", table, FLAG).values
+
+
+def _as_in_a_file(kind: str, value: Any) -> Any:
+    """Return a value as TOML has it: `gpus=4` and `time=30` are numbers here and texts there."""
+    if kind == "list" and isinstance(value, (tuple, list)):
+        return [str(each) for each in value]
+    text = kind == "text" and isinstance(value, (int, Path)) and not isinstance(value, bool)
+    return str(value) if text else value
+
+
+def job(name: str | None = None, *, runs_dir: str | Path | None = None) -> Job:
+    """Return a job that was launched before, by its number, its run's name or folder.
+
+    Without a name it is the last one. Raises NotFound, and UsageError for a name of several runs.
+    """
+    flags = _flags({"runs_dir": runs_dir})
+    folder = Path(config.load(flags, os.environ).get("runs-dir")).absolute()
+    return Job(find.find(name, folder)[0])
+
+
+class Job:
+    """A submitted job, and what is known of it: each call looks anew.
+
+    `folder` is the run's own folder, `id` the number that its scheduler gave it.
+    """
+
+    def __init__(self, paths: JobPaths) -> None:
+        self._paths = paths
+        record = job_record.load(paths)
+        self.folder, self.id, self.name = paths.root, record.id, record.name
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r}, {str(self.folder)!r})"
+
+    @property
+    def _run(self) -> find.Run:
+        """The record on disk tells how a job ended; its scheduler forgets that."""
+        return self._paths, job_record.load(self._paths)
+
+    @property
+    def _status(self) -> Status:
+        return job_status.status(*self._run)
+
+    @property
+    def state(self) -> JobState:
+        """How the job stands now, as its scheduler says; raises SystemFault when it is silent."""
+        return self._status.state
+
+    def wait(self, timeout: float | None = None) -> JobState:
+        """Wait for the end, or `timeout` seconds at most; return the state."""
+        return follow.wait(*self._run, timeout).state
+
+    def logs(self, rank: int | None = None) -> str:
+        """Return the log so far, each line as `rank@host | ...`: of all ranks, or of one.
+
+        Lines of Slurm and of the runner itself belong to no rank and are always there.
+        """
+        log = Log(Path(self._run[1].log))
+        lines = [line for piece in log.new() for line in piece]
+        lines += [log.rest] if log.rest else []
+        ranks = None if rank is None else {rank}
+        shown = [line for line in lines if concerns(line, ranks)]
+        return b"".join(line + b"\n" for line in shown).decode("utf-8", "replace")
+
+    def result(self) -> dict[str, Any]:
+        """Wait for the end; return what the trainer wrote in result.json.
+
+        Raises JobFailed with the explanation when the job did not complete, NotFound when it
+        completed without a result.
+        """
+        if self.wait() is not JobState.COMPLETED:
+            why = self.explain()
+            raise JobFailed(f"job {self.id} has no result: {why.cause}", why)
+        return end.result(*self._run)
+
+    def cancel(self) -> None:
+        """End the job; one that has ended stays as it is. Raises SystemFault."""
+        if not self.state.ended:
+            follow.cancel(*self._run)
+
+    def explain(self) -> Explanation:
+        """Return why the job failed: cause, evidence, fix, certainty.
+
+        `fix` is the whole command to type. `failed` is false where there is nothing to explain.
+        """
+        paths, record = self._run
+        return end.with_commands(end.explain(paths, record, self._status), record)

@@ -1,0 +1,92 @@
+"""What a job left at its end: why it failed, how to go on, what it recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..core import files, job_record
+from ..core.errors import NotFound
+from ..core.job_record import Job, JobPaths, JobState, Status
+from ..core.remedy import change
+from ..explain.explanation import Explanation
+from ..jobs import job_status
+from . import suggest
+
+NO_RESULT = (
+    "no result.json in OUTPUT_DIR: write one from rank 0, such as "
+    '{"accuracy": 0.97, "samples_per_s": 812}, for result, compare, sweeps and scale; '
+    "see docs/start/own-trainer.md"
+)
+
+
+def explain(paths: JobPaths, job: Job, status: Status) -> Explanation:
+    """Return why a job ended as it did; raises as `explain.judge.explain`."""
+    from ..explain import judge  # its signatures cost 20 ms, which a good end need not pay
+
+    return judge.explain(paths, job, status)
+
+
+def with_commands(said: Explanation, job: Job) -> Explanation:
+    """Return an explanation whose fixes are the whole commands to type."""
+    typed = suggest.of_job(job)
+    if typed is None:
+        return said
+    (fix,) = suggest.resolved([said.fix], typed) if said.fix else (None,)
+    others = suggest.resolved([other.fix for other in said.others], typed)
+    changed = (other._replace(fix=each) for other, each in zip(said.others, others))
+    return replace(said, fix=fix, others=tuple(changed))
+
+
+def result(paths: JobPaths, job: Job) -> dict[str, Any]:
+    """Return what the trainer wrote in result.json; raise NotFound when it wrote nothing."""
+    found: dict[str, Any] | None = files.read_json(paths.result)
+    if found is None:
+        ended = job_status.status(paths, job).state == JobState.COMPLETED
+        why = NO_RESULT if ended else f"{paths.result} does not exist"
+        remedy = f"runner status {job.id}, runner logs {job.id}"
+        raise NotFound(f"job {job.id} has no result", why, remedy)
+    return found
+
+
+def resume_command(paths: JobPaths, job: Job) -> str:
+    """Return the launch that goes on from the checkpoint; empty for one that has none of ours."""
+    typed = suggest.of_job(job)
+    if typed is None or job_record.saved_step(paths) is None:
+        return ""
+    # A container shows the current folder by itself.
+    seen = Path(job.typed.cwd) in paths.root.parents
+    bind = [] if seen else [f"{paths.root}:{paths.root}:ro"]
+    return suggest.text(change(arguments={"--resume": paths.root}, bind=bind), typed)
+
+
+def explanation_facts(said: Explanation, job: Job) -> dict[str, Any]:
+    """Return an explanation for programs; `fix` has the whole command as its text."""
+    return {
+        "id": job.id,
+        "name": said.name,
+        "cause": said.cause,
+        "who": said.who,
+        "rank": said.rank,
+        "host": said.host,
+        "evidence": list(said.evidence),
+        "traceback": list(said.traceback),
+        "fix": suggest.as_json(said.fix, suggest.of_job(job)) if said.fix else None,
+        "other_fixes": [
+            {"does": does, **suggest.as_json(other, suggest.of_job(job))}
+            for does, other in said.others
+        ],
+        "certainty": said.certainty.value,
+        "because": said.because,
+    }
+
+
+def traces(paths: JobPaths) -> Iterator[str]:
+    """Yield where profile and timeline are, and what shows them."""
+    if paths.profile.is_dir():
+        yield f"profile: {paths.profile} (TensorBoard's profile plugin; .json: ui.perfetto.dev)"
+    timeline = job_record.read_plan(paths).get("timeline-filename")
+    if timeline:
+        yield f"timeline: {paths.root / timeline} (chrome://tracing or ui.perfetto.dev)"

@@ -1,0 +1,115 @@
+"""Follows a job to its end: its place in the queue, its log, how far it is; waits; cancels it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from ..core import job_record, trust
+from ..core.errors import SystemFault
+from ..core.job_record import Job, JobPaths, JobState, Status
+from ..jobs import job_status, wording
+from ..jobs.logs import Log, concerns, rank_of, says_end
+from ..schedulers import SCHEDULERS
+from .stall_notice import Stalls
+
+SECONDS_BETWEEN_PLACES = 30.0  # in the queue: Slurm is asked for all that wait
+
+
+class Screen(Protocol):
+    """Where the news of a job go."""
+
+    def say(self, text: str) -> None:
+        """Tell a sentence of ours."""
+
+    def show(self, lines: list[bytes]) -> None:
+        """Show lines of the job's log."""
+
+    def at(self, line: bytes) -> bool:
+        """Take a line that tells how far the job is; return whether it need not be printed."""
+
+    def refresh(self, what: str, short: str) -> None:
+        """Show that time passes, and how the job stands, in many words or few."""
+
+
+class Follower:
+    """What has been shown of a job so far, so that one can go on after an interruption."""
+
+    def __init__(
+        self,
+        paths: JobPaths,
+        job: Job,
+        ranks: Collection[int] | None,
+        stall_after: int | None,
+    ) -> None:
+        self.paths, self.job, self.ranks = paths, job, ranks
+        self.stalls = Stalls(paths, job, stall_after)
+        self.log, self.told, self.explained = Log(Path(job.log)), "", False
+        self.place, self.asked = "", -SECONDS_BETWEEN_PLACES
+
+    def to_the_end(self, shown: Screen) -> Status:
+        """Show the log as it grows and the state as it changes; return the last state."""
+        for now in job_status.until_end(self.paths, self.job):
+            self._tell(shown, now)
+            self._pass_on(shown)
+            if stalled := self.stalls.news(now):
+                shown.say(f"runner: job {self.job.id}: {stalled}")
+        shown.show([x for x in (self.log.rest,) if x and concerns(x, self.ranks)])
+        return now
+
+    def _tell(self, shown: Screen, now: Status) -> None:
+        """Say what has changed; what changes all the time is only beside the bar."""
+        text = f"runner: job {self.job.id}: {wording.describe(now, self.job.restarts)}"
+        if now.state == JobState.PENDING:
+            text += self._queued()
+        if text != self.told:
+            shown.say(text)
+            self.told = text
+        shown.refresh(wording.beside(self.job, now), f"job {self.job.id}")
+
+    def _queued(self) -> str:
+        """Return the place in the queue in words; "" while nobody knows it."""
+        if time.monotonic() - self.asked >= SECONDS_BETWEEN_PLACES:
+            self.asked = time.monotonic()
+            try:
+                self.place = wording.before_it(job_status.ahead(self.job))
+            except SystemFault:  # the state says so too
+                self.place = ""
+        return self.place
+
+    def _pass_on(self, shown: Screen) -> None:
+        for lines in self.log.new():
+            mine = [x for x in lines if not shown.at(x) and concerns(x, self.ranks)]
+            if not self.explained and any(rank_of(x) is not None for x in mine):
+                self.explained = True
+                shown.say("runner: lines begin with rank@host")
+            shown.show([x for x in mine if not (says_end(x) and self._recorded())])
+
+    def _recorded(self) -> bool:
+        """Whether a rank left a record of its failure: what Slurm says of it tells no more."""
+        return next(self.paths.failures.glob("rank-*.json"), None) is not None
+
+
+def wait(paths: JobPaths, job: Job, seconds: float | None = None) -> Status:
+    """Wait for a job's end, or `seconds` at most; return how it stands."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    looks = job_status.until_end(paths, job)
+    now = next(looks)
+    while not (now.state.ended or (deadline is not None and time.monotonic() >= deadline)):
+        now = next(looks)
+    return now
+
+
+def cancel(paths: JobPaths, job: Job) -> None:
+    """Cancel a job and write that down.
+
+    Raises SystemFault when its scheduler does not, UsageError for a run of another user, whose
+    record could name any job.
+    """
+    trust.check(paths.root, os.environ)
+    SCHEDULERS[job.scheduler].cancel(job.id)
+    replace(job_record.load(paths), state=JobState.CANCELLED.name).save(paths)

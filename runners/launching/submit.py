@@ -1,0 +1,91 @@
+"""Submits a plan: as one job, or as the many runs of --array and --sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..core import signals
+from ..core.command_line import CommandLine, Given
+from ..core.job_record import Job
+from ..core.plan import Plan, Variable
+from ..settings import sweep
+from ..settings.sweep import Asked, Variant
+from ..submit import job_array, launch
+from ..submit.launch import Draft
+from . import gather, suggest
+
+
+def check(made: Plan) -> None:
+    """Raise Refused for a plan that cannot work, with the changes that make it work."""
+    if made.refusals:
+        raise suggest.refused(made.refusals)
+
+
+def one(made: Plan, typed: CommandLine, packages: tuple[Path, ...] = ()) -> tuple[Draft, Job]:
+    """Submit one job; `typed` is the command that asks for it. Raises as `launch.submit`."""
+
+    def attempt() -> tuple[Draft, Job]:
+        draft = launch.draft(made, packages, typed)
+        return draft, launch.submit(draft)
+
+    with signals.held():
+        draft, job = launch.anew(attempt)
+        hold_images([draft])
+    return draft, job
+
+
+def drafted(draft: Draft) -> Job:
+    """Submit what was drafted already. Raises as `launch.submit`."""
+    with signals.held():
+        job = launch.submit(draft)
+        hold_images([draft])
+    return job
+
+
+def several(made: Plan, asked: Asked, typed: CommandLine) -> tuple[list[Draft], list[Job]]:
+    """Submit all runs that are asked for, or none of them."""
+
+    def attempt() -> tuple[list[Draft], list[Job]]:
+        drafts = drafts_of(made, asked.variants, typed)
+        return drafts, job_array.submit_all(drafts, asked.at_once)
+
+    with signals.held():
+        drafts, jobs = launch.anew(attempt)
+        hold_images(drafts)
+    return drafts, jobs
+
+
+def hold_images(drafts: Sequence[Draft]) -> None:
+    """Keep the images of the store that these runs need for as long as their folders are there."""
+    for draft in drafts:
+        if draft.plan.spec.image.digest:
+            from ..images import gc_roots  # most images are plain files
+
+            gc_roots.hold_run(draft.paths.root, draft.plan.spec.image.digest)
+
+
+def drafts_of(made: Plan, variants: Sequence[Variant], launched: CommandLine) -> list[Draft]:
+    """Return a draft for each variant; its command line is the one that would launch it alone."""
+    plans = [_plan(made, variant) for variant in variants]
+    tasks = [variant.task for variant in variants if variant.task is not None]
+    drafts = job_array.drafts(plans, tasks or None)
+    return [
+        replace(draft, varied=variant.varied, typed=launched)
+        for draft, variant in zip(drafts, variants)
+    ]
+
+
+def _plan(made: Plan, variant: Variant) -> Plan:
+    """A task's number is told to the trainer, also where its script is run by hand."""
+    spec = made.spec
+    trainer = replace(spec.trainer, args=(*spec.trainer.args, *variant.args))
+    if variant.args:
+        gather.check_arguments(trainer.name, trainer.args)
+    if variant.task is None:
+        return replace(made, spec=replace(spec, trainer=trainer))
+    number = Variable(sweep.TASK, str(variant.task), "its task", where="image", forced=True)
+    settings = (*spec.settings, Given("env", f"{sweep.TASK}={variant.task}"))
+    changed = replace(spec, trainer=trainer, settings=settings)
+    return replace(made, spec=changed, variables=(*made.variables, number))

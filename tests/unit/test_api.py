@@ -1,0 +1,175 @@
+"""The Python API: real jobs of this machine, without a scheduler and without an image."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runners
+from runners import Job, JobFailed, JobState, RunnerError, UsageError
+from runners.core.command_line import FLAG
+from runners.core.job_record import JobPaths, load
+from runners.settings import config
+
+HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
+TRAINER = """
+import json, os, sys, time
+print("arguments", sys.argv[1:], os.environ.get("COLOUR"), flush=True)
+if "wait" in sys.argv:
+    time.sleep(600)
+if "fail" in sys.argv:
+    raise ValueError("no such layer")
+if "silent" not in sys.argv:
+    with open(os.path.join(os.environ["OUTPUT_DIR"], "result.json"), "w") as file:
+        json.dump({"accuracy": 0.5}, file)
+"""
+WITHOUT_PACKAGES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import runners.core.plan, runners.core.errors, runners.core.job_record
+print([name for name in ("click", "spython", "rich", "tomli") if name in sys.modules])
+print("runners.api" in sys.modules, runners.UsageError.__name__)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a trainer and with a Python environment in place of an image."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "train.py").write_text(TRAINER)
+    (tmp_path / "env/bin").mkdir(parents=True)
+    (tmp_path / "env/bin/python").symlink_to(Path(sys.executable).resolve())
+    (tmp_path / "env/pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    return tmp_path
+
+
+def launch(*args: object, **settings: Any) -> Job:
+    return runners.launch("train.py", args=args, **HERE, **settings)
+
+
+def test_a_job_from_launch_to_result(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    job = launch("--epochs", 5, env={"COLOUR": "blue"}, job_name="first", time=10)
+    assert job.wait() is job.state is JobState.COMPLETED
+    assert job.result() == {"accuracy": 0.5}
+    assert "arguments ['--epochs', '5'] blue\n" in job.logs()
+    assert not job.explain().failed
+    assert (job.name, job.folder) == ("first", folder / "runs/first-1")
+    job.cancel()
+    assert job.state is JobState.COMPLETED, "what has ended stays as it is"
+    same = runners.job(job.id)
+    assert (same.folder, same.result()) == (job.folder, {"accuracy": 0.5})
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_command_line_reads_a_job_of_the_api(folder: Path) -> None:
+    job = launch("--epochs", "5", nodes=1)
+    typed = load(JobPaths(job.folder)).typed
+    assert (typed.trainer, typed.args, typed.text("image")) == (
+        "train.py",
+        ("--epochs", "5"),
+        "env",
+    )
+    assert {each.name for each in typed.settings if each.origin == FLAG} == {*HERE, "nodes"}
+    job.wait()
+
+
+def test_a_failure_is_an_exception_that_says_why(capfd: pytest.CaptureFixture[str]) -> None:
+    job = launch("fail")
+    with pytest.raises(JobFailed, match="ValueError: no such layer") as caught:
+        job.result()
+    why = job.explain()
+    assert caught.value.explanation == why
+    assert caught.value.what.endswith(why.cause)
+    assert "ValueError" in caught.value.evidence
+    assert [str(each) for each in caught.value.remedies] == [str(why.fix)]
+    assert "runner launch " in str(why.fix) or "runner logs " in str(why.fix)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_job_without_a_result_says_how_to_write_one() -> None:
+    with pytest.raises(runners.NotFound, match="has no result") as caught:
+        launch("silent").result()
+    assert "result.json" in caught.value.evidence
+
+
+def test_cancel_ends_a_job_that_runs() -> None:
+    job = launch("wait")
+    assert job.wait(timeout=0.1) in (JobState.PENDING, JobState.RUNNING)
+    job.cancel()
+    assert job.wait() is JobState.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("settings", "what", "hint"),
+    [
+        ({"nodse": 2}, "there is no setting 'nodse'", "did you mean nodes"),
+        ({"cpus-per-task": 2}, "there is no setting 'cpus-per-task'", "cpus_per_task"),
+        ({"nodes": "two"}, "settings: nodes must be a whole number, not 'two'", ""),
+        ({"controller": "slow"}, "settings: controller must be one of", ""),
+        ({"nodes": 0}, "--nodes 0 must be 1 or more", ""),
+    ],
+)
+def test_settings_that_cannot_be_meant(
+    folder: Path, settings: dict[str, Any], what: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        launch(**settings)
+    assert caught.value.what.startswith(what)
+    assert hint in caught.value.evidence
+    assert not (folder / "runs").exists()
+
+
+def test_a_packaged_trainers_arguments_are_checked() -> None:
+    with pytest.raises(UsageError, match="--epcohs"):
+        runners.launch("torch_mnist", args=["--epcohs", 5], **HERE)
+
+
+def test_a_plan_that_cannot_work_has_refusals_and_a_launch_raises_them(folder: Path) -> None:
+    plan = runners.plan("train.py", **HERE, nodes=3)
+    (refusal,) = plan.refusals
+    with pytest.raises(runners.Refused) as caught:
+        launch(nodes=3)
+    assert (caught.value.what, caught.value.evidence) == (refusal.what, refusal.evidence)
+    assert caught.value.remedies == refusal.remedies
+    assert not (folder / "runs").exists()
+    assert runners.plan("train.py", **HERE).refusals == ()
+
+
+def test_a_launch_in_a_thread() -> None:
+    """Python gives signals to the main thread alone; a pipeline's others may launch as well."""
+    jobs: list[Job] = []
+    thread = threading.Thread(target=lambda: jobs.append(launch()))
+    thread.start()
+    thread.join(60)
+    assert jobs
+    assert jobs[0].wait() is JobState.COMPLETED
+
+
+def test_errors_have_one_base() -> None:
+    for name in ("UsageError", "Refused", "NotFound", "SystemFault", "NotVerified", "JobFailed"):
+        assert issubclass(getattr(runners, name), RunnerError)
+    with pytest.raises(AttributeError, match="no_such"):
+        _ = runners.no_such
+
+
+def test_the_floor_needs_no_package_and_loads_no_api() -> None:
+    checkout = str(Path(runners.__file__).parents[1])
+    isolated = [sys.executable, "-I", "-S", "-c", WITHOUT_PACKAGES, checkout]
+    done = subprocess.run(isolated, capture_output=True, text=True, check=False)
+    assert done.stdout == "[]\nFalse UsageError\n", done.stderr
+
+
+def test_keywords_and_options_have_the_same_types(folder: Path) -> None:
+    """A number for a setting that is a text, such as gpus and time, is what its option would be."""
+    plan = runners.plan("train.py", **HERE, time=30, bind=[folder], stall_after=60)
+    assert plan.spec.resources.time == "30"
+    assert plan.spec.binds[0].source == str(folder)
+    given = {each.name: each.value for each in plan.spec.settings if each.origin == FLAG}
+    assert given == {**HERE, "time": "30", "bind": str(folder), "stall-after": 60}
+    assert set(given) <= set(config.KINDS)
