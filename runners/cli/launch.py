@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core import job_record, signals
+from ..core import plan_record, signals
 from ..core.errors import Refused
 from ..core.job_record import Job, JobPaths
 from ..core.plan import Plan
@@ -102,7 +102,7 @@ def _refuse(made: Plan, force: bool) -> None:
 def _print_draft(draft: launch.Draft, as_json: bool) -> None:
     if as_json:
         facts = {"folder": str(draft.paths.root), "script": draft.text}
-        printer.print_json({**facts, "plan": job_record.plan_as_data(draft.plan)})
+        printer.print_json({**facts, "plan": plan_record.as_data(draft.plan)})
     else:
         click.echo(draft.text, nl=False)
 

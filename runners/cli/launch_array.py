@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..core import job_record, signals
+from ..core import plan_record, signals
 from ..core.plan import Plan
 from ..launching import submit
 from ..settings import sweep
@@ -45,7 +45,7 @@ def _print(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:
     if as_json:
         listed = [{"folder": str(d.paths.root), "script": d.text} for d in drafts]
         scripts = [batch.text for batch in found if batch.array]
-        chosen = job_record.plan_as_data(drafts[0].plan)
+        chosen = plan_record.as_data(drafts[0].plan)
         printer.print_json({"submitted": scripts, "runs": listed, "plan": chosen})
         return
     for batch in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import command_line
 from .command_line import CommandLine
 from .errors import SystemFault
-from .files import DAMAGED, entries, read_json, read_versioned, write_json, write_versioned
+from .files import DAMAGED, entries, read_versioned, write_versioned
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    pass
 
 # Forms of what we write: another number where a reader of the old one would go wrong.
 JOB_FORM, EXIT_FORM, PLAN_FORM = 2, 1, 1
@@ -95,7 +95,7 @@ class JobPaths(Folder):
     """Every path of a run, below its folder `root`."""
 
     script = Below("job.sbatch", "The script, exactly as submitted.")
-    plan = Below("plan.json", "The choices and their reasons.")
+    plan = Below("plan.json", "The decisions, and the choices with their reasons.")
     job = Below("job.json", "The job's number, scheduler and log, written after submission.")
     log = Below("logs/job.log", "The merged log of all ranks, unless --output said otherwise.")
     exit = Below("exit.json", "The exit code, written by the script as its last act.")
@@ -209,29 +209,3 @@ def saved_step(paths: JobPaths) -> int | None:
     """Return the step of the newest checkpoint, None when there is none."""
     names = [path.stem.partition("-")[2] for path in paths.checkpoints.glob("step-*.json")]
     return max((int(name) for name in names if name.isdigit()), default=None)
-
-
-def plan_as_data(made: Plan) -> dict[str, Any]:
-    """Return the plan's choices, as they are written down."""
-    return {"version": PLAN_FORM, "choices": [asdict(choice) for choice in made.choices]}
-
-
-def write_plan(paths: JobPaths, made: Plan) -> None:
-    write_json(paths.plan, plan_as_data(made), private=True)
-
-
-def read_plan(paths: JobPaths) -> dict[str, Any]:
-    """Return the values of a run's choices by identifier, nothing where there is no such file.
-
-    Raises SystemFault for a file that cannot be read, or has another form.
-    """
-    content = read_json(paths.plan)
-    if content is None:
-        return {}
-    version = content.get("version") if isinstance(content, dict) else None
-    if version != PLAN_FORM:
-        raise SystemFault(
-            f"{paths.plan} was written by another version of runner",
-            f"its form is {version or 'older than 1'}, and this one reads {PLAN_FORM}",
-        )
-    return {choice["id"]: choice["value"] for choice in content["choices"]}

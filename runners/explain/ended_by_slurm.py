@@ -144,7 +144,7 @@ def time_limit(facts: Facts) -> Explanation:
     longer: dict[str, Value] = {"time": clock(2 * seconds)} if seconds else {}
     again = change(requeue=True, arguments=resume(facts))
     fix = change(longer, arguments=resume(facts))
-    if facts.job.typed.text("requeue") == "True":
+    if facts.plan.interruption.restarts:
         return _ended(facts, cause, fix)
     if not longer:
         return _ended(facts, cause, again)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.job_record import Job, JobPaths, JobState
+from ..core.plan_record import PlanRecord
 from ..injob import failure_kinds as kinds
 
 
@@ -153,7 +154,7 @@ class FirstFailure:
 class Facts:
     """All that signatures judge by: scheduler, records, log and plan of one job.
 
-    `failures` have those to blame first; `plan` is what was chosen for each question of the plan;
+    `failures` have those to blame first; `plan` is what was decided for it;
     `saved` is the step of the newest checkpoint, `free` the bytes that are free beside it.
     `image_newer` says that the image was written after the job was submitted,
     `image_here` that it is there on this machine; `scratch` is the
@@ -169,7 +170,7 @@ class Facts:
     failures: tuple[Failure, ...] = ()
     first: FirstFailure | None = None
     log: LogFacts = field(default_factory=LogFacts)
-    plan: Mapping[str, str] = field(default_factory=dict)
+    plan: PlanRecord = field(default_factory=PlanRecord)
     saved: int | None = None
     free: int | None = None
     image_newer: bool = False

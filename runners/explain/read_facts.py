@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core import files, job_record
+from ..core import files, job_record, plan_record
 from ..core.disk_space import free_bytes
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, Status
@@ -32,7 +32,7 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
         failures=failed,
         first=first_failure.with_own_error(first, lines),
         log=lines,
-        plan=job_record.read_plan(paths),
+        plan=plan_record.read(paths),
         saved=job_record.saved_step(paths),
         free=_free(paths),
         image_newer=_image_newer(job),

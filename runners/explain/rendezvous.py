@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..core.model import Controller
 from ..core.remedy import Remedy, advice, change
 from ..injob import failure_kinds as kinds
 from .explanation import Certainty, Explanation, Signature
@@ -52,7 +53,7 @@ def _ended_in_init(facts: Facts) -> bool:
 def controller_changed(facts: Facts) -> Explanation | None:
     """A Gloo job in which MPI was started: the trainer has changed Horovod's settings."""
     line = facts.line(MPI_ENDED)
-    if not _ended_in_init(facts) or line is None or facts.plan.get("controller") != "gloo":
+    if not _ended_in_init(facts) or line is None or facts.plan.controller is not Controller.GLOO:
         return None
     cause = (
         "Horovod started MPI in a job that meets with Gloo: the trainer, or the environment, sets "
@@ -64,7 +65,7 @@ def controller_changed(facts: Facts) -> Explanation | None:
 
 def pmi_missing(facts: Facts) -> Explanation | None:
     """The image's MPI found nobody that tells it its rank."""
-    kind = facts.plan.get("mpi", "")
+    kind = facts.plan.mpi or ""
     # Where PMIx was there, MPI may have ended for any other reason.
     line = facts.line(NO_PMI) or facts.line(PMIX_ERROR if kind == "pmix" else MPI_ENDED)
     if not _ended_in_init(facts) or line is None:
@@ -81,7 +82,7 @@ def pmi_missing(facts: Facts) -> Explanation | None:
 def size_mismatch(facts: Facts) -> Explanation:
     """Each rank believes to be alone, or the world is of another size than was started."""
     tasks, world, framework = (facts.fields[name] for name in ("tasks", "world", "framework"))
-    mpi = facts.plan.get("mpi", "none")
+    mpi = facts.plan.mpi or "none"
     why = f"the MPI in the image does not meet srun's --mpi={mpi}"
     fix = BY_GLOO if framework == "Horovod" else BY_PMIX
     if framework == "torch.distributed":
@@ -90,7 +91,7 @@ def size_mismatch(facts: Facts) -> Explanation:
     elif framework == "tf.distribute":
         why = "TF_CONFIG is not set, or is not the job's"
         fix = change(tf_config=True)
-    elif framework == "Horovod" and facts.plan.get("controller") == "gloo":
+    elif framework == "Horovod" and facts.plan.controller is Controller.GLOO:
         why = "the trainer changes HOROVOD_* before hvd.init(), or the image has no Gloo"
         fix = change(controller="mpi")
     cause = f"{tasks} ranks were started, and {framework} saw a world of {world}: {why}"
@@ -132,7 +133,7 @@ def no_way(facts: Facts) -> Explanation | None:
     if not _ended_in_init(facts) or seen is None:
         return None
     line, found = seen
-    asked = facts.plan.get("interface", "")
+    asked = facts.plan.choices.get("interface", "")
     cause = f"no way leads from {who(facts)} to {found['peer']} ({found['why'].strip()})"
     if facts.job.typed.text("network-interfaces"):
         cause += f", through the interface that was asked for: {asked}"

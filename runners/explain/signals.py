@@ -6,6 +6,7 @@ import re
 import signal
 
 from ..core.job_record import JobState
+from ..core.model import ImageAccess
 from ..core.remedy import Remedy, advice, change
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
@@ -52,19 +53,19 @@ def _more_memory(facts: Facts) -> Remedy:
 
 def image_unmounted(facts: Facts) -> Explanation | None:
     """Slurm's signal ended the process that shows the container its files, and so the ranks."""
-    typed = facts.job.typed
-    asked = facts.fields.get("asked") if facts.record else typed.text("requeue")
-    if signal_of(facts) != signal.SIGBUS or not (asked or typed.text("signal")):
+    interruption, access = facts.plan.interruption, facts.plan.staging.image
+    warned = facts.fields.get("asked") if facts.record else interruption.restarts
+    if signal_of(facts) != signal.SIGBUS or not (warned or interruption.warning is not None):
         return None
-    if typed.text("stage-image") == "unpack":
+    if access is ImageAccess.UNPACKED:
         return None
-    # One that was asked for and did not help fell back to the file on that node.
-    way = "unpack" if typed.text("stage-image") == "mount" else "mount"
+    # A mount that did not help fell back to the file on that node.
+    way = ImageAccess.UNPACKED if access is ImageAccess.MOUNTED else ImageAccess.MOUNTED
     return likely(
         facts,
         f"{who(facts)} lost its image (SIGBUS): Slurm's signal also ended squashfuse, which shows "
         f"the container its files{since(facts)}",
-        change({"stage-image": way}, arguments=resume(facts)),
+        change(stage_image=way.value, arguments=resume(facts)),
         because="without control groups Slurm signals every process of a rank; one mount for all "
         "ranks of a node blocks the signals, and an unpacked image needs none",
     )

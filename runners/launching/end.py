@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..core import files, job_record
+from ..core import files, job_record, plan_record
 from ..core.errors import NotFound
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.remedy import change
@@ -87,6 +87,6 @@ def traces(paths: JobPaths) -> Iterator[str]:
     """Yield where profile and timeline are, and what shows them."""
     if paths.profile.is_dir():
         yield f"profile: {paths.profile} (TensorBoard's profile plugin; .json: ui.perfetto.dev)"
-    timeline = job_record.read_plan(paths).get("timeline-filename")
+    timeline = plan_record.read(paths).choices.get("timeline-filename")
     if timeline:
         yield f"timeline: {paths.root / timeline} (chrome://tracing or ui.perfetto.dev)"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core import files, job_record
+from ..core import files, plan_record
 from ..core.errors import SystemFault, UsageError, nearest
 from ..core.job_record import Job, JobPaths, Status
 from ..images import digest_cache
@@ -55,7 +55,7 @@ class Compared:
 def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     """Read what a run's folder tells; a run that has not ended lacks what it will reach."""
     result = files.read_json(paths.result) or {}
-    chosen = job_record.read_plan(paths)
+    chosen = plan_record.read(paths).choices
     settings = {
         "image": job.image,
         "image digest": _digest(job).partition(":")[2][:12],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, TypeVar
 
-from ..core import atomic, job_record, signals, trust
+from ..core import atomic, plan_record, signals, trust
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.files import make_folder
@@ -159,7 +159,7 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     atomic.write_text(paths.enter, enter, private=True)
     if draft.private or draft.plan.spec.env:
         _write_private(draft)
-    job_record.write_plan(paths, draft.plan)
+    plan_record.write(paths, draft.plan)
 
 
 def _write_private(draft: Draft) -> None:

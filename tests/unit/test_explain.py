@@ -7,11 +7,15 @@ import os
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from runners.core import plan_record
 from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.model import Controller, ImageAccess, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.plan import Interruption, Launching, Plan, Staging, Wireup
 from runners.explain import read_log
 from runners.explain.explanation import Certainty, Explanation
 from runners.explain.facts import LogPattern
@@ -291,8 +295,7 @@ def test_what_open_mpi_says_comes_before_that_a_rank_ended_in_init(
 ) -> None:
     log = "1@n1 | Component: nope\n1@n1 | [n1:3] *** An error occurred in MPI_Init_thread\n"
     paths, job = made(tmp_path, log)
-    plan = {"version": 1, "choices": [{"id": "mpi", "value": "pmix"}]}
-    paths.plan.write_text(json.dumps(plan))
+    planned(paths)
     if recorded:
         leave(paths, 1, 1.0, Problem(kinds.IN_INIT, "it ended within hvd.init()"), 82)
     said = explain(paths, job, FAILED)
@@ -344,6 +347,13 @@ def launched(job: Job, **settings: str) -> Job:
     return replace(job, typed=replace(job.typed, settings=(*job.typed.settings, *given)))
 
 
+def planned(paths: JobPaths, **decisions: Any) -> None:
+    """Leave the plan of the run."""
+    spec = JobSpec("t", ImageInfo(Path("a.sif")), Trainer("t", None, None), Resources(), Path("r"))
+    launching, wireup = Launching("slurm", "apptainer", "srun"), Wireup(Controller.MPI, "pmix")
+    plan_record.write(paths, Plan(spec, launching, wireup, **decisions))
+
+
 def saved(paths: JobPaths, step: int) -> None:
     """Leave a checkpoint of this step."""
     paths.checkpoints.mkdir()
@@ -360,6 +370,8 @@ def test_a_time_limit_offers_a_longer_one_and_to_be_queued_again(tmp_path: Path)
     resume = f"-- --resume {paths.root}"
     assert str(said.fix) == f"--time 01:00:00 {resume}"
     assert [str(other.fix) for other in said.others] == [f"--requeue {resume}"]
+    planned(paths, interruption=Interruption(warning=60, restarts=1))  # by its site's profile
+    assert explain(paths, launched(job, time="00:30:00"), Status(JobState.TIMEOUT)).others == ()
 
 
 def test_a_container_that_lost_its_image_is_told_as_that(tmp_path: Path) -> None:
@@ -371,8 +383,14 @@ def test_a_container_that_lost_its_image_is_told_as_that(tmp_path: Path) -> None
     assert said.name == "image-unmounted"
     assert "step 7" in said.cause
     assert str(said.fix) == f"--stage-image mount -- --resume {paths.root}"
-    fell_back = explain(paths, launched(job, **{"stage-image": "mount"}), FAILED)
-    assert str(fell_back.fix) == f"--stage-image unpack -- --resume {paths.root}"
+    # What counts is what `auto` became, which may have been a mount already.
+    auto = launched(job, **{"stage-image": "auto"})
+    for access, fix in ((ImageAccess.MOUNTED, "unpack"), (ImageAccess.COPIED, "mount")):
+        planned(paths, staging=Staging(image=access))
+        assert str(explain(paths, auto, FAILED).fix).startswith(f"--stage-image {fix} -- ")
+    planned(paths, staging=Staging(image=ImageAccess.UNPACKED))
+    assert explain(paths, auto, FAILED).name == "rank-crashed"
+    paths.plan.unlink()
     leave(paths, 0, 1.0, failure.of_process(135, []), 135)
     assert explain(paths, job, FAILED).name == "rank-crashed"
 

@@ -12,10 +12,11 @@ import pytest
 
 from runners.cli import job_end
 from runners.cli.follow import PROGRESS
-from runners.core import digest, files, job_record, shell
+from runners.core import digest, files, job_record, plan_record, shell
 from runners.core.command_line import CommandLine
 from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.plan_record import PlanRecord
 from runners.core.shell import Result
 from runners.injob.rank import failure
 from runners.jobs import job_status, metrics_tail, wording
@@ -330,10 +331,10 @@ def test_a_job_that_left_no_result_is_told_what_is_missing(
 
 def test_a_plan_in_another_form_is_refused(tmp_path: Path) -> None:
     paths, _ = a_run(tmp_path / "old-1")
-    assert job_record.read_plan(paths) == {}
+    assert plan_record.read(paths) == PlanRecord()
     paths.plan.write_text('[{"what": "runtime", "value": "apptainer"}]')
     with pytest.raises(SystemFault, match="written by another version of runner"):
-        job_record.read_plan(paths)
+        plan_record.read(paths)
 
 
 def test_the_end_of_a_job_says_where_a_profile_and_a_timeline_are(

@@ -1,0 +1,95 @@
+"""plan.json: what is written of a plan is read again as the same decisions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from runners.core import plan_record
+from runners.core.errors import SystemFault
+from runners.core.job_record import JobPaths
+from runners.core.model import Controller, ImageAccess, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.plan import (
+    Choice,
+    Cpus,
+    Gpus,
+    Interruption,
+    Launching,
+    Plan,
+    Staging,
+    Wireup,
+)
+from runners.core.plan_record import PlanRecord
+
+SPEC = JobSpec("t", ImageInfo(Path("a.sif")), Trainer("t", None, None), Resources(), Path("runs"))
+PLAN = Plan(
+    SPEC,
+    Launching("slurm", "apptainer", "srun"),
+    Wireup(Controller.GLOO, "none"),
+    Gpus(nv=True, driver="525.60.13", data_plane="nccl"),
+    Cpus("cores", "v3"),
+    Staging(data=True, image=ImageAccess.MOUNTED, image_offset=4096, root="/local"),
+    Interruption(warning=60, restarts=3, slurm_restarts_preempted=True),
+    choices=(Choice("interface", "loopback", "all ranks are on one node"),),
+)
+OLD = {
+    "scheduler": "pbs",
+    "runtime": "apptainer",
+    "launcher": "mpirun",
+    "controller": "mpi",
+    "stage-image": "unpack",
+    "requeue": True,
+}
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> JobPaths:
+    return JobPaths(tmp_path)
+
+
+def test_decisions_are_read_as_they_were_written(paths: JobPaths) -> None:
+    plan_record.write(paths, PLAN)
+    names = plan_record.DECISIONS
+    assert plan_record.read(paths) == PlanRecord(
+        {"interface": "loopback"}, **{name: getattr(PLAN, name) for name in names}
+    )
+    assert json.loads(paths.plan.read_text())["staging"]["image"] == "mount"
+
+
+def test_a_run_of_an_older_runner_has_the_decisions_that_its_choices_tell(paths: JobPaths) -> None:
+    choices = [
+        {"id": id, "value": value, "reason": "", "evidence": ""} for id, value in OLD.items()
+    ]
+    paths.plan.write_text(json.dumps({"version": 1, "choices": choices}))
+    assert plan_record.read(paths) == PlanRecord(
+        OLD,
+        Launching("pbs", "apptainer", "mpirun"),
+        Wireup(Controller.MPI),
+        staging=Staging(image=ImageAccess.UNPACKED),
+        interruption=Interruption(restarts=1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("staging", {"image": "elsewhere"}),
+        ("staging", {"image_offset": "4096"}),
+        ("staging", {"unknown": 1}),
+        ("interruption", {"restarts": None}),
+        ("wireup", None),
+        ("choices", [{"id": "mpi"}]),
+    ],
+)
+def test_a_file_that_no_plan_writes_is_refused(paths: JobPaths, name: str, value: object) -> None:
+    paths.plan.write_text(json.dumps({**plan_record.as_data(PLAN), name: value}))
+    with pytest.raises(SystemFault, match="cannot read"):
+        plan_record.read(paths)
+
+
+def test_a_newer_form_is_named(paths: JobPaths) -> None:
+    paths.plan.write_text(json.dumps({"version": 3}))
+    with pytest.raises(SystemFault, match="written by another version"):
+        plan_record.read(paths)
