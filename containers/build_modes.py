@@ -39,6 +39,19 @@ no way to build images works here for {user}.
 An administrator can change that with one command:
   {command}
 Or use a finished image: runner pull --help"""
+# Settings of the kernel on user namespaces: the value that is in the way, and a better one.
+OBSTACLES = (
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("user.max_user_namespaces", "0", "15000"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+)
+# --fakeroot takes subordinate ids or a root-mapped namespace; without it Apptainer may use proot.
+FLAGS: tuple[tuple[str, ...], ...] = (("--fakeroot",), ())
+# Ends itself with success: mov x8, #93 (exit); mov x0, #0; svc #0.
+ENDS = struct.pack("<3I", 0xD2800BA8, 0xD2800000, 0xD4000001)
+AT, HEADERS = 0x400000, 64 + 56  # where it is loaded; bytes of the ELF's two headers
+ARM = 183  # EM_AARCH64
+EMULATION = "apt-get install qemu-user-static binfmt-support (as root), or build on such a machine"
 
 
 @dataclass(frozen=True)
@@ -53,16 +66,6 @@ class Mode:
     @property
     def said(self) -> str:
         return f"build mode: {self.name} ({self.evidence})"
-
-
-# Settings of the kernel on user namespaces: the value that is in the way, and a better one.
-OBSTACLES = (
-    ("kernel.unprivileged_userns_clone", "0", "1"),
-    ("user.max_user_namespaces", "0", "15000"),
-    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
-)
-# --fakeroot takes subordinate ids or a root-mapped namespace; without it Apptainer may use proot.
-FLAGS: tuple[tuple[str, ...], ...] = (("--fakeroot",), ())
 
 
 def choose(environ: Mapping[str, str]) -> Mode:
@@ -158,13 +161,6 @@ def remedy(found: Mapping[str, str], user: str) -> str:
     if shutil.which("newuidmap") is None:
         return "sudo apt-get install uidmap    (on RPM systems: sudo dnf install shadow-utils)"
     return f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
-
-
-# Ends itself with success: mov x8, #93 (exit); mov x0, #0; svc #0.
-ENDS = struct.pack("<3I", 0xD2800BA8, 0xD2800000, 0xD4000001)
-AT, HEADERS = 0x400000, 64 + 56  # where it is loaded; bytes of the ELF's two headers
-ARM = 183  # EM_AARCH64
-EMULATION = "apt-get install qemu-user-static binfmt-support (as root), or build on such a machine"
 
 
 def needs_emulation(wanted: str) -> bool:

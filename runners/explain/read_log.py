@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from ..injob import log_lines
-from ..injob.rank.ansi import plain
+from ..injob.log_lines import plain
 from ..jobs import logs
 from .facts import Line, LogFacts, LogPattern, Lost
 

@@ -25,6 +25,16 @@ STORES = {
     "podman": "podman pull",
     "pyxis": "enroot import",
 }
+NAME, FORM = "horovod-runner.json", 1
+MODULES, LIBRARY, SHA256 = "modules", "mpi.library", "mpi.sha256"
+# Facts of now, beside the labels of then.
+LIBRARY_NOW, MODULES_GONE = "mpi.sha256.now", "modules.gone"
+GONE = "gone"
+# $@: modules, in their order, since one may bring the path on which the next is found (Lmod's
+# hierarchies). Prints those that cannot be loaded; none where there is no such command here.
+LOAD = """\
+type module > /dev/null 2>&1 || exit 0
+for name; do module load "$name" > /dev/null 2>&1 || printf '%s\\n' "$name"; done"""
 
 
 def is_one(folder: Path) -> bool:
@@ -103,18 +113,6 @@ def _stored(name: str, runtime: str) -> ImageInfo:
         )
     problem = f"it is in the store of {runtime}, and not looked into before the job"
     return ImageInfo(Path(plain), problem=problem)
-
-
-NAME, FORM = "horovod-runner.json", 1
-MODULES, LIBRARY, SHA256 = "modules", "mpi.library", "mpi.sha256"
-# Facts of now, beside the labels of then.
-LIBRARY_NOW, MODULES_GONE = "mpi.sha256.now", "modules.gone"
-GONE = "gone"
-# $@: modules, in their order, since one may bring the path on which the next is found (Lmod's
-# hierarchies). Prints those that cannot be loaded; none where there is no such command here.
-LOAD = """\
-type module > /dev/null 2>&1 || exit 0
-for name; do module load "$name" > /dev/null 2>&1 || printf '%s\\n' "$name"; done"""
 
 
 def write_labels(

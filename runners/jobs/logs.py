@@ -16,6 +16,15 @@ SAYS_END = re.compile(
     rb"|slurmstepd\S*: error: \*\*\* STEP "
 )
 LABELLED = re.compile(rb"(\d+)@\S+ \| ")
+LOST = (
+    # `srun: error: n2: task 3: Killed`, or `tasks 1-3: Exited with exit code 1`
+    r"^srun: error: (?P<host>[^:\s]+): tasks? (?P<ranks>[\d,-]+): (?P<how>.+)$",
+    # Open MPI 4 and 5: `mpirun noticed that process rank 3 with PID 0 on node n2 exited on ...`
+    r"^(?:mpirun|prterun) noticed that process rank (?P<ranks>\d+) with PID \d+ on node "
+    r"(?P<host>\S+) (?P<how>exited .+?)\.?$",
+    # PALS on Cray systems: `x3004c0s13b0n0.hsn.cm.example: rank 3 died from signal 9`
+    r"^(?P<host>[\w.-]+): rank (?P<ranks>\d+) (?P<how>(?:died from|exited with) .+)$",
+)
 
 
 class Log:
@@ -67,17 +76,6 @@ def last(log: Log, ranks: Collection[int] | None, count: int) -> list[bytes]:
     for lines in log.new():
         kept.extend(line for line in lines if concerns(line, ranks))
     return list(kept)
-
-
-LOST = (
-    # `srun: error: n2: task 3: Killed`, or `tasks 1-3: Exited with exit code 1`
-    r"^srun: error: (?P<host>[^:\s]+): tasks? (?P<ranks>[\d,-]+): (?P<how>.+)$",
-    # Open MPI 4 and 5: `mpirun noticed that process rank 3 with PID 0 on node n2 exited on ...`
-    r"^(?:mpirun|prterun) noticed that process rank (?P<ranks>\d+) with PID \d+ on node "
-    r"(?P<host>\S+) (?P<how>exited .+?)\.?$",
-    # PALS on Cray systems: `x3004c0s13b0n0.hsn.cm.example: rank 3 died from signal 9`
-    r"^(?P<host>[\w.-]+): rank (?P<ranks>\d+) (?P<how>(?:died from|exited with) .+)$",
-)
 
 
 def lost_ranks(line: str) -> tuple[list[int], str, str] | None:

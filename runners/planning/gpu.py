@@ -9,7 +9,7 @@ from ..core.model import Controller, Resources
 from ..core.plan import Gpus
 from ..core.remedy import advice, change
 from ..core.site import Partition, Site
-from ..injob.rank.gpu import older
+from ..injob.rank.hardware import older
 from ..schedulers import capabilities
 from . import partition
 from .case import Case, Log
@@ -149,7 +149,7 @@ def _driver(case: Case, scheduler: str, log: Log) -> None:
 
     Refuses when the driver is too old and this machine, without a scheduler, is the node.
     The login node often has no GPU, or another driver than the nodes: there the node itself
-    decides (rank/gpu.py).
+    decides (rank/hardware.py).
     """
     image, site = case.image, case.site
     minimum = image.fact(MINIMUM)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..core.model import BindMount, Controller, ImageInfo, InRun, JobSpec
 from ..core.plan import Launching
-from ..injob.rank.gpu import older
+from ..injob.rank.hardware import older
 from . import site_rules
 from .case import Case, Log
 

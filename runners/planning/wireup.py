@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ..core.model import Controller, ImageInfo
 from ..core.plan import Launching, Wireup
 from ..core.remedy import change, command
+from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
 from ..injob.rank.agents import AGENTS
-from ..injob.rank.worlds import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
 from ..schedulers import capabilities
 from ..script.ranks import ssh_possible
 from . import at_scale

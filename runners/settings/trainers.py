@@ -13,7 +13,7 @@ from ..core import atomic
 from ..core.errors import NotFound, SystemFault, UsageError, nearest
 from ..core.model import Trainer
 from ..core.remedy import change, command
-from ..injob.rank.worlds import HOROVOD, TORCH
+from ..injob.rank import HOROVOD, TORCH
 from . import config
 
 PYTHON = re.compile(r"python[\d.]*")

@@ -13,7 +13,7 @@ from typing import Any, Callable, TypeVar
 
 from ..core import architecture, files, places, shell
 from ..core.site import Partition, Site
-from ..injob.rank.gpu import driver_version
+from ..injob.rank.hardware import driver_version
 from ..schedulers import CAPABILITIES, slurm_facts
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from functools import partial
 
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import limits, ports
-from runners.injob.rank.problem import Problem
+from runners.injob.rank import ports, rank_environment
+from runners.injob.rank.failure import Problem
 from runners.injob.rank.rendezvous import link, protocol
 from runners.injob.rank.rendezvous.membership import Roll
 from runners.injob.rank.rendezvous.protocol import Frame, Opening
@@ -129,7 +129,7 @@ async def simulated(port: int, size: int) -> int:
 
 def measure(size: int) -> dict[str, float]:
     """Let so many ranks meet once."""
-    limits.allow_files(size)
+    rank_environment.allow_files(size)
     sock = socket.create_server(("127.0.0.1", 0), backlog=size)
     port = sock.getsockname()[1]
     began = time.monotonic()

@@ -8,7 +8,7 @@ from typing import Any
 from runners.core.job_record import JobPaths
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import failure
-from runners.injob.rank.problem import Problem
+from runners.injob.rank.failure import Problem
 
 
 def leave(

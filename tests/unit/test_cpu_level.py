@@ -17,7 +17,7 @@ from containers.horovod_image import labels
 from runners import planning
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
-from runners.injob.rank import cpu, start
+from runners.injob.rank import hardware, start
 from runners.planning.case import Case
 
 IMAGE = ImageInfo(
@@ -38,14 +38,14 @@ OLD = "fpu sse4_2 popcnt avx f16c xsave"
 def with_flags(monkeypatch: pytest.MonkeyPatch, folder: Path, flags: str) -> None:
     file = folder / "cpuinfo"
     file.write_text(f"processor\t: 0\nflags\t\t: fpu {flags} sse\nbugs\t\t: x\n")
-    monkeypatch.setattr(cpu, "CPUINFO", str(file))
+    monkeypatch.setattr(hardware, "CPUINFO", str(file))
 
 
 def test_what_a_cpu_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_flags(monkeypatch, tmp_path, ALL)
-    assert cpu.problem("x86-64-v3", "n1") is None
+    assert hardware.cpu_problem("x86-64-v3", "n1") is None
     with_flags(monkeypatch, tmp_path, OLD)
-    problem = cpu.problem("x86-64-v3", "n1")
+    problem = hardware.cpu_problem("x86-64-v3", "n1")
     assert problem is not None
     assert problem.text == "the CPU of n1 is too old for the Horovod in the image"
     assert "has no abm, avx2, bmi1, bmi2, fma, movbe" in problem.fields["evidence"][0]
@@ -55,14 +55,14 @@ def test_where_nothing_is_known_nothing_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_flags(monkeypatch, tmp_path, OLD)
-    assert cpu.problem("", "n1") is None
-    monkeypatch.setattr(cpu, "CPUINFO", str(tmp_path / "absent"))
-    assert cpu.problem("x86-64-v3", "n1") is None
+    assert hardware.cpu_problem("", "n1") is None
+    monkeypatch.setattr(hardware, "CPUINFO", str(tmp_path / "absent"))
+    assert hardware.cpu_problem("x86-64-v3", "n1") is None
 
 
 def test_label_compiler_and_check_mean_the_same_level() -> None:
     level = labels.CPU_LEVELS["x86_64"]
-    assert level in cpu.LEVELS
+    assert level in hardware.LEVELS
     assert f"-march={level} " in horovod_source.FLAGS["x86_64"]
     assert f'"{horovod_source.FLAGS["x86_64"]}"' in (HERE / "horovod/compile.sh").read_text()
 
@@ -73,8 +73,8 @@ def test_a_rank_on_an_old_cpu_is_refused_before_its_trainer(tmp_path: Path) -> N
     options = ["--tasks", "1", "--controller", "gloo", "--cpu-level", "x86-64-v3"]
     options += ["--run-dir", str(tmp_path), "--", "bash", "-c", "echo STARTED"]
     code = (
-        "import sys; from runners.injob.rank import cpu, start; "
-        f"cpu.CPUINFO = {str(tmp_path / 'cpuinfo')!r}; sys.exit(start.main({options!r}))"
+        "import sys; from runners.injob.rank import hardware, start; "
+        f"hardware.CPUINFO = {str(tmp_path / 'cpuinfo')!r}; sys.exit(start.main({options!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == start.EXIT_REFUSED, done.stderr

@@ -22,7 +22,7 @@ from runners.explain.facts import LogPattern
 from runners.explain.judge import SIGNATURES, explain
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import failure
-from runners.injob.rank.problem import Problem
+from runners.injob.rank.failure import Problem
 
 from .failures import leave, words
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.injob.rank import reports, worlds
+from runners.injob.rank import HOROVOD, TORCH, reports
 from runners.injob.rank.rendezvous import connections, protocol, store
 from runners.injob.rank.rendezvous.connections import Connection
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Opening
@@ -39,9 +39,9 @@ def test_an_odd_report_changes_nothing(data: bytes) -> None:
     token = bytes.fromhex(inbox.token)
     send(inbox, token + data)
     send(inbox, token)
-    reports.tell(inbox.name, inbox.token, worlds.HOROVOD, reports.CALLED)
+    reports.tell(inbox.name, inbox.token, HOROVOD, reports.CALLED)
     inbox.read()
-    assert inbox.last == {worlds.HOROVOD: reports.CALLED}
+    assert inbox.last == {HOROVOD: reports.CALLED}
     assert not inbox.ended
 
 
@@ -52,9 +52,9 @@ def test_a_flood_of_strange_datagrams_delays_nobody() -> None:
         sock.setblocking(False)  # a full queue would be an error
         for _ in range(100_000):
             sock.sendto(b"x" * 40, f"\0{inbox.name}")
-    reports.tell(inbox.name, inbox.token, worlds.TORCH, reports.FORMED)
+    reports.tell(inbox.name, inbox.token, TORCH, reports.FORMED)
     inbox.read()
-    assert inbox.formed == {worlds.TORCH}
+    assert inbox.formed == {TORCH}
 
 
 @given(st.binary(max_size=200))

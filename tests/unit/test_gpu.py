@@ -18,7 +18,7 @@ from runners import planning
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
 from runners.images import inspect
-from runners.injob.rank import gpu, start
+from runners.injob.rank import hardware, start
 from runners.planning.case import Case
 from runners.sites import probe
 
@@ -51,11 +51,11 @@ OPEN = (
 )
 def test_the_drivers_version_is_read(tmp_path: Path, text: str, version: str) -> None:
     (tmp_path / "version").write_text(text)
-    assert gpu.driver_version(str(tmp_path / "version")) == version
+    assert hardware.driver_version(str(tmp_path / "version")) == version
 
 
 def test_a_machine_without_a_driver_has_no_version(tmp_path: Path) -> None:
-    assert gpu.driver_version(str(tmp_path / "absent")) == ""
+    assert hardware.driver_version(str(tmp_path / "absent")) == ""
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_machine_without_a_driver_has_no_version(tmp_path: Path) -> None:
     ],
 )
 def test_versions_are_compared_as_numbers(version: str, minimum: str, expected: bool) -> None:
-    assert gpu.older(version, minimum) is expected
+    assert hardware.older(version, minimum) is expected
 
 
 def choices(spec: JobSpec, site: Site, image: ImageInfo = IMAGE) -> dict[str, tuple[Any, str]]:
@@ -218,8 +218,8 @@ def fake_driver(libraries: Path, name: str) -> None:
 
 def ask(libraries: Path, minimum: str, driver: Path) -> str:
     """What a node says whose loader looks into `libraries` first."""
-    ask = f"gpu.problem({minimum!r}, 'n1', {str(driver)!r})"
-    code = f"from runners.injob.rank import gpu; found = {ask}\n"
+    ask = f"hardware.driver_problem({minimum!r}, 'n1', {str(driver)!r})"
+    code = f"from runners.injob.rank import hardware; found = {ask}\n"
     code += "if found: print(found.text, *found.fields['evidence'], sep='\\n')"
     env = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(RANK.parents[2])}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
@@ -235,7 +235,7 @@ def version_file(tmp_path: Path, text: str = CLOSED) -> Path:
 
 def unusable(libraries: Path) -> None:
     """Hide the driver that this machine may have."""
-    (libraries / gpu.LIBRARY).touch()
+    (libraries / hardware.LIBRARY).touch()
 
 
 def test_a_node_without_a_driver_says_so(tmp_path: Path, libraries: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_driver_that_the_container_does_not_see(tmp_path: Path, libraries: Pat
 
 
 def test_a_node_with_an_old_driver(tmp_path: Path, libraries: Path) -> None:
-    for name in (gpu.LIBRARY, gpu.OPENED):
+    for name in (hardware.LIBRARY, hardware.OPENED):
         fake_driver(libraries, name)
     said = ask(libraries, "560.28", version_file(tmp_path))
     assert said.startswith("the NVIDIA driver of n1 is too old for the CUDA in the image\n")
@@ -265,7 +265,7 @@ def test_a_library_of_a_newer_system(tmp_path: Path, libraries: Path) -> None:
     """A driver's library that asks for symbols of a glibc which does not exist yet."""
     build(tmp_path, "stub", "int newer(void) { return 0; }", "-nostdlib", "-Wl,-soname,libc.so.6")
     build(tmp_path, "needs", "int newer(void); int f(void) { return newer(); }", "./stub")
-    shutil.copy(tmp_path / "needs", libraries / gpu.LIBRARY)
+    shutil.copy(tmp_path / "needs", libraries / hardware.LIBRARY)
     said = ask(libraries, "525.60.13", version_file(tmp_path))
     assert said.startswith("the NVIDIA driver's library of n1 needs a newer C library than")
     assert "it needs GLIBC_2.99, the image has glibc 2." in said
@@ -283,7 +283,7 @@ def test_a_python_that_cannot_load_libraries_is_not_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctypes", None)
-    assert gpu.problem("525.60.13", "n1", str(version_file(tmp_path))) is None
+    assert hardware.driver_problem("525.60.13", "n1", str(version_file(tmp_path))) is None
 
 
 def run_shim(tmp_path: Path, libraries: Path, code: str) -> subprocess.CompletedProcess[str]:
@@ -296,7 +296,7 @@ def run_shim(tmp_path: Path, libraries: Path, code: str) -> subprocess.Completed
 
 
 def test_horovod_finds_the_driver_under_its_own_name(tmp_path: Path, libraries: Path) -> None:
-    fake_driver(libraries, gpu.LIBRARY)
+    fake_driver(libraries, hardware.LIBRARY)
     trainer = "import ctypes, sys; ctypes.CDLL('libcuda.so'); print('LOADED', sys.argv[1])"
     done = run_shim(tmp_path, libraries, trainer)
     assert done.returncode == 0, done.stdout + done.stderr

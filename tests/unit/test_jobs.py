@@ -16,7 +16,7 @@ from runners.core.shell import Result
 from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import failure
-from runners.injob.rank.problem import Problem
+from runners.injob.rank.failure import Problem
 from runners.jobs import find, job_status, logs
 from runners.schedulers import slurm, slurm_calls
 from runners.schedulers.local import SCHEDULER as LOCAL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -264,3 +265,13 @@ def test_without_another_failure_the_traceback_is_shown(tmp_path: Path) -> None:
         "raise HorovodInternalError('Mismatched allreduce tensor shapes')"
     )
     assert "Traceback" in run_shim(tmp_path, trainer, tasks=1, size=1)[1]
+
+
+def test_what_runs_in_images_is_python_of_2019() -> None:
+    """Python 3.8 cannot subscript these when it loads a module; annotations are not evaluated."""
+    for file in RANK.parent.rglob("*.py"):
+        text = file.read_text()
+        abstract = re.findall(r"^from collections\.abc import (.+)$", text, re.MULTILINE)
+        names = ["tuple", "list", "dict", "set", "type", *", ".join(abstract).split(", ")]
+        aliases = re.findall(r"^\w+ = (\w+)\[", text, re.MULTILINE)
+        assert not set(aliases) & set(names), file

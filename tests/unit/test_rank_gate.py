@@ -14,7 +14,7 @@ import pytest
 
 import runners.injob.rank
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import agents, gate, reports, supervise, task, world_messages, worlds
+from runners.injob.rank import agents, gate, reports, supervise, task
 
 RANK = Path(runners.injob.rank.__file__).parent
 SRUN = {
@@ -243,7 +243,7 @@ def test_message_of_another_size(
 ) -> None:
     monkeypatch.setenv("SLURM_MPI_TYPE", mpi)
     terms = gate.Terms(task.read("srun", SRUN), controller, str(tmp_path), ("", ""), (0, ""), False)
-    text = world_messages.mismatch(terms, "Horovod", 1, 0, 4)
+    text = gate.mismatch(terms, "Horovod", 1, 0, 4)
     assert "rank 0@n2: 4 ranks were started, but Horovod sees a world of 1" in text
     assert remedy in text
 
@@ -252,7 +252,7 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
     env = {f"OMPI_COMM_WORLD_{name}": "1" for name in ("RANK", "LOCAL_RANK", "LOCAL_SIZE")}
     me = task.read("mpirun", {**env, "OMPI_COMM_WORLD_SIZE": "4"})
     terms = gate.Terms(replace(me, local_rank=0), "mpi", str(tmp_path), ("", ""), (0, ""), False)
-    text = world_messages.mismatch(terms, "Horovod", 1, 0, 4)
+    text = gate.mismatch(terms, "Horovod", 1, 0, 4)
     assert "does not understand the mpirun that started it" in text
     assert "--launcher srun" in text
 
@@ -271,8 +271,8 @@ def test_a_late_world_is_told_once_while_the_trainer_runs(
     terms = gate.Terms(task.read("srun", SRUN), "none", "", ("", ""), (0, ""), False)
     inbox = reports.Inbox()
     if state:
-        reports.tell(inbox.name, inbox.token, worlds.TORCH, state)
-        reports.tell(inbox.name, "00" * reports.TOKEN, worlds.MPI, reports.WRONG)
+        reports.tell(inbox.name, inbox.token, "torch.distributed", state)
+        reports.tell(inbox.name, "00" * reports.TOKEN, "mpi4py", reports.WRONG)
     inbox.read()
     watch = supervise.Worlds(terms, inbox)
     watch.look()

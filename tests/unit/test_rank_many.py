@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.injob.rank import limits
+from runners.injob.rank import rank_environment
 
 from .test_rank_rendezvous import World, ask, request, together
 
@@ -21,10 +21,10 @@ HARD = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 SELECT = 1024  # descriptors that select(2) knows
 LIMITED = """
 import json, resource, sys
-from runners.injob.rank import limits
+from runners.injob.rank import rank_environment
 soft, hard, ranks = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-limits.allow_files(ranks)
+rank_environment.allow_files(ranks)
 print(json.dumps(resource.getrlimit(resource.RLIMIT_NOFILE)))
 """
 
@@ -51,7 +51,7 @@ def crowded() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if HARD != resource.RLIM_INFINITY and HARD < 2 * SELECT:
         pytest.skip(f"the hard limit of open files is {HARD}")
-    limits.allow_files(SELECT)
+    rank_environment.allow_files(SELECT)
     held = [os.open(os.devnull, os.O_RDONLY)]
     while held[-1] < SELECT:
         held.append(os.dup(held[0]))

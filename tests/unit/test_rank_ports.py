@@ -14,7 +14,7 @@ import pytest
 
 import runners.injob.rank
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import ports, reports, worlds
+from runners.injob.rank import TORCH, ports, reports
 
 RANK = Path(runners.injob.rank.__file__).parent
 # proc(5), /proc/net/tcp: a listener, and a connection behind all listeners
@@ -75,7 +75,7 @@ def test_once_a_world_is_formed_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
     inbox = reports.Inbox()
     watch = ports.Watch(0, ports.hold(), inbox)
     assert watch.needed
-    reports.tell(inbox.name, inbox.token, worlds.TORCH, reports.FORMED)
+    reports.tell(inbox.name, inbox.token, TORCH, reports.FORMED)
     inbox.read()
     monkeypatch.setattr(ports, "_listeners", lambda port: {os.geteuid() + 1})
     assert not watch.needed

@@ -20,16 +20,8 @@ from runners.injob import addresses
 from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
 from runners.injob.rank import network, ports
-from runners.injob.rank.problem import Problem, RendezvousError
-from runners.injob.rank.rendezvous import (
-    connections,
-    join,
-    link,
-    listeners,
-    protocol,
-    server,
-    values,
-)
+from runners.injob.rank.failure import Problem, RendezvousError
+from runners.injob.rank.rendezvous import connections, join, link, protocol, server, values
 from runners.injob.rank.rendezvous.join import MEETING
 from runners.injob.rank.rendezvous.membership import Member, Roll
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Opening
@@ -44,14 +36,16 @@ def address(number: int) -> bytes:
     return struct.pack("=HI", socket.AF_INET, number).ljust(values.SIZE, b"\0")
 
 
-def nobody(places: Sequence[link.Place]) -> Problem:
+def nobody(places: Sequence[tuple[str, int]]) -> Problem:
     return Problem(kinds.RENDEZVOUS, "rank 0 on n1 did not answer")
 
 
 class Client:
     """A proven connection to a hub, which waits for what it reads."""
 
-    def __init__(self, place: link.Place, secret: bytes, job: str, said_place: str = "") -> None:
+    def __init__(
+        self, place: tuple[str, int], secret: bytes, job: str, said_place: str = ""
+    ) -> None:
         self.sock = socket.create_connection(place, timeout=20)
         opening = Opening(secret, job, (said_place or place[0], place[1]))
         self.sock.sendall(opening.hello())
@@ -76,7 +70,7 @@ class Client:
         return data
 
 
-def admitted(place: link.Place, secret: bytes, job: str, said_place: str = "") -> bool:
+def admitted(place: tuple[str, int], secret: bytes, job: str, said_place: str = "") -> bool:
     """Whether a hub answers who says that."""
     try:
         Client(place, secret, job, said_place).sock.close()
@@ -97,7 +91,7 @@ class World:
     ) -> None:
         self.said: list[str] = []
         self.job, self.size, self.seconds = "job 42", size, seconds
-        listening, further = listeners.listen(["127.0.0.1"]), listeners.bind(more)
+        listening, further = connections.listen(["127.0.0.1"]), connections.bind(more)
         self.places = [sock.getsockname() for sock in listening + further]
         terms = Terms(listening, further, {"127.0.0.1"}, seconds, ports.hold(), one_host)
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
@@ -404,7 +398,7 @@ def test_without_a_hub_the_store_says_so() -> None:
 
 def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
     """Rank 0 may be late; the time counts from when Horovod has asked."""
-    world, store, places = World(1), Store(), list[link.Place]()
+    world, store, places = World(1), Store(), list[tuple[str, int]]()
     gloo = {"interface": "", "address": ""}
     terms = link.Terms(lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 0.2)
     store.start(terms)
@@ -429,20 +423,20 @@ def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
 
 def test_what_is_published_is_only_this_jobs_and_its_users(tmp_path: Path) -> None:
     """The file is there from the first look on: NFS would remember that it is not."""
-    run_dir, file = str(tmp_path), tmp_path / listeners.NAME
-    assert listeners.published(run_dir, "42.0") == []
+    run_dir, file = str(tmp_path), tmp_path / connections.NAME
+    assert connections.published(run_dir, "42.0") == []
     assert file.stat().st_size == 0
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    socks = listeners.bind(["127.0.0.1", "127.0.0.2"])
-    listeners.publish(run_dir, "42.0", socks)
-    assert listeners.published(run_dir, "42.0") == [sock.getsockname() for sock in socks]
-    assert listeners.published(run_dir, "42.0.1") == []  # requeued
+    socks = connections.bind(["127.0.0.1", "127.0.0.2"])
+    connections.publish(run_dir, "42.0", socks)
+    assert connections.published(run_dir, "42.0") == [sock.getsockname() for sock in socks]
+    assert connections.published(run_dir, "42.0.1") == []  # requeued
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_nobody_else_can_bind_a_port_of_the_hubs() -> None:
     """Not even with SO_REUSEADDR, though it is not listened on yet."""
-    (held,) = listeners.bind(["127.0.0.1"])
+    (held,) = connections.bind(["127.0.0.1"])
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with pytest.raises(OSError, match="in use"):
@@ -450,7 +444,7 @@ def test_nobody_else_can_bind_a_port_of_the_hubs() -> None:
 
 
 def test_an_address_that_cannot_be_had_is_left_out() -> None:
-    assert len(listeners.bind(["192.0.2.1", "127.0.0.1"])) == 1  # RFC 5737: nobody's
+    assert len(connections.bind(["192.0.2.1", "127.0.0.1"])) == 1  # RFC 5737: nobody's
 
 
 def test_the_secret_is_the_same_for_all_and_for_nobody_else(tmp_path: Path) -> None:

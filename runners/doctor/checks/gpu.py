@@ -6,7 +6,7 @@ import os
 import shutil
 from dataclasses import dataclass
 
-from ...injob.rank.gpu import driver_version
+from ...injob.rank.hardware import driver_version
 from ..finding import About, Finding
 from ..question import Answer, ask
 

@@ -10,7 +10,7 @@ from ...core.plan import Plan
 from ...core.remedy import change, command
 from ...core.site import Site
 from ...images.inspect import UNKNOWN, Inspection
-from ...injob.rank.gpu import older
+from ...injob.rank.hardware import older
 from ..finding import About, Finding
 
 ABOUT = About("image")

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import failure_kinds as kinds
 from ..rank import failure, task
-from ..rank.problem import Problem
+from ..rank.failure import Problem
 from . import EXIT_HOST_MPI, libraries
 
 MPICH_COMM_WORLD = 0x44000000  # the MPICH ABI, of which Cray's and Intel's are

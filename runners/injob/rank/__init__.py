@@ -6,3 +6,6 @@ the queue still runs the code that it was submitted with.
 """
 
 EXIT_STOPPED = 91  # stopped early, its checkpoint saved: as in recipes, and in the job's script
+# The frameworks whose worlds the gate checks
+HOROVOD, TORCH, TENSORFLOW, MPI = "Horovod", "torch.distributed", "tf.distribute", "mpi4py"
+FRAMEWORKS = (HOROVOD, TORCH, TENSORFLOW, MPI)

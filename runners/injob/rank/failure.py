@@ -1,4 +1,9 @@
-"""What is left on disk when a task fails: `failures/rank-N.json`, which `runner` reads."""
+"""How a rank ended: why it failed, as a value and as `failures/rank-N.json`; that it stopped early.
+
+A trainer that stops early on a signal, its checkpoint saved, is no failure. Its task ends with 0,
+since launchers end all ranks when one of them ends otherwise, and rank 0 may still be writing. The
+job's script turns `stopped.json` into EXIT_STOPPED.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,13 @@ import os
 import re
 import signal
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from .. import failure_kinds as kinds
 from .. import json_files, log_lines
-from .ansi import plain
-from .problem import Problem
+from ..log_lines import plain
 from .task import Task
 
 LONGEST = 300  # characters of an error in a sentence; the record has KEPT, and the log all of it
@@ -25,6 +31,33 @@ ERROR_LINE = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt)\b|runner: |error: )", re.IGNORECASE
 )
 MARKED = ("error: ", "runner: ")  # lines that a program marks as the reason of its end
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a rank failed: a kind of KINDS, a sentence for people, and the fields of its kind."""
+
+    kind: str
+    text: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "text": self.text, "fields": dict(self.fields)}
+
+
+class RendezvousError(Exception):
+    """The ranks could not meet; `problem` says which of them is missing, and where."""
+
+    def __init__(self, kind: str, text: str, **fields: Any) -> None:
+        super().__init__(text)
+        self.problem = Problem(kind, text, fields)
+
+
+def problem_of(error: RendezvousError | OSError) -> Problem:
+    """Return the problem that an error at the rendezvous, or one of the system's, is."""
+    if isinstance(error, RendezvousError):
+        return error.problem
+    return Problem(kinds.RENDEZVOUS, str(error))
 
 
 def recorded(task: Task, run_dir: str) -> bool:
@@ -159,3 +192,20 @@ def shortened(text: str, width: int) -> str:
         return text
     kept = text[: width - 3]
     return (kept.rpartition(" ")[0] or kept) + " ..."
+
+
+def before_training(command: list[str], in_training: bool, code: int, asked: set[int]) -> bool:
+    """Whether a recipe was ended, by the signals `asked`, before its first step: nothing is lost.
+
+    From then on recipes answer signals, so one that a signal killed had not come so far; and where
+    one rank was killed the others fail to meet it. Of a user's own program nobody knows.
+    """
+    ends = asked & {signal.SIGTERM, signal.SIGUSR1}
+    killed = code in {128 + number for number in ends}
+    return command[0] == "-m" and bool(ends) and code != 0 and (killed or not in_training)
+
+
+def record_stop(task: Task, run_dir: str) -> None:
+    """Leave word of it in the run's folder; ranks may do so at the same time."""
+    value = {"form": 1, "rank": task.rank, "host": task.host, "time": time.time()}
+    json_files.write(os.path.join(run_dir, "stopped.json"), value)

@@ -12,9 +12,8 @@ import time
 from types import ModuleType
 from typing import Any, Callable, NoReturn
 
-from . import world_messages
-from .gate import Gate, Terms, expected
-from .worlds import HOROVOD, MPI, TENSORFLOW, TORCH
+from . import HOROVOD, MPI, TENSORFLOW, TORCH
+from .gate import GLOO_WITH_GPUS, Gate, Terms, expected
 
 Checks = Callable[..., None]
 SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other
@@ -93,7 +92,7 @@ def _torch(module: Any) -> None:
         if "gloo" in backend:
             atexit.register(time.sleep, SECONDS_TO_LET_GO)
         if backend == "gloo" and gate().terms.gpus and module.get_rank() == 0:
-            print(world_messages.GLOO_WITH_GPUS, flush=True)
+            print(GLOO_WITH_GPUS, flush=True)
 
     _around(module, "init_process_group", lambda *_, **__: gate().called(TORCH), after)
 

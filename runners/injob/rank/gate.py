@@ -15,14 +15,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from .. import failure_kinds as kinds
-from . import failure, reports, world_messages
-from .problem import Problem, RendezvousError
+from . import HOROVOD, failure, reports
+from .failure import Problem, RendezvousError
 from .rendezvous import join
 from .task import Task
-from .worlds import HOROVOD
 
 EXIT_WORLD_SIZE = 82
 VARIABLE = "RUNNER_TERMS"
+NO_MEETING = (  # the likely cause, and what to try
+    "a rank did not come to the Gloo rendezvous, or the interface leads nowhere (the lines above)",
+    "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
+)
+GLOO_WITH_GPUS = (
+    "runner: warning: the job has GPUs, and torch.distributed uses gloo: each exchange goes "
+    'through the host. init_process_group("nccl") does not'
+)
+INDEPENDENT = "for ranks that are independent on purpose: runner launch --no-gate ..."
+KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,7 @@ class Gate:
         try:
             os.environ.update(join.join(*self.terms.store))
         except RendezvousError as error:
-            print(world_messages.no_world(self.terms, error.problem.text), flush=True)
+            print(no_world(self.terms, error.problem.text), flush=True)
             self._end(HOROVOD, error.problem)
 
     def formed(
@@ -118,7 +127,7 @@ class Gate:
         self._tell(framework, reports.FORMED)
         if rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
-            text = world_messages.formed(size, right, f"{framework}, {how}" if how else framework)
+            text = formed(size, right, f"{framework}, {how}" if how else framework)
             print(text, file=sys.stderr, flush=True)
 
     def ended(self) -> None:
@@ -132,7 +141,7 @@ class Gate:
         ranks = expected(self.terms, os.environ)
         if self.in_a_world or ranks == 1 or not self.terms.check:
             return
-        text = world_messages.never_formed(self.terms, False, ranks)
+        text = never_formed(self.terms, False, ranks)
         print(text, file=sys.stderr, flush=True)
         self._end("", no_world_formed(ranks))
 
@@ -146,7 +155,7 @@ class Gate:
         # torchrun end it.
         with contextlib.suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        text = world_messages.mismatch(self.terms, framework, size, rank, right, why)
+        text = mismatch(self.terms, framework, size, rank, right, why)
         print(text, file=sys.stderr, flush=True)
         what = f"{right} ranks were started, and {framework} sees a world of {size}"
         fields = {"tasks": right, "world": size, "framework": framework}
@@ -161,3 +170,116 @@ class Gate:
 
     def _tell(self, framework: str, state: str) -> None:
         reports.tell(*self.terms.inbox, framework, state)
+
+
+def mismatch(terms: Terms, framework: str, size: int, rank: int, right: int, why: str = "") -> str:
+    """Return the message for a world of another size; `why` is the cause where it is known."""
+    cause, remedy = _likely_why(terms, framework)
+    what = (
+        f"runner: world-size mismatch on rank {terms.task.name}: {right} ranks were started, "
+        f"but {framework} sees a world of {size} (it calls this rank {rank})."
+    )
+    return _explained(terms, what, (why or cause, remedy))
+
+
+def formed(size: int, right: int, by: str) -> str:
+    """Return the line for a world; `right` is the number of ranks that were started."""
+    what = "one world of" if size == right else f"a world of {size} of the"
+    return f"runner: {what} {right} ranks ({by})"
+
+
+def no_world(terms: Terms, known: str = "") -> str:
+    """Return the message for a process that ended within hvd.init(), as MPI_Init does.
+
+    `known` is why, where the rendezvous knows it.
+    """
+    task = terms.task
+    cause, remedy = _why_mpi(task) if terms.controller == "mpi" else NO_MEETING
+    what = (
+        f"runner: no world on rank {task.name}: it ended within hvd.init(), which should have "
+        f"joined it to the {task.size} tasks that were started."
+    )
+    return _explained(terms, what, (known or cause, remedy))
+
+
+def never_formed(terms: Terms, alone: bool, ranks: int) -> str:
+    """Return the message for a trainer that ended well, and never was one of several ranks."""
+    what = (
+        f"runner: no world on rank {terms.task.name}: the trainer ended, and formed no world of "
+        f"the {ranks} ranks: it ran on its own."
+    )
+    cause = "it called neither hvd.init(), init_process_group(), nor another of " + KNOWN
+    return _explained(terms, what, _why_mpi(terms.task) if alone else (cause, INDEPENDENT))
+
+
+def late(task: Task, seconds: float, waits: Sequence[str]) -> str:
+    """Return the line for a rank that is in no world yet; `waits` are the inits that it is in."""
+    if waits:
+        return (
+            f"runner: rank {task.name} waits for the other ranks, after {seconds / 60:.0f} min "
+            f"in {' and '.join(waits)}"
+        )
+    return (
+        f"runner: warning: rank {task.name} has formed no world after {seconds / 60:.0f} min, and "
+        f"calls for none: is each of the {task.size} ranks alone? If so the job will end as failed "
+        f"({INDEPENDENT})"
+    )
+
+
+def _explained(terms: Terms, what: str, why: tuple[str, str]) -> str:
+    """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
+    if not failure.speaks_for_node(terms.task, terms.run_dir):
+        return what
+    cause, remedy = why
+    return f"{what}\n  likely cause: {cause}\n  try: {remedy}"
+
+
+def _likely_why(terms: Terms, framework: str) -> tuple[str, str]:
+    if framework == "torch.distributed":
+        return _why_torch()
+    if framework == "tf.distribute":
+        return (
+            "TF_CONFIG is not set, or is not the job's",
+            "runner launch --tf-config ..., which sets it for each rank",
+        )
+    if framework == "Horovod" and terms.controller == "gloo":
+        return (
+            "the Horovod in the image did not use the Gloo rendezvous: it was built without Gloo, "
+            "or the trainer changed HOROVOD_* before hvd.init()",
+            "apptainer exec IMAGE horovodrun --check-build, or runner launch --controller mpi ...",
+        )
+    return _why_mpi(terms.task)
+
+
+def _why_torch() -> tuple[str, str]:
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return (
+            "torchrun was told another number of nodes or of processes than the job has: "
+            f"{os.environ['GROUP_WORLD_SIZE']} x {os.environ['LOCAL_WORLD_SIZE']}",
+            "runner launch --launcher torchrun ... train.py, which tells it the job's",
+        )
+    return (
+        "the trainer gave init_process_group() a size or a store of its own, or changed RANK, "
+        "WORLD_SIZE or MASTER_ADDR",
+        "init_process_group() without them: runner sets the variables for each rank",
+    )
+
+
+def _why_mpi(task: Task) -> tuple[str, str]:
+    """Return cause and remedy; srun leaves its --mpi= in SLURM_MPI_TYPE."""
+    if task.launcher != "srun":
+        return (
+            f"the MPI in the image does not understand the {task.launcher} that started it: "
+            "another MPI, or another major version",
+            "runner launch --controller gloo ..., or runner launch --launcher srun ...",
+        )
+    mpi_type = os.environ.get("SLURM_MPI_TYPE", "none")
+    if mpi_type == "none":
+        return (
+            "the MPI in the image found no PMI (srun ran with --mpi=none)",
+            "runner launch --controller mpi --mpi pmix ..., or for Horovod --controller gloo",
+        )
+    return (
+        f"the MPI in the image does not speak srun's --mpi={mpi_type}",
+        "runner launch --controller gloo ..., or another type from: srun --mpi=list",
+    )

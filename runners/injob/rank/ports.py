@@ -14,7 +14,7 @@ import signal
 import socket
 
 from .. import failure_kinds as kinds
-from .problem import Problem
+from .failure import Problem
 from .reports import Inbox
 
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")

@@ -1,15 +1,20 @@
-"""The variables by which frameworks find a rank's place, and the other ranks."""
+"""A rank's environment: variables by which frameworks find the others, and limits of the system."""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 from collections.abc import Mapping, Sequence
 
 from .task import Task
 
 TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
 SECONDS_FOR_ALL_RANKS_TO_MEET = 60
+# Horovod's Gloo connects each pair for its world and again for its set of all processes, so a rank
+# needs twice as many as there are ranks; rank 0's shim has a connection from each. The spare ones
+# are the trainer's, for whom the usual limit was enough.
+FOR_EACH_RANK, SPARE = 2, 1024
 
 
 def place(task: Task) -> dict[str, str]:
@@ -84,3 +89,24 @@ def meeting_seconds(size: int) -> int:
     """Seconds that the ranks wait for each other at start: the user's, or growing with `size`."""
     asked = os.environ.get(TIMEOUT, "")
     return int(asked) if asked.isdigit() else SECONDS_FOR_ALL_RANKS_TO_MEET + size
+
+
+def allow_files(ranks: int) -> None:
+    """Raise the soft limit to what so many ranks need, as far as the hard one lets it.
+
+    It comes from the login node with the job (PropagateResourceLimits), and is 1,024 on most.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = FOR_EACH_RANK * ranks + SPARE
+    if hard != resource.RLIM_INFINITY:
+        needed = min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def no_core_files() -> None:
+    """Let a crash leave no file, as large as the rank's memory and with all secrets in it.
+
+    Only the soft limit: the trainer may raise it.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

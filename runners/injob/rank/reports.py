@@ -15,7 +15,7 @@ import socket
 import struct
 from array import array
 
-from .worlds import FRAMEWORKS
+from . import FRAMEWORKS
 
 # States. ALONE is a world of one that may be by the way: importing mpi4py forms it.
 CALLED, FORMED, WRONG, ALONE = "called", "formed", "wrong", "alone"

@@ -1,4 +1,4 @@
-"""Signals: what the launcher sends to a task goes on to its trainer, from the first moment on.
+"""What ends a trainer from outside: signals of the launcher, which go on to it, and its job's end.
 
 They wait until there is a trainer (`hold`). A trainer decides what it does with them; this parent
 sets no time limit, since who sent the signal has one (Slurm: GraceTime, KillWait, the time limit).
@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from types import FrameType
 from typing import Callable
 
 RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+SECONDS_BETWEEN_LOOKS = 30.0
+LOST = '"state": "NODE_FAIL"'
 
 
 def hold() -> None:
@@ -49,3 +52,43 @@ class Relay:
         """Ignore signals, before the child is waited for and its number may be another's."""
         for number in RELAYED:
             signal.signal(number, signal.SIG_IGN)
+
+
+class Watch:
+    """Ends the process `child` once the run's folder says that the job has ended; then `ended`.
+
+    Without a thread: those of Python need libgcc to end, which small images lack.
+    """
+
+    def __init__(self, child: int, run_dir: str) -> None:
+        self.child, self.run_dir = child, run_dir
+        self.began, self.ended = time.time(), False
+        self.looked = time.monotonic()
+
+    def look(self) -> None:
+        """Look, if it is time to; the child must not have been waited for."""
+        if self.ended or time.monotonic() - self.looked < SECONDS_BETWEEN_LOOKS:
+            return
+        self.looked = time.monotonic()
+        if self._job_has_ended():
+            print("runner: the job has ended without this rank", flush=True)
+            self.ended = True
+            os.kill(self.child, signal.SIGKILL)
+
+    def _job_has_ended(self) -> bool:
+        """Whether its script says so, or who looked at the job after its script was killed.
+
+        That a job is cancelled is no end: its ranks may be saving.
+        """
+        return self._read("exit.json") is not None or LOST in (self._read("job.json") or "")
+
+    def _read(self, name: str) -> str | None:
+        """Return a record; None for one from before this start, of a script submitted again."""
+        path = os.path.join(self.run_dir, name)
+        try:
+            if os.stat(path).st_mtime <= self.began:
+                return None
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+        except OSError:
+            return None

@@ -15,23 +15,12 @@ from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
 from ..processes import end_with, waited_code
-from . import (
-    EXIT_STOPPED,
-    early_stop,
-    failure,
-    limits,
-    orphaned,
-    ports,
-    rank_environment,
-    signals,
-    world_messages,
-)
+from . import EXIT_STOPPED, FRAMEWORKS, HOROVOD, failure, gate, ports, rank_environment, signals
+from .failure import Problem, RendezvousError, problem_of
 from .gate import EXIT_WORLD_SIZE, Terms, no_world_formed
-from .problem import Problem, RendezvousError, problem_of
 from .reports import Inbox
 from .task import Task
 from .trainer import run
-from .worlds import FRAMEWORKS, HOROVOD
 
 if TYPE_CHECKING:
     from .options import Options
@@ -84,7 +73,7 @@ def _supervised(task: Task, options: Options) -> int:
     for _, child_output in pipes:
         os.close(child_output)
     relay = signals.Relay(child, lambda: failure.of_others(task, run_dir))
-    watch, worlds = orphaned.Watch(child, run_dir), Worlds(terms, inbox)
+    watch, worlds = signals.Watch(child, run_dir), Worlds(terms, inbox)
     held = session.held if session and options.uses_held_port(task) else None
     port = ports.Watch(child, held, inbox)
     if session is not None:
@@ -102,7 +91,7 @@ def _supervised(task: Task, options: Options) -> int:
         return EXIT_WORLD_SIZE
     if _stopped_early(options, code, relay, inbox):
         failure.forget(task, run_dir)
-        early_stop.record(task, run_dir)
+        failure.record_stop(task, run_dir)
         return 0
     code, problem = _judged(code, relay, tail, worlds, session)
     if code == 0 and session is not None:
@@ -116,8 +105,7 @@ def _stopped_early(options: Options, code: int, relay: signals.Relay, inbox: Inb
     """Whether the trainer saved and stopped, or was ended before there was anything to save."""
     in_training = bool(inbox.formed) and not inbox.waits_in(HOROVOD)
     return code == EXIT_STOPPED or (
-        not relay.ended
-        and early_stop.before_training(options.command, in_training, code, relay.seen)
+        not relay.ended and failure.before_training(options.command, in_training, code, relay.seen)
     )
 
 
@@ -129,7 +117,7 @@ def _judged(
     if _ended_in_init(inbox, code):
         problem = (session.store.problem if session else None) or IN_INIT
         known = problem.text if problem is not IN_INIT else ""
-        print(world_messages.no_world(terms, known), flush=True)
+        print(gate.no_world(terms, known), flush=True)
         return EXIT_WORLD_SIZE, problem
     if inbox.wrong and code and not relay.ended:
         code = EXIT_WORLD_SIZE  # of a process within, for which its launcher has another
@@ -161,12 +149,12 @@ class Worlds:
         self.told = True
         if self.missing and self.terms.task.local_rank == 0:
             waits = [one for one in FRAMEWORKS if self.inbox.waits_in(one)]
-            print(world_messages.late(self.terms.task, SECONDS_TO_A_WORLD, waits), flush=True)
+            print(gate.late(self.terms.task, SECONDS_TO_A_WORLD, waits), flush=True)
 
     def never_formed(self) -> Problem:
         """Say that the trainer ended without one; return it as the rank's problem."""
         alone, ranks = self.inbox.alone, self.terms.task.size
-        print(world_messages.never_formed(self.terms, bool(alone), ranks), flush=True)
+        print(gate.never_formed(self.terms, bool(alone), ranks), flush=True)
         return no_world_formed(ranks, alone)
 
 
@@ -188,7 +176,7 @@ def _open_session(task: Task, options: Options) -> Session | None:
     """Open the rendezvous where there is anybody to meet, or Horovod's Gloo asks for it."""
     if not options.meets_others(task):
         return None
-    limits.allow_files(task.size)
+    rank_environment.allow_files(task.size)
     # Here, because a job of one rank need not wait for its import.
     from .rendezvous.session import Session
 
@@ -251,7 +239,7 @@ class _Labeller:
         there = list(self.rest)
         while there:
             often = port.needed
-            seconds = (ports if often else orphaned).SECONDS_BETWEEN_LOOKS
+            seconds = (ports if often else signals).SECONDS_BETWEEN_LOOKS
             ready, _, _ = select.select([*there, ended, inbox.sock.fileno()], [], [], seconds)
             inbox.read()
             for look in looks:

@@ -169,7 +169,7 @@ def _first_of_allocation(env: Mapping[str, str]) -> str:
 
 
 def from_local(env: Mapping[str, str]) -> Task:
-    """Read what `local_ranks` sets: all tasks on this host."""
+    """Read what `start.spawn` sets: all tasks on this host."""
     rank, size = int(env["RUNNER_TASK_RANK"]), int(env["RUNNER_TASK_COUNT"])
     host = os.uname().nodename
     return Task(rank, size, rank, size, 0, 1, host, host, env["RUNNER_TASK_JOB"], (host,) * size)

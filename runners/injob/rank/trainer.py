@@ -12,12 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
-from . import EXIT_STOPPED, failure, import_hook, rank_environment, world_messages
+from . import EXIT_STOPPED, HOROVOD, failure, gate, import_hook, rank_environment
 from .agents import AGENTS, Node, is_python
+from .failure import RendezvousError
 from .gate import EXIT_WORLD_SIZE, VARIABLE, Terms
-from .problem import RendezvousError
 from .task import Task
-from .worlds import HOROVOD
 
 if TYPE_CHECKING:
     from .options import Options
@@ -40,7 +39,7 @@ def run(task: Task, options: Options, session: Session | None, terms: Terms) -> 
     try:
         command = _prepared(task, options, session)
     except RendezvousError as error:
-        print(world_messages.no_world(terms, error.problem.text), flush=True)
+        print(gate.no_world(terms, error.problem.text), flush=True)
         failure.record(task, EXIT_WORLD_SIZE, error.problem, terms.run_dir)
         return EXIT_WORLD_SIZE
     _hold_the_gate(terms)

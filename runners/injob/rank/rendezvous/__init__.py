@@ -4,7 +4,7 @@
 
 `session` is the way in. The parent of each task keeps the `store`, with a link to the hub; rank
 0's also the hub (`server`): who is there (`membership`), and who left what for whom (`values`).
-`listeners` are the hub's addresses, and `protocol` is what both sides say, and keeps others out.
+`connections` has the hub's addresses, and `protocol` is what both sides say, and keeps others out.
 
 What remains open is Gloo's own: the sockets between ranks, which Horovod opens without any proof,
 and everything in clear text. Root and the same user can read the secret.

@@ -1,29 +1,82 @@
-"""The connections of a hub or a store, in one thread: a selector, and a conversation with each.
+"""Where rank 0's hub listens, and the connections of a hub or a store, in one thread: a selector.
 
-No connection waits for another, and one that has not proven itself has a limit on its time, and
-they all on their number. Not asyncio: its import was a tenth of what the shim takes with two ranks.
+Each connection has a conversation and waits for no other, and one that has not proven itself has a
+limit on its time, and they all on their number. Not asyncio: its import was a tenth of what the
+shim takes with two ranks.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import json
+import os
 import selectors
 import socket
 import time
-from collections.abc import Generator, Sequence
-from typing import Any, Callable, Union
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable, Generator, Union  # noqa: UP035  (Python 3.8)
 
-from . import listeners
+from ... import json_files
 from .protocol import WireError
 
+NAME = "rendezvous.json"
+BACKLOG = 1024
 STRANGER_SECONDS = 5.0  # to prove oneself, and say who one is
 STRANGERS = 256  # at a time, beside the ranks; the oldest gives way
 CHUNK = 1 << 18  # bytes
 LONGEST_LINES = 1 << 14  # bytes before an expected delimiter
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-
 # Yields how many bytes it wants next, or the bytes with which they end; is sent them; returns where
 # it is over.
 Talk = Generator[Union[int, bytes], bytes, None]
+
+
+def bind(addresses: Iterable[str]) -> list[socket.socket]:
+    """Take a random port on each of these addresses that can be had now. Raises OSError.
+
+    Without SO_REUSEADDR, so that nobody else can bind one, though none is listened on yet.
+    """
+    socks = []
+    for address in addresses:
+        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        try:
+            sock.bind((address, 0))
+            socks.append(sock)
+        except OSError as error:
+            sock.close()
+            if error.errno != errno.EADDRNOTAVAIL:  # an address of IPv6 may still be tentative
+                raise
+    return socks
+
+
+def listen(addresses: Iterable[str]) -> list[socket.socket]:
+    """Listen on a random port of each of these addresses. Raises OSError."""
+    socks = bind(addresses)
+    for sock in socks:
+        sock.listen(BACKLOG)
+    return socks
+
+
+def publish(run_dir: str, job: str, socks: Sequence[socket.socket]) -> None:
+    """Write where the hub is, for the user's eyes only."""
+    places = [list(sock.getsockname()[:2]) for sock in socks]
+    json_files.write(os.path.join(run_dir, NAME), {"job": job, "places": places}, 0o600)
+
+
+def published(run_dir: str, job: str) -> list[tuple[str, int]]:
+    """Return addresses and ports that this job's rank 0 has published; none if it has not yet.
+
+    The file is made where there is none: an NFS client would remember for up to a minute that there
+    is none (acdirmax), and asks the server anew before it makes a file, and for one that it knows.
+    """
+    descriptor = os.open(os.path.join(run_dir, NAME), os.O_RDONLY | os.O_CREAT, 0o600)
+    found = {}
+    with os.fdopen(descriptor, encoding="utf-8") as file, contextlib.suppress(ValueError):
+        found = json.load(file)  # empty before rank 0 has written it
+    if found.get("job") != job:  # of an earlier attempt with the same folder
+        return []
+    return [(address, port) for address, port in found["places"]]
 
 
 class Connection:
@@ -83,7 +136,7 @@ class Connections:
     def listen(self, socks: Sequence[socket.socket]) -> None:
         """Let others in by these too, which are bound."""
         for sock in socks:
-            sock.listen(listeners.BACKLOG)
+            sock.listen(BACKLOG)
             sock.setblocking(False)
             self.selector.register(sock, READ)
             self.listening.append(sock)

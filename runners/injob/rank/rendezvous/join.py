@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from ... import failure_kinds as kinds
-from ..problem import RendezvousError
+from ..failure import RendezvousError
 
 MEETING, PLACE = "runner/meet", "runner/place"
 CLUSTER = "runner-cluster"  # a scope of the exchange: where each rank's server is

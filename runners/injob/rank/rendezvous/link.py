@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable
 
-from ..problem import Problem
+from ..failure import Problem
 from . import protocol
 from .connections import Connection, Connections, Talk
 from .protocol import Frame, Opening
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two looks for the hub
 CONNECT_SECONDS = 2.0  # an interface that leads nowhere never answers
-
-Place = tuple[str, int]  # address and port
 
 
 @dataclass(frozen=True)
@@ -29,12 +27,12 @@ class Terms:
     the places that were tried.
     """
 
-    places: Callable[[], Sequence[Place]]
+    places: Callable[[], Sequence[tuple[str, int]]]
     secret: bytes
     job: str
     who: Mapping[str, Any]
     gloo: Callable[[Connection], dict[str, str]]
-    nobody: Callable[[Sequence[Place]], Problem]
+    nobody: Callable[[Sequence[tuple[str, int]]], Problem]
     seconds: float
 
 
@@ -48,7 +46,7 @@ class Link:
         self.hub: Connection | None = None
         self.found = 0.0  # when
         self.gloo: dict[str, str] = {}
-        self.places: Sequence[Place] = ()
+        self.places: Sequence[tuple[str, int]] = ()
         self.trying: list[Connection] = []
         self.due, self.pause = 0.0, FIRST_PAUSE
         self.unsent: list[Frame] = []  # of before it was found
@@ -71,7 +69,7 @@ class Link:
         else:
             self.connections.send(self.hub, frame.pack())
 
-    def _talk(self, place: Place, connection: Connection) -> Talk:
+    def _talk(self, place: tuple[str, int], connection: Connection) -> Talk:
         opening = Opening(self.terms.secret, self.terms.job, place)
         self.connections.send(connection, opening.hello())
         last = opening.last((yield protocol.OPENING))

@@ -19,7 +19,7 @@ from typing import Any, Callable
 from ... import failure_kinds as kinds
 from ...addresses import LOOPBACK
 from .. import ports
-from ..problem import Problem
+from ..failure import Problem
 from . import protocol
 from .connections import Connection, Connections, Talk
 from .membership import Member, Roll

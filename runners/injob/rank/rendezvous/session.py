@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from ... import addresses
 from ... import failure_kinds as kinds
 from .. import network, ports
-from ..problem import Problem, RendezvousError
+from ..failure import Problem, RendezvousError
 from ..task import Task
-from . import join, link, listeners, protocol
+from . import connections, join, link, protocol
 from .connections import Connection
 from .membership import NOBODY_ABSENT, Roll
 from .store import Store
@@ -82,8 +82,8 @@ class Session:
             names = [task.host, task.first_host or task.host]
             others = [host for host in task.hosts if host != task.host][-1:]
             first, more = network.listening(self.own, names, others, self.wanted)
-        self.listening, self.more = listeners.listen(first), listeners.bind(more)
-        listeners.publish(self.run_dir, self.job, self.listening + self.more)
+        self.listening, self.more = connections.listen(first), connections.bind(more)
+        connections.publish(self.run_dir, self.job, self.listening + self.more)
 
     def serve(self) -> None:
         """Start to serve, in the parent."""
@@ -101,7 +101,7 @@ class Session:
         who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
         self.store.start(
             link.Terms(
-                places=lambda: listeners.published(self.run_dir, self.job),
+                places=lambda: connections.published(self.run_dir, self.job),
                 secret=self.secret,
                 job=self.job,
                 who=who,

@@ -19,8 +19,8 @@ from typing import Any, Callable
 
 from ... import failure_kinds as kinds
 from ...addresses import LOOPBACK
-from ..problem import Problem, problem_of
-from . import link, listeners, protocol, values
+from ..failure import Problem, problem_of
+from . import connections, link, protocol, values
 from .connections import Connection, Connections, Talk
 from .join import MEETING, PLACE
 from .membership import NOBODY_ABSENT
@@ -68,7 +68,7 @@ class Store:
     """
 
     def __init__(self) -> None:
-        self.sock = listeners.listen([LOOPBACK])[0]
+        self.sock = connections.listen([LOOPBACK])[0]
         self.port = int(self.sock.getsockname()[1])
         self.token = os.urandom(16).hex()
         self.waiting: list[Request] = []

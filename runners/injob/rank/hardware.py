@@ -1,7 +1,8 @@
-"""Before a GPU job's trainer: is the node's driver in the container, and new enough for the image.
+"""Before the trainer: do the node's CPU and its NVIDIA driver fit the image?
 
-`--nv` copies what it finds and is content with nothing; the trainer then ends with a stack trace,
-or trains on the CPU. Only here, on the node and in the container, can it be seen.
+Without the instructions for which Horovod is compiled the first sum of gradients ends the rank by
+SIGILL, with no word of why. `--nv` copies what it finds of the driver and is content with nothing;
+the trainer then ends with a stack trace, or trains on the CPU.
 """
 
 from __future__ import annotations
@@ -11,8 +12,13 @@ import re
 import sys
 
 from .. import failure_kinds as kinds
-from .problem import Problem
+from .failure import Problem
 
+CPUINFO = "/proc/cpuinfo"
+# x86-64 psABI, table 3.1, in the kernel's words: LZCNT is `abm`, OSXSAVE comes with `xsave`.
+LEVELS = {
+    "x86-64-v3": ("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"),
+}
 LIBRARY = "libcuda.so.1"  # what the driver's library calls itself, and `--nv` always gives
 OPENED = "libcuda.so"  # what Horovod opens (0.28.1, horovod/torch/cuda_util.cc)
 DRIVER = "/proc/driver/nvidia/version"
@@ -20,6 +26,37 @@ GLIBC = re.compile(r"version [`'](GLIBC_[\d.]+)' not found")
 # "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023", or
 # "... NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build ..."
 VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
+
+
+def _missing(level: str) -> list[str]:
+    """Return what this machine's CPU lacks of a level; nothing where the kernel does not tell."""
+    here = _flags()
+    return [name for name in LEVELS.get(level, ()) if name not in here] if here else []
+
+
+def _flags() -> list[str]:
+    try:
+        with open(CPUINFO, encoding="utf-8") as text:
+            return next((line.split() for line in text if line.startswith("flags")), [])
+    except OSError:
+        return []
+
+
+def cpu_problem(level: str, host: str) -> Problem | None:
+    """Return why this node cannot run the image's Horovod, which is compiled for `level`."""
+    lacks = _missing(level)
+    if not lacks:
+        return None
+    return Problem(
+        kinds.CPU,
+        f"the CPU of {host} is too old for the Horovod in the image",
+        {
+            "evidence": [
+                f"it is compiled for {level}; the CPU has no {', '.join(lacks)} ({CPUINFO})",
+                "try: nodes with a newer CPU (--constraint, --partition)",
+            ]
+        },
+    )
 
 
 def driver_version(file: str = DRIVER) -> str:
@@ -38,7 +75,7 @@ def older(version: str, minimum: str) -> bool:
     return numbers < needed
 
 
-def problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> Problem | None:
+def driver_problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> Problem | None:
     """Return why this node cannot run the image's GPU code; None when it can.
 
     `minimum` is the oldest driver for the image's CUDA, None when the image does not say.
