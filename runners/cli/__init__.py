@@ -19,49 +19,52 @@ if TYPE_CHECKING:
 # them.
 GROUPS = {
     "Train": {
-        "launch": ("launch", "Run a trainer on N ranks, in a container."),
-        "plan": ("plan", "Show how a launch would be configured, and why."),
-        "recipes": ("info", "List the packaged trainers; show or copy one."),
-        "data": ("data", "Download, pack, check, generate and stage datasets."),
+        "launch": ("train.launch", "Run a trainer on N ranks, in a container."),
+        "plan": ("train.plan", "Show how a launch would be configured, and why."),
+        "recipes": ("train.recipes", "List the packaged trainers; show or copy one."),
+        "data": ("train.data", "Download, pack, check, generate and stage datasets."),
     },
     "Runs": {
-        "status": ("status", "Show the state of a job."),
-        "list": ("status", "List the runs."),
-        "logs": ("logs", "Show a job's log."),
-        "explain": ("explain", "Diagnose a failed job and suggest a fix."),
-        "wait": ("jobs", "Wait for a job to end; exit with its exit code."),
-        "cancel": ("jobs", "Cancel a job."),
-        "result": ("jobs", "Show a run's final metrics."),
-        "compare": ("compare", "Compare the settings and results of runs."),
-        "scale": ("scale", "Run a scaling study; write tables, figures and a report."),
+        "status": ("runs.status", "Show the state of a job."),
+        "list": ("runs.status", "List the runs."),
+        "logs": ("runs.logs", "Show a job's log."),
+        "explain": ("runs.explain", "Diagnose a failed job and suggest a fix."),
+        "wait": ("runs.jobs", "Wait for a job to end; exit with its exit code."),
+        "cancel": ("runs.jobs", "Cancel a job."),
+        "result": ("runs.jobs", "Show a run's final metrics."),
+        "compare": ("runs.compare", "Compare the settings and results of runs."),
+        "scale": ("runs.scale", "Run a scaling study; write tables, figures and a report."),
     },
     "Interactive": {
-        "shell": ("shell", "Open a shell in an image on an allocated node."),
-        "exec": ("shell", "Run a command in the container of a running job."),
-        "jupyter": ("servers", "Start JupyterLab on a node, protected by a token."),
-        "tensorboard": ("servers", "Start TensorBoard for one or more runs."),
+        "shell": ("interactive.shell", "Open a shell in an image on an allocated node."),
+        "exec": ("interactive.shell", "Run a command in the container of a running job."),
+        "jupyter": ("interactive.servers", "Start JupyterLab on a node, protected by a token."),
+        "tensorboard": ("interactive.servers", "Start TensorBoard for one or more runs."),
     },
     "Images": {
-        "build": ("build", "Build an image without root."),
-        "convert": ("convert", "Convert a Dockerfile to an Apptainer definition file."),
-        "pull": ("registry", "Pull an image and store it by its digest."),
-        "push": ("registry", "Push an image to a registry."),
-        "registry": ("registry", "Log in to and out of a registry."),
-        "images": ("images", "List the stored images; remove unused ones."),
-        "inspect": ("verify", "Show an image's metadata."),
-        "verify": ("verify", "Verify an image: signature, digest, contents, two ranks."),
-        "sign": ("verify", "Sign an image with a PGP key."),
-        "release": ("release", "Publish images with a signed list of their digests."),
+        "build": ("images.build", "Build an image without root."),
+        "convert": ("images.convert", "Convert a Dockerfile to an Apptainer definition file."),
+        "pull": ("images.registry", "Pull an image and store it by its digest."),
+        "push": ("images.registry", "Push an image to a registry."),
+        "registry": ("images.registry", "Log in to and out of a registry."),
+        "images": ("images.images", "List the stored images; remove unused ones."),
+        "inspect": ("images.verify", "Show an image's metadata."),
+        "verify": ("images.verify", "Verify an image: signature, digest, contents, two ranks."),
+        "sign": ("images.verify", "Sign an image with a PGP key."),
+        "release": ("images.registry", "Publish images with a signed list of their digests."),
     },
     "This machine": {
-        "doctor": ("doctor", "Check this machine, an image and a short job."),
-        "sites": ("sites", "List the known sites; write a profile for this one."),
-        "config": ("info", "Show the effective settings; trust a folder's files."),
+        "doctor": ("machine.doctor", "Check this machine, an image and a short job."),
+        "sites": ("machine.sites", "List the known sites; write a profile for this one."),
+        "config": ("machine.config", "Show the effective settings; trust a folder's files."),
     },
 }
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
-# Modules whose commands can have a job that goes on without them.
-HAVE_JOBS = ("launch", "jobs", "logs", "status", "servers")
+# Commands that can have a job that goes on without them.
+HAVE_JOBS = (
+    *("launch", "status", "list", "logs", "wait", "cancel", "result"),
+    *("jupyter", "tensorboard"),
+)
 
 
 class LazyGroup(click.Group):
@@ -99,8 +102,8 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as told:
-            module = COMMANDS.get(ctx.invoked_subcommand or "", ("",))[0]
-            goes_on = "a job that was submitted goes on" if module in HAVE_JOBS else ""
+            has_job = ctx.invoked_subcommand in HAVE_JOBS
+            goes_on = "a job that was submitted goes on" if has_job else ""
             words = getattr(told, "words", "") or goes_on
             click.echo("; ".join(filter(None, ("\nrunner: interrupted", words))), err=True)
             ctx.exit(signals.code(told))

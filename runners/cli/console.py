@@ -22,6 +22,6 @@ class Console(Listener):
         return progress.display()
 
     def bring_image(self, missing: RunnerError) -> bool:
-        from . import prebuilt  # with all that builds
+        from .images import prebuilt  # with all that builds
 
         return isinstance(missing, ImageMissing) and prebuilt.brought(missing)

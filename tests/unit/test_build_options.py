@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runners.cli.build import build_command
 from runners.cli.exit_codes import of_error
+from runners.cli.images.build import build_command
 from runners.core.errors import RunnerError
 
 
@@ -25,19 +25,19 @@ def build(words: list[str]) -> tuple[int, str]:
         ([], "name what to build: one of cpu, gpu, or a definition file"),
         (["cpu", "--requirements", "x.txt"], "go with --from IMAGE"),
         (["x.def", "--def", "x.txt"], "go with --from IMAGE"),
-        (["cpu", "--from", "base.sif"], "cpu: --from says what to start from"),
+        (["cpu", "--from", "base.sif"], "cpu: --from already names the base image"),
         (["--from", "base.sif"], "--requirements FILE, --horovod, or --def FILE"),
-        (["--from", "base.sif", "-r", "x.txt", "--def", "x.txt"], "; one of them"),
-        (["--from", "base.sif", "-r", "x.txt", "--horovod"], "; one of them"),
+        (["--from", "base.sif", "-r", "x.txt", "--def", "x.txt"], "; exactly one"),
+        (["--from", "base.sif", "-r", "x.txt", "--horovod"], "; exactly one"),
         (["cpu", "--horovod"], "go with --from IMAGE"),
         (["wheel", "cpu", "--horovod"], "name the image whose Horovod it is"),
         (["--from", "base.sif", "--horovod", "--build-arg", "a=b"], "--build-arg is for --def"),
-        (["--from", "base.sif", "-r", "x.txt", "--frozen"], "--frozen is for our own images"),
+        (["--from", "base.sif", "-r", "x.txt", "--frozen"], "--frozen is for the packaged images"),
         (["--from", "base.sif", "-r", "x.txt", "--build-arg", "a=b"], "--build-arg is for --def"),
         (["--from", "base.sif", "--def", "x.txt", "--index-url", "u"], "is for --requirements"),
-        (["x.def", "--wheelhouse", "."], "--wheelhouse is for our own images"),
-        (["x.def", "--base", "debian"], "--base is for our own images"),
-        (["cpu", "--build-arg", "a=b"], "--build-arg is for a definition of your own"),
+        (["x.def", "--wheelhouse", "."], "--wheelhouse is for the packaged images"),
+        (["x.def", "--base", "debian"], "--base is for the packaged images"),
+        (["cpu", "--build-arg", "a=b"], "--build-arg is only for your own definition file"),
         (["x.def", "--build-arg", "ab"], "--build-arg ab: not NAME=VALUE"),
         (["wheel", "cpu", "--oci", "x.tar"], "name the image whose Horovod it is"),
         (["env", "new", "--oci", "x.tar"], "--oci is for images, not for an environment"),

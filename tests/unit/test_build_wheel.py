@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from containers import plan
 from containers.plan import Options
-from runners.cli.build import build_command
+from runners.cli.images.build import build_command
 from runners.core.errors import UsageError
 
 NAME = "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"

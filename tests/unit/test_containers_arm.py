@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from containers import build_modes, catalogue, debian, lockfile, pip, plan, slim, wheels
 from containers.plan import Options
-from runners.cli.build import build_command
+from runners.cli.images.build import build_command
 from runners.core import architecture
 from runners.core.errors import Refused, UsageError
 from runners.core.model import ImageInfo

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from runners.cli import doctor
-from runners.cli.doctor import doctor_command
+from runners.cli.machine import doctor
+from runners.cli.machine.doctor import doctor_command
 from runners.core.command_line import CommandLine, Given
 from runners.core.errors import NotFound, UsageError
 from runners.core.remedy import change, command

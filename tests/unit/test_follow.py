@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli import job_end
-from runners.cli.follow import PROGRESS
+from runners.cli.runs import job_end
+from runners.cli.runs.follow import PROGRESS
 from runners.core import digest, files, job_record, plan_record, shell
 from runners.core.command_line import CommandLine
 from runners.core.errors import SystemFault

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from containers import build_record
 from runners import __version__
-from runners.cli import prebuilt as ask
-from runners.cli.registry import pull_command
+from runners.cli.images import prebuilt as ask
+from runners.cli.images.registry import pull_command
 from runners.core.errors import NotFound, NotVerified, SystemFault, UsageError
 from runners.images import local, prebuilt, pull
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from runners.cli.shell import shell_command
+from runners.cli.interactive.shell import shell_command
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Dataset

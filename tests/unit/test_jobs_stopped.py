@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli import exit_codes, job_end
+from runners.cli import exit_codes
+from runners.cli.runs import job_end
 from runners.core import job_record, shell
 from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import Job, JobPaths, JobState, Status

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runners.cli import COMMANDS, cli, plan_view
+from runners.cli import COMMANDS, cli
+from runners.cli.train import plan_view
 from runners.core.model import Controller, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Launching, Plan, Wireup
 

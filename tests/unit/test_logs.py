@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from runners.cli.logs import logs_command
+from runners.cli.runs.logs import logs_command
 from runners.core.job_record import Job, JobPaths
 
 TEXT = "srun: a word of nobody's\n0@n1 | hello\n1@n2 | world\nno end of line"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runners import planning
-from runners.cli import launch as command
+from runners.cli.train import launch as command
 from runners.core import job_record, shell
 from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runners.cli.jobs import cancel_command
-from runners.cli.status import list_command
+from runners.cli.runs.jobs import cancel_command
+from runners.cli.runs.status import list_command
 from runners.core.errors import NotFound, UsageError
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.injob.rank import failure

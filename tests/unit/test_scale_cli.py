@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from runners.cli import main
-from runners.cli.scale import EXTRA
+from runners.cli.runs.scale import EXTRA
 from runners.core import signals
 from runners.scale import study
 from runners.scale.study import StudyPaths, StudyRecord

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from runners.cli.sites import sites_command
+from runners.cli.machine.sites import sites_command
 from runners.core.errors import Refused, UsageError
 from runners.core.site import Partition, Site
 from runners.settings import config

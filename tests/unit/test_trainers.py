@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from runners.cli import cli
-from runners.cli.info import recipes_command
+from runners.cli.train.recipes import recipes_command
 from runners.core.errors import NotFound, UsageError
 from runners.launching import gather
 from runners.settings import trainers

@@ -1,0 +1,1 @@
+"""Commands of the heading Images: build, move, verify and sign them."""

@@ -1,0 +1,129 @@
+"""Commands about the images folder."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...core import places, runtime_pull
+from ...core.disk_space import shown
+from ...core.errors import NotFound, UsageError
+from ...images import gc_roots, prebuilt, store
+from .. import common_options, printer, progress
+
+SITES_OWN = "images"  # the key of a profile's `paths`
+ENDINGS = (".sif", ".simg")
+
+
+@click.group("images", invoke_without_command=True, epilog="Example: runner images --json")
+@click.option(
+    "--site", metavar="NAME", help="list the images that this site provides for all users"
+)
+@common_options.as_json
+@click.pass_context
+def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
+    """List the images on scratch: pulled images with their digest, built images by name."""
+    if ctx.invoked_subcommand is not None:
+        return
+    if site:
+        _of_site(site, as_json)
+        return
+    rows = [*_pulled(), *map(_built, store.others())]
+    if as_json:
+        printer.print_json(rows)
+        return
+    headers = ["name", "digest", "size", "pulled", "used by", "source"]
+    printer.table([_row(facts) for facts in rows], headers, spare=("pulled", "used by"))
+    click.echo(f"in {places.images()}; an image in another folder is named by its path", err=True)
+
+
+def _of_site(name: str, as_json: bool) -> None:
+    """Print the images in the folder that a site's profile names, and in those below it."""
+    from ...sites import load
+
+    folder = load.profile(name, os.environ).folder(SITES_OWN, os.environ)
+    if folder is None:
+        raise UsageError(
+            f"the profile of {name} names no folder of images", "", f"runner sites show {name}"
+        )
+    if not folder.is_dir():
+        raise NotFound(f"the images of {name} are not on this machine", f"{folder} does not exist")
+    there = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
+    rows = [_built(path) for path in there if path.is_file()]
+    if as_json:
+        printer.print_json(rows)
+        return
+    printer.table([[row["path"], shown(row["size"])] for row in rows], ["image", "size"])
+    click.echo(f"next: runner launch --image PATH ..., of {folder}", err=True)
+
+
+def _pulled() -> list[dict[str, Any]]:
+    """Return the facts of each stored image, once for each of its names."""
+    names, users = defaultdict(list), defaultdict(list)
+    for name, digest in store.names().items():
+        names[digest].append(name)
+    for digest, holder in gc_roots.holders(ask=False):
+        users[digest].append(str(holder))
+    return [
+        {"name": name, **vars(stored), "path": str(stored.path), "used_by": users[stored.digest]}
+        for stored in store.everything()
+        for name in names[stored.digest] or [""]
+    ]
+
+
+def _built(path: Path) -> dict[str, Any]:
+    size = path.stat().st_size
+    return {"name": path.name, "digest": "", "size": size, "source": "", "path": str(path)}
+
+
+def _row(facts: dict[str, Any]) -> list[str]:
+    digest = facts["digest"].partition(":")[2][:12]
+    users = ", ".join(_short(user) for user in dict.fromkeys(facts.get("used_by", ())))
+    columns = [facts["name"], digest, shown(facts["size"]), facts.get("pulled", ""), users]
+    return [text or "-" for text in (*columns, facts["source"])]
+
+
+def _short(path: str) -> str:
+    return os.path.relpath(path) if path.startswith(os.getcwd()) else path
+
+
+@images_command.command("prune", epilog="Example: runner images prune --dry-run")
+@click.option("--dry-run", "--dryrun", is_flag=True, help="only print what would be removed")
+def prune_command(dry_run: bool) -> None:
+    """Remove pulled images that no name, images.lock or run refers to."""
+    done = gc_roots.prune(dry_run)
+    would = "would remove" if dry_run else "removed"
+    for digest in done.digests:
+        click.echo(f"{would} {digest}")
+    click.echo(f"{'would free' if dry_run else 'freed'} {shown(done.size)}", err=True)
+    if done.leftovers:
+        click.echo(f"removed what {done.leftovers} killed pulls had left", err=True)
+
+
+@images_command.command("mirror", epilog="Example: runner images mirror /shared/images")
+@click.argument("target")
+@click.option("--from", "source", metavar="SOURCE", help="default: the source of `runner pull cpu`")
+@common_options.no_https
+def mirror_command(target: str, source: str | None, plain: bool) -> None:
+    """Copy the release of this version to TARGET, for users who cannot reach its source.
+
+    TARGET and SOURCE are oras://HOST/FOLDER or a folder. All files are verified and copied with
+    their signature.
+    """
+    from ...images import publish, release
+
+    place, plain = prebuilt.place(os.environ), plain or runtime_pull.plain()
+    if source:
+        place = replace(place, source=prebuilt.typed("--from", source), origin="--from")
+    to = prebuilt.typed("TARGET", target)
+    origin = release.verified(place, plain)
+    with progress.display() as display:
+        publish.mirror(origin, release.source(to, plain), display)
+    click.echo(f"release {origin.release.version}, signed by {origin.signer}", err=True)
+    click.echo(to)
+    click.echo(f'next: [images] source = "{to}" in the profile of the site', err=True)

@@ -1,0 +1,193 @@
+"""Commands for registries and releases: pull, push, registry, release."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import Any
+
+import click
+
+from containers.catalogue import IMAGES
+
+from ...core import architecture, runtime_pull
+from ...core.disk_space import shown
+from ...core.errors import NotVerified, UsageError
+from ...images import local, pull, push, reference
+from .. import common_options, printer, progress
+
+PULL_EXAMPLE = """\b
+Examples:
+  runner pull cpu
+  runner pull cpu --or-build
+  runner pull oras://registry.example.org/team/train:v1
+  runner pull docker://nvcr.io/nvidia/pytorch:24.12-py3 --name pytorch
+  runner pull https://example.org/train.sif --digest sha256:2c26b46b68ffc68f...
+"""
+PUSH_EXAMPLE = """\b
+Examples:
+  runner push horovod_cpu.sif oras://registry.example.org/team/train:v1
+  runner push horovod_cpu.sif docker://registry.example.org/team/train:v1
+  runner push horovod_cpu.sif oci-archive:train.tar
+"""
+RELEASE_EXAMPLE = """\b
+Examples:
+  runner release horovod_cpu.sif --to oras://registry.example.org/kit --key ada@example.org
+  runner release horovod_cpu.sif horovod_gpu.sif --to /shared/images --key ada@example.org
+"""
+
+
+@click.command("pull", epilog=PULL_EXAMPLE)
+@click.argument("uri")
+@click.option("--name", help="name in the images folder (default: IMAGE_TAG.sif)")
+@click.option("--digest", default="", help="expected digest; for docker:// that of the manifest")
+@click.option("--update", is_flag=True, help="resolve the tag again instead of using images.lock")
+@click.option(
+    "--arch", default=architecture.architecture, help="architecture (default: this machine's)"
+)
+@click.option(
+    "--or-build", is_flag=True, help="for cpu and gpu: build the image if it cannot be pulled"
+)
+@common_options.no_https
+@common_options.as_json
+def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None:
+    """Pull an image, store it by its digest, and record it in images.lock.
+
+    URI is oras://, docker://, library://, https://, docker-archive:FILE, oci-archive:FILE or a
+    .sif file; cpu and gpu are this version's prebuilt images, from a release at `[images] source`
+    whose signature is verified.
+    """
+    if or_build:
+        _pull_or_build(uri, as_json, values)
+        return
+    values["plain"] = values["plain"] or runtime_pull.plain()
+    request = _of_release(uri, **values) if uri in IMAGES else _of_address(uri, **values)
+    with progress.display() as display:
+        stored = pull.pull(request, display)
+    if as_json:
+        printer.print_json({"name": request.name, **vars(stored), "path": str(stored.path)})
+    else:
+        click.echo(f"{request.name}: {stored.digest}, {shown(stored.size)}", err=True)
+        click.echo(stored.path)
+
+
+def _of_address(
+    uri: str, name: str | None, digest: str, update: bool, arch: str, plain: bool
+) -> pull.Request:
+    found = reference.parse(uri)
+    name = reference.image_name(name) if name else pull.name_of(found)
+    digest = reference.checked_digest(digest) if digest else ""
+    return pull.Request(found, name, arch, digest, plain, update)
+
+
+def _of_release(
+    short: str, name: str | None, digest: str, update: bool, arch: str, plain: bool
+) -> pull.Request:
+    from . import prebuilt
+
+    found = prebuilt.look(short, arch, plain)
+    if digest and reference.checked_digest(digest) != found.image.digest:
+        told = f"wanted {digest}\nreleased {found.image.digest}"
+        raise NotVerified(f"the digest of {found.reference.source} is wrong", told)
+    printer.tell(found.told)
+    return found.request(name and reference.image_name(name), update, plain)
+
+
+def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
+    from . import prebuilt
+
+    ours = values.pop("arch") == architecture.architecture()
+    if uri not in IMAGES or as_json or not ours or any(values.values()):
+        raise UsageError(
+            "--or-build is for cpu and gpu, as they are for this machine",
+            remedy=f"runner pull {next(iter(IMAGES))} --or-build",
+        )
+    prebuilt.pull_or_build(uri)
+
+
+@click.command("push", epilog=PUSH_EXAMPLE)
+@click.argument("image")
+@click.argument("uri")
+@click.option("-U", "--allow-unsigned", is_flag=True, help="push an unsigned image to a library")
+@common_options.no_https
+@common_options.as_json
+def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_json: bool) -> None:
+    """Push IMAGE, a .sif file or a name, to a registry or a library.
+
+    oras:// and library:// store the file unchanged. docker:// converts it to an OCI image, for
+    Podman, Docker, Shifter and others; oci-archive:FILE writes the OCI image to a file.
+    """
+    target = reference.target(uri)
+    path = local.find(image)
+    with progress.display() as display:
+        pushed = push.push(path, target, plain or runtime_pull.plain(), allow_unsigned, display)
+    if as_json:
+        printer.print_json({"uri": target.source, **vars(pushed)})
+        return
+    click.echo(f"{target.source}: {pushed.digest}", err=True)
+    click.echo(target.at(pushed.manifest).text if pushed.manifest else target.text)
+
+
+@click.group("registry")
+def registry_command() -> None:
+    """Log in to and out of a registry; credentials are stored as by `apptainer registry login`."""
+
+
+@registry_command.command("login", epilog="Example: runner registry login -u ada ghcr.io")
+@click.argument("host")
+@click.option("-u", "--username", required=True, help="user name; for nvcr.io: $oauthtoken")
+@click.option("--password-stdin", is_flag=True, help="read the password from standard input")
+@common_options.no_https
+def login_command(host: str, username: str, password_stdin: bool, plain: bool) -> None:
+    """Log in to the registry HOST and store the credentials.
+
+    The password is read from the terminal or from standard input: other users can see arguments.
+    """
+    from ...images import credentials, registry
+
+    host = reference.registry_name(host)
+    password = _password(password_stdin)
+    registry.check(host, plain or runtime_pull.plain(), username, password)
+    credentials.login(host, username, password)
+    click.echo(f"logged in to {host} as {username}", err=True)
+
+
+def _password(from_stdin: bool) -> str:
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "there is no terminal to ask for the password", remedy="--password-stdin < FILE"
+        )
+    return getpass.getpass()
+
+
+@registry_command.command("logout", epilog="Example: runner registry logout ghcr.io")
+@click.argument("host")
+def logout_command(host: str) -> None:
+    """Remove the stored credentials for the registry HOST."""
+    from ...images import credentials
+
+    host = reference.registry_name(host)
+    credentials.logout(host)
+    click.echo(f"logged out of {host}", err=True)
+
+
+@click.command("release", epilog=RELEASE_EXAMPLE)
+@click.argument("images", nargs=-1, required=True)
+@click.option("--to", "target", required=True, metavar="TARGET", help="oras://HOST/FOLDER, or DIR")
+@click.option("--key", required=True, metavar="KEY", help="GPG key that signs the list")
+@common_options.no_https
+def release_command(images: tuple[str, ...], target: str, key: str, plain: bool) -> None:
+    """Publish IMAGES, built from one commit, with a signed list of their digests.
+
+    `runner pull cpu` and `gpu` find them if `[images] source` is TARGET.
+    """
+    from ...images import prebuilt, publish, release  # with GPG's part, which no pull needs
+
+    place = release.source(prebuilt.typed("--to", target), plain or runtime_pull.plain())
+    paths = [local.find(image) for image in images]
+    with progress.display() as display:
+        made = publish.publish(paths, place, key, display)
+    for image in made.images:
+        click.echo(f"{image.digest} {place.uri(made, image)}")

@@ -1,0 +1,117 @@
+"""Commands that inspect, verify and sign an image."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...core.errors import Refused
+from ...images import images_lock, local, reference
+from .. import common_options, exit_codes, printer
+
+if TYPE_CHECKING:
+    from ...images import verify
+
+
+@click.command("inspect", epilog="Example: runner inspect horovod_cpu.sif --json")
+@click.argument("image")
+@click.option(
+    "--sbom", is_flag=True, help="print the software bill of materials (CycloneDX) instead"
+)
+@common_options.as_json
+def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
+    """Show the metadata of any IMAGE: a file, a sandbox folder or a name.
+
+    Each fact is read from a label, from the file, or inside the image; otherwise it is unknown.
+    """
+    path = _path(image)
+    if sbom:
+        from ...images import inside
+
+        click.echo(inside.bill(path), nl=False)
+        return
+    _show_facts(path, as_json)
+
+
+def _show_facts(path: Path, as_json: bool) -> None:
+    from ...images import inspect
+
+    found = inspect.inspect(path)
+    facts = {"image": str(path), "facts": {name: asdict(f) for name, f in found.facts.items()}}
+    rows = [[name, fact.value, fact.source] for name, fact in found.facts.items()]
+    printer.json_or_table(as_json, facts, rows, ["fact", "value", "from"])
+    if found.problem:
+        printer.tell(f"cannot look into it: {found.problem}")
+
+
+@click.command("verify", epilog="Example: runner verify horovod_cpu.sif --quick")
+@click.argument("image")
+@click.option("--digest", default="", metavar="sha256:...", help="expected digest of the file")
+@click.option("--quick", is_flag=True, help="skip the checks that run in the image")
+@click.option("--online", is_flag=True, help="fetch missing keys from the key server")
+@common_options.as_json
+def verify_command(image: str, digest: str, quick: bool, online: bool, as_json: bool) -> None:
+    """Verify IMAGE: signature, digest, labels, check-build, two ranks; exit code 81 on failure.
+
+    The digest is compared with --digest and with images.lock in the current folder. An unsigned
+    image is reported as "not signed"; this is not a failure.
+    """
+    from ...images import verify
+
+    digest = reference.checked_digest(digest) if digest else ""
+    path = _path(image)
+    request = verify.Request(path, images_lock.here(), digest, quick, online, _tell)
+    checks = []
+    for check in verify.verify(request):
+        checks.append(check)
+        if not as_json:
+            _show_check(check)
+    failed = any(check.state == verify.FAIL for check in checks)
+    if as_json:
+        lines = [asdict(check) for check in checks]
+        printer.print_json({"image": str(path), "verified": not failed, "checks": lines})
+    sys.exit(exit_codes.NOT_VERIFIED if failed else 0)
+
+
+def _tell(words: str) -> None:
+    if sys.stderr.isatty():
+        printer.tell(words)
+
+
+def _show_check(check: verify.Check) -> None:
+    first, *more = check.evidence.splitlines() or [""]
+    click.echo(f"{check.state:<12} {check.name:<13} {first}".rstrip())
+    for line in more:
+        click.echo(f"{'':<26} {line}")
+    if check.remedy:
+        click.echo(f"{'':<26} try: {check.remedy}")
+
+
+@click.command("sign", epilog="Example: runner sign my.sif --key 1BE313B9AE772BB5")
+@click.argument("image")
+@click.option(
+    "--key", default="", metavar="FINGERPRINT", help="key to sign with, if you have several"
+)
+def sign_command(image: str, key: str) -> None:
+    """Sign IMAGE with your PGP key; Apptainer asks for the passphrase.
+
+    Create a key once: apptainer key newpair. Other users need its public key: apptainer key export.
+    """
+    from ...images import digest_cache, signature
+
+    path = _path(image)
+    found = signature.sign(path, key)
+    click.echo(f"{path} is signed by {', '.join(map(signature.named, found.signers))}")
+    click.echo(f"digest: {digest_cache.digest(path)}")
+
+
+def _path(name: str) -> Path:
+    """Return the file that a launch would take; a file that is no whole image as it is."""
+    try:
+        return local.on_disk(name).path
+    except Refused:
+        return local.find(name)

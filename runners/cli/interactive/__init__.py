@@ -1,0 +1,1 @@
+"""Commands of the heading Interactive: shell, exec, jupyter, tensorboard."""

@@ -1,0 +1,110 @@
+"""`runner jupyter` and `runner tensorboard`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...core.errors import NotFound
+from ...core.job_record import Job, JobPaths
+from ...core.model import BindMount
+from ...jobs import find
+from .. import common_options, options, run_arguments
+from ..typed import SettingsCommand
+from . import sessions, web_session
+from .sessions import Prepared
+
+JUPYTER_EXAMPLE = """\b
+Examples:
+  runner jupyter --image horovod_cpu.sif
+  runner jupyter --image horovod_gpu.sif --gpus-per-node 1 -c 8 -t 4:00:00
+  runner jupyter jupyter-1
+"""
+TENSORBOARD_EXAMPLE = """\b
+Examples:
+  runner tensorboard
+  runner tensorboard torch_mnist-1 torch_mnist-2 -t 30
+  runner tensorboard --scheduler local
+  runner tensorboard tensorboard-1
+"""
+ONE = {"nodes": 1, "ntasks": 1, "cpus_per_task": 1}
+_loopback = click.option(
+    "--loopback",
+    is_flag=True,
+    help="listen on the node's loopback address only; the tunnel then needs ssh to the node",
+)
+_as_json = click.option(
+    "--json", "as_json", is_flag=True, help="print JSON once the server answers, and exit"
+)
+
+
+@click.command("jupyter", cls=SettingsCommand, epilog=JUPYTER_EXAMPLE)
+@common_options.job
+@options.setting_options
+@_loopback
+@common_options.dry_run
+@_as_json
+def jupyter_command(job: str | None, **values: Any) -> None:
+    """Start JupyterLab in the image on a node and print how to connect; or reconnect to JOB.
+
+    It serves the current folder, protected by a token that only you can read, until the job ends:
+    without --time after one hour. Ctrl-C asks whether to detach from the job or to cancel it.
+    """
+    if job:
+        found = run_arguments.find(job, values["runs_dir"])
+        sys.exit(web_session.back(*found, values, "jupyter"))
+    ready = sessions.prepare("jupyter", values)
+    web_session.start(ready, values, "jupyter", os.getcwd())
+
+
+@click.command("tensorboard", cls=SettingsCommand, epilog=TENSORBOARD_EXAMPLE)
+@click.argument("job", nargs=-1)
+@options.setting_options
+@_loopback
+@common_options.dry_run
+@_as_json
+def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
+    """Start TensorBoard for one or more runs (default: the last one); or reconnect to JOB.
+
+    It runs in a separate small job, in the image of the first run, protected by a token that only
+    you can read, until the job ends: without --time after one hour.
+    """
+    folder = run_arguments.folder(values["runs_dir"])
+    if len(job) == 1 and (found := find.find(job[0], folder))[0].private.is_dir():
+        sys.exit(web_session.back(*found, values, "tensorboard"))
+    shown = [find.find(word, folder) for word in job] or [_last(folder)]
+    if values["image"] is None:
+        run_arguments.check_ours(shown[:1])  # its image is what runs
+    ready = _seeing(sessions.prepare("tensorboard", _one_task(values, shown[0][1])), shown)
+    runs = [run for run, _ in shown]
+    web_session.start(ready, values, "tensorboard", str(ready.paths.boards), runs)
+
+
+def _last(folder: Path) -> tuple[JobPaths, Job]:
+    """Return the last run that has written something; raise NotFound when there is none."""
+    found = [run for run in find.all_runs(folder) if run[0].tensorboard.is_dir()]
+    if not found:
+        raise NotFound(f"no run in {folder} has written for TensorBoard", "", "--runs-dir DIR")
+    return found[-1]
+
+
+def _one_task(values: dict[str, Any], first: Job) -> dict[str, Any]:
+    """Return the options for one task, in the image of a run, unless they say otherwise."""
+    values = {**values, **{name: n for name, n in ONE.items() if values[name] is None}}
+    if values["image"] is None and first.image:
+        values["image"] = first.image
+        if values["runtime"] is None and Path(first.image, "bin", "python").exists():
+            values["runtime"] = "none"
+    return values
+
+
+def _seeing(ready: Prepared, shown: list[tuple[JobPaths, Job]]) -> Prepared:
+    if ready.plan.launching.runtime == "none":
+        return ready
+    binds = [BindMount(str(run.root), str(run.root), read_only=True) for run, _ in shown]
+    return replace(ready, plan=replace(ready.plan, binds=(*ready.plan.binds, *binds)))

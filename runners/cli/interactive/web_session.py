@@ -1,0 +1,182 @@
+"""A session in the browser: submits it, says where it answers, stays until it ends."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...core import places
+from ...core.errors import UsageError
+from ...core.job_record import Job, JobPaths, JobState, Status
+from ...core.site import Site
+from ...injob.serve import EXIT_NOT_SERVED, answers
+from ...jobs import job_status, wording
+from ...launching import gather, submit
+from ...schedulers import capabilities
+from ...submit import private_folder
+from ...submit.private_folder import Address
+from ...submit.sessions import session, tunnel
+from .. import exit_codes, options, printer, run_arguments
+from ..runs import follow, job_end
+from ..train import plan_view
+from .sessions import Prepared
+
+SECONDS_TO_BE_REACHED = 10.0
+TITLES = {"jupyter": "JupyterLab", "tensorboard": "TensorBoard"}
+LAST_LINES = 10
+
+
+def start(
+    ready: Prepared,
+    values: dict[str, Any],
+    server: str,
+    folder: str,
+    runs: Sequence[JobPaths] = (),
+) -> None:
+    """Submit a job that serves `folder`, and stay with it; of `runs` it shows what they write.
+
+    With --dry-run it only prints the script.
+    """
+    elsewhere = capabilities(ready.plan.launching.scheduler).queue and not values["loopback"]
+    towards = socket.gethostname() if elsewhere else ""
+    text = session.served(ready.plan, ready.paths, os.getcwd(), server, folder, towards)
+    if values["dry_run"]:
+        click.echo(text, nl=False)
+        return
+    draft = ready.draft(text, private=True)
+    job = submit.drafted(draft)
+    if not values["as_json"]:
+        plan_view.show(draft.plan, verbose=False)
+        click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
+    if runs:
+        draft.paths.boards.mkdir()
+    for run in runs:  # one that has written nothing yet may do so later
+        (draft.paths.boards / run.root.name).symlink_to(run.tensorboard)
+    sys.exit(attend(draft.paths, job, ready.site, server, values["as_json"]))
+
+
+def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) -> int:
+    """Stay with a session until it ends, or the user leaves it; return the exit code."""
+    visit = Visit(paths, job, site, server, as_json)
+    back = f"runner {server} {own_folder(paths)}"
+    status = follow.attended(paths, job, visit.to_the_end, back)
+    if status is None:
+        return follow.INTERRUPTED
+    if not status.state.ended:
+        return 0
+    code = exit_codes.of_job(status, None)
+    if not visit.way:
+        _show_log(job)
+        if code != EXIT_NOT_SERVED:
+            return job_end.ending(paths, job, status)
+    how = wording.describe(status) + (f", exit code {code}" if code else "")
+    printer.tell(f"job {job.id} ended: {how}")
+    return code
+
+
+def back(paths: JobPaths, job: Job, values: dict[str, Any], server: str) -> int:
+    """Come back to a session; raise UsageError for a run that is none."""
+    if not paths.private.is_dir():
+        raise UsageError(
+            f"{paths.root.name} is no session of {TITLES[server]}",
+            "a command in the container of a running job has another name",
+            f"runner exec {own_folder(paths)} -- COMMAND",
+        )
+    run_arguments.check_ours([(paths, job)])
+    here = gather.look_around(options.flags(values), None)
+    return attend(paths, job, here, server, values["as_json"])
+
+
+def own_folder(paths: JobPaths) -> str:
+    """Return a run's folder as one types it from here."""
+    try:
+        return shlex.quote(str(paths.root.relative_to(Path.cwd())))
+    except ValueError:
+        return shlex.quote(str(paths.root))
+
+
+def _show_log(job: Job) -> None:
+    log = Path(job.log)
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    for line in text.splitlines()[-LAST_LINES:]:
+        click.echo(f"  {line}", err=True)
+
+
+class Visit:
+    """What has been told of a session so far, so that one can go on after an interruption."""
+
+    def __init__(self, paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) -> None:
+        self.paths, self.job, self.title, self.as_json = paths, job, TITLES[server], as_json
+        self.login = (site.profile.login if site.profile else "") or socket.getfqdn()
+        self.told = ""
+        self.way: tunnel.Way | None = None
+
+    def to_the_end(self) -> Status:
+        """Say how the job stands, then where it answers; return its last state.
+
+        A program that wants JSON has it, and the state, as soon as the session answers.
+        """
+        for now in job_status.until_end(self.paths, self.job):
+            self._tell(now)
+            if self.way is None and now.state == JobState.RUNNING:
+                found = private_folder.address(self.paths)
+                if found:
+                    self._arrived(found, now)
+            if self.way and self.as_json:
+                break
+        return now
+
+    def _tell(self, now: Status) -> None:
+        text = f"job {self.job.id}: {wording.describe(now)}"
+        if now.state == JobState.PENDING and now.start:
+            text += f"; {wording.beside(self.job, now)}"
+        if text != self.told and self.way is None:
+            printer.tell(text)
+        self.told = text
+
+    def _arrived(self, found: Address, now: Status) -> None:
+        token = private_folder.token(self.paths)
+        here = not capabilities(self.job.scheduler).queue
+        self.way = tunnel.way(found, token, self.login, places.user(), here)
+        reached = found.loopback or _reached(found, token)
+        if not reached:
+            printer.tell(
+                f"warning: {found.host} answers itself, and not to this machine: "
+                f"{found.address}, port {found.port}, is not reached; a firewall?\n"
+                f"  try: --loopback, where ssh to {found.host} is allowed"
+            )
+        kept = private_folder.keep(self.paths, self.way.told())
+        if self.as_json:
+            facts = {"id": self.job.id, "folder": str(self.paths.root), **asdict(found)}
+            printer.print_json({**facts, **asdict(self.way), "token": token, "reached": reached})
+        else:
+            self._print(found, now, kept)
+
+    def _print(self, found: Address, now: Status, kept: str) -> None:
+        assert self.way is not None  # the caller has just found it
+        left = wording.beside(self.job, now).partition(", ")[2]
+        click.echo(f"{self.title} answers on {found.host}" + (f", {left}" if left else ""))
+        if self.way.ssh:
+            click.echo(f"on your own machine: {self.way.ssh}")
+        click.echo(f"open there:          {self.way.url}")
+        click.echo(f"(also in {kept}, for your eyes only)", err=True)
+
+
+def _reached(found: Address, token: str) -> bool:
+    """Whether the session answers to this machine, from where the tunnel will come."""
+    deadline = time.monotonic() + SECONDS_TO_BE_REACHED
+    while True:
+        if answers.status(found.address, found.port, found.page, token) == 200:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)

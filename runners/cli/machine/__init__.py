@@ -1,0 +1,1 @@
+"""Commands of the heading This machine: doctor, sites, config."""

@@ -1,0 +1,128 @@
+"""`runner doctor`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...core.command_line import CommandLine
+from ...core.errors import RunnerError, UsageError
+from ...core.job_record import Job, JobPaths, Status
+from ...doctor import job as trial
+from ...doctor.checks import image as image_check
+from ...doctor.checks import job as job_check
+from ...doctor.examine import examine
+from ...doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
+from ...jobs import wording
+from ...launching import suggest
+from .. import common_options, exit_codes, options, printer, run_arguments, typed
+from ..console import Console
+from ..typed import SettingsCommand
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+EXAMPLE = """\b
+Examples:
+  runner doctor
+  runner doctor --image horovod_cpu.sif --json
+  runner doctor --image horovod_cpu.sif --job --nodes 2 --ntasks-per-node 2
+"""
+SECONDS_TO_WAIT = 600
+COLOURS = {OK: "green", WARNING: "yellow", FAILURE: "bold red"}
+WIDTH = max(map(len, COLOURS)) + 2
+
+
+@click.command("doctor", cls=SettingsCommand, epilog=EXAMPLE)
+@options.setting_options
+@click.option("--job", is_flag=True, help="also run a short job with the image")
+@click.option("--run", "run", metavar="RUN", help="report on the short job of an earlier call")
+@click.option(
+    "--max-wait",
+    type=click.IntRange(min=0),
+    default=SECONDS_TO_WAIT,
+    show_default=True,
+    metavar="SECONDS",
+    help="how long to wait for the job",
+)
+@common_options.as_json
+def doctor_command(job: bool, run: str | None, max_wait: int, as_json: bool, **values: Any) -> None:
+    """Check this machine, an image and a short job; report problems and how to fix them.
+
+    Each finding is ok, a warning or a failure. The exit code is 80 if a check failed. The launch
+    options select the image and the resources of the job.
+    """
+    if run is not None and job:
+        raise UsageError(
+            "--run comes back to an earlier job, --job starts another",
+            remedy="runner doctor --run RUN",
+        )
+    if run:
+        found = _outcome(*run_arguments.find(run, values["runs_dir"]), max_wait)
+    else:
+        found = _everything(options.flags(values), max_wait if job else None)
+    here = typed.command_line()
+    if as_json:
+        findings = [
+            {**vars(one), "fix": [suggest.as_json(each, here) for each in one.remedies]}
+            for one in found
+        ]
+        printer.print_json({"failed": failed(found), "counts": counts(found), "findings": findings})
+    else:
+        show(found, here)
+    sys.exit(exit_codes.REFUSED if failed(found) else 0)
+
+
+def _everything(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
+    """Return every finding; `max_wait` is None without a job."""
+    seen = examine(flags, max_wait is not None, Console())
+    if max_wait is None or seen.plan is None or seen.plan.refusals:
+        return seen.findings
+    try:
+        paths, submitted = trial.submit(seen.plan, typed.again())
+    except RunnerError as error:
+        return [*seen.findings, image_check.refused(error)]
+    click.echo(f"job {submitted.id} submitted, in {paths.root}", err=True)
+    return [*seen.findings, *_outcome(paths, submitted, max_wait)]
+
+
+def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
+    """Wait for the job; a Ctrl-C leaves it running."""
+
+    def tell(status: Status) -> None:
+        printer.tell(f"job {submitted.id}: {wording.describe(status)}")
+
+    try:
+        return job_check.check(trial.wait(paths, submitted, max_wait, tell))
+    except KeyboardInterrupt:
+        come_back = f"come back: runner doctor --run {paths.root}"
+        click.echo(f"\nrunner: left job {submitted.id} running; {come_back}", err=True)
+        sys.exit(130)
+
+
+def show(findings: list[Finding], here: CommandLine) -> None:
+    """Print the findings and how many there are of each kind; `here` asked for them."""
+    # rich costs 60 ms; it knows terminals, their colours and NO_COLOR.
+    from rich.console import Console as RichConsole
+
+    console = RichConsole(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    for subject, group in grouped(findings):
+        console.print(subject, style="bold")
+        for finding in group:
+            _one(console, finding, here)
+    console.print(", ".join(_counted(*pair) for pair in counts(findings).items()))
+
+
+def _counted(state: str, count: int) -> str:
+    return f"{count} {state}{'' if state == OK or count == 1 else 's'}"
+
+
+def _one(console: RichConsole, finding: Finding, here: CommandLine) -> None:
+    console.print(f"  {finding.state:<{WIDTH}}", style=COLOURS[finding.state], end="")
+    console.print(f"{finding.name}: {finding.says}")
+    for line in finding.evidence.splitlines():
+        console.print(f"  {'':<{WIDTH}}{line}", style="dim")
+    for remedy in finding.remedies:
+        console.print(f"  {'':<{WIDTH}}try: {suggest.text(remedy, here)}")

@@ -1,0 +1,1 @@
+"""Commands of the heading Runs: follow, compare and measure what was launched."""

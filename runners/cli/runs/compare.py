@@ -1,0 +1,96 @@
+"""`runner compare`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ...scale import compare
+from ...scale.compare import Compared
+from .. import common_options, printer, run_arguments
+from . import status_view
+
+EXAMPLE = """\b
+Examples:
+  runner compare torch_mnist-1 torch_mnist-2
+  runner compare --sort samples_per_s torch_mnist-1 torch_mnist-2 torch_mnist-3
+  runner compare --json 42 43 44
+"""
+
+
+@click.command("compare", epilog=EXAMPLE)
+@click.argument("names", metavar="RUN RUN...", nargs=-1, required=True)
+@common_options.runs_dir
+@click.option("--all", "every", is_flag=True, help="also show the settings that are equal")
+@common_options.sort
+@common_options.as_json
+def compare_command(
+    names: tuple[str, ...], runs_dir: str | None, every: bool, sort: str | None, as_json: bool
+) -> None:
+    """Compare the settings and the results of runs, the best first.
+
+    The ID of a job array stands for all of its runs. Changes are relative to the first run
+    named.
+    """
+    meant = [run for name in names for run in run_arguments.find_all(name, runs_dir)]
+    if len(meant) < 2:
+        raise click.UsageError("compare needs at least two runs; runner list shows them")
+    found = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]
+    metric = compare.metric([each.measured for each in found], sort)
+    ordered = _order(found, metric)
+    if not as_json:
+        _print(found, ordered, metric, every)
+        return
+    names = ("run", "settings", "measured")
+    runs = [{name: getattr(each, name) for name in names} for each in found]
+    best = ordered[0].run if metric else None
+    facts = {"runs": runs, "differ": compare.differing(found), "metric": metric, "best": best}
+    printer.print_json(facts)
+
+
+def _order(found: list[Compared], metric: str | None) -> list[Compared]:
+    if metric is None:
+        return found
+    return [found[n] for n in compare.best_first([each.measured for each in found], metric)]
+
+
+def _print(found: list[Compared], ordered: list[Compared], metric: str | None, every: bool) -> None:
+    settings = compare.rows([each.settings for each in found])
+    shown = list(settings) if every else compare.differing(found)
+    reached = compare.rows([each.measured for each in found])
+    names = ["state", *([metric] if metric else []), *reached]
+    reached = {name: reached[name] for name in dict.fromkeys(names)}
+    spare = [name for name in reached if name not in ("state", metric)]
+    _table(found, ordered, shown, list(reached), spare)
+    if len(shown) < len(settings):
+        click.echo(f"{len(settings) - len(shown)} settings agree: --all shows them", err=True)
+    if metric:
+        best = ordered[0]
+        click.echo(f"best {metric}: {best.run}, {printer.text(best.measured[metric])}", err=True)
+
+
+def _table(
+    found: list[Compared], ordered: list[Compared], settings: list[str], reached: list[str],
+    spare: list[str],
+) -> None:  # fmt: skip
+    """Print a line for each run; few runs that differ in more than fits get a column each."""
+    first = found[0].measured
+    rows = [
+        [each.run, *(printer.text(each.settings.get(name)) for name in settings)]
+        + [_measured(each.measured.get(name), first.get(name)) for name in reached]
+        for each in ordered
+    ]
+    headers = ["run", *settings, *reached]
+    needed = [place for place, name in enumerate(headers) if name not in spare]
+    least = [[row[place] for place in needed] for row in [headers, *rows]]
+    columns = [list(column) for column in zip(headers, *rows)]
+    wide, room = printer.table_width(least, []), printer.width()
+    if room and wide > room and wide > printer.table_width(columns, []):
+        printer.table(columns[1:], columns[0])
+    else:
+        printer.table(rows, headers, spare)
+
+
+def _measured(value: Any, first: Any) -> str:
+    return f"{printer.text(value)} {compare.change(value, first)}".rstrip()

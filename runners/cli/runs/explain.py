@@ -1,0 +1,84 @@
+"""`runner explain`: diagnoses a failed job, or the failed runs of an array grouped by cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from ...core.job_record import Job, JobPaths, JobState
+from ...core.remedy import command
+from ...explain.explanation import Certainty, Explanation
+from ...explain.judge import explain
+from ...jobs import job_status, stalls, wording
+from ...launching import end, stall_notice
+from ...submit.job_array import Runs
+from .. import common_options, printer, run_arguments
+from . import job_end
+from .status_view import WELL
+
+LISTED = 10
+Explained = Sequence["tuple[Job, Explanation]"]
+
+
+@click.command("explain", epilog="Example: runner explain 42")
+@common_options.job
+@common_options.runs_dir
+@common_options.as_json
+def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> None:
+    """Diagnose a failed JOB: cause, evidence, the command that fixes it, and the confidence.
+
+    For a job array, its failed runs are grouped by cause.
+    """
+    meant = run_arguments.find_all(job, runs_dir)
+    if len(meant) > 1:
+        _explain_array(meant, as_json)
+        return
+    paths, found = meant[0]
+    status = job_status.status(paths, found)
+    said = explain(paths, found, status)
+    if status.state == JobState.RUNNING and not said.failed:
+        said = _so_far(paths, found) or said
+    if as_json:
+        printer.print_json(end.explanation_facts(said, found))
+        return
+    click.echo(f"job {found.id}: {wording.describe(status, found.restarts)}, in {paths.root}")
+    click.echo("\n".join(job_end.explanation_lines(said, found)))
+
+
+def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
+    """Return what is wrong with a job that runs: it may have stopped making steps."""
+    stalled = stall_notice.of_job(paths, job)
+    if stalled is None:
+        return None
+    because = "its nodes were asked just now what each rank does"
+    fix = command("runner", "logs", "--all", job.id)
+    return Explanation("stall", stalls.in_words(stalled), (), fix, Certainty.LIKELY, because)
+
+
+def _explain_array(runs: Runs, as_json: bool) -> None:
+    """Print why those runs failed that did, with one scheduler call for all."""
+    pairs = zip(runs, job_status.statuses(runs))
+    failed = [(run, status) for run, status in pairs if status.state not in WELL]
+    said = [(job, explain(paths, job, status)) for (paths, job), status in failed]
+    if as_json:
+        printer.print_json([end.explanation_facts(why, job) for job, why in said])
+        return
+    click.echo(f"{runs[0][1].array}: {len(said)} of {len(runs)} runs did not end well")
+    for group in _alike(said):
+        job, why = group[0]
+        click.echo("\n".join([_who(group), *job_end.explanation_lines(why, job)]))
+
+
+def _alike(said: Explained) -> list[Explained]:
+    """Group by what failed, the most frequent first; one explanation stands for its group."""
+    groups: dict[str, list[tuple[Job, Explanation]]] = {}
+    for job, why in said:
+        groups.setdefault(why.name, []).append((job, why))
+    return sorted(groups.values(), key=len, reverse=True)
+
+
+def _who(group: Explained) -> str:
+    ids = [job.id for job, _ in group]
+    more = f" and {len(ids) - LISTED} more" if len(ids) > LISTED else ""
+    return f"{', '.join(ids[:LISTED])}{more}" + ("; of the first:" if len(ids) > 1 else ":")

@@ -1,0 +1,165 @@
+"""A job that is followed, at this terminal: lines or a bar; Ctrl-C asks what to do."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Callable
+
+import click
+
+from ...core.job_record import Job, JobPaths, Status
+from ...core.signals import Interrupted
+from ...jobs.logs import last
+from ...launching import follow
+from ...launching.follow import Follower
+from .. import printer, progress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+# Any trainer that prints such lines has a bar: `  step 100/368  epoch 5  loss 0.1  0:04 left`.
+PROGRESS = re.compile(rb"^(?:\d+@\S+ \| )?\s*step (\d+)/(\d+)\b\s*(.*)$")
+WIDE = 140  # columns from which there is room for more than the trainer's own line
+
+INTERRUPTED = 130
+
+
+def to_the_end(
+    paths: JobPaths,
+    job: Job,
+    ranks: Collection[int] | None,
+    stall_after: int | None = None,
+    tail: int | None = None,
+) -> Status | None:
+    """Show a job until it ends, the log lines of these ranks (None: of all); return how it ended.
+
+    None when the user left it, with Ctrl-C. After `stall_after` seconds without a step (None: as
+    configured) it says which ranks lag. Of what is in the log already it shows the last `tail`
+    lines (None: all).
+    """
+    follower = Follower(paths, job, ranks, stall_after)
+    if tail is not None:
+        Plain().show(last(follower.log, ranks, tail))
+
+    def show() -> Status:
+        with screen() as shown:
+            return follower.to_the_end(shown)
+
+    return attended(paths, job, show)
+
+
+def waited(paths: JobPaths, job: Job) -> Status | None:
+    """Wait for a job's end without a word; return how it ended, or None when the user left it."""
+    return attended(paths, job, lambda: follow.wait(paths, job))
+
+
+def attended(
+    paths: JobPaths, job: Job, work: Callable[[], Status], back: str = ""
+) -> Status | None:
+    """Do what takes as long as the job; with Ctrl-C the user may leave it, cancel it or go on.
+
+    `back` is the command that comes back to it.
+    """
+    back = back or f"runner logs --follow {job.id}"
+    left = f"left job {job.id}, which goes on; come back: {back}; end it: runner cancel {job.id}"
+    while True:
+        try:
+            return work()
+        except Interrupted:
+            printer.tell(left)
+            raise
+        except KeyboardInterrupt:
+            answer = _asked(job)
+            if answer == "d":
+                printer.tell(left)
+                return None
+            if answer == "c":
+                cancel(paths, job)
+
+
+def _asked(job: Job) -> str:
+    """Ask on a terminal; without one nobody answers, and the job is left."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return "d"
+    text = f"\nrunner: job {job.id} goes on. [d] leave it  [c] cancel it  [Enter] follow on: "
+    click.echo(text, nl=False, err=True)
+    try:
+        key = click.getchar().lower()
+    except (KeyboardInterrupt, EOFError):
+        key = "d"
+    click.echo(err=True)
+    return key
+
+
+def cancel(paths: JobPaths, job: Job) -> None:
+    """Cancel a job and say so; raises as `launching.follow.cancel`."""
+    follow.cancel(paths, job)
+    click.echo(f"job {job.id} cancelled", err=True)
+
+
+@contextmanager
+def screen() -> Iterator[Plain]:
+    if not progress.watched():
+        yield Plain()
+        return
+    from rich.progress import BarColumn, SpinnerColumn
+
+    what = progress.column(lambda task: str(task.fields["what"]))
+    more = progress.column(lambda task: str(task.fields["more"]))
+    bar = BarColumn()
+    with progress.bars(SpinnerColumn(), what, bar, more) as bars:
+        bar.bar_width = 20 if bars.console.width >= WIDE else 12
+        yield Terminal(bars)
+
+
+class Plain:
+    """Lines as they come: the job's own to stdout, ours to stderr."""
+
+    def say(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def show(self, lines: list[bytes]) -> None:
+        if lines:
+            click.echo(b"\n".join(lines))
+
+    def at(self, line: bytes) -> bool:
+        """Take a line that tells how far the job is; return whether it need not be printed."""
+        return False
+
+    def refresh(self, what: str, short: str) -> None:
+        """Show that time passes, and how the job stands, in many words or few."""
+
+
+class Terminal(Plain):
+    """A bar below the lines, which becomes one with steps when the trainer tells of them."""
+
+    def __init__(self, bars: Bars) -> None:
+        self.bars = bars
+        self.task = bars.add_task("", total=None, what="", more="")
+
+    def say(self, text: str) -> None:
+        self.bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def show(self, lines: list[bytes]) -> None:
+        """Print lines of the job's log above the bar, or to where stdout leads."""
+        if not sys.stdout.isatty():
+            super().show(lines)
+        elif lines:
+            self.say(b"\n".join(lines).decode("utf-8", "replace"))
+
+    def at(self, line: bytes) -> bool:
+        found = PROGRESS.match(line)
+        if found is None:
+            return False
+        step, steps, more = int(found[1]), int(found[2]), found[3].decode("utf-8", "replace")
+        self.bars.update(self.task, completed=step, total=steps, more=f"{step}/{steps}  {more}")
+        return sys.stdout.isatty()
+
+    def refresh(self, what: str, short: str) -> None:
+        """Turn the spinner; on a narrow screen a trainer's line leaves no room for many words."""
+        total = self.bars.tasks[0].total
+        room = total is None or self.bars.console.width >= WIDE
+        self.bars.update(self.task, what=what if room else short, refresh=True)

@@ -1,0 +1,115 @@
+"""How a job ended: its explanation and its result are printed, and its exit code is chosen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import replace
+
+import click
+
+from ...core import files, job_record
+from ...core.job_record import Job, JobPaths, JobState, Status
+from ...explain import read_facts
+from ...explain.explanation import Explanation
+from ...jobs import wording
+from ...launching import end, suggest
+from .. import exit_codes, printer
+
+WIDTH = len("first to fail: ")
+
+
+def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | None = ()) -> int:
+    """Print how a job ended, to stderr; return the exit code for it.
+
+    `shown` are the ranks (None: all) whose tracebacks are on the screen already.
+    """
+    code = exit_code(paths, job, status)
+    if status.state == JobState.CANCELLED and status.reason in ("", f"by {os.getuid()}"):
+        lines = [f"runner: job {job.id} was cancelled, exit code {code}", *_go_on(paths, job)]
+    elif status.state == JobState.STOPPED:
+        lines = stopped(paths, job, status)
+    elif code:
+        why = end.explain(paths, job, status)
+        if shown is None or why.rank in shown or (why.rank is None and shown):
+            why = replace(why, traceback=())
+        lines = [
+            f"runner: job {job.id} ended: {wording.describe(status)}, exit code {code}",
+            *explanation_lines(why, job),
+            f"  log: {job.log} (all ranks: runner logs --all {job.id})",
+        ]
+    else:
+        lines = []
+    for line in lines:
+        click.echo(line, err=True)
+    return code
+
+
+def stopped(paths: JobPaths, job: Job, status: Status) -> list[str]:
+    why = f" ({status.reason})" if status.reason else ""
+    step = job_record.saved_step(paths)
+    saved = f"checkpoint at step {step} saved" if step is not None else "no checkpoint of ours"
+    said = f"runner: job {job.id} stopped early{why}: {saved}, exit code {status.exit_code}"
+    return [said, *_go_on(paths, job), f"  log: {job.log}"]
+
+
+def _go_on(paths: JobPaths, job: Job) -> list[str]:
+    command = end.resume_command(paths, job)
+    return [f"  go on: {command}"] if command else []
+
+
+def tell_success(job: Job, status: Status) -> None:
+    """Say that a job that was waited for ended well, and after how long."""
+    if status.state == JobState.COMPLETED:
+        after = f" after {wording.span(status.elapsed)}" if status.elapsed else ""
+        printer.tell(f"job {job.id}: {wording.describe(status)}{after}")
+
+
+def exit_code(paths: JobPaths, job: Job, status: Status) -> int:
+    """Return the exit code for a job that has ended: of a failed one its first rank's."""
+    failed = status.state == JobState.FAILED
+    return exit_codes.of_job(status, read_facts.exit_code(paths, job) if failed else None)
+
+
+def finish(
+    paths: JobPaths,
+    job: Job,
+    status: Status,
+    shown: Collection[int] | None = (),
+    as_json: bool = False,
+    quiet: bool = False,
+) -> int:
+    """Print the ending and the result of a job that was waited for; return the exit code."""
+    code = ending(paths, job, status, shown)
+    result = files.read_json(paths.result)
+    if as_json:
+        value = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
+        why = end.explanation_facts(end.explain(paths, job, status), job) if code else None
+        printer.print_json({**value, "exit_code": code, "explanation": why, "result": result})
+    elif result is not None and not quiet:
+        # What was asked for is known to who is looking; `runner result` shows that too.
+        printer.result_table({name: item for name, item in result.items() if name != "arguments"})
+    elif result is None and status.state == JobState.COMPLETED and not quiet:
+        printer.tell(end.NO_RESULT)
+    for line in end.traces(paths) if not as_json and not quiet else ():
+        printer.tell(line)
+    return code
+
+
+def explanation_lines(said: Explanation, job: Job) -> list[str]:
+    """Return an explanation for people, one fact a line under its word."""
+    if not said.failed:
+        return [f"  {line}" for line in (said.cause, *said.evidence)]
+    who = "failed" if said.who and said.rank is None and not said.host else "first to fail"
+    facts = [("cause", [said.cause]), (who, [said.who]), ("traceback", list(said.traceback))]
+    fix = suggest.text(said.fix, suggest.of_job(job)) if said.fix else ""
+    facts += [("evidence", list(said.evidence)), ("fix", [fix])]
+    for does, other in said.others:
+        facts.append(("or", [f"{does}:", suggest.text(other, suggest.of_job(job))]))
+    facts += [("certainty", [f"{said.certainty.value}: {said.because}"])]
+    return [
+        f"  {word + ':' if at == 0 else '':<{WIDTH}}{text}"
+        for word, texts in facts
+        for at, text in enumerate(texts)
+        if text
+    ]

@@ -1,0 +1,85 @@
+"""Commands about the end of a run: wait, cancel, result."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ...core.errors import NotFound, UsageError
+from ...core.job_record import Job, JobPaths
+from ...jobs import job_status
+from ...launching import end
+from .. import common_options, printer, run_arguments
+from . import array_status, follow, job_end, status_view
+
+
+@click.command("wait", epilog="Example: runner wait 42 && echo well")
+@common_options.job
+@common_options.runs_dir
+def wait_command(job: str | None, runs_dir: str | None) -> None:
+    """Wait for JOB to end; exit with its exit code or a documented one.
+
+    For a job array it is the first nonzero exit code.
+    """
+    meant = run_arguments.find_all(job, runs_dir)
+    if len(meant) > 1:
+        sys.exit(array_status.wait(meant))
+    paths, found = meant[0]
+    status = follow.waited(paths, found)
+    if status is None:
+        sys.exit(follow.INTERRUPTED)
+    job_end.tell_success(found, status)
+    sys.exit(job_end.ending(paths, found, status))
+
+
+@click.command("cancel", epilog="Example: runner cancel 42")
+@common_options.job
+@common_options.runs_dir
+def cancel_command(job: str | None, runs_dir: str | None) -> None:
+    """Cancel JOB; the ID of a job array cancels all of its runs.
+
+    Without JOB, the command asks at a terminal whether to cancel the last job.
+    """
+    meant = run_arguments.find_all(job, runs_dir)
+    if job is None:
+        _confirm(meant)
+    run_arguments.check_ours(meant)
+    if len(meant) > 1:
+        array_status.cancel(meant)
+        return
+    paths, found = meant[0]
+    if job_status.status(paths, found).state.ended:
+        raise NotFound(f"job {found.id} has ended already", remedy=f"runner status {found.id}")
+    follow.cancel(paths, found)
+
+
+def _confirm(meant: Sequence[tuple[JobPaths, Job]]) -> None:
+    """Ask whether to cancel the last job; raise UsageError without a terminal."""
+    job = meant[0][1]
+    name = job.array or job.id
+    what = f"{len(meant)} runs of {name}" if len(meant) > 1 else f"job {name} ({job.name})"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("which job?", f"the last one is {what}", f"runner cancel {name}")
+    if not click.confirm(f"cancel {what}?", err=True):
+        raise click.exceptions.Exit(1)
+
+
+@click.command("result", epilog="Example: runner result --json 42")
+@common_options.job
+@common_options.runs_dir
+@common_options.sort
+@common_options.as_json
+def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_json: bool) -> None:
+    """Show the result.json that the trainer of JOB wrote.
+
+    For a job array: one line per run, the best first.
+    """
+    meant = run_arguments.find_all(job, runs_dir)
+    if len(meant) > 1:
+        array_status.show(meant, status_view.ask(meant), as_json, sort)
+        return
+    paths, found = meant[0]
+    result = end.result(paths, found)
+    printer.print_json(result) if as_json else printer.result_table(result)

@@ -1,0 +1,76 @@
+"""`runner logs`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import click
+
+from ...core.errors import NotFound
+from ...core.job_record import Job
+from ...jobs.logs import Log, concerns, last, rank_of
+from .. import common_options, printer, run_arguments
+from . import follow, job_end
+from .follow import Plain
+
+EXAMPLE = """\b
+Examples:
+  runner logs --follow --tail 20 42
+  runner logs --rank 3 --rank 5 42
+  runner logs --all --tail 100 42
+"""
+
+
+@click.command("logs", epilog=EXAMPLE)
+@common_options.job
+@common_options.runs_dir
+@click.option("-f", "--follow", "goes_on", is_flag=True, help="follow the log until the job ends")
+@click.option(
+    "-n", "--tail", type=click.IntRange(0), metavar="N", help="start with the last N lines"
+)
+@common_options.rank
+@common_options.all_ranks
+def logs_command(
+    job: str | None,
+    runs_dir: str | None,
+    goes_on: bool,
+    tail: int | None,
+    rank: tuple[int, ...],
+    all_ranks: bool,
+) -> None:
+    """Show the merged log of JOB, each line as `rank@host | ...`.
+
+    Lines of Slurm and of the runner itself are always shown.
+    """
+    paths, found = run_arguments.find(job, runs_dir)
+    ranks = run_arguments.ranks(rank, all_ranks)
+    if goes_on:
+        status = follow.to_the_end(paths, found, ranks, tail=tail)
+        sys.exit(job_end.finish(paths, found, status, ranks) if status else follow.INTERRUPTED)
+    _print(found, ranks, tail)
+
+
+def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
+    """Print a log piece by piece: it may be larger than this machine's memory."""
+    if not Path(job.log).is_file():
+        what = f"job {job.id} has no log yet"
+        raise NotFound(what, f"{job.log} does not exist", f"runner status {job.id}")
+    log, shown = Log(Path(job.log)), Plain()
+    spoke = ranks is None or tail is not None
+    for lines in _pieces(log, ranks, tail):
+        shown.show(lines)
+        spoke = spoke or any(rank_of(line) is not None for line in lines)
+    if not spoke:
+        who = f"rank {', '.join(map(str, sorted(ranks or ())))}"
+        printer.tell(f"{who} wrote nothing; --all shows what others wrote")
+
+
+def _pieces(log: Log, ranks: Collection[int] | None, tail: int | None) -> Iterator[list[bytes]]:
+    if tail is not None:
+        yield last(log, ranks, tail)
+    for lines in log.new():
+        yield [line for line in lines if concerns(line, ranks)]
+    if log.rest and concerns(log.rest, ranks):
+        yield [log.rest]

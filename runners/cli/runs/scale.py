@@ -1,0 +1,275 @@
+"""`runner scale`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import sys
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...core import locks, signals
+from ...core.errors import Refused, SystemFault, UsageError
+from ...scale import measure, references, study, study_request
+from ...scale.drafts import Drafts
+from ...scale.number_format import count
+from ...scale.run_study import Work
+from ...scale.study import ENDED, PointStatus, StudyPaths, StudyRecord
+from ...scale.study_request import OWN
+from .. import console, exit_codes, options, printer
+from ..trainer_command import TrainerCommand
+from . import scale_output
+
+if TYPE_CHECKING:
+    from ...scale.report import Failed, Report
+
+HOW = ("at_once", "no_wait", "dry_run", "as_json")  # options that ask nothing of the study
+EXTRA = ("matplotlib>=3.7", "jinja2>=3.1")
+EXAMPLE = """\b
+Examples:
+  runner scale --image horovod_gpu.sif --gpus-per-node 4 --nodes 1,2,4,8 torch_resnet -- --epochs 5
+  runner scale --image horovod_cpu.sif --nodes 1,2 --vary controller=gloo,mpi torch_mnist
+  runner scale --continue studies/torch_mnist
+  runner scale --render-only studies/torch_mnist --reference thetagpu-ddp
+"""
+
+
+@click.command("scale", cls=TrainerCommand, epilog=EXAMPLE)
+@click.argument("trainer", required=False)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "-N", "--nodes", metavar="N,N,...", help="sizes: nodes, or nodes x ranks on each: 2x4"
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="runs per size and variant",
+)
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="NAME=V1,V2",
+    help="compare values of a setting, or of `trainer`; V+NAME=W also sets NAME for value V",
+)
+@click.option(
+    "--strong/--weak",
+    help="strong: constant global batch size (--batch-size is then of all ranks); "
+    "weak: constant batch size per rank (default)",
+)
+@click.option("--one-allocation", is_flag=True, help="run everything sequentially in one job")
+@click.option(
+    "--at-once",
+    type=click.IntRange(1),
+    metavar="N",
+    help="maximum number of runs in the queue (default: all)",
+)
+@click.option(
+    "--drop",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="warm-up epochs to leave out",
+)
+@click.option(
+    "--reference", multiple=True, metavar="NAME", help="published results to draw; all: every one"
+)
+@click.option("--study", metavar="DIR", help="folder of the study (default: studies/TRAINER)")
+@click.option(
+    "--continue", "go_on", metavar="DIR", help="continue a study with its original command"
+)
+@click.option(
+    "--render-only", metavar="DIR", help="write a study's tables and report again; run nothing"
+)
+@click.option("--no-wait", is_flag=True, help="submit and return; --continue collects the results")
+@click.option("--dry-run", "--dryrun", is_flag=True, help="list the runs and stop")
+@click.option("--json", "as_json", is_flag=True, help="print results.json")
+@options.without(OWN)
+def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> None:
+    """Measure how TRAINER scales with the number of nodes; write tables, figures and a report.
+
+    Repeat the same command to continue an interrupted study; finished runs are not repeated. With
+    more nodes, repeats or values the study is extended.
+    """
+    if not values["dry_run"]:
+        _need_extra()
+    ctx = click.get_current_context()
+    if values["render_only"]:
+        _only(ctx, "--render-only", ("render_only", "drop", "reference", "as_json"))
+        paths = StudyPaths(Path(values["render_only"]))
+        asked = _changed(ctx, study.load(paths), values)
+        study.save(paths, asked)
+        _show(paths, asked, study.look(paths, asked.question, {}), values["as_json"])
+        return
+    if values["go_on"]:
+        _only(ctx, "--continue", ("go_on", *HOW, "drop", "reference"))
+        paths, asked = _as_before(ctx, values)
+    else:
+        paths, asked = _asked(trainer, args, values)
+    if values["dry_run"]:
+        drafts = Drafts(paths, asked, console.Console(), dry_run=True)
+        scale_output.plans(asked.question, drafts, values["as_json"])
+        return
+    # All of it before a folder is made.
+    study_request.check_epochs(asked.question.args, asked.question.drop)
+    drafts = Drafts(paths, asked, console.Console())
+    for warning in [*_may_be_short(asked), *drafts.check()]:
+        printer.tell(f"warning: {warning}")
+    with locks.undisturbed(paths.lock, f"another runner scale is at work on {paths.root}"):
+        asked = study.begin(paths, asked)
+        sys.exit(_run(paths, asked, values))
+
+
+def _may_be_short(asked: StudyRecord) -> list[str]:
+    """Return a warning if the training may end within the warm-up epochs."""
+    steps, drop = study_request.number(asked.question.args, "--max-steps"), asked.question.drop
+    if not steps or not drop:
+        return []
+    return [
+        f"--max-steps {steps[1]} may end in the first {count(drop, 'epoch')}, which warm up and "
+        "are not measured; --drop 0 measures them"
+    ]
+
+
+def _need_extra() -> None:
+    """Refuse before any run starts, not after the results are in."""
+    names = [each.partition(">")[0] for each in EXTRA]
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Refused(
+            f"runner scale needs {', '.join(missing)}, which this Python does not have",
+            "they draw the figures and are not installed by default",
+            shlex.join([sys.executable, "-m", "pip", "install", *EXTRA]),
+        )
+
+
+def _only(ctx: click.Context, option: str, known: Collection[str]) -> None:
+    """Refuse options that would have no effect: the study's own command applies."""
+    for name, value in ctx.params.items():
+        if name not in known and _given(ctx, name) and value:
+            word = name if name in ("trainer", "args") else "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{option} uses the study's original command; leave out {word}",
+                remedy="runner scale --study DIR ..., with the whole command, lets a study grow",
+            )
+
+
+def _given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, StudyRecord]:
+    """Return a study as it was asked, and go to where that was."""
+    paths = StudyPaths(Path(values["go_on"]).absolute())
+    asked = _changed(ctx, study.load(paths), values)
+    try:
+        # Its image, its trainer and its runner.toml may be named relative to that folder.
+        os.chdir(asked.cwd)
+    except OSError as error:
+        raise SystemFault(
+            f"cannot change to {asked.cwd}, the working directory of the command", str(error)
+        ) from None
+    return paths, asked
+
+
+def _changed(ctx: click.Context, asked: StudyRecord, values: dict[str, Any]) -> StudyRecord:
+    """Return it with the options that may change afterwards: warm-up, published results."""
+    if values["reference"]:
+        references.chosen(values["reference"])
+        asked = replace(asked, references=values["reference"])
+    if _given(ctx, "drop"):
+        asked = replace(asked, question=replace(asked.question, drop=values["drop"]))
+    return asked
+
+
+def _asked(
+    trainer: str | None, args: tuple[str, ...], values: dict[str, Any]
+) -> tuple[StudyPaths, StudyRecord]:
+    if not trainer or not values["nodes"]:
+        raise UsageError(
+            "there is no trainer" if not trainer else "--nodes is not given",
+            remedy=f"runner scale --image IMAGE --nodes 1,2,4 {trainer or 'TRAINER'}",
+        )
+    flags = options.given({name: v for name, v in values.items() if name not in OWN})
+    given = study_request.StudyRequest(
+        trainer=trainer,
+        args=args,
+        sizes=study_request.sizes(values["nodes"]),
+        variants=study_request.variants(values["vary"]),
+        repeats=values["repeats"],
+        strong=values["strong"],
+        drop=values["drop"],
+        together=values["one_allocation"],
+        flags=tuple(flags.items()),
+    )
+    references.chosen(values["reference"])
+    if "/" in given.trace:
+        raise UsageError(
+            f"--timeline-filename {given.trace} would be one file for all runs",
+            remedy="--timeline-filename timeline.json, a name in each run's folder",
+        )
+    name = flags.get("job-name") or Path(trainer).stem
+    folder = Path(values["study"] or os.path.join("studies", name)).absolute()
+    return StudyPaths(folder), StudyRecord(
+        given, tuple(sys.argv[1:]), os.getcwd(), values["reference"]
+    )
+
+
+def _run(paths: StudyPaths, asked: StudyRecord, values: dict[str, Any]) -> int:
+    """Run the study and report it; return the exit code.
+
+    Not all of it is a failure, or to be continued.
+    """
+    drafts = Drafts(paths, asked, console.Console())
+    work = Work(drafts, values["at_once"] or 0)
+    statuses = work.submit() if values["no_wait"] else _to_the_end(work, paths)
+    report = _show(paths, asked, statuses, values["as_json"])
+    if report.failed or any(each.state not in ENDED for each in statuses):
+        printer.tell(_go_on(paths))
+    return exit_codes.FAULT if report.failed else 0
+
+
+def _to_the_end(work: Work, paths: StudyPaths) -> list[PointStatus]:
+    shown = scale_output.Shown()
+    statuses: list[PointStatus] = []
+    try:
+        for statuses in work.to_the_end():
+            shown.look(statuses)
+    except KeyboardInterrupt as told:
+        words = f"jobs in the queue go on. {_go_on(paths)}"
+        raise signals.Interrupted(signals.code(told), words) from None
+    return statuses
+
+
+def _show(
+    paths: StudyPaths, asked: StudyRecord, statuses: list[PointStatus], as_json: bool
+) -> Report:
+    from ...scale import results
+
+    report = results.study(paths, asked, statuses)
+    scale_output.report(report, paths, as_json)
+    if report.failed:
+        printer.tell(_why(paths, report.failed[0]))
+    return report
+
+
+def _why(paths: StudyPaths, failed: Failed) -> str:
+    folder = os.path.relpath(paths.root)
+    if failed.kind == measure.WARM_UP:
+        return f"Measure the warm-up, too: runner scale --render-only {folder} --drop 0"
+    if failed.kind == measure.NO_RATE:
+        return (
+            "The trainer has to write a number such as samples_per_s into result.json in the "
+            "folder $OUTPUT_DIR, on rank 0"
+        )
+    return f"Why: runner explain {os.path.join(folder, 'runs', failed.folder)}"
+
+
+def _go_on(paths: StudyPaths) -> str:
+    return f"Go on: runner scale --continue {os.path.relpath(paths.root)}"

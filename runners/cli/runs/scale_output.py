@@ -1,0 +1,108 @@
+"""What `runner scale` prints: the runs it is going to do, how they stand, the results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ...scale import number_format
+from ...scale.drafts import Drafts
+from ...scale.study import ENDED, PointState, PointStatus, StudyPaths
+from ...scale.study_request import StudyRequest
+from .. import printer
+
+if TYPE_CHECKING:
+    from ...scale.report import Report
+    from ...scale.summary import Summary
+
+
+def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
+    """Print the runs that a study would have; raise Refused when one of them cannot work."""
+    rows = []
+    for number, point in enumerate(question.points(), 1):
+        made = drafts.plan(point)
+        asked = made.spec.resources
+        ways = {"controller": made.wireup.controller, "runtime": made.launching.runtime}
+        trainer = question.trainer_of(point)
+        args = " ".join(question.args_of(asked.tasks))
+        rows.append(
+            {"run": number, "name": point.key, "nodes": asked.nodes, "ranks": asked.tasks, **ways,
+             "trainer": trainer, "arguments": args}
+        )  # fmt: skip
+    printer.json_or_table(as_json, rows, [list(row.values()) for row in rows], list(rows[0]))
+
+
+class Shown:
+    """Tells of each run as it ends, and of the number left when it changes."""
+
+    def __init__(self) -> None:
+        self.ended: set[str] = set()
+        self.counts = ""
+
+    def look(self, statuses: Sequence[PointStatus]) -> None:
+        """Print what is new; what had ended before the first look is counted only."""
+        first = not self.counts
+        for each in statuses:
+            if each.state in ENDED and each.paths:
+                if each.paths.root.name not in self.ended and not first:
+                    click.echo(_result(each), err=True)
+                self.ended.add(each.paths.root.name)
+        counts = _counts(statuses)
+        if counts != self.counts:
+            printer.tell(counts)
+        self.counts = counts
+
+
+def _result(each: PointStatus) -> str:
+    name = each.paths.root.name if each.paths else each.point.key
+    if each.measured is None:
+        return f"  {name}  failed: {each.reason.splitlines()[0]}"
+    run = each.measured
+    epoch = f", an epoch {number_format.seconds(run.epoch_seconds)}" if run.epoch_seconds else ""
+    return f"  {name}  {number_format.number(run.rate)} {run.unit}/s{epoch}"
+
+
+def _counts(statuses: Sequence[PointStatus]) -> str:
+    found = Counter(each.state for each in statuses)
+    parts = [f"{found[state]} {state.value}" for state in PointState if found[state]]
+    return f"{len(statuses)} runs: " + ", ".join(reversed(parts))
+
+
+def report(report: Report, paths: StudyPaths, as_json: bool) -> None:
+    """Print the results: all of them as JSON, or the points as a table and the warnings."""
+    if as_json:
+        from ...scale import results
+
+        printer.print_json(results.json_value(report))
+        return
+    from ...scale import cautions
+    from ...scale.report import findings
+
+    if report.points:
+        rate, spare = f"{report.unit}/s", ("epoch", "start-up", "runs")
+        names = ["nodes", "ranks", rate, "speed-up", "efficiency", *spare]
+        printer.table([_row(report, point) for point in report.points], names, spare)
+    for finding in findings(report):
+        click.echo(finding)
+    for each in report.cautions:
+        click.echo(f"! {cautions.told(each)}")
+    for failed in report.failed:
+        click.echo(f"failed: {failed.folder}: {failed.reason.splitlines()[0]}")
+    click.echo(f"page: {paths.page}")
+
+
+def _row(report: Report, point: Summary) -> list[str]:
+    """Return a point's numbers; in brackets the limits of the 95 % interval."""
+    return [
+        report.name_of(point),
+        str(point.ranks),
+        number_format.estimate(point.rate),
+        number_format.number(point.speed_up.value),
+        number_format.estimate(point.efficiency, share=True),
+        number_format.seconds(point.epoch_seconds.value if point.epoch_seconds else None),
+        number_format.seconds(point.launch_seconds.value if point.launch_seconds else None),
+        str(point.rate.n),
+    ]

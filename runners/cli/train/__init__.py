@@ -1,0 +1,1 @@
+"""Commands of the heading Train: launch, plan, recipes, data."""

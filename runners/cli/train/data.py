@@ -1,0 +1,201 @@
+"""Commands about datasets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...core.disk_space import shown
+from ...core.site import Site
+from .. import common_options, printer
+
+COMPRESSIONS = ("gzip", "zstd", "lz4", "xz")
+KINDS = ("mnist", "cifar10", "imagenet", "tokens")
+FOLDER = click.Path(path_type=Path)
+
+
+@click.group("data", epilog="Example: runner data fetch mnist")
+def data_command() -> None:
+    """Download, pack, check, generate and stage datasets."""
+
+
+@data_command.command("fetch", epilog="Example: runner data fetch cifar10")
+@click.argument("name", required=False)
+@click.option("--mirror", multiple=True, metavar="URL", help="download from this URL instead")
+@click.option(
+    "--ca-certificate",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="also trust this CA certificate (PEM)",
+)
+@common_options.as_json
+def fetch_command(
+    name: str | None, mirror: tuple[str, ...], ca_certificate: Path | None, as_json: bool
+) -> None:
+    """Download the dataset NAME to scratch and verify its checksums; without NAME list all.
+
+    Define your own datasets in runner.toml: [datasets.NAME] with urls and sha256. An interrupted
+    download is resumed. http_proxy, https_proxy and no_proxy are honored.
+    """
+    from ...data import catalogue, fetch
+    from .. import progress
+
+    if name is None:
+        _list(catalogue.everything(os.environ), as_json)
+        return
+    if ca_certificate:
+        os.environ["SSL_CERT_FILE"] = str(ca_certificate)  # OpenSSL reads it, SSL_CERT_DIR too
+    entry = catalogue.find(name, os.environ)
+    with progress.display() as display:
+        done = fetch.fetch(entry, mirror, os.environ, display)
+    if as_json:
+        printer.print_json({**asdict(done), "path": str(done.path)})
+        return
+    state = "fetched" if done.fresh else "there already"
+    click.echo(f"{state}: {done.files} files, {shown(done.size)}", err=True)
+    click.echo(done.path)
+    click.echo(f"next: runner launch --data {name} ...", err=True)
+
+
+def _list(known: dict[str, Any], as_json: bool) -> None:
+    rows = []
+    for name, entry in known.items():
+        size = sum(source.size or 0 for source in entry.files)
+        rows.append([name, shown(size) if size else "-", entry.title])
+    facts = {name: asdict(entry) for name, entry in known.items()}
+    printer.json_or_table(as_json, facts, rows, ["name", "download", "what it is"])
+
+
+@data_command.command("pack", epilog="Example: runner data pack imagenet -o imagenet.sqsh")
+@click.argument("folder", type=FOLDER)
+@click.option("--output", "-o", type=FOLDER, help="output file (default: FOLDER.sqsh)")
+@click.option(
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="gzip",
+    show_default=True,
+    help="gzip works with every kernel and runtime; zstd decompresses faster",
+)
+@click.option("--image", help="use mksquashfs from this image")
+@common_options.as_json
+def pack_command(
+    folder: Path, output: Path | None, compression: str, image: str | None, as_json: bool
+) -> None:
+    """Pack FOLDER into one squashfs file for --data: one file to open instead of a million.
+
+    The result is reproducible: the same folder gives the same file. The checksum is written next
+    to it.
+    """
+    from ...data import pack
+    from ...images import local
+    from .. import progress
+
+    inside = local.on_disk(image).path if image else None
+    target = output or Path(f"{os.path.normpath(folder)}.sqsh")
+    with progress.display() as display:
+        done = pack.pack(folder, target.absolute(), compression, inside, display)
+    if as_json:
+        printer.print_json({**asdict(done), "path": str(done.path)})
+        return
+    content = done.content
+    click.echo(
+        f"packed {content.files} files in {content.folders} folders, {shown(content.size)}, "
+        f"into {shown(done.size)}",
+        err=True,
+    )
+    click.echo(target)
+    click.echo(f"next: runner launch --data NAME={target} ...", err=True)
+
+
+@data_command.command("check", epilog="Example: runner data check mnist")
+@click.argument("path")
+@common_options.as_json
+def check_command(path: str, as_json: bool) -> None:
+    """Check the dataset PATH: a folder, a squashfs file or a known name; exit code 1 if damaged.
+
+    The kind is detected: MNIST, CIFAR-10, a folder of images by class, or tokens. Counts, headers
+    and labels are checked, and checksums where they are known.
+    """
+    from ...data import verify
+    from .. import progress
+
+    place = _place(path)
+    with progress.display() as display:
+        report = verify.examine(place, display)
+    if as_json:
+        faults = [{"file": file, "fault": what} for file, what in report.faults]
+        facts = {"path": str(place), "kind": report.kind, "facts": report.facts}
+        printer.print_json({**facts, "whole": not faults, "faults": faults})
+    else:
+        printer.table([["kind", report.kind], *map(list, report.facts.items())], headers=[])
+        for file, what in report.faults:
+            click.echo(f"damaged: {file}: {what}")
+    sys.exit(1 if report.faults else 0)
+
+
+def _place(path: str) -> Path:
+    """Return the dataset of a path or a name, damaged or not."""
+    from ...data import find
+
+    profile = None if Path(path).expanduser().exists() else _site().profile
+    return find.place(path, profile, os.environ)[0]
+
+
+@data_command.command("synth", epilog="Example: runner data synth imagenet small --samples 2000")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("folder", type=FOLDER)
+@click.option(
+    "--samples", type=int, required=True, help="training samples; a fifth as many for testing"
+)
+@click.option(
+    "--classes", type=int, default=10, show_default=True, help="number of classes (images)"
+)
+@click.option(
+    "--size", type=int, default=64, show_default=True, help="width and height in pixels (imagenet)"
+)
+@click.option(
+    "--vocabulary", type=int, default=256, show_default=True, help="vocabulary size (tokens)"
+)
+def synth_command(
+    kind: str, folder: Path, samples: int, classes: int, size: int, vocabulary: int
+) -> None:
+    """Generate a synthetic, learnable dataset of a KIND and any size in a new FOLDER.
+
+    For trials and tests. The files have the format of the real dataset. --samples counts tokens
+    for a dataset of tokens.
+    """
+    from ...data import synth
+
+    synth.write(kind, folder, synth.Asked(samples, classes, size, vocabulary))
+    click.echo(folder)
+
+
+@data_command.command("stage", epilog="Example: runner data stage imagenet.sqsh -- ls -l /tmp")
+@click.argument("dataset", metavar="[NAME=]PATH")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def stage_command(dataset: str, command: tuple[str, ...]) -> None:
+    """Copy a dataset to node-local scratch, run COMMAND with DATA_DIR set, remove the copy.
+
+    As `runner launch --stage-data node-local` does for a job: within an allocation on all of its
+    nodes, elsewhere on this machine.
+    """
+    from ...data import find, stage_command
+    from ...planning import staging
+
+    here = _site()
+    data = find.all_of([dataset], here.profile, os.environ)
+    stage_command.run(
+        stage_command.text(data, staging.root(here.profile), list(command), os.environ)
+    )
+
+
+def _site() -> Site:
+    from ...launching import gather
+
+    here = gather.look_around({}, None)
+    gather.only_here(here)
+    return here

@@ -1,0 +1,80 @@
+"""`runner launch --array` and `--sweep`: many runs by one command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ...core import plan_record, signals
+from ...core.plan import Plan
+from ...launching import submit
+from ...settings import sweep
+from ...settings.sweep import Asked, Variant
+from ...submit import job_array
+from ...submit.job_array import Runs
+from ...submit.launch import Draft
+from .. import printer, typed
+from ..runs import array_status, status_view
+from . import plan_view
+
+LISTED = 10
+
+
+def launch(made: Plan, asked: Asked, values: dict[str, Any]) -> None:
+    """Submit all runs that were asked for, or print what would be submitted; wait if so asked.
+
+    Of `values`, the command's, `waits` is whether to wait.
+    """
+    if values["dry_run"]:
+        _print(
+            submit.drafts_of(made, asked.variants, typed.again()), asked.at_once, values["as_json"]
+        )
+        return
+    with signals.held():
+        drafts, submitted = submit.several(made, asked, typed.again())
+        runs = [(draft.paths, job) for draft, job in zip(drafts, submitted)]
+        _announce(made, runs, values)
+    if values["waits"]:
+        sys.exit(array_status.wait(runs, values["as_json"], values["parsable"]))
+
+
+def _print(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:
+    """Print what would be submitted, and the script of the first run; the others have their own."""
+    found = job_array.batches(drafts, at_once)
+    if as_json:
+        listed = [{"folder": str(d.paths.root), "script": d.text} for d in drafts]
+        scripts = [batch.text for batch in found if batch.array]
+        chosen = plan_record.as_data(drafts[0].plan)
+        printer.print_json({"submitted": scripts, "runs": listed, "plan": chosen})
+        return
+    for batch in found:
+        if batch.array:
+            click.echo(f"# ==> {batch.array.script} <==\n{batch.text}")
+    click.echo(f"# ==> {drafts[0].paths.script} <==\n{drafts[0].text}")
+    for draft in drafts[1:]:
+        varied = Variant(None, draft.varied).text or f"{sweep.TASK}={draft.task}"
+        click.echo(f"# ==> {draft.paths.script}: the same with {status_view.visible(varied)} <==")
+
+
+def _announce(made: Plan, runs: Runs, values: dict[str, Any]) -> None:
+    wholes = list(dict.fromkeys(job_array.whole_id(job) for _, job in runs))
+    name = runs[0][1].array or runs[0][0].root.name
+    if values["parsable"]:
+        click.echo("\n".join(wholes))
+    elif values["as_json"]:
+        listed = [array_status.facts(*run) for run in runs]
+        if not values["waits"]:
+            printer.print_json({"name": name, "ids": wholes, "runs": listed})
+    else:
+        plan_view.show(made, values["verbose"])
+        click.echo(f"job {', '.join(wholes)} submitted: {len(runs)} runs, {name}", err=True)
+        for paths, job in runs[:LISTED]:
+            line = f"  {job.id}  {paths.root}  {status_view.varied(job.varied)}"
+            click.echo(line.rstrip(), err=True)
+        if len(runs) > LISTED:
+            click.echo(f"  ... and {len(runs) - LISTED} more", err=True)
+        if not values["waits"]:
+            click.echo(f"next: runner status {name}", err=True)

@@ -1,0 +1,82 @@
+"""`runner plan`: every choice with its reason and evidence, or why it cannot work."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from ...core import tokens
+from ...core.plan import Caution, Choice, Plan, Refusal
+from ...launching import gather, suggest
+from ...submit import launch
+from .. import console, exit_codes, options, printer, typed
+from ..trainer_command import TrainerCommand
+from . import plan_view
+
+EXAMPLE = """\b
+Examples:
+  runner plan --image horovod_cpu.sif --nodes 2 torch_mnist
+  runner plan --image other.sif -N 2 --controller mpi --json train.py
+"""
+
+
+@click.command("plan", cls=TrainerCommand, epilog=EXAMPLE)
+@click.argument("trainer")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@options.setting_options
+@click.option("--json", "as_json", is_flag=True, help="print JSON, including the job script")
+def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
+    """Show the decisions of a launch, their reasons and evidence; submit nothing."""
+    made = gather.plan(trainer, args, options.flags(values), True, console.Console())
+    if values["as_json"]:
+        printer.print_json(_as_data(made))
+    else:
+        _print(made)
+    if made.refusals:
+        sys.exit(exit_codes.REFUSED)
+
+
+def _as_data(made: Plan) -> dict[str, Any]:
+    here = typed.command_line()
+
+    def remedies(found: Caution | Refusal) -> list[dict[str, Any]]:
+        return [suggest.as_json(remedy, here) for remedy in found.remedies]
+
+    return {
+        "works": not made.refusals,
+        "refusals": [
+            {"what": each.what, "evidence": each.evidence, "remedies": remedies(each)}
+            for each in made.refusals
+        ],
+        "choices": [asdict(choice) for choice in made.choices],
+        "variables": [
+            {**asdict(variable), "value": tokens.path(variable.value)}
+            for variable in made.variables
+        ],
+        "warnings": [{"what": each.what, "remedies": remedies(each)} for each in made.warnings],
+        "script": launch.draft(made).text,
+    }
+
+
+def _print(made: Plan) -> None:
+    rows = [[plan_view.label(c), plan_view.value(c), _because(c)] for c in made.choices]
+    rows += [[v.name, tokens.path(v.value), v.reason] for v in made.variables]
+    printer.table(rows, ["choice", "value", "because"])
+    for caution in made.warnings:
+        click.echo(f"warning: {plan_view.warning(caution)}")
+    for refusal in made.refusals:
+        click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
+    for remedy in suggest.remedies(made.refusals):
+        click.echo(f"try: {suggest.text(remedy, typed.command_line())}")
+    if not made.refusals:
+        next_step = (
+            "its script: runner launch --dry-run" if made.elsewhere else "to run it: runner launch"
+        )
+        click.echo(f"this works; {next_step} with the same words")
+
+
+def _because(choice: Choice) -> str:
+    return f"{choice.reason} ({choice.evidence})" if choice.evidence else choice.reason

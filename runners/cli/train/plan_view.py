@@ -1,0 +1,139 @@
+"""A plan for people: what was chosen, the warnings, and what runs where as one line."""
+
+from __future__ import annotations
+
+import click
+
+from ...core.command_line import without_secret
+from ...core.model import Resources
+from ...core.plan import Caution, Choice, Plan
+from ...launching import suggest
+from ...scale.number_format import count
+from ...schedulers.base import limit_seconds
+from .. import printer, typed
+
+LABELS = {
+    "cpu-bind": "CPU binding",
+    "cpu-level": "CPU level",
+    "cpus-per-task": "CPUs for each rank",
+    "cycle-time-ms": "cycle time (ms)",
+    "data": "dataset",
+    "data-plane": "gradients go over",
+    "driver": "NVIDIA driver",
+    "fusion-threshold-mb": "fusion threshold (MB)",
+    "glibc": "C library",
+    "gpu-libraries": "driver's library searched first",
+    "gpu-of-a-rank": "GPU of a rank",
+    "gpu-request": "GPU request",
+    "host-mpi": "host MPI in the image",
+    "mpi": "srun --mpi",
+    "mpi-gives-way": "waiting in MPI gives way",
+    "nv": "--nv",
+    "rocm": "--rocm",
+    "signal": "warning before the time limit",
+    "stage-data": "data read from",
+    "stage-image": "image read from",
+    "start-timeout": "start time-out",
+    "timeline-filename": "timeline",
+}
+FORMS = {"driver": "{} or newer", "requeue": "up to {} times", "signal": "{} s"}
+WORDS = {
+    ("driver", "any"): "any",
+    ("gpu-libraries", "host"): "the host's",
+    ("gpu-libraries", "image"): "the image's",
+    ("gpu-of-a-rank", "local-rank"): "local rank modulo the visible ones",
+    ("gpu-of-a-rank", "visible"): "the visible one",
+    ("recipe", "host"): "from this machine",
+    ("recipe", "image"): "from the image",
+    **dict.fromkeys((("stage-data", "none"), ("stage-image", "none")), "where it lies"),
+    ("stage-data", "node-local"): "each node's own disk",
+    ("stage-image", "node-local"): "each node's own disk",
+    ("stage-image", "unpack"): "each node's own disk, unpacked",
+    ("stage-image", "mount"): "where it lies, by one mount a node",
+}
+PMI = {"pmix": "PMIx", "pmi2": "PMI-2", "cray_shasta": "Cray PMI"}
+
+
+def label(choice: Choice) -> str:
+    return LABELS.get(choice.id, choice.id)
+
+
+def value(choice: Choice) -> str:
+    form = "{}" if isinstance(choice.value, bool) else FORMS.get(choice.id, "{}")
+    return WORDS.get((choice.id, choice.text), form.format(choice.text))
+
+
+def warn(made: Plan) -> None:
+    for given in map(str, typed.command_line().values("env")):
+        if (name := without_secret(given)) != given:
+            other = f"try: export {name}=..., and --env {name}"
+            printer.tell(f"warning: all users of this machine see the value of {name}\n  {other}")
+    for caution in made.warnings:
+        printer.tell(f"warning: {warning(caution)}")
+
+
+def warning(caution: Caution) -> str:
+    """Return a warning, with what to type against it on a line of its own."""
+    commands = [suggest.text(remedy, typed.command_line()) for remedy in caution.remedies]
+    return "\n  try: ".join([caution.what, *commands])
+
+
+def show(made: Plan, verbose: bool) -> None:
+    """Print the line; with `verbose` every choice with its reason."""
+    click.echo(line(made), err=True)
+    if verbose:
+        for choice in made.choices:
+            said = f"{label(choice)}: {value(choice)} ({choice.reason})"
+            click.echo(f"  {said}", err=True)
+
+
+def line(made: Plan) -> str:
+    """Return such as `2 nodes x 1 rank, 2 CPUs each, 30 min, cpu.sif, MPI over PMIx`."""
+    asked, image = made.spec.resources, made.spec.image.path.name
+    parts = [
+        _places(asked),
+        f"{count(asked.cpus_per_task, 'CPU')} each" if asked.cpus_per_task else "",
+        *_gpus(asked),
+        _limit(asked.time) if asked.time else "",
+        f"partition {asked.partition}" if asked.partition else "",
+        image,
+        _meeting(made),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _places(asked: Resources) -> str:
+    nodes = count(asked.nodes, "node")
+    each, rest = divmod(asked.tasks, asked.nodes)
+    if rest or not each:
+        return f"{count(asked.tasks, 'rank')} on {nodes}"
+    return f"{nodes} x {count(each, 'rank')}"
+
+
+def _limit(text: str) -> str:
+    """Return Slurm's `30:00` as `30 min`, and as it is what is not in whole minutes."""
+    seconds = limit_seconds(text)
+    if not seconds or seconds % 60:
+        return f"time {text}"
+    hours, minutes = divmod(seconds // 60, 60)
+    parts = [f"{hours} h" if hours else "", f"{minutes} min" if minutes else ""]
+    return " ".join(part for part in parts if part)
+
+
+def _gpus(asked: Resources) -> list[str]:
+    found = (
+        ("", asked.gpus),
+        (" on each node", asked.gpus_per_node),
+        (" for each rank", asked.gpus_per_task),
+    )
+    told = [f"GPUs{where}: {number}" for where, number in found if number]
+    return told + ([asked.gres] if asked.gres else [])
+
+
+def _meeting(made: Plan) -> str:
+    if made.wireup.controller != "mpi":
+        return {"gloo": "Gloo", "none": "without Horovod"}[made.wireup.controller]
+    if made.launching.launcher != "srun":
+        return f"MPI by {made.launching.launcher}"
+    kind = (made.wireup.mpi or "").partition("_v")[0]
+    return f"MPI over {PMI.get(kind, kind)}" if kind else "MPI"
