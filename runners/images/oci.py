@@ -24,7 +24,7 @@ from containers import build_record, trainers
 from ..core import architecture, atomic, beneath, disk_space, shell, sif
 from ..core.errors import Refused, SystemFault
 from ..core.progress import Progress
-from ..injob.stage import unsquashfs
+from ..injob.stage import node
 from . import inside, oci_layer, store
 from .registry import OCI, Blob
 
@@ -124,7 +124,7 @@ def _built_here(image: Path) -> bool:
 
 def _check_unsquashfs() -> None:
     done = shell.run(["unsquashfs", "-version"])
-    if danger := unsquashfs.danger(done.out + done.err):
+    if danger := node.unsafe_unsquashfs(done.out + done.err):
         raise Refused(
             "the image is not unpacked: it could write into your files",
             danger,

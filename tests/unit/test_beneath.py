@@ -21,7 +21,7 @@ from runners.core.errors import Refused, RunnerError
 from runners.data import fetch
 from runners.images import images_lock, local, oci, oci_layer, sources
 from runners.injob.stage import image as stage_image
-from runners.injob.stage.failure import NotStaged
+from runners.injob.stage.node import NotStaged
 
 SECRET = b'{"secret": "of the user"}'
 FUZZ = settings(

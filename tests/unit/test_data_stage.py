@@ -18,7 +18,7 @@ from runners.core.model import Dataset
 from runners.data import pack
 from runners.injob.folders import STAGE
 from runners.injob.stage import copying, place
-from runners.injob.stage.failure import NotStaged
+from runners.injob.stage.node import NotStaged
 from runners.script import stage_lines
 
 

@@ -12,7 +12,7 @@ from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
 from runners.core.site_profile import HostMpi, Profile
 from runners.injob.folders import MPICHECK
-from runners.injob.mpicheck import EXIT_HOST_MPI, libraries
+from runners.injob.mpicheck import EXIT_HOST_MPI, start
 from runners.planning.case import Case
 from runners.sites import host_mpi
 
@@ -29,7 +29,7 @@ LIBRARIES = HostMpi(("/opt/openmpi",), "/opt/openmpi/lib")
 
 def test_ldd_is_read() -> None:
     assert set(host_mpi.parse_ldd(LDD)) == {"libopen-pal.so.40", "libc.so.6", "libm.so.6"}
-    assert libraries.linked(LDD)["libhwloc.so.15"] == ""
+    assert start.linked(LDD)["libhwloc.so.15"] == ""
 
 
 def test_an_mpi_among_the_systems_libraries_is_bound_file_by_file() -> None:
@@ -86,7 +86,7 @@ def test_no_mpirun_is_no_host_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     ],
 )
 def test_what_the_check_says_of_libraries(where: str, answer: str, told: str) -> None:
-    said = libraries.problem(where, answer, "/none:/host")
+    said = start.problem_of(where, answer, "/none:/host")
     assert told in said
     assert bool(told) == bool(said)
 

@@ -24,7 +24,8 @@ from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Dataset
 from runners.core.plan import Plan
 from runners.injob import addresses
-from runners.injob.serve import answers, jupyter, tensorboard_app
+from runners.injob.serve import jupyter, tensorboard_app
+from runners.injob.serve.start import http_status, keeps_out
 from runners.injob.serve.tensorboard_app import Door
 from runners.schedulers.base import Place
 from runners.schedulers.slurm_calls import LABELLED, SlurmSteps
@@ -298,8 +299,8 @@ class TestDoor:
         assert ask(port, path, **headers)[0] == 403
 
     def test_what_the_server_is_asked_before_it_is_shown(self, port: int) -> None:
-        assert answers.status("127.0.0.1", port, "/", TOKEN) == 200
-        assert answers.keeps_out("127.0.0.1", port, "/")
+        assert http_status("127.0.0.1", port, "/", TOKEN) == 200
+        assert keeps_out("127.0.0.1", port, "/")
 
     def test_a_port_that_is_taken(self, port: int) -> None:
         other = tensorboard_app.listen("127.0.0.1", port)
@@ -309,7 +310,7 @@ class TestDoor:
     def test_nobody_answers(self) -> None:
         server = tensorboard_app.listen("127.0.0.1", 0)
         server.server_close()
-        assert answers.status("127.0.0.1", server.server_port, "/") is None
+        assert http_status("127.0.0.1", server.server_port, "/") is None
 
 
 class TestAddress:

@@ -20,7 +20,7 @@ from runners.core.site import Partition, Site
 from runners.images import image_storage
 from runners.injob.folders import STAGE
 from runners.injob.stage import copying, image, mount, place
-from runners.injob.stage.failure import NotStaged
+from runners.injob.stage.node import NotStaged
 from runners.planning.case import Case
 from runners.script import render
 

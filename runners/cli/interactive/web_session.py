@@ -18,7 +18,8 @@ from ...core import places
 from ...core.errors import UsageError
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...core.site import Site
-from ...injob.serve import EXIT_NOT_SERVED, answers
+from ...injob.serve import EXIT_NOT_SERVED
+from ...injob.serve.start import http_status
 from ...jobs import job_status, wording
 from ...launching import gather, submit
 from ...schedulers import capabilities
@@ -175,7 +176,7 @@ def _reached(found: Address, token: str) -> bool:
     """Whether the session answers to this machine, from where the tunnel will come."""
     deadline = time.monotonic() + SECONDS_TO_BE_REACHED
     while True:
-        if answers.status(found.address, found.port, found.page, token) == 200:
+        if http_status(found.address, found.port, found.page, token) == 200:
             return True
         if time.monotonic() > deadline:
             return False

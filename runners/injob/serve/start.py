@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import importlib.util
 import os
 import random
@@ -18,7 +19,7 @@ from types import FrameType, ModuleType
 
 from .. import addresses, json_files
 from ..processes import end, exit_code
-from . import ADDRESS, EXIT_NOT_SERVED, TOKEN, answers, jupyter, tensorboard
+from . import ADDRESS, EXIT_NOT_SERVED, TOKEN, jupyter, tensorboard
 
 SERVERS = {"jupyter": jupyter, "tensorboard": tensorboard}
 PORTS = range(20000, 60000)
@@ -26,6 +27,7 @@ SECONDS_TO_ANSWER = 180.0  # a cold image on a busy file system
 SECONDS_TO_SETTLE = 5.0  # from the first answer to a right one
 SECONDS_BETWEEN_LOOKS = 0.25
 SECONDS_TO_END = 3.0
+SECONDS = 5.0
 
 
 class NotServed(Exception):
@@ -124,9 +126,9 @@ def _wait(
         if process.poll() is not None:
             raise NotServed(f"{server.NEEDS} ended with exit code {exit_code(process.returncode)}")
         port: int | None = server.port(own)
-        status = answers.status(bound, port, server.PAGE, token) if port else None
+        status = http_status(bound, port, server.PAGE, token) if port else None
         if port and status == 200:
-            if not answers.keeps_out(bound, port, server.PAGE):
+            if not keeps_out(bound, port, server.PAGE):
                 raise NotServed(f"{server.NEEDS} would let in everybody: it is ended")
             return port
         patience -= SECONDS_BETWEEN_LOOKS if status else 0
@@ -134,3 +136,26 @@ def _wait(
     if patience <= 0:
         raise NotServed(f"{server.NEEDS} answers with HTTP status {status} to the right token")
     raise NotServed(f"{server.NEEDS} has not answered for {SECONDS_TO_ANSWER:.0f} s")
+
+
+def http_status(address: str, port: int, path: str, token: str = "") -> int | None:
+    """Return the HTTP status of a page; None while nobody answers there.
+
+    It is asked for as through a tunnel: Jupyter refuses other addresses as the name of its host.
+    """
+    headers = {"Host": f"127.0.0.1:{port}"}
+    if token:
+        headers["Authorization"] = f"token {token}"
+    connection = http.client.HTTPConnection(address, port, timeout=SECONDS)
+    try:
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def keeps_out(address: str, port: int, path: str) -> bool:
+    """Whether the page is refused to who has no token."""
+    return http_status(address, port, path) in (401, 403)

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Callable, Optional
 
 from ..processes import end, exit_code
-from . import wire
+from . import ask
 
 SHELL = "command -v bash > /dev/null && exec bash; exec sh"
 SECONDS_TO_END = 10.0
@@ -61,12 +61,12 @@ class Steps:
         # Who asked may go at any time.
         with there, contextlib.suppress(EOFError, OSError):
             try:
-                streams = wire.receive_streams(there)
-                answer = self._answer(wire.receive(there), streams, there)
+                streams = ask.receive_streams(there)
+                answer = self._answer(ask.receive_facts(there), streams, there)
             finally:
                 for stream in streams:
                     os.close(stream)
-            wire.send(there, answer)
+            ask.send_facts(there, answer)
 
     def _answer(
         self, asked: "dict[str, object]", streams: "list[int]", there: "socket.socket"

@@ -1,15 +1,20 @@
-"""The ssh in the container: asks for a step on another node, and ends with its exit code."""
+"""The ssh in the container: asks for a step on another node, and ends with its exit code.
 
+The two ends send each other one JSON text each way, and before it the three streams.
+"""
+
+import array
+import json
 import os
 import shutil
 import socket
 import sys
 
-from . import wire
-
 # ssh(1) of OpenSSH 9: these take a value; the rest are switches.
 WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
 ENDED = "the job, or the shell, that it belongs to has ended"
+STREAMS = 3  # standard input, output and error
+SSH_FAILED = 255  # ssh(1): an error of ssh itself, not of the command
 
 
 class Asked:
@@ -45,11 +50,11 @@ def main(argv: "list[str]") -> "int":
     there = socket.socket(socket.AF_UNIX)
     try:
         there.connect(path)
-        wire.send_streams(there, [_input(asked), 1, 2])
+        send_streams(there, [_input(asked), 1, 2])
         tty = not asked.command or "t" in asked.switches
         pty = tty and os.isatty(0) and os.isatty(1)
-        wire.send(there, {"host": asked.host, "command": asked.command, "pty": pty})
-        answer = wire.receive(there)
+        send_facts(there, {"host": asked.host, "command": asked.command, "pty": pty})
+        answer = receive_facts(there)
     except (OSError, EOFError):
         return _say(ENDED)
     except KeyboardInterrupt:
@@ -80,4 +85,39 @@ def _other_ssh(socket_path: "str") -> "str":
 
 def _say(text: "str") -> "int":
     print(f"ssh: {text}", file=sys.stderr, flush=True)
-    return wire.SSH_FAILED
+    return SSH_FAILED
+
+
+def send_facts(there: "socket.socket", facts: "dict[str, object]") -> None:
+    """Send one line of JSON."""
+    there.sendall(json.dumps(facts).encode() + b"\n")
+
+
+def receive_facts(there: "socket.socket") -> "dict[str, object]":
+    """Return what was sent; raise EOFError when the other end has gone."""
+    with there.makefile("rb") as file:
+        line = file.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError("the other end has gone")
+    facts: dict[str, object] = json.loads(line.decode())
+    return facts
+
+
+def send_streams(there: "socket.socket", streams: "list[int]") -> None:
+    """Pass on open files, by their numbers (unix(7), SCM_RIGHTS)."""
+    rights = array.array("i", streams).tobytes()
+    there.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+
+def receive_streams(there: "socket.socket") -> "list[int]":
+    """Return the numbers that the files have here; raise EOFError when the other end has gone."""
+    found = array.array("i")
+    # Python before 3.9 has no socket.recv_fds.
+    room = socket.CMSG_SPACE(STREAMS * found.itemsize)
+    said, rights, _, _ = there.recvmsg(1, room)
+    for level, kind, data in rights:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    if not said or len(found) != STREAMS:
+        raise EOFError("no streams came")
+    return list(found)

@@ -7,7 +7,7 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
-from .failure import DATA, IMAGE, NotStaged, kind
+from .node import DATA, IMAGE, NotStaged, kind
 
 AT_A_TIME = 8
 SPARE = 64 * 2**20  # bytes that stay free, for what else the job writes there

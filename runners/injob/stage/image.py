@@ -4,8 +4,8 @@ import hashlib
 import os
 import re
 
-from . import copying, programs, unsquashfs
-from .failure import NotStaged, NotTheSame
+from . import copying, node
+from .node import NotStaged, NotTheSame
 
 # Beside the PATH: where Apptainer and Singularity keep or look for it.
 ELSEWHERE = ("/usr/sbin", "/sbin", "/usr/local/bin", "/usr/libexec/apptainer/bin")
@@ -51,9 +51,9 @@ def executable(folder: "str") -> None:
 
 def found() -> "str":
     """Return where a safe unsquashfs is; raise NotStaged."""
-    program = programs.find("unsquashfs", ELSEWHERE, "; try: --stage-image node-local")
-    _, version = programs.run([program, "-version"])
-    danger = unsquashfs.danger(version)
+    program = node.find("unsquashfs", ELSEWHERE, "; try: --stage-image node-local")
+    _, version = node.run([program, "-version"])
+    danger = node.unsafe_unsquashfs(version)
     if danger:
         raise NotStaged(f"{danger}; try: --stage-image node-local")
     return program
@@ -67,7 +67,7 @@ def listed(text: "str") -> "list[int]":
 
 def said(argv: "list[str]") -> "str":
     """Run it; return its output. Raises NotStaged with its last words."""
-    code, text = programs.run(argv)
+    code, text = node.run(argv)
     if code not in DONE:
-        raise NotStaged(f"cannot unpack it: {programs.last_line(text, f'exit code {code}')}")
+        raise NotStaged(f"cannot unpack it: {node.last_line(text, f'exit code {code}')}")
     return text

@@ -11,8 +11,8 @@ import subprocess
 import time
 
 from ..processes import end_with
-from . import programs
-from .failure import IMAGE, NotStaged, say
+from . import node
+from .node import IMAGE, NotStaged, say
 
 MOUNT = ".image.mount"
 LOG = ".image.log"
@@ -52,7 +52,7 @@ def release(folder: "str") -> None:
     if os.path.isdir(folder) and MOUNT in os.listdir(folder):
         program = next(filter(None, map(shutil.which, UNMOUNTS)), "")
         if program:
-            programs.run([program, "-u", "-z", os.path.join(folder, MOUNT)], SECONDS)
+            node.run([program, "-u", "-z", os.path.join(folder, MOUNT)], SECONDS)
 
 
 def _mount(folder: "str", file: "str", offset: "str", runtime: "str", target: "str") -> None:
@@ -71,7 +71,7 @@ def _mount(folder: "str", file: "str", offset: "str", runtime: "str", target: "s
     while not os.path.ismount(target):
         if process.poll() is not None:
             with open(words, errors="replace") as log_text:
-                raise NotStaged(programs.last_line(log_text.read(), f"{PROGRAM} ended"))
+                raise NotStaged(node.last_line(log_text.read(), f"{PROGRAM} ended"))
         if time.time() > deadline:
             process.kill()
             raise NotStaged(f"{PROGRAM} did not mount it in {SECONDS:.0f} s")
@@ -82,10 +82,10 @@ def _program(runtime: "str") -> "str":
     """Return where squashfuse_ll is: on the PATH, or where Apptainer's packages keep theirs."""
     beside = os.path.realpath(shutil.which(runtime) or "/usr/bin/" + runtime)
     tools = os.path.join(os.path.dirname(os.path.dirname(beside)), "libexec", runtime, "bin")
-    return programs.find(PROGRAM, [tools])
+    return node.find(PROGRAM, [tools])
 
 
 def _enter(runtime: "str", target: "str") -> None:
-    code, text = programs.run([runtime, "exec", target, "true"], SECONDS)
+    code, text = node.run([runtime, "exec", target, "true"], SECONDS)
     if code:
-        raise NotStaged(programs.last_line(text, f"{runtime} exec: exit code {code}"))
+        raise NotStaged(node.last_line(text, f"{runtime} exec: exit code {code}"))

@@ -20,7 +20,7 @@ import stat
 import time
 
 from . import mount
-from .failure import DATA, NotStaged, say
+from .node import DATA, NotStaged, say
 
 PREFIX = f"runner-{os.getuid()}-"
 NAME = re.compile(PREFIX + r"[^/]*\.[0-9a-f]{32}")

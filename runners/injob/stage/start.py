@@ -16,7 +16,7 @@ import time
 from typing import Callable
 
 from . import copying, image, mount, place
-from .failure import EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
+from .node import EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
 
 
 def main(argv: "list[str]") -> "int":
