@@ -208,7 +208,7 @@ class ImageInfo:
         if self.labels.get(name):
             return f"its label {name} is {self.labels[name]}"
         if self.found.get(name):
-            return f"looking into it, {name} is {self.found[name]}"
+            return f"inspecting it, {name} is {self.found[name]}"
         return f"{name} is unknown" + (f": {self.problem}" if self.problem else "")
 
     def listed(self, name: str) -> tuple[str, ...]:

@@ -199,7 +199,7 @@ def unpack(path: Path, folder: Path) -> None:
             for member in members:
                 _extract(tar, member, folder)
     except tar_faults() as error:
-        raise Refused(f"{path.name} is no whole tar file", str(error)) from None
+        raise Refused(f"{path.name} is not a complete tar file", str(error)) from None
 
 
 def _refuse_hostile(member: tarfile.TarInfo, path: Path) -> None:
@@ -219,7 +219,7 @@ def _refuse_twice(members: Sequence[tarfile.TarInfo], path: Path) -> None:
         name = PurePosixPath(member.name)
         above = {*name.parents} | ({name} if member.isdir() else set())
         if name in files or above & files or (member.isreg() and name in folders):
-            raise Refused(f"{path.name} holds one name twice", member.name)
+            raise Refused(f"{path.name} contains a name twice", member.name)
         folders |= above
         if member.isreg():
             files.add(name)

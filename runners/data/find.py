@@ -39,7 +39,7 @@ def all_of(
         others = ", ".join(name for name in found if name)
         data = [f"{each.name or each.path.stem}={each.path}" for each in found.values()]
         raise UsageError(
-            f"--data {found[''].path} takes /data whole, and {others} would lie below it",
+            f"--data {found[''].path} uses all of /data, and {others} would be below it",
             remedy=change(data=data, leave_out=["data"]),
         )
     return tuple(found.values())
@@ -93,7 +93,7 @@ def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
     message = f"the dataset {text} is neither a folder nor a squashfs file on this machine"
     if text in catalogue.shipped():
         return NotFound(
-            message, "it has not been fetched", change(first=f"runner data fetch {text}")
+            message, "it has not been downloaded", change(first=f"runner data fetch {text}")
         )
     beside = [p.name for p in _entries(path.parent)] if path.parent.is_dir() else []
     return NotFound(message, nearest(path.name, {*known, *beside}))
@@ -102,7 +102,7 @@ def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
 def _looked_at(name: str, path: Path, why: str) -> Dataset:
     """Refuse what no trainer could read, before the queue does."""
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
-        raise Refused(f"you may not read the dataset {path}", remedy=command("ls", "-ld", path))
+        raise Refused(f"you cannot read the dataset {path}", remedy=command("ls", "-ld", path))
     if path.is_dir():
         if not any(path.iterdir()):
             raise Refused(f"the dataset {path} is an empty folder")

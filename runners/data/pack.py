@@ -88,8 +88,8 @@ def look(folder: Path) -> Counted:
                 unreadable.append(full)
         files += len(names)
         size += sum(os.lstat(os.path.join(path, name)).st_size for name in names)
-    _refuse(unreadable, f"{folder} has {len(unreadable)} files or folders that you may not read")
-    _refuse(outside, f"{folder} has {len(outside)} links that lead out of it, or to nothing")
+    _refuse(unreadable, f"{folder} has {len(unreadable)} files or folders that you cannot read")
+    _refuse(outside, f"{folder} has {len(outside)} links that point outside or to nothing")
     if not files:
         raise Refused(f"{folder} is empty: there is nothing to pack")
     return Counted(files, folders, size)
@@ -110,9 +110,11 @@ def _refuse(names: list[str], what: str) -> None:
 
 def _check_output(folder: Path, output: Path) -> None:
     if output.is_dir() or not output.parent.is_dir():
-        raise UsageError(f"{output} cannot be a file: its folder must exist, and it be none itself")
+        raise UsageError(
+            f"{output} cannot be a file: its folder must exist, and it must not be one itself"
+        )
     if folder.resolve() in output.resolve().parents:
-        raise UsageError(f"{output} would lie in the folder that is packed", remedy="-o FILE")
+        raise UsageError(f"{output} would be inside the folder to pack", remedy="-o FILE")
     if not os.access(output.parent, os.W_OK):
         raise Refused(f"cannot write in {output.parent}", remedy="-o FILE, in another folder")
 

@@ -58,7 +58,7 @@ def write(kind: str, folder: Path, asked: Asked) -> None:
     """
     _check(kind, asked)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Refused(f"{folder} is there already, and not an empty folder")
+        raise Refused(f"{folder} already exists and is not an empty folder")
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:

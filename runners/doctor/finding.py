@@ -1,4 +1,4 @@
-"""What the doctor says: ok, warning or failure, with evidence and the command that mends it."""
+"""What the doctor says: ok, warning or failure, with evidence and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Finding:
     """One thing that was looked at.
 
     `subject` groups them; `says` is the finding in one line, `evidence` what it rests on (any
-    number of lines), and `fix` what mends it, the best first, empty when all is well.
+    number of lines), and `fix` how to fix it, the best first, empty when all is well.
     """
 
     subject: str

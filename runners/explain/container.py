@@ -41,13 +41,13 @@ def _image(facts: Facts, named: Named) -> Remedy:
     return change(first=f"ls -l {quote(path)}")
 
 
-SAID = "the container runtime says so, before any rank could start"
+SAID = "the container runtime reports it, before any rank started"
 _row = partial(Row, because=SAID)
 ROWS = (
     _row(
         "image-missing",
         r"^FATAL\b.*could not open image (?P<what>\S+): .*no such file",
-        "the image {what} is not there on the node: removed, or on no shared folder",
+        "the image {what} does not exist on the node: it was removed, or its folder is not shared",
         _image,
         words="could not open image",
     ),
@@ -55,14 +55,14 @@ ROWS = (
         "image-damaged",
         r"^FATAL\b.*(?:Something went wrong trying to read the squashfs image|image format not "
         r"recognized|squashfuse(?:_ll)? exited|unable to read (?:SIF|squashfs)|unexpected EOF)",
-        "the image {image} is damaged: it is cut short, or was overwritten",
+        "the image {image} is damaged: it was truncated or overwritten",
         lambda facts, _: command("runner", "verify", facts.image),
         words="FATAL",
     ),
     _row(
         "bind-missing",
         r"^FATAL\b.*mount source (?P<what>\S+) doesn't exist",
-        "the folder {what}, which is to be bound, does not exist on the node",
+        "the bind source {what} does not exist on the node",
         lambda _, named: change(first=f"ls -ld {quote(named['what'])}"),
         words="mount source ",
     ),
@@ -72,7 +72,7 @@ ROWS = (
         "bind-target-missing",
         r"^FATAL\b.*(?:destination (?=\S+ doesn't exist in container)"
         r"|failed to create (?=\S+ directory: mkdir ))(?P<what>\S+)",
-        "something is to be bound at {what}, which is not there and cannot be made there",
+        "the bind target {what} does not exist in the container and cannot be created",
         _bound_elsewhere,
         words="FATAL",
     ),
@@ -86,7 +86,7 @@ ROWS = (
     _row(
         "runtime-missing",
         r"^slurmstepd.*: error: execve\(\): (?P<what>\S+): No such file or directory",
-        "there is no {what} on the node, though there is one where the job was launched",
+        "{what} does not exist on the node, but does where the job was launched",
         lambda _, named: change(module=named["what"]),
         because="Slurm's daemon could not start it on the node",
         words="execve()",
@@ -94,8 +94,8 @@ ROWS = (
     _row(
         "no-user-namespaces",
         r"^(?:FATAL|ERROR)\b.*user namespace",
-        "the node does not let users run containers: user namespaces are switched off there; an "
-        "administrator can switch them on, or install apptainer-suid",
+        "the node does not let users run containers: user namespaces are disabled there; an "
+        "administrator can enable them, or install apptainer-suid",
         lambda facts, _: change(exclude=facts.first.host) if facts.first else logs(facts),
         words="namespace",
     ),
@@ -119,7 +119,7 @@ def overwritten(facts: Facts) -> Explanation | None:
         return None
     return likely(
         facts,
-        f"the image {facts.image} was written over after the job was submitted, and {who(facts)} "
+        f"the image {facts.image} was overwritten after the job was submitted, and {who(facts)} "
         f"could not read what it was before: {first.how}",
         AGAIN,
         because="the image is newer than the job; `mv new.sif old.sif` instead of `cp` would have "

@@ -54,11 +54,12 @@ def stall(facts: Facts) -> Explanation | None:
     host = next((one.host for one in facts.failures if one.rank == rank), "")
     shown = (*facts.lines(WAITED)[:1], *named[:2])
     said = finding(
-        f"the ranks waited for {who}, which took no part in an exchange that all others had begun",
+        f"the ranks waited for {who}, which did not join a collective operation that all "
+        "others had started",
         shown,
         logs_of(facts, int(ranks[0]) if ranks else 0),
         Certainty.LIKELY,
-        "Horovod's stall inspector says so; why that rank did not come, only its own log may tell",
+        "Horovod's stall inspector reports it; only that rank's own log may tell why",
     )
     return replace(said, rank=rank, host=host)
 
@@ -77,8 +78,8 @@ def _ended(
     How the ranks ended is no part of it: Slurm ended them, and their containers.
     """
     lines = [*evidence, *[line for line in facts.lines(CANCELLED)[:2] if line not in evidence]]
-    shown = (f"the scheduler calls the job: {facts.state.value}", *lines)
-    because = because or "that is the state in which the scheduler ended it"
+    shown = (f"the scheduler's state of the job: {facts.state.value}", *lines)
+    because = because or "that is the final state of the job"
     said = finding(cause, shown, fix, Certainty.CERTAIN, because)
     return replace(said, host=host or _node(facts), others=tuple(others), of_job=True)
 
@@ -133,7 +134,7 @@ def no_step(facts: Facts) -> Explanation | None:
     if not facts.state.ended:
         cancel = command("runner", "cancel", facts.job.id)
         fix = replace(fix, text=" && ".join(filter(None, (cancel.text, fix.text))))
-    return _ended(facts, cause, fix, *lines, because="srun says so")
+    return _ended(facts, cause, fix, *lines, because="srun reports it")
 
 
 def time_limit(facts: Facts) -> Explanation:
@@ -154,7 +155,7 @@ def time_limit(facts: Facts) -> Explanation:
 
 def preempted(facts: Facts) -> Explanation:
     """A job of a better partition or QOS took its nodes."""
-    cause = f"a job with a higher priority took its nodes{since(facts)}"
+    cause = f"the job was preempted: a job with a higher priority took its nodes{since(facts)}"
     return _ended(facts, cause, change(requeue=True))
 
 
@@ -168,13 +169,13 @@ def stopped(facts: Facts) -> Explanation:
     """The ranks were asked to stop, and saved."""
     why = f" ({facts.reason})" if facts.reason else ""
     cause = f"the ranks were asked to stop{why}, saved and ended: no failure{since(facts)}"
-    return _ended(facts, cause, go_on(facts), because="the ranks left word of it")
+    return _ended(facts, cause, go_on(facts), because="the ranks recorded it")
 
 
 NOT_STAGED = Row(
     "staging-failed",
     kinds.NOT_STAGED,
-    "{host} could not have the {what} on its own disk: {how}",
+    "{host} could not stage the {what} on its own disk: {how}",
     lambda _, named: change({f"stage-{named['what']}": "none"}),
     "the node recorded it before any rank was started",
 )
@@ -186,8 +187,8 @@ def runs_folder(facts: Facts) -> Explanation | None:
     if not found or int(found[1]) != NO_OUTPUT or facts.log.size or facts.failures:
         return None
     cause = (
-        f"the run's folder {facts.paths.root} is not there on the node, or may not be written to: "
-        "it is to lie where all nodes see the same"
+        f"the run's folder {facts.paths.root} does not exist on the node or is not writable: "
+        "it must be on a file system that all nodes share"
     )
     fix = advice("give --runs-dir a folder that the nodes share")
     if facts.scratch:
@@ -203,7 +204,7 @@ def script_killed(facts: Facts) -> Explanation | None:
         return None
     number = int(found[1])
     name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
-    cause = f"the job's script was ended by {name}, and the ranks with it{since(facts)}"
+    cause = f"{name} ended the job's script, and the ranks with it{since(facts)}"
     if number != signal.SIGUSR1:
         return _ended(facts, cause, go_on(facts))
     because = "it passes SIGUSR1 on to the ranks, which save then, only if the launch asked for it"
@@ -214,11 +215,11 @@ def no_word(facts: Facts) -> Explanation:
     """The scheduler has forgotten the job, and it left no record."""
     return finding(
         "the scheduler has forgotten the job, and its script could not record its end: it was "
-        "killed, its node was lost, or the run's folder was not to be written",
+        "killed, its node was lost, or the run's folder was not writable",
         (facts.reason, *facts.log.last[-3:]),
         command("sacct", "-j", _of_slurm(facts)),
         Certainty.UNSURE,
-        "only what the ranks logged is left",
+        "only the ranks' log is left",
     )
 
 

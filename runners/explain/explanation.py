@@ -32,7 +32,7 @@ PENDING, RUNNING, COMPLETED = "pending", "running", "completed"
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a job ended as it did: cause, evidence, a command that mends it, and how sure that is.
+    """Why a job ended as it did: cause, evidence, a command that fixes it, and how sure that is.
 
     `fix` changes the command that launched the job, or is one of its own, and is None where nothing
     failed; `others` are further ways. `evidence` are lines `FILE[:LINE]: [RANK@HOST | ]TEXT`, files

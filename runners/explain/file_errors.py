@@ -49,7 +49,7 @@ def full_disk(facts: Facts) -> Explanation | None:
     if lines is None:
         return None
     if SHARED_MEMORY.search(facts.error):
-        cause = "the node's shared memory (/dev/shm) is full: the data loader's workers share it"
+        cause = "the node's shared memory (/dev/shm) is full: the data loader's workers use it"
         return certain(facts, cause, on_node(facts, "df", "-h", "/dev/shm"), *lines)
     texts = [facts.error, *(line.text for line in lines)]
     path = next((found[1] for found in map(PATH.search, texts) if found), "")
@@ -103,28 +103,28 @@ ROWS = (
         r"error: (?:on rank [^:]+: )?(?P<what>.*(?:the data folder \S+ does not exist|no MNIST in|"
         r"no CIFAR|cannot read the (?:data|tokens) in|incomplete MNIST|no .* in /data|"
         r"no tokens in).*)",
-        "there is no data that the trainer can use: {what}",
+        "the trainer found no usable dataset: {what}",
         _data,
     ),
     Row(
         "file-missing",
         MISSING + r"'(?P<path>/data(?:/[^']*)?)'",
-        "{who} opens {path}, which is not there in the container",
+        "{who} opens {path}, which does not exist in the container",
         change(data="FOLDER"),
-        f"{ITSELF}; --data brings it there",
+        f"{ITSELF}; --data binds it there",
     ),
     Row(
         "file-missing",
         MISSING + r"'(?P<path>/[^'/]+/[^']*)'",
-        "{who} opens {path}, which is not there in the container; the container shows only its own "
-        "files, your home and what is bound",
+        "{who} opens {path}, which does not exist in the container; the container shows "
+        "only its own files, your home and what is bound",
         _bind,
         f"{ITSELF}; if it is on the node, bind its folder",
     ),
     Row(
         "file-missing",
         MISSING + r"'(?P<path>[^']+)'",
-        "{who} opens {path}, which is not there in the container",
+        "{who} opens {path}, which does not exist in the container",
     ),
     Row(
         "read-only",
@@ -135,10 +135,10 @@ ROWS = (
     Row(
         "permission-denied",
         r"Permission denied: '(?P<path>[^']+)'",
-        "{who} may not open {path}: permission denied",
+        "{who} cannot open {path}: permission denied",
         _look,
     ),
-    Row("permission-denied", "Permission denied", "{who} may not open a file: permission denied"),
+    Row("permission-denied", "Permission denied", "{who} cannot open a file: permission denied"),
 )
 SIGNATURES = (
     Signature("quota", quota),

@@ -12,7 +12,7 @@ from .explanation import Certainty, Explanation
 from .facts import Facts, Line
 
 AGAIN = change()  # as a fix: the same command once more
-FETCH = advice("fetch it here, where there is a network, and show it to the job: --data FOLDER")
+FETCH = advice("download it here, where there is a network, and bind it: --data FOLDER")
 # Words of an error or an address, and what `runner data fetch` calls that dataset
 DATASETS = {r"fashion-?mnist": "fashion-mnist", "mnist": "mnist", r"cifar-?10": "cifar10-python"}
 PLACE = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -21,7 +21,7 @@ OTHERS = re.compile(r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|/code/(?:injo
 # What Python prints between an error and the one that came of it
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b")
-ITSELF = "the rank's own last error says so"
+ITSELF = "the rank's own last error reports it"
 GUESSED = "this is its last line that looks like an error"
 
 
@@ -43,7 +43,7 @@ def certain(
     record, sure = facts.record, Certainty.CERTAIN
     if record and record.guessed and because == ITSELF:
         sure = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE
-        because = f"the rank ended without a word, and {GUESSED}"
+        because = f"the rank exited without an error message, and {GUESSED}"
     return finding(cause, (*record_of(facts), *evidence), fix, sure, because)
 
 
@@ -130,7 +130,7 @@ def logs_of(facts: Facts, rank: int | None) -> Remedy:
 
 def since(facts: Facts) -> str:
     """Return what is saved of a job, as the end of a sentence."""
-    return "" if facts.saved is None else f"; the checkpoint of step {facts.saved} is whole"
+    return "" if facts.saved is None else f"; the checkpoint of step {facts.saved} is complete"
 
 
 def resume(facts: Facts) -> dict[str, object]:

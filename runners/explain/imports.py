@@ -63,7 +63,7 @@ def _find(facts: Facts, named: Named) -> Remedy:
 
 
 HIDDEN = "a file of yours named {top}.py is imported in place of the module {name}"
-LOADER = "the loader's own words"
+LOADER = "the dynamic loader reports it"
 LIBRARIES = (
     Row(
         "glibc-mismatch",
@@ -76,16 +76,16 @@ LIBRARIES = (
     Row(
         "library-missing",
         r"(?P<name>lib(?=cuda\.|nvidia)[\w.+-]+\.so[.\d]*): cannot open shared object file",
-        "{name} is the NVIDIA driver's, and the driver is not in the container",
+        "{name} belongs to the NVIDIA driver, which is not in the container",
         change(nv=True),
         LOADER,
     ),
     Row(
         "library-missing",
         r"(?P<name>lib[\w.+-]+\.so[.\d]*): cannot open shared object file",
-        "the image {image} does not have the library {name}, or not where it is sought",
+        "the image {image} does not have the library {name}, or not on its search path",
         lambda facts, _: command("apptainer", "exec", facts.image, "ldconfig", "-p"),
-        likely="the loader names it; it may also be of another path",
+        likely="the loader names it; it may also be in another path",
     ),
 )
 MODULES = (
@@ -132,7 +132,8 @@ def import_leak(facts: Facts) -> Explanation | None:
     if leaked is None or not IMPORTING.search(facts.error):
         return None
     cause = (
-        f"{who(facts)} imported a package from your home, not the image's: {leaked.text.strip()}"
+        f"{who(facts)} imported a package from your home folder, not the image's: "
+        f"{leaked.text.strip()}"
     )
     fix = change(apptainer_arg="--no-home")
     if any(str(value).startswith("PYTHONPATH=") for value in facts.job.typed.values("env")):
@@ -160,7 +161,9 @@ def python_module(facts: Facts) -> Explanation | None:
     name = found["name"].partition(".")[0]
     cause = f"Python in the image {facts.image} has no module {found['name']}"
     if name in FOR_CUDA and "cpu" in os.path.basename(facts.image):
-        cause += "; the package index has it for CUDA only, which does not go with a CPU's torch"
+        cause += (
+            "; the package index has it for CUDA only, which does not work with a CPU-only torch"
+        )
         return certain(facts, cause, edit(facts))
     if name in PACKAGES:
         return certain(facts, cause, _install(facts, PACKAGES[name]))

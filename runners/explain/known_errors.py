@@ -1,4 +1,4 @@
-"""Errors in a rank's own words, by a table: how they read, what happened, and what mends it.
+"""Errors in a rank's own words, by a table: how they read, what happened, and how to fix it.
 
 The words are those of PyTorch 2.13, and of TensorFlow 2.21 with Keras 3.
 NOTE: rows that need a GPU to be caused have been seen as text only (PyTorch 2.10, NCCL 2.27).
@@ -11,11 +11,11 @@ from .facts import Facts
 from .finding_helpers import edit, logs, on_node, smaller_batch
 from .table import Row, in_own_code, signatures
 
-COMPARED = "Horovod compares what the ranks send, and says so"
+COMPARED = "Horovod compares the ranks' tensors and reports it"
 OPTIMIZERS = r"(?:SGD|Adam\w*|RMSprop|Ftrl|Nadam|Lion|Adagrad|Adadelta)"
-OF_KERAS_2 = "the trainer is written for Keras 2, and TensorFlow takes Keras 3 unless it is told"
+OF_KERAS_2 = "the trainer is written for Keras 2, and TensorFlow uses Keras 3 by default"
 KERAS_2 = change(env=["TF_USE_LEGACY_KERAS=1"])
-OTHERS_TELL = "those it waited for tell more, in their own lines"
+OTHERS_TELL = "the log lines of the other ranks say more"
 
 
 def _the_jobs_own(facts: Facts, _: object) -> Remedy:
@@ -60,44 +60,45 @@ KNOWN = (
         "torch-variable-missing",
         r"environment variable (?P<name>\w+) expected, but not set",
         "init_process_group() found no {name}: `runner` sets it for each rank, unless MASTER_* are "
-        "given, or the trainer takes it away",
+        "given, or the trainer unsets it",
         _the_jobs_own,
     ),
     Row(
         "port-taken",
         r"port: (?P<port>\d+).*EADDRINUSE",
-        "the port {port}, MASTER_PORT, is taken on the node of {who}; without MASTER_* `runner` "
-        "finds a free one",
+        "the port {port}, MASTER_PORT, is already in use on the node of {who}; without "
+        "MASTER_* `runner` picks a free one",
         _the_jobs_own,
     ),
     Row(
         "port-taken",
         r"Ping failed, invalid value returned from server",
-        "what {who} met at MASTER_ADDR and MASTER_PORT is another program, and not rank 0",
+        "{who} reached another program at MASTER_ADDR and MASTER_PORT, not rank 0",
         _the_jobs_own,
     ),
     Row(
         "rendezvous-timeout",
         r"[Tt]imed out after (?P<time>\d+) seconds waiting for clients\. "
         r"(?P<came>\d+)/(?P<size>\d+) clients",
-        "{came} of {size} ranks met for torch.distributed in {time} s: the others did not call "
-        "init_process_group(), went to another address, or expect another number of ranks",
+        "{came} of {size} ranks joined torch.distributed's rendezvous in {time} s: the "
+        "others did not call init_process_group(), used another address, or expect another "
+        "number of ranks",
         _the_jobs_own,
         likely=OTHERS_TELL,
     ),
     Row(
         "wrong-master-address",
         r"timed out after \d+ms while trying to connect to \((?P<host>[^,]+), (?P<port>\d+)\)",
-        "{who} found no rank 0 at MASTER_ADDR {host}, MASTER_PORT {port}: it is not on that node, "
-        "or listens elsewhere",
+        "{who} could not connect to rank 0 at MASTER_ADDR {host}, MASTER_PORT {port}: it "
+        "is not on that node, or listens elsewhere",
         _the_jobs_own,
-        likely="torch.distributed's store answered nothing there; a firewall looks the same",
+        likely="torch.distributed's store did not answer there; a firewall has the same effect",
     ),
     Row(
         "rendezvous-timeout",
         r"wait timeout after (?P<time>\d+)ms, keys: (?P<key>\S+)",
         "{who} waited {time} ms for another rank in torch.distributed's store ({key}): it ended, "
-        "or the ranks disagree on how many they are",
+        "or the ranks disagree on the world size",
         logs,
         likely=OTHERS_TELL,
     ),
@@ -105,18 +106,18 @@ KNOWN = (
         "nccl-without-gpu",
         r"Distributed package doesn't have NCCL built in"
         r"|ProcessGroupNCCL is only supported with GPUs",
-        'the trainer asks torch.distributed for NCCL, and {who} has no GPU: "gloo" is the backend '
+        'the trainer requests the NCCL backend, and {who} has no GPU: "gloo" is the backend '
         "for CPUs",
     ),
     Row(
         "models-differ",
         r"(?P<what>params\[\d+\] in this process with sizes .*|DDP expects same model .*)",
-        "the ranks gave DistributedDataParallel unlike models: {what}",
+        "DistributedDataParallel got different models on the ranks: {what}",
     ),
     Row(
         "ranks-differ",
         r"(?P<what>Received data size doesn't match expected size|op\.preamble\.length <= \S+)",
-        "the ranks gave one collective operation of torch.distributed tensors of unlike sizes",
+        "the ranks called a torch.distributed collective with tensors of different sizes",
         logs,
         "Gloo compares the sizes, and ends the process",
         words="enforce fail at",
@@ -124,7 +125,7 @@ KNOWN = (
     Row(
         "collective-timeout",
         r"Watchdog caught collective operation timeout: (?P<what>.*)",
-        "{who} waited in vain for another rank in a collective operation: {what}",
+        "{who} timed out waiting for another rank in a collective operation: {what}",
         logs,
         likely=OTHERS_TELL,
         words="Watchdog caught collective",
@@ -144,26 +145,26 @@ KNOWN = (
         "{who} lost its connection to another rank, which left no record of an error: it ended "
         "sooner, as with fewer batches, or its node was lost",
         logs,
-        likely="no rank says more",
+        likely="no rank reported more",
     ),
     Row(
         "tf-config",
         r"(?P<what>The `task_id` \d+ exceeds the maximum id of \w+"
         r"|When `cluster_spec` is given, you must also specify `task_type` and `task_id`)",
-        "TF_CONFIG is not the job's: {what}",
+        "TF_CONFIG is not the one of this job: {what}",
         _the_jobs_tf_config,
     ),
     Row(
         "tf-config",
         r"(?P<what>JSONDecodeError: .*)",
-        "TF_CONFIG is no JSON: {what}",
+        "TF_CONFIG is not valid JSON: {what}",
         _the_jobs_tf_config,
         amid=r"cluster_resolver|TF_CONFIG",
     ),
     Row(
         "port-taken",
         r"Could not start gRPC server",
-        "the port that TF_CONFIG has for {who} is taken on its node",
+        "the port of {who} in TF_CONFIG is already in use on its node",
         _the_jobs_tf_config,
         likely="TensorFlow's server could not listen",
     ),
@@ -172,7 +173,7 @@ KNOWN = (
         r"(?:DEADLINE_EXCEEDED|DeadlineExceeded\w*|UNAVAILABLE|UnavailableError)\b.*"
         r"(?P<what>Barrier timed out|CoordinationService|failed to connect to all addresses"
         r"|[Rr]ecvTensor|Connecting to)",
-        "{who} waited in vain for another worker of TF_CONFIG ({what}): it did not start, or is "
+        "{who} timed out waiting for another worker of TF_CONFIG ({what}): it did not start, or is "
         "not at the address that is given there",
         _the_jobs_tf_config,
         likely=OTHERS_TELL,
@@ -180,41 +181,41 @@ KNOWN = (
     Row(  # Horovod 0.28.1 on CPUs, built without F16C
         "adasum-type",
         r"Unsupported data type\.",
-        "Horovod's Adasum cannot add up numbers of this type: 16-bit ones on CPUs need F16C",
+        "Horovod's Adasum does not support this data type: float16 on CPUs needs F16C",
         advice("leave out --fp16-allreduce or --adasum"),
     ),
     # CUDA, Horovod, Python and the system
     Row(
         "no-gpu",
         r"Torch not compiled with CUDA enabled",
-        "the image {image} is one for CPUs, and the trainer computes on a GPU",
+        "the image {image} is CPU-only, and the trainer uses a GPU",
         change(image="horovod_gpu.sif", gpus_per_node="1"),
     ),
     Row(
         "torchvision-operators",
         r"Couldn't load (?:custom C\+\+ ops|the image extension)",
         "the trainer needs a compiled operator of torchvision, and {image} has torchvision without "
-        "them: its own advice about versions misleads",
+        "them: the error's advice about versions is misleading",
         advice("docs/concepts/images.md, What scripts import; the GPU image has them"),
     ),
     Row(
         "no-gpu",
         r"No CUDA GPUs are available|Found no NVIDIA driver|no CUDA-capable device"
         r"|CUDA_ERROR_NO_DEVICE",
-        "{who} sees no GPU: the job asked for none, or the driver is not in the image",
+        "{who} sees no GPU: the job requested none, or the driver is not in the container",
         change(nv=True, gpus_per_node="1"),
     ),
     Row(
         "no-such-gpu",
         r"invalid device ordinal",
-        "{who} takes a GPU by a number that is not there: more ranks than GPUs",
+        "{who} selects a GPU that does not exist: more ranks than GPUs",
         change(ntasks_per_node=1),
-        likely="CUDA says so; by local rank each rank of a node takes another one",
+        likely="CUDA reports it; selected by local rank, each rank of a node gets its own",
     ),
     Row(
         "gpu-memory",
         r"CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|OutOfMemoryError|OOM when alloc",
-        "the memory of the GPU of {who} does not suffice",
+        "{who} ran out of GPU memory",
         lambda facts, _: smaller_batch(facts) or change(arguments={"--batch-size": 16}),
     ),
     # Which of its many reasons it was
@@ -223,37 +224,37 @@ KNOWN = (
         r"NCCL [Ee]rror|nccl(?:System|Internal|UnhandledCuda|Remote|InvalidUsage)Error",
         "NCCL failed on {who}: {error}",
         change(env="NCCL_DEBUG=INFO"),
-        likely="NCCL says that it failed, and not why; its own log does",
+        likely="NCCL reports only that it failed; its own log says why",
     ),
     # Lightning 2.0 took it out
     Row(
         "no-horovod-strategy",
         r"cannot import name 'HorovodStrategy' from '(?:pytorch_)?lightning",
-        "Lightning 2 has no HorovodStrategy any more; there is one in the trainer that "
+        "Lightning 2 removed HorovodStrategy; there is one in the trainer that "
         "`runner recipes copy lightning_mnist` writes",
     ),
     Row(
         "ranks-differ",
         r"(?P<what>Mismatched \w+ .*)",
-        "the ranks gave Horovod unlike tensors under one name: {what}",
+        "the ranks gave Horovod different tensors under one name: {what}",
         because=COMPARED,
     ),
     Row(
         "duplicate-name",
         r"Duplicate tensor name (?P<name>\S+)",
         "{who} used the name {name} for two operations at once",
-        because="Horovod says so",
+        because="Horovod reports it",
     ),
     Row(
         "duplicate-name",
         r"with the same name as another tensor",
         "{who} used one name for two operations at once",
-        because="Horovod says so",
+        because="Horovod reports it",
     ),
     Row(
         "syntax-error",
         r"(?:SyntaxError|IndentationError|TabError): (?P<what>.*)",
-        "Python cannot read the trainer: {what}",
+        "the trainer has a syntax error: {what}",
     ),
     Row(
         "too-many-open-files",
@@ -265,14 +266,14 @@ KNOWN = (
     Row(
         "port-taken",
         r"[Aa]ddress already in use|EADDRINUSE",
-        "{who} listens at a port that is taken: by another rank on its node, as when each starts "
-        "the same server, or by another job",
+        "{who} listens on a port that is already in use: by another rank on its node, as "
+        "when each starts the same server, or by another job",
         lambda facts, _: on_node(facts, "ss", "-ltnp"),
     ),
     Row(  # told apart from the kernel's killing a rank
         "memory-refused",
         r"^(?!.*CUDA).*(?:MemoryError|can't allocate memory|Cannot allocate memory|bad_alloc)",
-        "{who} asked for more memory than it could have: {error}",
+        "{who} could not allocate memory: {error}",
         lambda facts, _: smaller_batch(facts) or edit(facts),
     ),
 )

@@ -56,7 +56,7 @@ def controller_changed(facts: Facts) -> Explanation | None:
     if not _ended_in_init(facts) or line is None or facts.plan.controller is not Controller.GLOO:
         return None
     cause = (
-        "Horovod started MPI in a job that meets with Gloo: the trainer, or the environment, sets "
+        "Horovod started MPI in a job that uses Gloo: the trainer, or the environment, sets "
         "HOROVOD_CONTROLLER or HOROVOD_CPU_OPERATIONS"
     )
     because = "the plan says Gloo, and the rank ended within MPI_Init"
@@ -74,7 +74,7 @@ def pmi_missing(facts: Facts) -> Explanation | None:
         cause = "the MPI in the image found no PMI: srun ran with --mpi=none"
         fix = change(mpi="pmix", leave_out=["force"])
         return certain(facts, cause, fix, line, because="the plan, and MPI itself, say so")
-    cause = f"the MPI in the image does not speak srun's --mpi={kind}"
+    cause = f"the MPI in the image does not support srun --mpi={kind}"
     because = "MPI ended in MPI_Init, and says that it found no PMI"
     return certain(facts, cause, BY_GLOO, line, because=because)
 
@@ -83,18 +83,18 @@ def size_mismatch(facts: Facts) -> Explanation:
     """Each rank believes to be alone, or the world is of another size than was started."""
     tasks, world, framework = (facts.fields[name] for name in ("tasks", "world", "framework"))
     mpi = facts.plan.mpi or "none"
-    why = f"the MPI in the image does not meet srun's --mpi={mpi}"
+    why = f"the MPI in the image does not work with srun --mpi={mpi}"
     fix = BY_GLOO if framework == "Horovod" else BY_PMIX
     if framework == "torch.distributed":
         why = "the trainer, or its launcher, says itself how many ranks there are"
         fix = _own_number(facts)
     elif framework == "tf.distribute":
-        why = "TF_CONFIG is not set, or is not the job's"
+        why = "TF_CONFIG is not set, or is not the one of this job"
         fix = change(tf_config=True)
     elif framework == "Horovod" and facts.plan.controller is Controller.GLOO:
         why = "the trainer changes HOROVOD_* before hvd.init(), or the image has no Gloo"
         fix = change(controller="mpi")
-    cause = f"{tasks} ranks were started, and {framework} saw a world of {world}: {why}"
+    cause = f"{tasks} ranks were started, but {framework} has world size {world}: {why}"
     return certain(facts, cause, fix, because=GATE)
 
 
@@ -109,7 +109,9 @@ def _own_number(facts: Facts) -> Remedy:
 
 def no_world_formed(facts: Facts) -> Explanation:
     """The trainer ended well, and its ranks were never one world."""
-    cause = f"{who(facts)} ran on its own, and formed no world of the {facts.fields['tasks']} ranks"
+    cause = (
+        f"{who(facts)} ran alone: no process group of the {facts.fields['tasks']} ranks was created"
+    )
     if "mpi4py" in facts.fields["alone"]:
         cause += ", and MPI's COMM_WORLD has one rank"
         return certain(facts, cause, BY_PMIX, because=GATE)
@@ -134,10 +136,10 @@ def no_way(facts: Facts) -> Explanation | None:
         return None
     line, found = seen
     asked = facts.plan.choices.get("interface", "")
-    cause = f"no way leads from {who(facts)} to {found['peer']} ({found['why'].strip()})"
+    cause = f"there is no route from {who(facts)} to {found['peer']} ({found['why'].strip()})"
     if facts.job.typed.text("network-interfaces"):
-        cause += f", through the interface that was asked for: {asked}"
-        because = "Gloo names the address; without the option each node finds the way by itself"
+        cause += f", through the requested interface: {asked}"
+        because = "Gloo names the address; without the option each node finds the route by itself"
         return certain(facts, cause, BY_ITSELF, line, because=because)
     because = "Gloo names the address; a firewall between the nodes looks the same"
     return likely(facts, cause, change(controller="mpi"), line, because=because)
@@ -165,7 +167,7 @@ def no_world(facts: Facts) -> Explanation | None:
     """Horovod ended the process while it was to meet the others, for a reason not known here."""
     if not _ended_in_init(facts):
         return None
-    cause = f"{who(facts)} ended within hvd.init(), where it was to meet the other ranks"
+    cause = f"{who(facts)} ended within hvd.init(), during the rendezvous with the other ranks"
     because = "the last lines of the rank are all that is known"
     evidence = (*record_of(facts), *facts.log.last[-8:])
     return finding(cause, evidence, logs(facts), Certainty.UNSURE, because)
@@ -178,9 +180,9 @@ def mpi_aborted(facts: Facts) -> Explanation | None:
         return None
     line, found = seen
     why = [one for each in WHY for one in facts.lines(each) if one.rank == line.rank]
-    cause = f"MPI gave up on rank {line.rank}@{line.host}, in {found[1]}, and ended all ranks"
+    cause = f"MPI aborted on rank {line.rank}@{line.host}, in {found[1]}, and ended all ranks"
     fix = logs_of(facts, line.rank)
-    because = "Open MPI says so; what it says before that is the reason"
+    because = "Open MPI reports it; what it says before that is the reason"
     said = likely(facts, cause, fix, *why[:4], line, because=because)
     return replace(said, rank=line.rank, host=line.host)
 
@@ -202,7 +204,7 @@ IN_INIT = (
     Row(
         "pmix-security",
         "",
-        "the PMIx in the image and Slurm's share no way to prove who they are (munge, native)",
+        "the PMIx in the image and Slurm's share no authentication method (munge, native)",
         change(env="PMIX_MCA_psec=native"),
         "PMIx itself says that no plugin was left (PSEC)",
         words="usable plugins for the PSEC framework",
@@ -212,7 +214,8 @@ KINDS = (
     Row(
         "misleading-host-name",
         kinds.MISLEADING_NAME,
-        "the name of {host} leads away from its interface {interface}, and Gloo goes by the name",
+        "the host name {host} does not resolve to its interface {interface}, and Gloo uses "
+        "the name",
         change(controller="mpi"),
     ),
     Row(

@@ -21,10 +21,10 @@ LAUNCHER = LogPattern(" Killed ", r": line \d+: +\d+ Killed +(srun|mpirun|mpiexe
 THREAD = LogPattern("terminate called without", r"terminate called without an active exception$")
 UNIT = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 FAULTS = {
-    signal.SIGSEGV: "it read or wrote memory that is not its own",
-    signal.SIGBUS: "a file that it has mapped was cut or written over, or shared memory is full",
-    signal.SIGABRT: "a library gave up; the lines above say why",
-    signal.SIGFPE: "it divided by zero in integers",
+    signal.SIGSEGV: "invalid memory access",
+    signal.SIGBUS: "a memory-mapped file was truncated or overwritten, or shared memory is full",
+    signal.SIGABRT: "a library aborted; the lines above say why",
+    signal.SIGFPE: "integer division by zero",
     signal.SIGILL: "its CPU lacks an instruction that the program was compiled for",
 }
 
@@ -36,7 +36,7 @@ def out_of_memory(facts: Facts) -> Explanation | None:
         return None
     return certain(
         facts,
-        f"{who(facts)} was killed because the job had used up its memory on that node",
+        f"{who(facts)} was killed: the job ran out of memory on that node",
         _more_memory(facts),
         *lines[:3],
         because="Slurm saw the kernel's out-of-memory killer in the job's control group",
@@ -84,7 +84,7 @@ def thread_left(facts: Facts) -> Explanation | None:
             "destroy_process_group(), as the last lines of the trainer"
         ),
         *lines[:3],
-        because="the C++ library says so; PyTorch's process groups are known for it "
+        because="the C++ library reports it; PyTorch's process groups are known for it "
         "(github.com/pytorch/pytorch/issues/190489)",
     )
 
@@ -100,7 +100,7 @@ def crashed(facts: Facts) -> Explanation | None:
         f"{who(facts)} crashed with {name}: {FAULTS[signal.Signals(number)]}",
         logs(facts),
         *facts.log.last[-5:],
-        because="a program's own fault ends it so; which line it was no signal tells",
+        because="the signal is raised by the program's own fault; it does not tell the line",
     )
 
 
@@ -126,7 +126,7 @@ def launcher(facts: Facts) -> Explanation | None:
     cause = (
         f"{found[1]}, which holds the ranks together, was killed with SIGKILL, and they ended too"
     )
-    because = "the job's script saw it end so; who sent the signal nobody knows"
+    because = "the job's script saw it end so; the sender is unknown"
     return finding(cause, (line,), go_on(facts), Certainty.CERTAIN, because)
 
 

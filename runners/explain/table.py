@@ -1,4 +1,4 @@
-"""Signatures that are rows of a table: how a failure reads, what happened, and what mends it."""
+"""Signatures that are rows of a table: how a failure reads, what happened, and how to fix it."""
 
 from __future__ import annotations
 

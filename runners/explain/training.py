@@ -33,7 +33,7 @@ def not_a_number(facts: Facts) -> Explanation | None:
     """The loss is no longer a number."""
     if facts.record is None or facts.record.exit_code != 1 or not NAN.search(facts.error):
         return None
-    cause = f"{who(facts)} met a number that is none (NaN): {facts.error}"
+    cause = f"{who(facts)} got NaN (not a number): {facts.error}"
     return likely(facts, cause, edit(facts), because="the rank's last error names it")
 
 
@@ -61,7 +61,7 @@ def bad_argument(facts: Facts) -> Explanation | None:
     if facts.record is None or facts.record.exit_code != 2 or not (found or line):
         return None
     said = found[1] if found else line.text.partition("error: ")[2] if line else ""
-    cause = f"the trainer does not take its arguments: {said}"
+    cause = f"the trainer rejects its arguments: {said}"
     return certain(facts, cause, _help(facts), *([line] if line else []))
 
 
@@ -85,8 +85,8 @@ def network(facts: Facts) -> Explanation | None:
         tried = "\n".join(facts.record.traceback)  # torchvision's: the reason is in the lines after
     if not NETWORK.search(tried):
         return None
-    cause = f"{who(facts)} wants to reach another machine, and the node has no way there"
-    because = "its last error is the network's; on most sites compute nodes reach nothing outside"
+    cause = f"{who(facts)} tried to reach another machine, and the node has no route there"
+    because = "its last error is the network's; on most sites compute nodes have no internet access"
     name = dataset_in(tried) if DOWNLOAD.search(tried) else ""
     if facts.error.startswith("Exception: URL fetch failure on"):
         fix = KERAS

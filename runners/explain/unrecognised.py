@@ -34,7 +34,7 @@ def full(facts: Facts) -> Explanation | None:
         (*free, *(lines[:3] or facts.log.last[-3:])),
         command("df", "-h", root),
         Certainty.LIKELY,
-        "the job failed without a word of another cause",
+        "the job failed, and nothing points to another cause",
     )
 
 

@@ -146,7 +146,7 @@ def header(challenge: str, base: str, scope: str, who: Credentials | None) -> st
     asked = dict(PARAMETER.findall(challenge))
     realm = asked.get("realm", "")
     if not realm.startswith("https://" if base.startswith("https:") else "http"):
-        raise Refused(f"{base} wants a password sent without encryption", f"to {realm!r}")
+        raise Refused(f"{base} asks for a password over an unencrypted connection", f"to {realm!r}")
     query = {"service": asked["service"]} if "service" in asked else {}
     if scope:
         query["scope"] = scope

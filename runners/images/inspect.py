@@ -64,7 +64,7 @@ class Inspection:
 def inspect(path: Path) -> Inspection:
     """Return the facts of an image or folder, looking into it when it is not ours.
 
-    Raises Refused for a file that is no whole SIF, SystemFault when it cannot be read, UsageError
+    Raises Refused for an incomplete SIF file, SystemFault when it cannot be read, UsageError
     for an environment of another user that is not trusted.
     """
     ours = environment.is_one(path)
@@ -147,9 +147,9 @@ def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
     try:
         if environment.is_one(image.path):
             if not environment.known(image.path):
-                say(f"looking into {image.path}")
+                say(f"inspecting {image.path}")
         elif image.path.is_dir() or digest_cache.recall(image.path, "digest") is None:
-            say(f"looking into {image.path.name}, which has no labels of ours")
+            say(f"inspecting {image.path.name}, which has no labels of this project")
         return replace(image, found=look(image.path))
     except RunnerError as error:
         return replace(image, problem=error.what)

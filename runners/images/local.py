@@ -71,7 +71,7 @@ def _brought(short: str) -> list[Remedy]:
 
 
 def read(path: Path) -> ImageInfo:
-    """Return the image's labels; raise Refused for a file that is no whole SIF."""
+    """Return the image's labels; raise Refused for a file that is not a complete SIF file."""
     if path.is_dir():
         return ImageInfo(path, _sandbox_labels(path))
     try:

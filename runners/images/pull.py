@@ -159,7 +159,9 @@ def _check_image(request: Request, source: Source, part: Path) -> None:
     try:
         there = sif.architecture(sif.objects(part))
     except sif.SifError as error:
-        raise Refused(f"{request.reference.source} is no whole SIF; removed", str(error)) from None
+        raise Refused(
+            f"{request.reference.source} is not a complete SIF file; removed", str(error)
+        ) from None
     # Of an image made here the manifest has told; in the SIF the runtime may write its own kind.
     if there and there != request.arch and not source.made:
         raise Refused(

@@ -100,7 +100,9 @@ def _check_image(image: Path) -> None:
     try:
         sif.objects(image)
     except (OSError, sif.SifError) as error:
-        raise Refused(f"{image} is no whole SIF", str(error), "copy or build it again") from None
+        raise Refused(
+            f"{image} is not a complete SIF file", str(error), "copy or build it again"
+        ) from None
 
 
 def _check_arrived(server: Registry, sent: str, there: list[str]) -> None:

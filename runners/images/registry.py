@@ -30,7 +30,7 @@ MANIFESTS = f"{OCI}.manifest.v1+json", f"{DOCKER}.manifest.v2+json"
 ACCEPT = {"Accept": ", ".join(INDEXES + MANIFESTS)}
 SIF_LAYER = re.compile(r"application/vnd\.(sylabs|apptainer)\.sif\.layer\.v1\.sif")
 LARGEST_DOCUMENT = 8 << 20
-OTHER_ARCH = "--arch ARCH, if the nodes are of another kind than this machine"
+OTHER_ARCH = "--arch ARCH, if the nodes have another architecture than this machine"
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Registry:
         if error.code == 429:
             wait = error.headers.get("Retry-After")
             when = f"in {wait} s" if wait else "later, or logged in"
-            return SystemFault(f"{self.host} wants fewer requests", told, f"again {when}")
+            return SystemFault(f"{self.host} limits the request rate", told, f"again {when}")
         if error.code == 400 and "HTTPS server" in told:
             return Refused(f"{self.host} speaks https", told, "leave out --no-https")
         return SystemFault(f"{self.host} failed: HTTP {error.code}", told)
@@ -202,7 +202,7 @@ class Registry:
         us = f"as {who.user} (of {who.origin})" if who else "without a login"
         return Refused(
             f"{self.host} refuses access to {self.reference.repository or 'itself'}, {us}",
-            f"{told}\nsome registries say so too when there is no such image",
+            f"{told}\nsome registries answer the same if the image does not exist",
             f"runner registry login -u NAME {self.host}",
         )
 

@@ -202,7 +202,7 @@ def read(raw: bytes, version: str, where: str) -> Release:
         content = json.loads(raw)
         form = content.pop("form", None)
     except (ValueError, AttributeError, TypeError) as error:
-        raise Refused(f"{where} is no JSON object", str(error)) from None
+        raise Refused(f"{where} is not a JSON object", str(error)) from None
     if form != FORM:
         raise Refused(f"{where} is of form {form}", f"this runner reads form {FORM}")
     try:

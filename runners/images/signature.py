@@ -76,7 +76,7 @@ class Signature:
 def check(path: Path, online: bool = False) -> Signature:
     """Let the runtime check all signatures of a SIF; `online` lets it ask a key server.
 
-    Raises sif.SifError for a file that is no whole SIF, SystemFault when nothing answers.
+    Raises sif.SifError for an incomplete SIF file, SystemFault when nothing answers.
     """
     found = sif.objects(path)
     if not any(item.type == sif.SIGNATURE for item in found):

@@ -73,7 +73,7 @@ def _oras(server: Registry, arch: str) -> Source:
     layers = [layer for layer in manifest.layers if registry.SIF_LAYER.fullmatch(layer.type)]
     if len(layers) != 1:
         raise Refused(
-            f"{reference.source} is no SIF",
+            f"{reference.source} is not a SIF file",
             "it holds " + (", ".join(layer.type for layer in manifest.layers) or "nothing"),
             reference.text.replace("oras://", "runner pull docker://"),
         )
@@ -193,7 +193,7 @@ class _RemoteFile:
             return b""
         with self.server.blob(self.blob, f"{self.position}-{end - 1}") as answer:
             if answer.status != HTTPStatus.PARTIAL_CONTENT:
-                raise SystemFault(f"{self.server.host} does not send parts of files")
+                raise SystemFault(f"{self.server.host} does not support range requests")
             return answer.read(end - self.position)
 
 

@@ -129,7 +129,7 @@ def _signature(request: Request) -> Check:
 
 def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
     try:
-        tell("looking into the image")
+        tell("inspecting the image")
         labels, found = local.read(image).labels, inside.versions(image)
         yield _labels(labels, found)
         tell("two ranks sum in it with each framework: a minute")
@@ -144,7 +144,7 @@ def _labels(labels: dict[str, str], found: dict[str, str]) -> Check:
     """Compare each label with what is inside, where that could be found out."""
     both, wrong = [name for name in labels if name in found], differing(labels, found)
     if not both:
-        return Check("labels", OPEN, "it has no labels of ours")
+        return Check("labels", OPEN, "it has no labels of this project")
     if wrong:
         return Check("labels", FAIL, "\n".join(wrong), AGAIN)
     return Check("labels", PASS, f"{len(both)} agree with what is inside")

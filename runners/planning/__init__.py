@@ -162,8 +162,8 @@ def _known(case: Case, log: Log) -> None:
     for problem in site.problems:
         log.warn(problem)
     if site.profile and site.elsewhere:
-        what = f"shown for {site.profile.name} by its profile alone"
-        log.warn(f"{what}; image and folders are named as on this machine")
+        what = f"planned for {site.profile.name} from its profile alone"
+        log.warn(f"{what}; paths of image and folders are those of this machine")
     if site.profile:
         log.choose("site", site.profile.name, site.profile.chosen)
     if image.source:
@@ -213,7 +213,7 @@ def _brings_recipe(case: Case, log: Log) -> bool:
     if trainer.module is None and not trainer.uses_recipes:
         return False
     if trainer.name in there or (trainer.file and there):
-        log.choose("recipe", IMAGE, "it names it", case.image.how("recipes"))
+        log.choose("recipe", IMAGE, "the image contains it", case.image.how("recipes"))
         return False
     log.choose("recipe", HOST, "the image does not have it")
     return True

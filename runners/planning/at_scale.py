@@ -48,7 +48,7 @@ STEPS = {
     ImageAccess.MOUNTED: 3,
 }
 MEGA = 10**6
-MUCH = 60.0  # seconds of a meeting that are worth a word
+WARN_SECONDS = 60.0  # of a rendezvous
 
 
 def touched(size: int) -> float:
@@ -125,10 +125,10 @@ def meeting(ranks: int) -> float:
 
 def meeting_in_words(ranks: int) -> str:
     """Return what that is, "" where it is not much."""
-    if meeting(ranks) < MUCH:
+    if meeting(ranks) < WARN_SECONDS:
         return ""
     passed, held = (shown(each.value * ranks**2) for each in (ADDRESSES, HELD))
-    return f"rank 0 holds {held}, sends {passed} and computes for {meeting(ranks):,.0f} s at least"
+    return f"rank 0 needs at least {meeting(ranks):,.0f} s of CPU and {held}, and sends {passed}"
 
 
 def in_words(nodes: int, size: int, server: Constant) -> str:

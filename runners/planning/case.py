@@ -43,7 +43,7 @@ class Case:
         return self.spec.resources
 
     def why(self, setting: str) -> str:
-        return self.reasons.get(setting, "as asked")
+        return self.reasons.get(setting, "as requested")
 
     def asking(self, **changes: Any) -> Case:
         """Return the same with another request, of which `resources` may be a part."""

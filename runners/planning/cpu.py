@@ -31,7 +31,7 @@ def share(case: Case, scheduler: str, log: Log) -> Case:
     if found is None:
         return case
     number, evidence = found
-    log.choose(EACH, number, "its GPU's part of a node", evidence)
+    log.choose(EACH, number, "its GPU's share of the node", evidence)
     return case.asking(resources=replace(resources, cpus_per_task=number))
 
 
@@ -48,7 +48,7 @@ def _within(case: Case, room: int, log: Log) -> Case:
     asked, site = case.resources.cpus_per_task or 1, case.site
     evidence = f"SLURM_JOB_CPUS_PER_NODE: {site.allocated_cpus} CPUs on a node at least"
     if room and EACH in case.unasked:
-        reason = f"what job {site.allocation} has for a rank; {case.why(EACH)}: {asked}"
+        reason = f"available per rank in job {site.allocation}; {case.why(EACH)}: {asked}"
         log.choose(EACH, room, reason, evidence)
         return case.asking(resources=replace(case.resources, cpus_per_task=room))
     log.refuse(
@@ -67,10 +67,10 @@ def _shared(case: Case, log: Log) -> Case:
     """
     asked = case.resources.cpus_per_task or 1
     if asked > 1 and EACH not in case.unasked:
-        what = f"ranks that share a CPU (--overcommit) have not {asked} CPUs each"
+        what = f"ranks that share a CPU (--overcommit) cannot have {asked} CPUs each"
         log.refuse(what, "", change(cpus_per_task=1), change(leave_out=["overcommit"]))
         return case
-    log.choose(EACH, 1, "the ranks of a node share it: --overcommit")
+    log.choose(EACH, 1, "all ranks of a node share it: --overcommit")
     return case.asking(resources=replace(case.resources, cpus_per_task=None))
 
 
@@ -120,8 +120,8 @@ def _bind(case: Case, launching: Launching, log: Log) -> str | None:
 def _threads(case: Case, log: Log) -> None:
     """Choose the threads of a rank; without a number, each rank of a node would take all CPUs."""
     number = case.resources.cpus_per_task or 1
-    log.set("OMP_NUM_THREADS", str(number), "the CPUs for each rank")
-    log.choose("threads", number, "the CPUs for each rank")
+    log.set("OMP_NUM_THREADS", str(number), "CPUs per rank")
+    log.choose("threads", number, "CPUs per rank")
 
 
 def _level(case: Case, controller: Controller, log: Log) -> str:
@@ -130,4 +130,4 @@ def _level(case: Case, controller: Controller, log: Log) -> str:
     if needed in ("", "any") or controller is Controller.NONE:
         return ""
     how = case.image.how(LEVEL)
-    return log.choose("cpu-level", needed, "each node is asked when the job starts", how)
+    return log.choose("cpu-level", needed, "each node is checked when the job starts", how)

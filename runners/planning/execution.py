@@ -17,9 +17,9 @@ CONTAINERS = ("apptainer", "singularity")
 BY_SRUN = ("srun", *AGENTS)
 WHY_LAUNCHER = {
     "srun": "Slurm starts, counts and ends the ranks itself",
-    "mpiexec": "the scheduler's own, which knows the nodes of the job",
-    "mpirun": "the host's, with the list of the job's nodes",
-    "local": "one container, one process for each rank",
+    "mpiexec": "the scheduler's own launcher, which knows the job's nodes",
+    "mpirun": "the host's mpirun, with the job's node list",
+    "local": "one container, one process per rank",
 }
 
 
@@ -48,7 +48,7 @@ def _all_nodes(case: Case, log: Log) -> Case:
     nodes = min(site.allocated_nodes, resources.ntasks or site.allocated_nodes)
     if "nodes" not in case.unasked or resources.nodelist or nodes <= resources.nodes:
         return case
-    log.choose("nodes", nodes, f"those of job {site.allocation}")
+    log.choose("nodes", nodes, f"from job {site.allocation}")
     return case.asking(resources=replace(resources, nodes=nodes))
 
 
@@ -60,7 +60,7 @@ def _its_tasks(case: Case, log: Log) -> Case:
     tasks = site.allocated_tasks
     if asked or not tasks or (resources.ntasks_per_node or 1) == tasks:
         return case
-    log.choose("ntasks-per-node", tasks, f"those of job {site.allocation}")
+    log.choose("ntasks-per-node", tasks, f"from job {site.allocation}")
     return case.asking(resources=replace(resources, ntasks=None, ntasks_per_node=tasks))
 
 
@@ -74,7 +74,7 @@ def _is_here(wanted: str, site: Site, log: Log) -> None:
         return
     elif there.queue and wanted not in site.schedulers:
         what = f"there is no {there.title} on this machine"
-        remedy = advice("the same on a login node of the cluster")
+        remedy = advice("run the same command on a login node of the cluster")
         log.refuse(what, f"{there.command} is not on the PATH", remedy)
 
 
@@ -87,7 +87,7 @@ def _by_itself(site: Site) -> tuple[str, str, str]:
     """Return who queues jobs here, why, and what that rests on."""
     profile, queues = site.profile, [name for name in SCHEDULERS if capabilities(name).queue]
     if profile and profile.scheduler in queues and not site.schedulers:
-        return profile.scheduler, f"what {profile.name} has", "its profile"
+        return profile.scheduler, f"the scheduler of {profile.name}", "its profile"
     for name in queues:
         if name in site.schedulers:
             reason = f"{capabilities(name).command} is on this machine"
@@ -118,14 +118,14 @@ def runtime(case: Case, scheduler: str, log: Log) -> str:
     spec, site, queue = case.spec, case.site, capabilities(scheduler)
     if spec.runtime != "auto":
         missing = spec.runtime != "none" and spec.runtime not in (*site.runtimes, site.runtime)
-        evidence = "not on this machine; taken to be on the nodes" if missing else ""
+        evidence = "not on this machine; assumed on the nodes" if missing else ""
         if missing and not queue.queue:
             log.refuse(f"there is no {spec.runtime} on this machine", "it is not on the PATH")
         return log.choose("runtime", spec.runtime, case.why("runtime"), evidence)
     if site.runtime:
         return log.choose("runtime", site.runtime, "found on this machine")
     if site.profile and site.profile.runtimes and not queue.one_machine:
-        what = f"what {site.profile.name} has"
+        what = f"the runtime of {site.profile.name}"
         return log.choose("runtime", site.profile.runtimes[0], what, "its profile")
     if queue.one_machine:
         log.refuse(
@@ -152,18 +152,18 @@ def launcher(
     alone = capabilities(scheduler).one_machine
     name = there[0] if spec.launcher == "auto" else spec.launcher
     if RUNTIMES[runtime].by_srun and name not in BY_SRUN:
-        what = f"--runtime {runtime} is options of srun, and {name} starts the ranks"
+        what = f"--runtime {runtime} consists of srun options, but {name} starts the ranks"
         log.refuse(what, "", change(runtime="apptainer"))
     why = case.why("launcher") if spec.launcher != "auto" else WHY_LAUNCHER[name]
     if spec.launcher == "auto" and alone and controller is Controller.MPI:
-        why = "one container, in which its mpirun starts the ranks"
+        why = "one container; the image's mpirun starts the ranks in it"
     if name not in there:
-        what = f"--launcher {name} does not go with --scheduler {scheduler}"
+        what = f"--launcher {name} does not work with --scheduler {scheduler}"
         log.refuse(what, f"which has {', '.join(there)}")
     log.choose("launcher", name, why)
     if spec.error and name not in BY_SRUN:
-        what = f"--error is a file that srun writes, and {name} starts the ranks"
-        log.refuse(what, "the job's output has it all", change(leave_out=["error"]))
+        what = f"srun writes the --error file, but {name} starts the ranks"
+        log.refuse(what, "the job's output contains everything", change(leave_out=["error"]))
     return Launching(scheduler, runtime, name)
 
 
@@ -179,5 +179,5 @@ def architecture(case: Case, scheduler: str, log: Log) -> None:
         message = f"{case.image.path.name} is for {there} and this machine is {here}"
         log.refuse(message, "", advice(f"build or pull it for {here}"))
     elif not by_nodes:
-        reason = f"this machine is {here}, the nodes have to be {there}"
+        reason = f"this machine is {here}, the nodes must be {there}"
         log.choose("architecture", there, reason)

@@ -51,20 +51,20 @@ def _vendor(case: Case, wanted: tuple[str, int] | None, log: Log) -> str:
             log.choose(flag, True, case.why(flag))
             return flag
     if spec.nv is False or not wanted:
-        reason = case.why("nv") if spec.nv is False else "the job asks for no GPU"
+        reason = case.why("nv") if spec.nv is False else "the job requests no GPU"
         log.choose("nv", False, reason)
         return ""
     if image.fact("cuda.version") == "none" and not _is_amd(wanted[0], site):
         log.refuse(
-            f"the job asks for GPUs, and {image.path.name} cannot use them",
+            f"the job requests GPUs, but {image.path.name} cannot use them",
             image.how("cuda.version"),
             change(image="horovod_gpu.sif"),
             change(leave_out=gpus.asked(case.resources)),
         )
     if _is_amd(wanted[0], site):
-        log.choose("rocm", True, "the job asks for GPUs, and they are AMD's")
+        log.choose("rocm", True, "the job requests GPUs, and they are AMD GPUs")
         return "rocm"
-    log.choose("nv", True, "the job asks for GPUs")
+    log.choose("nv", True, "the job requests GPUs")
     return "nv"
 
 
@@ -102,20 +102,20 @@ def _binding(resources: Resources, wanted: tuple[str, int], log: Log) -> None:
     tasks = resources.tasks_of_a_node
     number = wanted[1] or tasks
     if resources.gpus_per_task:
-        reason = "--gpus-per-task: each rank sees its own, numbered 0; they may lose peer-to-peer"
+        reason = (
+            "--gpus-per-task: each rank sees only its own, numbered 0; peer-to-peer may be lost"
+        )
         log.choose("gpu-of-a-rank", "visible", reason)
         return
     log.choose(
         "gpu-of-a-rank",
         "local-rank",
-        f"each rank sees the {number} of its node, which keeps peer-to-peer",
+        f"each rank sees all {number} of its node, which keeps peer-to-peer",
     )
     if tasks < number:
         log.warn(f"{tasks} ranks on a node with {number} GPUs: {number - tasks} stay idle")
     if gpus.MIG.search(wanted[0]) and tasks > 1:
-        log.warn(
-            "parts of GPUs (MIG) have no peer-to-peer: NCCL between them goes through the host"
-        )
+        log.warn("MIG instances have no peer-to-peer: NCCL between them goes through the host")
 
 
 def _data_plane(case: Case, vendor: str, controller: Controller, log: Log) -> str:
@@ -125,11 +125,11 @@ def _data_plane(case: Case, vendor: str, controller: Controller, log: Log) -> st
         _one_rank_for_a_gpu(case.resources, log)
         known = image.how("horovod.operations")
         return log.choose(
-            "data-plane", "nccl", "GPUs, and Horovod's fastest way between them", known
+            "data-plane", "nccl", "GPUs; NCCL is Horovod's fastest transport for them", known
         )
     if vendor and image.fact("cuda.version") != "none":
-        log.warn(f"Horovod in {image.path.name} has no NCCL: gradients go through the CPUs' memory")
-    return log.choose("data-plane", controller.value, "the CPUs' way that goes with the controller")
+        log.warn(f"Horovod in {image.path.name} has no NCCL: gradients go through host memory")
+    return log.choose("data-plane", controller.value, "the CPU transport of the controller")
 
 
 def _one_rank_for_a_gpu(resources: Resources, log: Log) -> None:
@@ -162,7 +162,7 @@ def _driver(case: Case, scheduler: str, log: Log) -> None:
             change(leave_out=[*gpus.asked(case.resources), "nv"]),
         )
     here = f"this machine has {site.driver}{', too old' * too_old}; " if site.driver else ""
-    log.choose("driver", minimum or "any", f"{here}each node is asked when the job starts")
+    log.choose("driver", minimum or "any", f"{here}each node is checked when the job starts")
     _glibc(case, log)
 
 
@@ -191,5 +191,5 @@ def _glibc(case: Case, log: Log) -> None:
     if older(own, here):
         reason = "the image's is older: each node tries the driver's library when the job starts"
     else:
-        reason = f"the image has {own}, so what --nv brings from here fits"
+        reason = f"the image has {own}, so the libraries that --nv adds work"
     log.choose("glibc", here, reason)

@@ -25,14 +25,14 @@ def choose(case: Case, launcher: str, controller: Controller, log: Log) -> HostM
             change(controller="mpi"),
         )
     if launcher not in LAUNCHERS:
-        what = f"--host-mpi does not go with --launcher {launcher}: its MPI is the image's own"
+        what = f"--host-mpi does not work with --launcher {launcher}: its MPI is the image's own"
         log.refuse(what, f"it goes with {', '.join(LAUNCHERS)}")
     _family(case, log)
     if site.profile and site.profile.host_mpi:
-        log.choose("host-mpi", True, f"as {site.profile.name} has it", "its profile")
+        log.choose("host-mpi", True, f"configured for {site.profile.name}", "its profile")
         _hidden(site.profile.host_mpi, image, site.profile.name, log)
     elif site.profile and site.elsewhere:
-        log.refuse(f"--host-mpi: the profile of {site.profile.name} does not tell where its MPI is")
+        log.refuse(f"--host-mpi: the profile of {site.profile.name} does not say where its MPI is")
     elif site.host_libraries is None:
         log.refuse(
             "--host-mpi: no MPI was found on this machine",
@@ -41,7 +41,7 @@ def choose(case: Case, launcher: str, controller: Controller, log: Log) -> HostM
         )
     else:
         where_it_is = site.host_libraries.library_path
-        log.choose("host-mpi", True, "found beside this machine's mpirun", where_it_is)
+        log.choose("host-mpi", True, "found next to this machine's mpirun", where_it_is)
     of_site = site.profile.host_mpi if site.profile else None
     return of_site or site.host_libraries
 
@@ -52,7 +52,8 @@ def _hidden(libraries: HostMpi, image: ImageInfo, name: str, log: Log) -> None:
     over = [target for target in targets if f"{OURS}/".startswith(f"{target}/")]
     if image.ours and over:
         log.refuse(
-            f"--host-mpi on {name} mounts the host's {over[0]}, over {OURS} of {image.path.name}",
+            f"--host-mpi on {name} mounts the host's {over[0]}, which hides {OURS} of "
+            f"{image.path.name}",
             "its profile's host_mpi.binds",
             change(controller="gloo", leave_out=["host-mpi"]),
         )
@@ -87,7 +88,7 @@ def _check_environment(image: ImageInfo, log: Log) -> None:
     modules = [f"--module={name}" for name in image.fact("modules").split()]
     again = command("runner", "build", "env", f"{image.path}.new", *modules)
     if gone := image.fact("modules.gone"):
-        what = f"the Horovod in {image.path} was compiled with modules that are not here any more"
+        what = f"the Horovod in {image.path} was compiled with modules that are no longer available"
         log.refuse(what, f"module load fails: {gone}", again)
     then, now = image.fact("mpi.sha256"), image.fact("mpi.sha256.now")
     library = image.fact("mpi.library")

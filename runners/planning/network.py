@@ -33,8 +33,8 @@ def _interface(case: Case, controller: Controller, log: Log) -> None:
     elif case.resources.nodes == 1:
         log.choose("interface", "loopback", "all ranks are on one node")
     else:
-        reason = "each node takes the one that leads to rank 0's node"
-        log.choose("interface", "found on the nodes", reason)
+        reason = "each node uses the one that routes to rank 0's node"
+        log.choose("interface", "detected on the nodes", reason)
 
 
 def _variables(case: Case, runtime: str, controller: Controller, log: Log) -> None:
@@ -57,7 +57,7 @@ def _give_way(case: Case, log: Log) -> None:
     resources = case.resources
     name = "OMPI_MCA_mpi_yield_when_idle"
     if resources.overcommit:
-        log.set(name, "1", "ranks that share a CPU give it up while they wait")
+        log.set(name, "1", "ranks that share a CPU yield it while they wait")
     elif not resources.wants_gpus and case.image.fact("mpi.flavour") in ("", "openmpi"):
         reason = "on CPUs Horovod's thread shares a rank's cores with training"
         log.set(name, "1", reason)
@@ -73,7 +73,7 @@ def _mpi_in_containers(case: Case, log: Log) -> None:
     log.set(
         "OMPI_MCA_btl_vader_single_copy_mechanism",
         "none",
-        "ranks in separate user namespaces may not copy from each other's memory",
+        "ranks in separate user namespaces cannot copy each other's memory",
     )
     # Slurm 22.05 with PMIx 4 complains of ds12's lock on every rank, seen with Open MPI 4.1.
     log.set("PMIX_MCA_gds", "hash", "the image's PMIx shares no memory with the host's")
@@ -95,8 +95,8 @@ def _may_hang(image: ImageInfo, log: Log) -> None:
     if "ofi" not in device and older(version or "0", "4.2"):
         # MPICH issue 6596; seen with 4.0.2 in one of six short jobs, and without a container.
         log.warn(
-            f"MPICH {version or 'of unknown version'} over UCX may hang in MPI_Finalize, as all "
-            "before 4.2; a newer one, or --controller gloo, does not"
+            f"MPICH {version or 'of unknown version'} over UCX may hang in MPI_Finalize, like all "
+            "before 4.2; use a newer one, or --controller gloo"
         )
 
 
@@ -109,7 +109,7 @@ def _horovod_variables(case: Case, launching: Launching, controller: Controller,
     if tuning.autotune:
         log.set("HOROVOD_AUTOTUNE", "1", case.why("autotune"))
         log.set("HOROVOD_AUTOTUNE_LOG", _in_run(AUTOTUNED), case.why("autotune"))
-        log.choose("autotune", True, case.why("autotune"), f"what it tried: {AUTOTUNED}")
+        log.choose("autotune", True, case.why("autotune"), f"log: {AUTOTUNED}")
     if tuning.fusion_threshold_mb is not None:
         value, why = tuning.fusion_threshold_mb, case.why("fusion-threshold-mb")
         log.set("HOROVOD_FUSION_THRESHOLD", str(value * MB), why)

@@ -65,7 +65,8 @@ def _time(case: Case, there: Partition, log: Log) -> None:
         p for p in case.site.partitions if p.nodes >= resources.nodes and _enough(p, resources)
     ]
     log.refuse(
-        f"partition {there.name} gives {there.time_limit}, less than --time {resources.time}",
+        f"partition {there.name} has a time limit of {there.time_limit}, less than --time "
+        f"{resources.time}",
         f"sinfo: time limit {there.time_limit}",
         *(change(partition=one.name) for one in larger),
         change(time=there.time_limit),

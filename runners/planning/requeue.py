@@ -16,8 +16,8 @@ SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minut
 RESTARTS_PREEMPTED = (24, 11)  # the first known to do so when the script has ended; 22.05 does not
 # Ran with Open MPI 5 on the host: a preempted job's mpirun lost its daemon, and ended with 0.
 NOT_ALONG = {
-    "horovodrun": "which passes no signals on to the ranks",
-    **dict.fromkeys(AGENTS, "which ends its ranks on a signal, and passes none on"),
+    "horovodrun": "which does not forward signals to the ranks",
+    **dict.fromkeys(AGENTS, "which ends its ranks on a signal and forwards none"),
     "mpirun": "whose daemons a preempted job loses before the ranks have saved",
 }
 TRACKS_TASKS = "proctrack/cgroup"
@@ -35,7 +35,7 @@ def choose(case: Case, launching: Launching, staging: Staging, log: Log) -> Inte
     if not capabilities(launching.scheduler).warns:
         return Interruption(None, restarts, preempted)
     _signals_reach_only_ranks(case, launching.runtime, staging, log)
-    reason = "to end a step and save" if spec.signal is None else case.why("signal")
+    reason = "time to finish a step and save" if spec.signal is None else case.why("signal")
     evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
     warning = log.choose("signal", _seconds(spec), reason, evidence)
     return Interruption(warning, restarts, preempted)
@@ -50,12 +50,12 @@ def slurm_restarts_preempted(version: str) -> bool:
 def _restarts(number: int, scheduler: str, log: Log) -> None:
     queue = capabilities(scheduler)
     if queue.warns:
-        reason = "when the time is up, or another job comes first; it goes on from its checkpoint"
+        reason = "at the time limit or on preemption; it resumes from its checkpoint"
         log.choose("requeue", number, reason)
     else:
-        by = f"by {queue.title}, when another job comes first, or a node fails"
+        by = f"by {queue.title}, on preemption or node failure"
         log.choose("requeue", True, by)
-    log.set("RESUME", "auto", "a job that is queued again goes on", where="image")
+    log.set("RESUME", "auto", "a requeued job resumes", where="image")
 
 
 def _seconds(spec: JobSpec) -> int:
@@ -73,10 +73,12 @@ def _possible(spec: JobSpec, launching: Launching, log: Log) -> None:
     for option, remedy in _asked(spec):
         does_it_itself = there.requeues and not there.warns and option == "--requeue"
         if not there.warns and not does_it_itself:
-            what = f"{there.title} has none" if there.queue else "this machine has no queue"
-            log.refuse(f"{option} needs Slurm: {what}", "", remedy)
+            what = (
+                f"{there.title} does not support it" if there.queue else "this machine has no queue"
+            )
+            log.refuse(f"{option} is Slurm only: {what}", "", remedy)
         elif launcher in NOT_ALONG and not does_it_itself:
-            what = f"{option} does not go with --launcher {launcher}"
+            what = f"{option} does not work with --launcher {launcher}"
             log.refuse(what, NOT_ALONG[launcher], change(leave_out=["launcher"]))
 
 
@@ -103,6 +105,6 @@ def _signals_reach_only_ranks(case: Case, runtime: str, staging: Staging, log: L
     if kind not in ("", TRACKS_TASKS) and mounted and runtime in CONTAINERS:
         log.warn(
             f"this Slurm has ProctrackType={kind}: its signals also end the process that "
-            "shows the ranks their image, before they can save",
+            "mounts the ranks' image, before they can save",
             change(stage_image=ImageAccess.MOUNTED.value),
         )

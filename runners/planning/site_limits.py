@@ -59,7 +59,7 @@ def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     whole, nodes = spec.resources.gpus or "", spec.resources.nodes
     if rules.gpu_request and shares(spec.resources):
         what = (
-            f"{profile.name} gives GPUs by the node: {whole} for {nodes} nodes is no whole number"
+            f"{profile.name} allocates GPUs per node: {whole} for {nodes} nodes is no whole number"
         )
         even = replace(request(profile, gpus.shared_out(whole, nodes)), leave_out=("gpus",))
         yield Refusal(what, because(profile, "rules.gpu_request"), (even,))
@@ -67,7 +67,7 @@ def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
         counts = {kind.gpu_type: kind.gpus for kind in profile.nodes if kind.gpu_type}
         remedies = [f"{kind}:{min(asked[1], count)}" for kind, count in counts.items()]
         yield Refusal(
-            f"{profile.name} wants the type of the GPUs",
+            f"{profile.name} requires the type of the GPUs",
             because(profile, "rules.gpu_type"),
             tuple(request(profile, text) for text in remedies),
         )
@@ -90,10 +90,13 @@ def _gpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
     named = f"{asked[0]}:" if asked[0] else ""
     whole = tuple(request(profile, f"{named}{count}") for count in counts if count)
     if asked[1] > counts[-1] and not _scheduler_knows(profile):
-        what = f"{asked[1]} GPUs on each node, and {_name(kinds)} have {_or(counts)}"
+        what = f"{asked[1]} GPUs per node, but {_name(kinds)} have {_or(counts)}"
         yield Refusal(what, evidence, whole)
     elif _whole(spec, profile) and asked[1] not in counts:
-        what = f"a job over several nodes of {profile.name} takes all GPUs of each: {_or(counts)}"
+        what = (
+            f"a job over several nodes of {profile.name} must request all GPUs of each: "
+            f"{_or(counts)}"
+        )
         remedies = (*whole, change(nodes=1))
         yield Refusal(f"{what}, not {asked[1]}", because(profile, "rules.whole_nodes"), remedies)
 
@@ -114,7 +117,7 @@ def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
     tasks, each = asked.tasks_of_a_node, asked.cpus_per_task or 1
     if not most or tasks * each <= most or asked.overcommit or _scheduler_knows(profile):
         return
-    what = f"{tasks} ranks on a node with {each} CPUs each, and {_name(kinds)} have {most} CPUs"
+    what = f"{tasks} ranks on a node with {each} CPUs each, but {_name(kinds)} have {most} CPUs"
     fitting = most // tasks
     remedy = change(cpus_per_task=fitting) if fitting else change(ntasks_per_node=most)
     yield Refusal(what, because(profile, f"nodes.{kinds[0].name}.cpus"), (remedy,))
@@ -130,7 +133,7 @@ def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusa
     kinds, there = node_kinds(spec.resources, profile), architectures(spec.resources, profile)
     if len(there - {""}) > 1:
         told = ", ".join(f"{kind.name} {kind.architecture}" for kind in kinds)
-        what = "the job may get nodes of several architectures, and an image is for one"
+        what = "the job may get nodes of several architectures, but an image is for one"
         yield Refusal(what, told, tuple(_one_kind(kinds, image, spec)))
         return
     if not image or not there or there & {image, ""}:
@@ -138,7 +141,7 @@ def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusa
     others = [kind.name for kind in profile.nodes if kind.architecture == image and kind.gpus]
     by_partition = spec.resources.partition == kinds[0].name
     remedies = tuple(change(partition=name) for name in others[:1] if by_partition)
-    what = f"the image is for {image}, and {_name(kinds)} are {' and '.join(sorted(there))}"
+    what = f"the image is for {image}, but {_name(kinds)} are {' and '.join(sorted(there))}"
     evidence = because(profile, f"nodes.{kinds[0].name}.architecture")
     pull = command("runner", "pull", "--arch", min(there), "IMAGE")
     yield Refusal(what, evidence, (*remedies, pull))
@@ -159,7 +162,7 @@ def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     if not asked.time or most is None or (wanted is not None and wanted <= most):
         return
     where = "" if name == "*" else f" in {name}"
-    what = f"--time {asked.time} is more than {profile.name} gives{where}: {limits[name]}"
+    what = f"--time {asked.time} is more than {profile.name} allows{where}: {limits[name]}"
     yield Refusal(what, because(profile, f"rules.max_time.{name}"), (change(time=limits[name]),))
 
 
@@ -176,7 +179,7 @@ def warnings(spec: JobSpec, profile: Profile) -> Iterator[str]:
         yield f"nodes with {without} have no InfiniBand: gradients go over Ethernet ({reason})"
     if not asked and kinds and all(kind.gpus for kind in kinds):
         option = request(profile, str(kinds[0].gpus))
-        yield f"{_name(kinds)} have GPUs, and the job asks for none: {option}"
+        yield f"{_name(kinds)} have GPUs, but the job requests none: {option}"
 
 
 def _name(kinds: tuple[NodeKind, ...]) -> str:

@@ -51,9 +51,9 @@ def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
         if not value and rule.optional:
             continue
         if not value:
-            what = f"{profile.name} takes no job without --{setting}"
+            what = f"{profile.name} requires --{setting}"
         elif rule.pattern and not re.fullmatch(rule.pattern, value):
-            what = f"{profile.name} does not take --{setting} {value}"
+            what = f"{profile.name} does not accept --{setting} {value}"
         else:
             continue
         yield Refusal(what, evidence, (remedy(setting, rule, value, spec.trainer.requires),))
@@ -94,7 +94,7 @@ def _forbidden(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
         for name in KIN.get(setting, (setting,)):
             if given(spec, name):
                 evidence = site_limits.because(profile, f"rules.forbid.{setting}", reason)
-                what = f"{profile.name} takes no job with --{name}"
+                what = f"{profile.name} does not accept jobs with --{name}"
                 yield Refusal(what, evidence, (_without(spec, name),))
 
 
@@ -117,10 +117,10 @@ def _folders(
     )
     # A shell keeps in PWD the name by which a folder was entered, links and all.
     if not any(_below(folder, allowed) for folder in (cwd, env.get("PWD", cwd))):
-        what = f"{profile.name} takes no job submitted from {cwd}"
+        what = f"{profile.name} does not accept jobs submitted from {cwd}"
         yield Refusal(what, evidence, (change(cwd=allowed[0]),))
     elif not _below(str(spec.runs_dir), [*allowed, cwd]):
-        what = f"the run's folder would lie outside, in {spec.runs_dir}"
+        what = f"the run's folder would be outside, in {spec.runs_dir}"
         yield Refusal(what, evidence, (change(runs_dir=f"{allowed[0]}/runs"),))
 
 
@@ -144,7 +144,7 @@ def adapt(spec: JobSpec, profile: Profile) -> tuple[JobSpec, tuple[Choice, ...]]
     else:
         new = replace(new, gpus_per_node=count, gres=",".join(others) or None)
     evidence = site_limits.because(profile, "rules.gpu_request")
-    reason = f"how {profile.name} is asked for GPUs"
+    reason = f"the form of GPU requests on {profile.name}"
     choice = Choice("gpu-request", f"--{form}={new.gres or count}", reason, evidence)
     return replace(spec, resources=new), (choice,)
 

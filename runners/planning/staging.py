@@ -69,9 +69,9 @@ def root(profile: Profile | None) -> str:
 def cannot(launching: Launching) -> str:
     """Return why nothing can be brought there, "" when it can."""
     if SCHEDULERS[launching.scheduler].STEPS is None:
-        return f"{launching.scheduler} has no way to run something once on each node"
+        return f"{launching.scheduler} cannot run a command once per node"
     if launching.runtime in STORES:
-        return f"{launching.runtime} is not known to see a node's own disk"
+        return f"{launching.runtime} is not known to access node-local disks"
     return ""
 
 
@@ -117,7 +117,7 @@ def _cannot_send(image: ImageInfo, launching: Launching) -> str:
         return why
     if runtime not in CONTAINERS:
         return f"--runtime {runtime} reads no image file"
-    return "" if image.size else f"{image.path.name} is a folder, and only a file is sent"
+    return "" if image.size else f"{image.path.name} is a folder; only a file can be copied"
 
 
 def _shared(case: Case) -> str:
@@ -125,7 +125,7 @@ def _shared(case: Case) -> str:
     ranks = case.resources.tasks_of_a_node
     if not (case.site.fuse and case.image.offset) or ranks < SHARING:
         return ""
-    return f"up to {ranks} ranks a node share what one squashfuse has read"
+    return f"up to {ranks} ranks per node share the cache of one squashfuse"
 
 
 def _image_worth_it(case: Case) -> tuple[ImageAccess, str]:
@@ -139,7 +139,7 @@ def _image_worth_it(case: Case) -> tuple[ImageAccess, str]:
             f"{site.unpacks}: each rank would unpack the whole image for itself",
         )
     elif kind not in SERVERS:
-        return ImageAccess.IN_PLACE, f"it is on {kind}, not known as a file system of many nodes"
+        return ImageAccess.IN_PLACE, f"it is on {kind}, not known as a shared file system"
     else:
         why = f"{nodes:,} nodes on {kind}: {at_scale.in_words(nodes, image.size, SERVERS[kind])}"
         if not at_scale.pays(nodes, image.size, SERVERS[kind]):
@@ -181,7 +181,7 @@ def _data_worth_it(case: Case) -> tuple[bool, str]:
     shown = f"{size / 10**9:.1f} GB"
     if any(each.at_least for each in spec.data):
         what = f"more than {files} files; copying them takes too long"
-        return False, f"{what}: runner data pack makes one file of them"
+        return False, f"{what}: runner data pack packs them into one file"
     small = too_small(size, case)
     if small:
         return False, f"{shown} is more than {small}"
@@ -206,7 +206,7 @@ def own_folders(case: Case, launching: Launching, log: Log) -> None:
     for what, path, remedy in _used(case, launching.runtime, top):
         why = unseen(path, case.filesystems.get(path, ""))
         if why:
-            log.refuse(f"the nodes of a job do not see {what}, {path}", why, remedy)
+            log.refuse(f"the nodes of a job cannot access {what}, {path}", why, remedy)
 
 
 def unseen(path: Path, kind: str) -> str:
@@ -214,7 +214,7 @@ def unseen(path: Path, kind: str) -> str:
     if kind in TEMPORARY:
         return f"its file system is {kind}"
     own = _own(path)
-    return f"each node has its {own}" if own and kind not in SERVERS else ""
+    return f"each node has its own {own}" if own and kind not in SERVERS else ""
 
 
 def _own(path: Path) -> str:

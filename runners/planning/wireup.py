@@ -69,7 +69,7 @@ def _controller(case: Case, scheduler: str, log: Log) -> tuple[Controller, str, 
     if image.fact("horovod.version") == "none":
         return Controller.NONE, f"there is no Horovod in {image.path.name}", ""
     if not there:
-        reason = "the image does not say what it has; Gloo needs nothing of the host"
+        reason = "the image's controllers are unknown; Gloo needs nothing from the host"
         return Controller.GLOO, reason, known
     if "mpi" in there and _is_at_hand(case, scheduler):
         reason = f"the image has PMIx {image.fact('pmix.version')} and srun offers --mpi=pmix"
@@ -89,16 +89,16 @@ def _is_at_hand(case: Case, scheduler: str) -> bool:
 
 def _why_not_mpi(case: Case, scheduler: str) -> str:
     if capabilities(scheduler).one_machine:
-        return "on one machine it needs no launcher"
+        return "Gloo needs no launcher on one machine"
     if "mpi" not in case.image.listed("horovod.controllers"):
         return "the only one in the image"
     if _client(case.image) != "pmix":
         return "the image's MPI has no PMIx"
     if not case.site.mpi_types and "srun" in capabilities(scheduler).launchers:
-        return "what srun offers is not known here"
+        return "the PMI types of srun are unknown here"
     if "pmix" not in case.site.mpi_types:
         return "srun offers no --mpi=pmix"
-    return "it needs nothing of the launcher"
+    return "Gloo needs nothing from the launcher"
 
 
 def choose(case: Case, launching: Launching, controller: Controller, log: Log) -> Wireup:
@@ -124,16 +124,14 @@ def _by_agents(case: Case, launcher: str, controller: Controller, log: Log) -> N
     """Refuse what an agent on each node, which starts that node's ranks, cannot do."""
     asked = case.resources
     if controller is not Controller.NONE:
-        what = (
-            f"--launcher {launcher} forms torch.distributed's world, and Horovod has no part in it"
-        )
+        what = f"--launcher {launcher} sets up torch.distributed's process group, not Horovod"
         log.refuse(what, "", change(leave_out=["controller"]), change(leave_out=["launcher"]))
     if asked.tasks % asked.nodes:
-        what = f"--launcher {launcher} starts as many ranks on each node as on the others"
+        what = f"--launcher {launcher} starts the same number of ranks on every node"
         more = change(ntasks=asked.tasks_of_a_node * asked.nodes)
         log.refuse(what, f"{asked.tasks} ranks on {asked.nodes} nodes", more)
     if asked.gpus_per_task:
-        what = f"--launcher {launcher} gives each rank its GPU of those of the node"
+        what = f"--launcher {launcher} assigns each rank a GPU of its node"
         log.refuse(what, "--gpus-per-task hides them", change(leave_out=["gpus-per-task"]))
 
 
@@ -168,7 +166,9 @@ def _by_mpirun(case: Case, controller: Controller, log: Log) -> None:
     """The mpirun is the host's; what it offers has to be what the image's MPI speaks."""
     image, mpirun = case.image, case.site.host_mpi
     if not mpirun and case.site.profile:
-        log.choose("mpirun", "of the nodes", "not asked here; its MPI is taken to fit")
+        log.choose(
+            "mpirun", "of the nodes", "not checked here; its MPI is assumed to be compatible"
+        )
         return
     if not mpirun:
         log.refuse(
@@ -177,7 +177,7 @@ def _by_mpirun(case: Case, controller: Controller, log: Log) -> None:
             command("module", "load", "openmpi"),
         )
         return
-    log.choose("mpirun", mpirun, "the one of this machine, expected on the nodes too")
+    log.choose("mpirun", mpirun, "this machine's, expected on the nodes too")
     own = controller is Controller.MPI and not case.spec.host_mpi
     problem = _against_mpirun(image, mpirun) if own else ""
     if problem:
@@ -194,7 +194,7 @@ def _srun_type(case: Case, controller: Controller, log: Log) -> str:
         mpi = _without_horovod(case, log)
     else:
         wanted = SPOKEN[speaks].srun if speaks in SPOKEN else "pmix"
-        reason = f"what the image's MPI speaks ({_pmi_name(speaks, 'unknown: the usual')})"
+        reason = f"the PMI of the image's MPI ({_pmi_name(speaks, 'unknown: the default')})"
         mpi = log.choose("mpi", wanted, reason, image.how("mpi.flavour"))
     _check_type(mpi, case, controller, log)
     return mpi
@@ -206,7 +206,7 @@ def _without_horovod(case: Case, log: Log) -> str:
     if spoken and spoken.srun in case.site.mpi_types:
         reason = f"the image's MPI speaks {spoken.name}, and a program may use it"
         return log.choose("mpi", spoken.srun, reason, case.image.how("mpi.flavour"))
-    return log.choose("mpi", "none", "nothing that is known here needs PMI")
+    return log.choose("mpi", "none", "nothing is known to need PMI")
 
 
 def _check_type(mpi: str, case: Case, controller: Controller, log: Log) -> None:
@@ -251,7 +251,7 @@ def _against_srun(image: ImageInfo, mpi: str) -> str:
     offers = "no PMI" if mpi == "none" else _pmi_name(mpi, mpi)
     return (
         f"the MPI in {image.path.name} speaks {spoken.name}, and srun --mpi={mpi} offers "
-        f"{offers}: every rank would be alone"
+        f"{offers}: every rank would be alone (world size 1)"
     )
 
 
@@ -265,15 +265,15 @@ def _against_mpirun(image: ImageInfo, mpirun: str) -> str:
         offers = next(pmi.name for pmi in SPOKEN.values() if flavour in pmi.mpiruns)
         return (
             f"the MPI in {image.path.name} speaks {spoken.name}, and this machine's mpirun "
-            f"({mpirun}) offers {offers}: every rank would be alone"
+            f"({mpirun}) offers {offers}: every rank would be alone (world size 1)"
         )
     own = image.fact("mpi.version")
     generation = own.partition(".")[0]
     joined = (generation, *JOINS.get(generation, ()))
     if flavour == "openmpi" and own and version.partition(".")[0] not in joined:
         return (
-            f"Open MPI {own} in {image.path.name} does not join a world that mpirun of Open MPI "
-            f"{version} starts: every rank would be alone"
+            f"Open MPI {own} in {image.path.name} does not join the ranks that mpirun of Open MPI "
+            f"{version} starts: every rank would be alone (world size 1)"
         )
     return ""
 
@@ -283,22 +283,24 @@ def gate(case: Case, launching: Launching, controller: Controller, log: Log) -> 
     size, spec = case.resources.tasks, case.spec
     _refuse_another_world(case, launching.launcher, controller, log)
     if not spec.gate:
-        log.choose("gate", False, case.why("gate"), "ranks that are each alone count as a success")
+        log.choose("gate", False, case.why("gate"), "independent ranks count as a success")
     elif size > 1 and spec.trainer.command:
-        reason = f"each of these must have {size} ranks, and one of them must be formed"
+        reason = f"at least one must create a process group, each of {size} ranks"
         log.choose("gate", ", ".join(FRAMEWORKS), reason)
     if spec.tf_config:
-        log.choose("tf-config", True, case.why("tf-config"), "TensorFlow changes where it is set")
+        log.choose(
+            "tf-config", True, case.why("tf-config"), "TensorFlow behaves differently if it is set"
+        )
 
 
 def _refuse_another_world(case: Case, launcher: str, controller: Controller, log: Log) -> None:
     """Refuse a packaged trainer whose framework is not there, or told of no other rank."""
     trainer, image = case.spec.trainer, case.image
-    what = f"{trainer.name} forms its world with {trainer.world}"
+    what = f"{trainer.name} creates its process group with {trainer.world}"
     if trainer.world == HOROVOD and image.fact("horovod.version") == "none":
         log.refuse(f"{what}, which {image.path.name} does not have", image.how("horovod.version"))
     elif trainer.world in (HOROVOD, TENSORFLOW) and launcher in AGENTS:
-        why = f"the ranks of {launcher} are told how to form one with torch.distributed"
+        why = f"{launcher} prepares its ranks for torch.distributed only"
         log.refuse(what, why, change(leave_out=["launcher"]))
     elif trainer.world == HOROVOD and controller is Controller.NONE:
         why = f"Horovod is not prepared with --controller {Controller.NONE}"

@@ -53,7 +53,7 @@ def find(name: str | None, cluster: str, host: str, env: Mapping[str, str]) -> P
     if name == NONE:
         return None
     if name:
-        return load.profile(name, env, "as asked")
+        return load.profile(name, env, "as requested")
     for candidate, path in load.found(env).items():
         try:
             if chosen := why(load.detect(path, env), cluster, host, env):

@@ -43,7 +43,7 @@ def resolve(text: str, scheduler: str, runs_dir: Path) -> Resolved:
             left.append(waits)
         elif separator == "?":
             return Resolved(None, "; ".join(reasons))
-    return Resolved(separator.join(left) or None, "; ".join(reasons) or "as asked")
+    return Resolved(separator.join(left) or None, "; ".join(reasons) or "as requested")
 
 
 def _part(part: str, scheduler: str, runs_dir: Path, reasons: list[str]) -> str:

@@ -109,7 +109,7 @@ def image_overwritten(scene: Scene) -> None:
     scene.training(3)
     scene.write("rank-1", "import xml.dom.minidom, wsgiref.validate, sqlite3, asyncio")
     scene.strike(lambda: path.write_bytes(b"another image"))
-    scene.ends(client, None, "was written over after the job", within=60)
+    scene.ends(client, None, "was overwritten after the job", within=60)
 
 
 @fault(STORAGE, "the run's folder deleted in training")

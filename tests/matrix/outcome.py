@@ -26,7 +26,7 @@ SIGNS = (
     (r"MPI support has not been built", NO_MPI),
     (r"Unknown MPI implementation given", UNKNOWN_MPI),
     (r"world-size mismatch on rank", ALONE),
-    (r"no world on rank", NO_WORLD),
+    (r"no process group on rank", NO_WORLD),
 )
 
 

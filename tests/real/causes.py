@@ -91,7 +91,7 @@ WORLDS = (
     ),
     Cause(
         "pmi2", INIT, (*MPI, *TWO, "--mpi", "pmi2", "--force"), explained="pmi-missing",
-        said="does not speak srun's --mpi=pmi2", fix="--controller gloo",
+        said="does not support srun --mpi=pmi2", fix="--controller gloo",
     ),
     Cause(
         "gds", INIT, (*MPI, *TWO, "--env", "PMIX_MCA_gds=ds21"),
@@ -104,7 +104,7 @@ WORLDS = (
     ),
     Cause(
         "pml", INIT, (*MPI, *TWO, "--env", "OMPI_MCA_pml=nope"), explained="mpi-aborted",
-        said="MPI gave up on rank", shown="Component: nope", fix="runner logs --rank ",
+        said="MPI aborted on rank", shown="Component: nope", fix="runner logs --rank ",
         certainty="likely",
     ),
     Cause(
@@ -116,7 +116,7 @@ WORLDS = (
     ),
     Cause(
         "alone", ALONE + INIT, (*MPI, *TWO, "--mpi", "none", "--force"),
-        explained="size-mismatch", said="2 ranks were started, and Horovod saw a world of 1",
+        explained="size-mismatch", said="2 ranks were started, but Horovod has world size 1",
         shown="2 ranks were started", fix="--controller gloo",
     ),
     Cause(
@@ -140,7 +140,7 @@ WORLDS = (
         "left", "import os, time\nif os.environ['SLURM_PROCID'] == '1':\n"
         "    time.sleep(9)\n    raise SystemExit\n" + INIT,
         (*GLOO, *TWO), explained="ranks-alone", rank="1@n2",
-        said="ran on its own", fix="--no-gate",
+        said="ran alone", fix="--no-gate",
     ),
     Cause(
         "unlike", "import torch, horovod.torch as hvd\nhvd.init()\n"
@@ -243,7 +243,7 @@ LIBRARIES = (
         said="n1 has no NVIDIA driver", fix="--no-nv",
     ),
     Cause(
-        "nogpu", "import torch; torch.zeros(1).cuda()", explained="no-gpu", said="one for CPUs",
+        "nogpu", "import torch; torch.zeros(1).cuda()", explained="no-gpu", said="is CPU-only",
         fix="--image horovod_gpu.sif --gpus-per-node 1",
     ),
 )  # fmt: skip
@@ -302,16 +302,16 @@ TRAINING = (
     Cause(
         "port", "import socket, time\ns = socket.socket()\ns.bind(('127.0.0.1', 23456))\n"
         "s.listen()\ntime.sleep(30)", ("--ntasks-per-node", "2"), explained="port-taken",
-        said="listens at a port that is taken", fix="srun -w n1 ss -ltnp",
+        said="listens on a port that is already in use", fix="srun -w n1 ss -ltnp",
     ),
     Cause(
         "memory", "x = bytearray(10**15)", args=("--batch-size", "64"),
-        explained="memory-refused", said="more memory than it could have",
+        explained="memory-refused", said="could not allocate memory",
         fix="--batch-size 32",
     ),
     Cause(
         "download", "from urllib.request import urlopen\nurlopen('http://mnist.example/x.gz')",
-        explained="no-network", said="no way there", fix="fetch it here", certainty="likely",
+        explained="no-network", said="no route there", fix="download it here", certainty="likely",
     ),
 )  # fmt: skip
 LAST = (

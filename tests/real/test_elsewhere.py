@@ -156,9 +156,9 @@ def test_a_launch_takes_the_image_for_its_nodes(login: Login) -> None:
     assert "shell.arm64.sif" not in done.stdout
     done = login.runner(*launch, "--partition", "cas_v100_4,gh200_1")
     assert done.returncode == 80
-    assert "the job may get nodes of several architectures, and an image is for one" in done.stderr
+    assert "the job may get nodes of several architectures, but an image is for one" in done.stderr
     assert "cas_v100_4 amd64, gh200_1 arm64" in done.stderr
     login.sh("rm shell.arm64.sif")
     done = login.runner(*launch, "--partition", "gh200_1")
     assert done.returncode == 80
-    assert "the image is for amd64, and the nodes of gh200_1 are arm64" in done.stderr
+    assert "the image is for amd64, but the nodes of gh200_1 are arm64" in done.stderr

@@ -152,6 +152,6 @@ def test_an_interface_leads_nowhere_and_the_fix_mends_it(login: Login) -> None:
     assert done.returncode == 82, done.stdout + done.stderr
     said = json.loads(login.runner("explain", "--json").stdout)
     assert (said["name"], said["certainty"]) == ("wrong-interface", "certain"), said
-    assert "through the interface that was asked for: eno1" in said["cause"]
+    assert "through the requested interface: eno1" in said["cause"]
     mended = login.sh(said["fix"]["text"])
     assert mended == "", mended  # --wait says nothing of a job that ended well

@@ -47,7 +47,7 @@ FAILING = {
     "port-taken": (
         ("--env", "MASTER_ADDR=n1", "--env", "MASTER_PORT=29513"),
         "import socket\nholds = socket.create_server(('', 29513))\n" + THERE,
-        "port 29513, MASTER_PORT, is taken",
+        "port 29513, MASTER_PORT, is already in use",
         "runner launch ",
     ),
     "models-differ": (

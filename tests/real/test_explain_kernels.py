@@ -50,5 +50,5 @@ def test_a_name_that_leads_nowhere_and_no_other_to_be_had() -> None:
         login.launch("--nodes", "2", "--controller", "gloo", "--wait", "init.py")
         said = explained(login)
         assert (said["name"], said["certainty"]) == ("misleading-host-name", "certain"), said
-        assert f"{said['host']} leads away from its interface eth0" in said["cause"], said
+        assert f"{said['host']} does not resolve to its interface eth0" in said["cause"], said
         assert login.sh(said["fix"]["text"]) == "", "--wait says nothing of a job that ended well"

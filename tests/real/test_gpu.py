@@ -16,7 +16,7 @@ def test_a_node_without_the_driver_is_explained(login: Login) -> None:
     trainer = login.write("gpu.py", "print('STARTED')")
     done = login.launch(*GPUS, "--nv", "--follow", "--all", trainer)
     assert done.returncode == 89, done.stdout + done.stderr
-    assert re.search(r"runner: GPUs were asked for, but n\d has no NVIDIA driver", done.stdout)
+    assert re.search(r"runner: GPUs were requested, but n\d has no NVIDIA driver", done.stdout)
     assert "--no-nv to run on CPUs" in done.stdout
     assert "STARTED" not in done.stdout
     assert "Traceback" not in done.stdout

@@ -215,7 +215,7 @@ class TestWorldSizeGate:
         start = time.monotonic()
         done = login.launch(*WITHOUT_PMI, trainer)
         assert done.returncode == 82, done.stdout + done.stderr
-        assert re.search(r"no world on rank \d@n\d: it ended within hvd.init\(\)", done.stdout)
+        assert re.search(r"no process group on rank \d@n\d: it exited in hvd.init\(\)", done.stdout)
         assert "runner launch --controller mpi --mpi pmix" in done.stdout
         assert time.monotonic() - start < 60
 
@@ -228,7 +228,7 @@ class TestWorldSizeGate:
         done = login.launch(*WITHOUT_PMI, trainer)
         assert done.returncode == 82, done.stdout + done.stderr
         assert re.search(r"world-size mismatch on rank \d@n\d: 2 ranks were started", done.stdout)
-        assert "Horovod sees a world of 1" in done.stdout
+        assert "Horovod has world size 1" in done.stdout
         assert "ALONE" not in done.stdout
 
     def test_gloo_that_the_trainer_broke(self, login: Login) -> None:
@@ -291,6 +291,6 @@ def test_image_of_others_gets_the_recipe_and_the_gate(login: Login) -> None:
         "launch", "--image", "box", "-N", "2", "--follow", "--all", "-v", "torch_mnist", *SHORT
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "looking into box, which has no labels of ours" in done.stderr
+    assert "inspecting box, which has no labels of this project" in done.stderr
     assert "controller: mpi (the image has PMIx 4.2.2 and srun offers" in done.stderr
     assert login.result()["world_size"] == 2

@@ -84,7 +84,7 @@ def test_one_visible_gpu_for_each_rank(login: Login) -> None:
         (("--nodes", "2", "--ntasks", "1"), 2, "without a task"),
         (("--ntasks-per-node", "9"), 80, "do not fit on a node"),
         (("--scheduler", "allocation"), 80, "not within a job"),
-        (("--launcher", "mpiexec"), 80, "does not go with --scheduler slurm"),
+        (("--launcher", "mpiexec"), 80, "does not work with --scheduler slurm"),
         (("--site", "neurone"), 2, "neuron"),
         (("--site", "perlmutter"), 2, "is not of perlmutter: its jobs are shown here"),
     ],
@@ -114,7 +114,7 @@ def test_a_remedy_is_a_command_that_works(login: Login) -> None:
     words = ("-N", "2", "--controller", "mpi", "--mpi", "pmi2", "--wait", trainer)
     done = login.launch(*words)
     assert done.returncode == 80
-    assert "every rank would be alone" in done.stderr
+    assert "every rank would be alone (world size 1)" in done.stderr
     remedy = re.findall(r"try: (runner launch .*)", done.stderr)[0]
     again = login.run(*shlex.split(remedy))
     assert again.returncode == 0, again.stdout + again.stderr

@@ -41,9 +41,9 @@ CASES = (
         ("--comment", "pytorch", "--gpus-per-node", "A100:2"),
         ("--gres=gpu:A100:2", "--partition=amd_a100nv_8", "--comment=pytorch"),
         (
-            ((), "neuron takes no job without --comment"),
-            (("--comment", "pytorch", "--mem", "1G"), "neuron takes no job with --mem"),
-            (("--comment", "pytorch", "-t", "3-0"), "is more than neuron gives: 48:00:00"),
+            ((), "neuron requires --comment"),
+            (("--comment", "pytorch", "--mem", "1G"), "neuron does not accept jobs with --mem"),
+            (("--comment", "pytorch", "-t", "3-0"), "is more than neuron allows: 48:00:00"),
         ),
         "the cluster calls itself neuron",
     ),
@@ -52,10 +52,10 @@ CASES = (
         ("--account", "m0001_g", "--gpus-per-node", "4"),
         ("--gpus-per-node=4", "--constraint=gpu", "--qos=regular", "--account=m0001_g"),
         (
-            (("--account", "m0001", "--gpus-per-node", "4"), "does not take --account m0001"),
+            (("--account", "m0001", "--gpus-per-node", "4"), "does not accept --account m0001"),
             (
                 ("--account", "m0001_g", "--gpus-per-node", "4", "--constraint", "cpu"),
-                "does not take --constraint cpu",
+                "does not accept --constraint cpu",
             ),
         ),
         "NERSC_HOST is perlmutter",
@@ -65,8 +65,8 @@ CASES = (
         ("--gpus-per-node", "A100:4"),
         ("--gpus-per-node=A100:4", "--partition=alvis"),
         (
-            (("--gpus-per-node", "A100:2"), "takes all GPUs of each: 4, not 2"),
-            (("--gpus-per-node", "T4:8", "-t", "8-0"), "is more than alvis gives: 7-00:00:00"),
+            (("--gpus-per-node", "A100:2"), "must request all GPUs of each: 4, not 2"),
+            (("--gpus-per-node", "T4:8", "-t", "8-0"), "is more than alvis allows: 7-00:00:00"),
         ),
         "the cluster calls itself alvis",
     ),
@@ -149,7 +149,7 @@ def test_neuron_takes_jobs_from_scratch_only(case: Case, login: Login, trainer: 
     words = ("launch", "--image", IMAGE, *TWO, *case.takes, trainer)
     refused = home.runner(*words)
     assert refused.returncode == 80
-    assert "neuron takes no job submitted from /home/ada" in refused.stderr
+    assert "neuron does not accept jobs submitted from /home/ada" in refused.stderr
     assert "cd /scratch/ada" in refused.stderr
     forced = home.runner(*words, "--force")
     assert forced.returncode == 80, forced.stdout + forced.stderr

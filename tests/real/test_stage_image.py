@@ -59,7 +59,7 @@ def test_unpacked_once_for_the_ranks_of_a_node_and_gone_after_a_failure(login: L
         *FOUR, "--stage-image", "unpack", "--follow", "-v", "looker.py", "--", "fail"
     )
     assert done.returncode == 7, done.stdout + done.stderr
-    assert "image read from: each node's own disk, unpacked (as asked)" in done.stderr
+    assert "image read from: each node's own disk, unpacked (as requested)" in done.stderr
     said = login.runner("logs", "--all").stdout
     found = seen(said)
     assert sorted(found) == ["0", "1", "2", "3"], said
@@ -143,7 +143,7 @@ def test_a_node_that_cannot_mount_says_so_and_runs_the_file(login: Login) -> Non
         assert done.returncode == 7, said
         assert len(seen(said)) == 4, said
         assert "image on n1: mounted once" in said
-        why = "not mounted, each rank does so itself: there is no squashfuse_ll here"
+        why = "not mounted, each rank mounts it itself: there is no squashfuse_ll here"
         assert f"image on n2: {why}" in said
     finally:
         on_cluster(["umount", "/usr/bin/squashfuse_ll"], "--node", "n2", "--as", "root")

@@ -90,9 +90,11 @@ def test_a_rank_that_is_left_out_ends_the_job_with_82(place: Login, name: str) -
     """The others wait for it: within seconds the job has failed, and says which rank it was."""
     done = place.launch(*words(WORLDS[name], "left_out.py"))
     assert done.returncode == 82, done.stdout + done.stderr
-    who = r"no world on rank \d@n\d: the trainer ended, and formed no world of the"
+    who = r"no process group on rank \d@n\d: the trainer ended and created no process group of the"
     assert re.search(who, done.stdout)
-    assert f"ran on its own, and formed no world of the {WORLDS[name].size} ranks" in done.stderr
+    assert (
+        f"ran alone: no process group of the {WORLDS[name].size} ranks was created" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("script", ["mirrored.py", "accelerate_alone.py"])
@@ -111,7 +113,7 @@ def test_a_torchrun_of_the_users_with_another_number_of_nodes_is_refused(place: 
     done = place.launch(*FOLLOWED, *own)
     assert done.returncode == 82, done.stdout + done.stderr
     assert (
-        "torchrun was told another number of nodes or of processes than the job has: 1 x 2"
+        "torchrun was given another number of nodes or processes than the job has: 1 x 2"
         in done.stdout
     )
     assert "--launcher torchrun" in done.stderr

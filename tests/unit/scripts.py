@@ -48,7 +48,7 @@ RUN = "/scratch/ada/runs/torch_mnist-1"
 
 def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> Plan:
     """Return the plan for a job at a site of ours, whose settings are filled in."""
-    profile = load.profile(site, {}, "as asked") if site else None
+    profile = load.profile(site, {}, "as requested") if site else None
     settings = dict(profile.launch if profile else {})
     resources = {
         name.replace("-", "_"): value

@@ -201,7 +201,7 @@ def test_an_archive_with_a_name_twice_is_refused(tmp_path: Path) -> None:
 def test_a_dataset_with_a_name_twice_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
     there = archive(tmp_path / "a.tar", *((name, b"x") for name in names))
     (tmp_path / "out").mkdir()
-    with pytest.raises(Refused, match=r"a\.tar holds one name twice"):
+    with pytest.raises(Refused, match=r"a\.tar contains a name twice"):
         fetch.unpack(there, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 

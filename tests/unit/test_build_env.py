@@ -332,5 +332,5 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
     made = planning.solve(
         Case(replace(replace(SPEC, runtime="none"), image=replace(info, found=gone)), SITE)
     )
-    assert made.refusals[0].what.endswith("compiled with modules that are not here any more")
+    assert made.refusals[0].what.endswith("compiled with modules that are no longer available")
     assert "runner build env" in str(made.refusals[0].remedies[0])

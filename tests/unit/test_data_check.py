@@ -190,6 +190,6 @@ def test_numbers_that_make_no_dataset(
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     folder = made("tokens", tmp_path)
     before = manifest.of_folder(folder, "", QUIET)
-    with pytest.raises(Refused, match="there already"):
+    with pytest.raises(Refused, match="already exists"):
         made("tokens", tmp_path)
     assert manifest.of_folder(folder, "", QUIET) == before

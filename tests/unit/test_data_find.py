@@ -75,7 +75,7 @@ def test_of_two_with_one_name_the_later_counts(here: Path) -> None:
         (["local/x"], Refused, "it begins with 78, not with 68 73 71 73 (hsqs)"),
         (["cut.sqsh"], Refused, "120 of 200 bytes are there"),
         (["a="], UsageError, "is not [NAME=]PATH"),
-        (["local", "b=local"], UsageError, "takes /data whole, and b would lie below it"),
+        (["local", "b=local"], UsageError, "uses all of /data, and b would be below it"),
     ],
 )
 def test_what_is_refused(here: Path, texts: list[str], kind: type[RunnerError], words: str) -> None:
@@ -204,7 +204,7 @@ def test_staging_that_cannot_be() -> None:
     pbs = Site(("pbs",), runtime="apptainer")
     made = solved(ONE, site=pbs, stage_data="node-local")
     (refusal,) = (r for r in made.refusals if "stage" in r.what)
-    assert "pbs has no way" in refusal.what
+    assert "pbs cannot run a command once per node" in refusal.what
     assert str(refusal.remedies[0]) == "--stage-data none"
     assert not solved(ONE, site=pbs, stage_data="auto").staging.data
     assert not solved(stage_data="auto").staging.data

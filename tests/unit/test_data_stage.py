@@ -132,7 +132,7 @@ def test_a_folder_that_somebody_made_first_ends_the_job(
     made(folder)
     holder = hold(folder)
     words = said(holder)
-    assert (holder.returncode, f"cannot make {folder}: File exists" in words) == (92, True), words
+    assert (holder.returncode, f"cannot create {folder}: File exists" in words) == (92, True), words
     copier = helper("copy", folder, "set", str(source))
     words = said(copier)
     assert copier.returncode == 92
@@ -215,7 +215,7 @@ def test_what_is_not_there(folder: Path, tmp_path: Path, missing: str) -> None:
     copier = helper("copy", target, "set", str(tmp_path / "nothing"))
     words = said(copier)
     assert copier.returncode == 92
-    assert ("cannot read" if missing == "source" else "is no folder to write in") in words
+    assert ("cannot read" if missing == "source" else "is not a writable folder") in words
     said(holder)
 
 
@@ -299,7 +299,7 @@ def test_what_cannot_be_packed_whole_is_named(source: Path, tmp_path: Path) -> N
     (source / "up").symlink_to("../elsewhere")
     with pytest.raises(Refused) as error:
         pack.look(source)
-    assert "2 links that lead out of it" in str(error.value)
+    assert "2 links that point outside" in str(error.value)
     assert f"{source}/out -> /etc/passwd" in str(error.value)
     (tmp_path / "empty").mkdir()
     with pytest.raises(Refused, match="is empty"):

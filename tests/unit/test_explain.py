@@ -297,7 +297,7 @@ def test_what_open_mpi_says_comes_before_that_a_rank_ended_in_init(
     paths, job = made(tmp_path, log)
     planned(paths)
     if recorded:
-        leave(paths, 1, 1.0, Problem(kinds.IN_INIT, "it ended within hvd.init()"), 82)
+        leave(paths, 1, 1.0, Problem(kinds.IN_INIT, "it exited in hvd.init()"), 82)
     said = explain(paths, job, FAILED)
     assert (said.name, said.rank, said.host) == ("mpi-aborted", 1, "n1")
     assert "logs/job.log:1: 1@n1 | Component: nope" in said.evidence

@@ -55,7 +55,7 @@ ERRORS = [
     (
         "DistNetworkError: Ping failed, invalid value returned from server. Expected: 18456",
         "port-taken",
-        "another program, and not rank 0",
+        "another program at MASTER_ADDR and MASTER_PORT, not rank 0",
     ),
     (f"{ENV}variable RANK expected, but not set", "torch-variable-missing", "no RANK"),
     (f"{ENV}variable MASTER_ADDR expected, but not set", "torch-variable-missing", "MASTER_ADDR"),
@@ -68,12 +68,12 @@ ERRORS = [
     (
         "DistStoreError: Timed out after 7 seconds waiting for clients. 1/2 clients joined.",
         "rendezvous-timeout",
-        "1 of 2 ranks met",
+        "1 of 2 ranks joined",
     ),
     (
         "DistStoreError: wait timeout after 6000ms, keys: /default_pg/0//cpu//0/0",
         "rendezvous-timeout",
-        "disagree on how many",
+        "disagree on the world size",
     ),
     (
         "DistNetworkError: The client socket has timed out after 6000ms while trying to connect "
@@ -126,9 +126,9 @@ ERRORS = [
         "you must also specify",
     ),
     ("UnknownError: Could not start gRPC server", "port-taken", "TF_CONFIG"),
-    ("HorovodInternalError: Unsupported data type.", "adasum-type", "16-bit"),
-    ("SyntaxError: invalid syntax", "syntax-error", "cannot read the trainer"),
-    (KERAS_DATA, "no-network", "wants to reach another machine"),
+    ("HorovodInternalError: Unsupported data type.", "adasum-type", "float16"),
+    ("SyntaxError: invalid syntax", "syntax-error", "has a syntax error"),
+    (KERAS_DATA, "no-network", "tried to reach another machine"),
 ]
 
 
@@ -196,7 +196,7 @@ def test_within_a_function_of_tensorflow_the_error_itself_counts(tmp_path: Path)
     [
         ("https://data.example.org/mnist/", "--data mnist"),
         ("http://fashion-mnist.example.org/", "--data fashion-mnist"),
-        ("https://data.example.org/flowers/", "fetch it here"),
+        ("https://data.example.org/flowers/", "download it here"),
     ],
 )
 def test_what_torchvision_could_not_download_is_fetched_before(

@@ -81,9 +81,9 @@ def test_under_slurm_the_nodes_are_asked_when_the_job_starts() -> None:
     found = choices(SPEC, SLURM)
     assert found["driver"] == (
         "525.60.13",
-        "each node is asked when the job starts",
+        "each node is checked when the job starts",
     )
-    assert found["glibc"] == ("2.36", "the image has 2.41, so what --nv brings from here fits")
+    assert found["glibc"] == ("2.36", "the image has 2.41, so the libraries that --nv adds work")
 
 
 def test_an_old_driver_on_the_login_node_is_shown_but_does_not_decide() -> None:
@@ -241,7 +241,7 @@ def unusable(libraries: Path) -> None:
 def test_a_node_without_a_driver_says_so(tmp_path: Path, libraries: Path) -> None:
     unusable(libraries)
     said = ask(libraries, "525.60.13", tmp_path / "absent")
-    assert said.startswith("GPUs were asked for, but n1 has no NVIDIA driver\n")
+    assert said.startswith("GPUs were requested, but n1 has no NVIDIA driver\n")
     assert "--no-nv" in said
 
 

@@ -139,7 +139,7 @@ def test_mounts_over_an_image_of_ours_are_refused() -> None:
         return refusals(replace(SITE, profile=profile), facts)
 
     ours = {**OURS, "horovod.version": "0.28.1"}
-    assert "over /opt/horovod of a.sif" in on("/opt", ours)[0]
+    assert "which hides /opt/horovod of a.sif" in on("/opt", ours)[0]
     assert on("/opt/horovod-mpi", ours) == on("/opt:/host/opt", ours) == on("/opt", OURS) == []
 
 

@@ -59,7 +59,7 @@ def test_an_environment_is_looked_into_once(venv: Path) -> None:
     assert image.path == venv
     assert image.fact("python.version").startswith(f"{sys.version_info[0]}.{sys.version_info[1]}")
     assert image.fact("horovod.version") == "none"
-    assert said == [f"looking into {venv}"]
+    assert said == [f"inspecting {venv}"]
     assert inspect.found(image, said.append).found == image.found
     assert len(said) == 1
     (site_packages,) = venv.glob("lib/python3*/site-packages")

@@ -14,7 +14,10 @@ from tests.matrix.verdict import Verdict
 
 CELL = Cell("trixie", "mpich", "mpi", "pmi2", "srun")
 WORKS = Verdict(True, (), (), ("MPIR_CVAR_CH4_NETMOD=ofi",))
-ALONE = "the MPI in x.sif speaks PMIx, and srun --mpi=pmi2 offers PMI-2: every rank would be alone"
+ALONE = (
+    "the MPI in x.sif speaks PMIx, and srun --mpi=pmi2 offers PMI-2: every rank would be alone "
+    "(world size 1)"
+)
 REFUSED = Verdict(False, (ALONE,), ("--mpi pmix",), ())
 
 
@@ -49,7 +52,7 @@ def test_a_cell_is_asked_for_with_options() -> None:
         (0, world("n1 n1 n2 n2", total=9), outcome.SILENT),
         (0, "", outcome.SILENT),
         (82, "runner: world-size mismatch on rank 0@n1: 4 tasks", outcome.ALONE),
-        (82, "runner: no world on rank 2@n2: it ended within hvd.init()", outcome.NO_WORLD),
+        (82, "runner: no process group on rank 2@n2: it exited in hvd.init()", outcome.NO_WORLD),
         (1, "srun: error: Invalid MPI type 'pmix', --mpi=list for types", outcome.NO_TYPE),
         (1, "ValueError: MPI support has not been built.", outcome.NO_MPI),
         (1, "Unknown MPI implementation given in output of mpirun", outcome.UNKNOWN_MPI),

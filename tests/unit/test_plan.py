@@ -84,7 +84,12 @@ def test_choices(
         ({"controller": "mpi"}, SLURM, labels(horovod_controllers="gloo"), "--controller gloo"),
         ({"controller": "mpi"}, NO_PMIX, OURS, "srun --mpi=list: none, pmi2"),
         ({"mpi": "pmix_v9"}, SLURM, OURS, "no --mpi=pmix_v9"),
-        ({"controller": "mpi", "mpi": "pmi2"}, SLURM, OURS, "every rank would be alone"),
+        (
+            {"controller": "mpi", "mpi": "pmi2"},
+            SLURM,
+            OURS,
+            "every rank would be alone (world size 1)",
+        ),
         ({}, SLURM, labels(horovod_frameworks="tensorflow"), "needs pytorch"),
     ],
 )
@@ -157,4 +162,4 @@ def test_an_image_for_another_machine() -> None:
     assert "is for arm64 and this machine is amd64" in refusal.what
     made = planning.solve(Case(replace(SPEC, image=arm), here))
     reasons = {choice.id: choice.reason for choice in made.choices}
-    assert reasons["architecture"] == "this machine is amd64, the nodes have to be arm64"
+    assert reasons["architecture"] == "this machine is amd64, the nodes must be arm64"

@@ -92,7 +92,11 @@ def test_ways_to_ask_for_gpus(resources: Resources, expected: tuple[str, int] | 
         (Resources(ntasks=64), "do not fit", "--nodes 2"),
         (Resources(nodes=5, partition="a100"), "a100 has 4 nodes, fewer", "--partition cpu"),
         (Resources(nodes=11), "cpu has 10 nodes, fewer", "--nodes 10"),
-        (Resources(time="25:00:00"), "cpu gives 1-00:00:00, less", "--time 1-00:00:00"),
+        (
+            Resources(time="25:00:00"),
+            "a time limit of 1-00:00:00, less",
+            "--time 1-00:00:00",
+        ),
         (Resources(time="1-1"), "less than --time 1-1", "--partition mixed"),
     ],
 )
@@ -260,7 +264,7 @@ def test_a_preset_gives_way_to_what_the_allocation_has(
     (choice,) = [c for c in made.choices if c.id == "cpus-per-task"]
     assert choice.value == each
     given_way = asked.cpus_per_task != each
-    assert ("what job 12 has for a rank; as asked: " in choice.reason) is given_way
+    assert ("available per rank in job 12; as requested: " in choice.reason) is given_way
 
 
 @pytest.mark.parametrize(
@@ -326,7 +330,7 @@ def test_folders_of_this_machine_alone(path: str, kind: str, seen: bool) -> None
     site = replace(SITE, environment={"RUNNER_SCRATCH": "/tmp/own", "SCRATCH": "/scratch/ada"})
     refusals = planning.solve(Case(replace(spec, image=IMAGE), site, filesystems=kinds)).refusals
     assert [one.what for one in refusals] == (
-        [] if seen else [f"the nodes of a job do not see the run's folder, {path}"]
+        [] if seen else [f"the nodes of a job cannot access the run's folder, {path}"]
     )
     assert seen or refusals[0].remedies[0] == change(runs_dir="/scratch/ada/runs")
     alone = replace(spec, scheduler="local")

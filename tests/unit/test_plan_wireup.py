@@ -95,7 +95,7 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
         Case(replace(replace(SPEC, trainer=trainer, **options), image=OPENMPI), SITE)
     )
     assert [refusal.what for refusal in made.refusals] == (
-        [] if works else [f"recipe forms its world with {world}"]
+        [] if works else [f"recipe creates its process group with {world}"]
     )
     if not works:
         (gone,) = made.refusals[0].remedies[0].leave_out
@@ -106,7 +106,9 @@ def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:
     spec = replace(SPEC, trainer=Trainer("recipe", "recipes.recipe", None, world="Horovod"))
     made = planning.solve(Case(replace(spec, image=foreign("", horovod_version="none")), SITE))
     (refusal,) = made.refusals
-    assert refusal.what == "recipe forms its world with Horovod, which a.sif does not have"
+    assert (
+        refusal.what == "recipe creates its process group with Horovod, which a.sif does not have"
+    )
     assert not refusal.remedies
 
 
@@ -120,7 +122,7 @@ def test_an_unknown_image_gets_gloo_and_the_reason_why_it_is_unknown() -> None:
 def test_remedies_are_ranked_and_each_of_them_works() -> None:
     refusal = solved(OPENMPI, "mpi", "pmi2", "srun").refusals[0]
     assert tuple(map(str, refusal.remedies[:2])) == ("--mpi pmix", "--controller gloo")
-    assert "looking into it, mpi.flavour is openmpi" in refusal.evidence
+    assert "inspecting it, mpi.flavour is openmpi" in refusal.evidence
     assert not solved(OPENMPI, "mpi", "pmix", "srun").refusals
     assert not solved(OPENMPI, "gloo", "pmi2", "srun").refusals
 
@@ -163,7 +165,7 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     hydra = replace(SITE, host_mpi="mpich 4.0.2")
     spec = replace(SPEC, launcher="mpirun", controller="mpi")
     assert (
-        "every rank would be alone"
+        "every rank would be alone (world size 1)"
         in planning.solve(Case(replace(spec, image=OPENMPI), hydra)).refusals[0].what
     )
     assert not planning.solve(Case(replace(spec, image=MPICH), hydra)).refusals

@@ -202,7 +202,7 @@ def test_shim_explains_an_end_within_init(tmp_path: Path) -> None:
     trainer = INIT.replace("HorovodBasics().init()", "HorovodBasics().init(comm='die')")
     code, out = run_shim(tmp_path, trainer, tasks=1, size=1)
     assert code == gate.EXIT_WORLD_SIZE
-    assert "no world on rank 0@" in out
+    assert "no process group on rank 0@" in out
     assert "likely cause:" in out
 
 

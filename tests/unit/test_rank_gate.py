@@ -125,7 +125,7 @@ def test_a_smaller_world_ends_with_82(
     text = f"try:\n  {trainer.replace(chr(10), chr(10) + '  ')}\nfinally: print('trained on')"
     code, out = run(tmp_path, text, command=command)
     assert code == gate.EXIT_WORLD_SIZE, out
-    assert f"2 ranks were started, but {framework} sees a world of 1" in out
+    assert f"2 ranks were started, but {framework} has world size 1" in out
     assert remedy in out
     assert "trained on" not in out
     assert kinds.WORLD_SIZE in recorded(tmp_path)
@@ -134,7 +134,7 @@ def test_a_smaller_world_ends_with_82(
 def test_without_any_world_a_green_end_is_a_failure(tmp_path: Path) -> None:
     code, out = run(tmp_path, "print('done')")
     assert code == gate.EXIT_WORLD_SIZE
-    assert "formed no world of the 2 ranks: it ran on its own" in out
+    assert "created no process group of the 2 ranks: it ran alone" in out
     assert "runner launch --no-gate" in out
     assert kinds.NO_WORLD_FORMED in recorded(tmp_path)
 
@@ -162,13 +162,13 @@ def test_an_mpi_of_one_counts_only_where_no_other_world_is_right(tmp_path: Path)
     assert "likely cause: the MPI in the image" in out
     assert run(tmp_path, mpi, FAKE_MPI_SIZE="2")[0] == 0
     code, out = run(tmp_path, mpi, FAKE_MPI_SIZE="3")
-    assert (code, "mpi4py sees a world of 3" in out) == (gate.EXIT_WORLD_SIZE, True)
+    assert (code, "mpi4py has world size 3" in out) == (gate.EXIT_WORLD_SIZE, True)
 
 
 def test_a_second_framework_with_another_world_is_refused(tmp_path: Path) -> None:
     code, out = run(tmp_path, TORCH.format("") + MIRRORED)
     assert code == gate.EXIT_WORLD_SIZE
-    assert "tf.distribute sees a world of 1" in out
+    assert "tf.distribute has world size 1" in out
 
 
 def test_tf_config_is_set_where_asked_and_the_users_own_is_checked(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_message_of_another_size(
     monkeypatch.setenv("SLURM_MPI_TYPE", mpi)
     terms = gate.Terms(task.read("srun", SRUN), controller, str(tmp_path), ("", ""), (0, ""), False)
     text = gate.mismatch(terms, "Horovod", 1, 0, 4)
-    assert "rank 0@n2: 4 ranks were started, but Horovod sees a world of 1" in text
+    assert "rank 0@n2: 4 ranks were started, but Horovod has world size 1" in text
     assert remedy in text
 
 
@@ -253,14 +253,14 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
     me = task.read("mpirun", {**env, "OMPI_COMM_WORLD_SIZE": "4"})
     terms = gate.Terms(replace(me, local_rank=0), "mpi", str(tmp_path), ("", ""), (0, ""), False)
     text = gate.mismatch(terms, "Horovod", 1, 0, 4)
-    assert "does not understand the mpirun that started it" in text
+    assert "does not work with the mpirun that started it" in text
     assert "--launcher srun" in text
 
 
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("", "has formed no world after 2 min, and calls for none"),
+        ("", "no process group was initialized after 2 min"),
         (reports.CALLED, "waits for the other ranks, after 2 min in torch.distributed"),
         (reports.FORMED, ""),
     ],
@@ -353,7 +353,7 @@ def run_under_torchrun(tmp_path: Path, trainer: str, workers: int) -> tuple[int,
         (2, TORCH.format(""), 0, "one world of 4 ranks"),
         (2,
          "import os\nif os.environ['RANK'] == '0':\n  " + TORCH.format("").replace("\n", "\n  "),
-         82, "formed no world of the 4 ranks"),
+         82, "created no process group of the 4 ranks"),
         (1, "import sys; sys.exit('no data')", 1, "no data"),
         (1, "raise ValueError('boom')", 1, "ValueError: boom"),
     ],
@@ -364,7 +364,7 @@ def test_ranks_of_a_launcher_do_not_leave_without_a_world(
     found, out = run_under_torchrun(tmp_path, trainer, workers)
     assert found == code, out
     assert said in out
-    assert ("formed no world" in out) == (code == 82)
+    assert ("created no process group" in out) == (code == 82)
 
 
 def test_lines_of_a_launchers_ranks_stay_whole(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_all_tasks_of_one_machine_get_the_signal(tmp_path: Path) -> None:
 def test_a_users_own_trainer_that_knows_no_signals_is_told_so(tmp_path: Path) -> None:
     told = interrupted(tmp_path, DOES_NOT + STARTED, signal.SIGUSR1)
     assert told.startswith("138 ")
-    assert "SIGUSR1), which asks to save and stop, and the trainer does not handle it" in told
+    assert "SIGUSR1), the request to save and stop, which the trainer does not handle" in told
     assert not (tmp_path / "stopped.json").exists()
 
 
@@ -114,7 +114,7 @@ def test_where_another_rank_has_failed_nobody_waits_for_a_trainer_that_cannot_an
     told = interrupted(tmp_path, STUBBORN + STARTED, signal.SIGTERM)
     assert time.monotonic() - began < 15  # it sleeps for 30
     assert told.startswith("143 ")
-    assert "ended, since another rank had failed" in told
+    assert "ended because another rank had failed" in told
     record = json.loads((tmp_path / "failures/rank-0.json").read_text())
     assert kinds.follows(record["kind"], record)
 

@@ -40,7 +40,7 @@ def test_a_file_that_is_no_such_release(
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"5", b"\xff"])
 def test_a_file_that_is_none(raw: bytes) -> None:
-    with pytest.raises(Refused, match="it is no JSON object"):
+    with pytest.raises(Refused, match="it is not a JSON object"):
         release.read(raw, "1.2", "it")
 
 

@@ -74,13 +74,19 @@ def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"scheduler": "local"}, "--requeue needs Slurm: this machine has no queue"),
-        ({"scheduler": "allocation"}, "--requeue needs Slurm"),
-        ({"scheduler": "cobalt"}, "--requeue needs Slurm: Cobalt has none"),
-        ({"scheduler": "pbs", "requeue": None, "signal": 60}, "--signal needs Slurm: PBS has none"),
-        ({"scheduler": "pbs", "requeue_limit": 2}, "--requeue-limit needs Slurm: PBS has none"),
-        ({"launcher": "mpirun"}, "--requeue does not go with --launcher mpirun"),
-        ({"launcher": "horovodrun"}, "--requeue does not go with --launcher horovodrun"),
+        ({"scheduler": "local"}, "--requeue is Slurm only: this machine has no queue"),
+        ({"scheduler": "allocation"}, "--requeue is Slurm only"),
+        ({"scheduler": "cobalt"}, "--requeue is Slurm only: Cobalt does not support it"),
+        (
+            {"scheduler": "pbs", "requeue": None, "signal": 60},
+            "--signal is Slurm only: PBS does not support it",
+        ),
+        (
+            {"scheduler": "pbs", "requeue_limit": 2},
+            "--requeue-limit is Slurm only: PBS does not support it",
+        ),
+        ({"launcher": "mpirun"}, "--requeue does not work with --launcher mpirun"),
+        ({"launcher": "horovodrun"}, "--requeue does not work with --launcher horovodrun"),
     ],
 )
 def test_what_nobody_would_do(changes: dict[str, Any], words: str) -> None:

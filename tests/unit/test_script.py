@@ -271,6 +271,6 @@ def test_the_ranks_errors_have_a_file_of_their_own_where_asked() -> None:
 
 def test_errors_need_srun() -> None:
     refused = made(error="e", launcher="mpirun", mpi=None).refusals
-    assert "--error is a file that srun writes, and mpirun starts the ranks" in {
+    assert "srun writes the --error file, but mpirun starts the ranks" in {
         refusal.what for refusal in refused
     }

@@ -67,7 +67,7 @@ def test_a_site_by_name(tmp_path: Path) -> None:
     assert find.find("none", "neuron", "x", env) is None
     asked = find.find("alvis", "neuron", "x", env)
     assert asked is not None
-    assert (asked.name, asked.chosen) == ("alvis", "as asked")
+    assert (asked.name, asked.chosen) == ("alvis", "as requested")
     with pytest.raises(NotFound, match=r"(?s)no site named 'aluis'.*did you mean alvis"):
         find.find("aluis", "", "", env)
 

@@ -42,7 +42,7 @@ def test_its_script_is_the_sites_whatever_this_machine_has(tmp_path: Path, name:
     work = tmp_path / "work"
     done = scripts.elsewhere(name, work, machine(tmp_path / "bin"), "--dry-run")
     assert scripts.as_ours(done, work) == expected, "if it is meant: python3 -m tests.unit.scripts"
-    assert f"warning: shown for {name} by its profile alone" in done.stderr
+    assert f"warning: planned for {name} from its profile alone" in done.stderr
     assert "runner launch --dry-run with the same words" not in done.stderr
     assert sorted(os.listdir(work)) == ["sandbox"]  # nobody was asked, nothing written
     subprocess.run(["bash", "-n"], input=done.stdout, text=True, check=True)
@@ -53,7 +53,7 @@ def test_it_is_planned_and_its_script_is_offered(tmp_path: Path) -> None:
     done = scripts.elsewhere("polaris", work, env, command="plan")
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr
-    assert "warning: shown for polaris by its profile alone" in said
+    assert "warning: planned for polaris from its profile alone" in said
     assert "runner launch --dry-run with the same words" in said
 
 
@@ -111,7 +111,7 @@ def there(name: str, **asked: object) -> list[str]:
 
 def test_folders_of_this_machine_are_not_judged_and_rules_are() -> None:
     assert there("neuron", runs_dir=Path("/tmp/x/runs")) == []
-    assert there("neuron", mem="1G") == ["neuron takes no job with --mem"]
+    assert there("neuron", mem="1G") == ["neuron does not accept jobs with --mem"]
 
 
 def test_another_scheduler_than_the_sites_is_refused() -> None:
@@ -120,5 +120,5 @@ def test_another_scheduler_than_the_sites_is_refused() -> None:
 
 
 def test_the_hosts_mpi_is_the_profiles_or_none() -> None:
-    what = "--host-mpi: the profile of neuron does not tell where its MPI is"
+    what = "--host-mpi: the profile of neuron does not say where its MPI is"
     assert there("neuron", host_mpi=True, controller="mpi") == [what]

@@ -67,10 +67,10 @@ def said(made: Plan) -> str:
             replace(FILE, filesystem="ext4"),
             SITE,
             "none",
-            "ext4, not known as a file system of",
+            "ext4, not known as a shared file",
         ),
         (400, replace(FILE, filesystem=""), SITE, "none", "a file system of an unknown kind"),
-        (400, FOLDER, SITE, "none", "tree is a folder, and only a file is sent"),
+        (400, FOLDER, SITE, "none", "tree is a folder; only a file can be copied"),
         (18, FILE, SMALL, "none", "1.0 GB is more than a node's disk"),
         (18, replace(FILE, size=10**11), SITE, "none", "100.0 GB is more than every node has room"),
         (2, FILE, UNPACKS, "unpack", "neither a setuid part nor squashfuse: each rank would"),
@@ -110,7 +110,7 @@ def test_auto_shares_a_mount(
     spec = replace(SPEC, image=image, stage_image="auto", resources=asked)
     made = planning.solve(Case(spec, site))
     assert made.staging.image == form
-    assert ("share what one squashfuse has read" in said(made)) == (form == "mount")
+    assert ("share the cache of one squashfuse" in said(made)) == (form == "mount")
 
 
 def test_what_is_asked_is_done_or_refused() -> None:
@@ -118,12 +118,12 @@ def test_what_is_asked_is_done_or_refused() -> None:
     assert solved("unpack", 1).staging.image == "unpack"
     assert solved("mount", 1).staging.image == "mount"
     for asked, what, more, evidence in (
-        ("node-local", FOLDER, {}, "tree is a folder, and only a file is sent"),
+        ("node-local", FOLDER, {}, "tree is a folder; only a file can be copied"),
         ("unpack", replace(FILE, offset=0), {}, "a.sif holds no squashfs"),
         ("mount", replace(FILE, offset=0), {}, "a.sif holds no squashfs"),
-        ("mount", FILE, {"runtime": "podman"}, "podman is not known to see"),
+        ("mount", FILE, {"runtime": "podman"}, "podman is not known to access"),
         ("unpack", FILE, {"runtime": "none"}, "--runtime none reads no image file"),
-        ("unpack", FILE, {"runtime": "shifter"}, "shifter is not known to see a node's own disk"),
+        ("unpack", FILE, {"runtime": "shifter"}, "shifter is not known to access node-local disks"),
     ):
         refusal = solved(asked, 2, what, SITE, **more).refusals[0]
         assert refusal.what.startswith(f"--stage-image {asked}: {evidence}")
@@ -205,7 +205,7 @@ def test_a_node_that_cannot_mount_takes_the_file(
     mount.serve(str(tmp_path), ".image", "/i/a.sif", "49152", "apptainer")
     assert os.readlink(tmp_path / ".image") == "/i/a.sif"
     said = capfd.readouterr().err.strip()
-    assert said.endswith(f"not mounted, each rank does so itself: {why}")
+    assert said.endswith(f"not mounted, each rank mounts it itself: {why}")
     mount.wait_for(str(tmp_path), ".image")
 
 

@@ -85,7 +85,7 @@ def test_a_file_or_link_of_somebody_else_is_not_replaced(images: Path) -> None:
     (images / "file.sif").write_text("mine")
     (images / "link.sif").symlink_to("/elsewhere/image.sif")
     for name in ("file.sif", "link.sif"):
-        with pytest.raises(Refused, match="is there already"):
+        with pytest.raises(Refused, match="already exists"):
             store.point(name, kept.digest)
     assert [path.name for path in store.others()] == ["file.sif", "link.sif"]
 
@@ -166,7 +166,7 @@ def test_only_one_works_on_an_image() -> None:
 
 @pytest.mark.usefixtures("images")
 def test_a_file_system_without_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Lustre mounted without flock says so; no such file system can be made here."""
+    """Lustre mounted without flock reports it; no such file system can be made here."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")

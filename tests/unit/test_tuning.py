@@ -50,7 +50,9 @@ def test_options_become_horovods_variables() -> None:
 
 def test_each_is_told_with_its_reason() -> None:
     made = planned(Tuning(cycle_time_ms=0.5))
-    assert ("cycle-time-ms", 0.5, "as asked") in [(c.id, c.value, c.reason) for c in made.choices]
+    assert ("cycle-time-ms", 0.5, "as requested") in [
+        (c.id, c.value, c.reason) for c in made.choices
+    ]
 
 
 def test_what_the_user_has_exported_is_kept_and_told() -> None:

@@ -15,10 +15,10 @@ from .. import printer, typed
 LABELS = {
     "cpu-bind": "CPU binding",
     "cpu-level": "CPU level",
-    "cpus-per-task": "CPUs for each rank",
+    "cpus-per-task": "CPUs per rank",
     "cycle-time-ms": "cycle time (ms)",
     "data": "dataset",
-    "data-plane": "gradients go over",
+    "data-plane": "gradient transport",
     "driver": "NVIDIA driver",
     "fusion-threshold-mb": "fusion threshold (MB)",
     "glibc": "C library",

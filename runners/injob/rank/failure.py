@@ -156,7 +156,7 @@ def _of_signal(number: int, asked: Collection[int]) -> Problem:
     names = {one.value: one.name for one in signal.Signals}
     text = f"killed by signal {number} ({names.get(number, 'unknown')})"
     if number == signal.SIGUSR1 and number in asked:
-        text += ", which asks to save and stop, and the trainer does not handle it"
+        text += ", the request to save and stop, which the trainer does not handle"
     fields = {"signal": number, "asked": sorted(int(one) for one in asked)}
     return Problem(kinds.SIGNAL, text, fields)
 

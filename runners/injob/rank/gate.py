@@ -23,12 +23,12 @@ from .task import Task
 EXIT_WORLD_SIZE = 82
 VARIABLE = "RUNNER_TERMS"
 NO_MEETING = (  # the likely cause, and what to try
-    "a rank did not come to the Gloo rendezvous, or the interface leads nowhere (the lines above)",
+    "a rank did not join the Gloo rendezvous, or the interface has no route (see the lines above)",
     "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
 )
 GLOO_WITH_GPUS = (
-    "runner: warning: the job has GPUs, and torch.distributed uses gloo: each exchange goes "
-    'through the host. init_process_group("nccl") does not'
+    "runner: warning: the job has GPUs, but torch.distributed uses gloo: communication goes "
+    'through host memory. init_process_group("nccl") does not'
 )
 INDEPENDENT = "for ranks that are independent on purpose: runner launch --no-gate ..."
 KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
@@ -80,7 +80,7 @@ def no_world_formed(ranks: int, alone: Sequence[str] = ()) -> Problem:
 
     `alone` are the frameworks in whose world of one it was.
     """
-    text = f"it formed no world of the {ranks} ranks that were started"
+    text = f"it created no process group of the {ranks} ranks that were started"
     return Problem(kinds.NO_WORLD_FORMED, text, {"tasks": ranks, "alone": list(alone)})
 
 
@@ -157,7 +157,7 @@ class Gate:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         text = mismatch(self.terms, framework, size, rank, right, why)
         print(text, file=sys.stderr, flush=True)
-        what = f"{right} ranks were started, and {framework} sees a world of {size}"
+        what = f"{right} ranks were started, but {framework} has world size {size}"
         fields = {"tasks": right, "world": size, "framework": framework}
         self._end(framework, Problem(kinds.WORLD_SIZE, what, fields))
 
@@ -177,7 +177,7 @@ def mismatch(terms: Terms, framework: str, size: int, rank: int, right: int, why
     cause, remedy = _likely_why(terms, framework)
     what = (
         f"runner: world-size mismatch on rank {terms.task.name}: {right} ranks were started, "
-        f"but {framework} sees a world of {size} (it calls this rank {rank})."
+        f"but {framework} has world size {size} (it calls this rank {rank})."
     )
     return _explained(terms, what, (why or cause, remedy))
 
@@ -196,7 +196,7 @@ def no_world(terms: Terms, known: str = "") -> str:
     task = terms.task
     cause, remedy = _why_mpi(task) if terms.controller == "mpi" else NO_MEETING
     what = (
-        f"runner: no world on rank {task.name}: it ended within hvd.init(), which should have "
+        f"runner: no process group on rank {task.name}: it exited in hvd.init(), which should have "
         f"joined it to the {task.size} tasks that were started."
     )
     return _explained(terms, what, (known or cause, remedy))
@@ -205,8 +205,8 @@ def no_world(terms: Terms, known: str = "") -> str:
 def never_formed(terms: Terms, alone: bool, ranks: int) -> str:
     """Return the message for a trainer that ended well, and never was one of several ranks."""
     what = (
-        f"runner: no world on rank {terms.task.name}: the trainer ended, and formed no world of "
-        f"the {ranks} ranks: it ran on its own."
+        f"runner: no process group on rank {terms.task.name}: the trainer ended and "
+        f"created no process group of the {ranks} ranks: it ran alone."
     )
     cause = "it called neither hvd.init(), init_process_group(), nor another of " + KNOWN
     return _explained(terms, what, _why_mpi(terms.task) if alone else (cause, INDEPENDENT))
@@ -220,8 +220,9 @@ def late(task: Task, seconds: float, waits: Sequence[str]) -> str:
             f"in {' and '.join(waits)}"
         )
     return (
-        f"runner: warning: rank {task.name} has formed no world after {seconds / 60:.0f} min, and "
-        f"calls for none: is each of the {task.size} ranks alone? If so the job will end as failed "
+        f"runner: warning: rank {task.name}: no process group was initialized after "
+        f"{seconds / 60:.0f} min: each of the {task.size} ranks may be training alone. "
+        "If so the job will end as failed "
         f"({INDEPENDENT})"
     )
 
@@ -239,7 +240,7 @@ def _likely_why(terms: Terms, framework: str) -> tuple[str, str]:
         return _why_torch()
     if framework == "tf.distribute":
         return (
-            "TF_CONFIG is not set, or is not the job's",
+            "TF_CONFIG is not set, or is not the one of this job",
             "runner launch --tf-config ..., which sets it for each rank",
         )
     if framework == "Horovod" and terms.controller == "gloo":
@@ -254,12 +255,12 @@ def _likely_why(terms: Terms, framework: str) -> tuple[str, str]:
 def _why_torch() -> tuple[str, str]:
     if "TORCHELASTIC_RUN_ID" in os.environ:
         return (
-            "torchrun was told another number of nodes or of processes than the job has: "
+            "torchrun was given another number of nodes or processes than the job has: "
             f"{os.environ['GROUP_WORLD_SIZE']} x {os.environ['LOCAL_WORLD_SIZE']}",
-            "runner launch --launcher torchrun ... train.py, which tells it the job's",
+            "runner launch --launcher torchrun ... train.py, which passes on the job's",
         )
     return (
-        "the trainer gave init_process_group() a size or a store of its own, or changed RANK, "
+        "the trainer passed its own size or store to init_process_group(), or changed RANK, "
         "WORLD_SIZE or MASTER_ADDR",
         "init_process_group() without them: runner sets the variables for each rank",
     )
@@ -269,7 +270,7 @@ def _why_mpi(task: Task) -> tuple[str, str]:
     """Return cause and remedy; srun leaves its --mpi= in SLURM_MPI_TYPE."""
     if task.launcher != "srun":
         return (
-            f"the MPI in the image does not understand the {task.launcher} that started it: "
+            f"the MPI in the image does not work with the {task.launcher} that started it: "
             "another MPI, or another major version",
             "runner launch --controller gloo ..., or runner launch --launcher srun ...",
         )
@@ -280,6 +281,6 @@ def _why_mpi(task: Task) -> tuple[str, str]:
             "runner launch --controller mpi --mpi pmix ..., or for Horovod --controller gloo",
         )
     return (
-        f"the MPI in the image does not speak srun's --mpi={mpi_type}",
+        f"the MPI in the image does not support srun --mpi={mpi_type}",
         "runner launch --controller gloo ..., or another type from: srun --mpi=list",
     )

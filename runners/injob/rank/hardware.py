@@ -118,7 +118,7 @@ def _no_library(why_not: str, driver: str, host: str) -> Problem:
         )
     return _explained(
         kinds.NO_DRIVER,
-        f"GPUs were asked for, but {host} has no NVIDIA driver",
+        f"GPUs were requested, but {host} has no NVIDIA driver",
         f"no {DRIVER}; {why_not}",
         "--partition NAME or --gpus-per-node N for nodes with GPUs, or --no-nv to run on CPUs",
     )

@@ -52,7 +52,7 @@ def parse(argv: list[str]) -> Options:
     # argparse takes the last of repeated options, which is how `become_mpirun` sets these two.
     add("--tasks", type=int, help="start this many tasks here, with no launcher")
     add("--controller", choices=["mpi", "gloo", "none"], required=True)
-    add("--no-gate", dest="check", action="store_false", help="ranks need not form one world")
+    add("--no-gate", dest="check", action="store_false", help="skip the world-size check")
     add("--agent", choices=sorted(AGENTS), default="", help="starts the ranks")
     add("--workers", type=int, default=1, help="ranks that the agent starts here")
     add("--tf-config", action="store_true", help="set TF_CONFIG")

@@ -41,7 +41,7 @@ def taken(held: socket.socket) -> Problem | None:
         return None
     text = (
         f"another user of the node listens on port {port}, which runner held for this job "
-        "(MASTER_PORT, TF_CONFIG): ranks that connect would talk to a stranger"
+        "(MASTER_PORT, TF_CONFIG): ranks that connect would reach a foreign process"
     )
     return Problem(kinds.PORT_TAKEN, text, {"port": port})
 

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from .rendezvous.session import Session
 
 EXIT_FAILED = 1
-IN_INIT = Problem(kinds.IN_INIT, "it ended within hvd.init()")
+IN_INIT = Problem(kinds.IN_INIT, "it exited in hvd.init()")
 SECONDS_TO_A_WORLD = 120.0  # of imports and reading; after that a rank without a world is told of
 # A thread of C++, such as one of torch's Gloo, that Python 3.13 and older ends on its way out
 # (github.com/python/cpython/issues/87135): DDP scripts end so now and then, all their work done.
 ABORTED = "terminate called without an active exception"
-ENDED = Problem(kinds.ENDED_WITH_OTHERS, "ended, since another rank had failed")
+ENDED = Problem(kinds.ENDED_WITH_OTHERS, "ended because another rank had failed")
 
 
 def supervise(task: Task, options: Options) -> int:

@@ -1,4 +1,4 @@
-"""TensorBoard, which has no password of its own: it runs behind a door that wants the token."""
+"""TensorBoard, which has no password of its own: it runs behind a token-authenticating proxy."""
 
 from __future__ import annotations
 

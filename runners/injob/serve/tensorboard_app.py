@@ -1,4 +1,4 @@
-"""TensorBoard behind a door that wants the token."""
+"""TensorBoard behind a token-authenticating proxy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFUSED = b"403: open the address that `runner tensorboard` has printed, with it
 
 
 class Handler(WSGIRequestHandler):
-    """Answers without writing down what was asked: the first question has the token in it."""
+    """Answers without writing down what was requested: the first question has the token in it."""
 
     timeout = (
         SECONDS  # who has not asked by then, or does not read the answer, has a thread of ours

@@ -12,7 +12,10 @@ from .node import DATA, IMAGE, NotStaged, kind
 AT_A_TIME = 8
 SPARE = 64 * 2**20  # bytes that stay free, for what else the job writes there
 # Where there are too few inodes for many files, one file may do.
-PACKED = {DATA: "runner data pack, which makes one file of them", IMAGE: "--stage-image node-local"}
+PACKED = {
+    DATA: "runner data pack, which packs them into one file",
+    IMAGE: "--stage-image node-local",
+}
 BLOCK = 4096  # what the smallest file takes on a disk
 
 

@@ -32,7 +32,7 @@ def serve(folder: "str", entry: "str", file: "str", offset: "str", runtime: "str
         _enter(runtime, target)
         say(IMAGE, f"mounted once for its ranks, {time.time() - began:.1f} s")
     except (NotStaged, OSError) as error:
-        say(IMAGE, f"not mounted, each rank does so itself: {error}")
+        say(IMAGE, f"not mounted, each rank mounts it itself: {error}")
         release(folder)
         target = file
     os.symlink(target, os.path.join(folder, entry))

@@ -57,7 +57,7 @@ def check_parent(folder: "str") -> None:
     if not NAME.fullmatch(os.path.basename(folder)):
         raise NotStaged(f"the name {folder} is not random")
     if not os.access(root, os.W_OK | os.X_OK):
-        raise NotStaged(f"{root} is no folder to write in")
+        raise NotStaged(f"{root} is not a writable folder")
     path = os.path.realpath(root)
     while True:
         status = os.stat(path)
@@ -110,7 +110,7 @@ def wait_for(folder: "str") -> None:
     deadline = time.time() + SECONDS_TO_APPEAR
     while not _held(folder):
         if time.time() > deadline:
-            raise NotStaged(f"{folder} was not made")
+            raise NotStaged(f"{folder} was not created")
         time.sleep(0.05)
 
 
@@ -120,7 +120,7 @@ def _make(folder: "str") -> "int":
         try:
             os.mkdir(folder, 0o700)
         except OSError as error:
-            raise NotStaged(f"cannot make {folder}: {error.strerror}") from None
+            raise NotStaged(f"cannot create {folder}: {error.strerror}") from None
         with contextlib.suppress(FileNotFoundError):
             lock = _open(folder)
             fcntl.flock(lock, fcntl.LOCK_EX)

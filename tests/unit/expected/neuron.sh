@@ -13,21 +13,21 @@
 
 # Written by runner 0.1.0.
 # Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
-# site: neuron (as asked)
-# gpu-request: --gres=gpu:4 (how neuron is asked for GPUs)
+# site: neuron (as requested)
+# gpu-request: --gres=gpu:4 (the form of GPU requests on neuron)
 # scheduler: slurm (sbatch is on this machine)
-# runtime: singularity (what neuron has)
+# runtime: singularity (the runtime of neuron)
 # controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
-# mpi: pmix (what the image's MPI speaks (PMIx))
-# nv: yes (the job asks for GPUs)
-# driver: any (each node is asked when the job starts)
-# gpu-of-a-rank: local-rank (each rank sees the 4 of its node, which keeps peer-to-peer)
-# data-plane: nccl (GPUs, and Horovod's fastest way between them)
-# cpus-per-task: 8 (its GPU's part of a node)
-# threads: 8 (the CPUs for each rank)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
-# recipe: image (it names it)
+# mpi: pmix (the PMI of the image's MPI (PMIx))
+# nv: yes (the job requests GPUs)
+# driver: any (each node is checked when the job starts)
+# gpu-of-a-rank: local-rank (each rank sees all 4 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs; NCCL is Horovod's fastest transport for them)
+# cpus-per-task: 8 (its GPU's share of the node)
+# threads: 8 (CPUs per rank)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
+# recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.

@@ -14,21 +14,21 @@
 
 # Written by runner 0.1.0.
 # Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
-# site: perlmutter (as asked)
+# site: perlmutter (as requested)
 # scheduler: slurm (sbatch is on this machine)
-# runtime: podman-hpc (as asked)
-# controller: gloo (as asked)
+# runtime: podman-hpc (as requested)
+# controller: gloo (as requested)
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
 # mpi: none (Gloo needs no PMI)
-# nv: yes (the job asks for GPUs)
-# driver: any (each node is asked when the job starts)
-# gpu-of-a-rank: local-rank (each rank sees the 4 of its node, which keeps peer-to-peer)
-# data-plane: nccl (GPUs, and Horovod's fastest way between them)
-# cpus-per-task: 32 (as asked)
-# threads: 32 (the CPUs for each rank)
-# interface: found on the nodes (each node takes the one that leads to rank 0's node)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
-# recipe: image (it names it)
+# nv: yes (the job requests GPUs)
+# driver: any (each node is checked when the job starts)
+# gpu-of-a-rank: local-rank (each rank sees all 4 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs; NCCL is Horovod's fastest transport for them)
+# cpus-per-task: 32 (as requested)
+# threads: 32 (CPUs per rank)
+# interface: detected on the nodes (each node uses the one that routes to rank 0's node)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
+# recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.

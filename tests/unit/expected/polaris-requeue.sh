@@ -12,21 +12,21 @@
 
 # Written by runner 0.1.0.
 # Submit it again by hand: qsub /scratch/ada/runs/torch_mnist-1/job.sbatch
-# site: polaris (as asked)
+# site: polaris (as requested)
 # scheduler: pbs (qsub is on this machine)
-# runtime: apptainer (what polaris has)
+# runtime: apptainer (the runtime of polaris)
 # controller: gloo (the image's MPI has no PMIx)
-# launcher: mpiexec (the scheduler's own, which knows the nodes of the job)
-# nv: yes (the job asks for GPUs)
-# driver: any (each node is asked when the job starts)
-# gpu-of-a-rank: local-rank (each rank sees the 4 of its node, which keeps peer-to-peer)
-# data-plane: nccl (GPUs, and Horovod's fastest way between them)
-# cpus-per-task: 8 (as asked)
-# threads: 8 (the CPUs for each rank)
-# interface: found on the nodes (each node takes the one that leads to rank 0's node)
-# requeue: yes (by PBS, when another job comes first, or a node fails)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
-# recipe: image (it names it)
+# launcher: mpiexec (the scheduler's own launcher, which knows the job's nodes)
+# nv: yes (the job requests GPUs)
+# driver: any (each node is checked when the job starts)
+# gpu-of-a-rank: local-rank (each rank sees all 4 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs; NCCL is Horovod's fastest transport for them)
+# cpus-per-task: 8 (as requested)
+# threads: 8 (CPUs per rank)
+# interface: detected on the nodes (each node uses the one that routes to rank 0's node)
+# requeue: yes (by PBS, on preemption or node failure)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
+# recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 cd /scratch/ada || exit
 exec >> /scratch/ada/runs/torch_mnist-1/logs/job.log 2>&1

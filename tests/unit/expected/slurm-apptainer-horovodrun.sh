@@ -11,16 +11,16 @@
 # Submit it again by hand: sbatch /scratch/ada/runs/torch_mnist-1/job.sbatch
 # scheduler: slurm (sbatch is on this machine)
 # runtime: apptainer (not on this machine; assumed on the nodes)
-# controller: gloo (it needs nothing of the launcher)
-# launcher: horovodrun (as asked)
+# controller: gloo (Gloo needs nothing from the launcher)
+# launcher: horovodrun (as requested)
 # ssh: yes (horovodrun starts ranks on other nodes by it: steps of this job)
-# nv: no (the job asks for no GPU)
-# data-plane: gloo (the CPUs' way that goes with the controller)
-# cpus-per-task: 2 (as asked)
-# threads: 2 (the CPUs for each rank)
-# interface: found on the nodes (each node takes the one that leads to rank 0's node)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
-# recipe: image (it names it)
+# nv: no (the job requests no GPU)
+# data-plane: gloo (the CPU transport of the controller)
+# cpus-per-task: 2 (as requested)
+# threads: 2 (CPUs per rank)
+# interface: detected on the nodes (each node uses the one that routes to rank 0's node)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
+# recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.

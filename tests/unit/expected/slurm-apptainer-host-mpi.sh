@@ -11,14 +11,14 @@
 # runtime: apptainer (not on this machine; assumed on the nodes)
 # controller: mpi (the host's MPI is to be used)
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
-# mpi: pmix (what the image's MPI speaks (PMIx))
-# nv: no (the job asks for no GPU)
-# data-plane: mpi (the CPUs' way that goes with the controller)
-# threads: 1 (the CPUs for each rank)
+# mpi: pmix (the PMI of the image's MPI (PMIx))
+# nv: no (the job requests no GPU)
+# data-plane: mpi (the CPU transport of the controller)
+# threads: 1 (CPUs per rank)
 # mpi-gives-way: yes (on CPUs Horovod's thread shares a rank's cores with training)
-# host-mpi: yes (found beside this machine's mpirun)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 2 ranks, and one of them must be formed)
-# recipe: image (it names it)
+# host-mpi: yes (found next to this machine's mpirun)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 2 ranks)
+# recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.

@@ -14,15 +14,15 @@
 # runtime: apptainer (not on this machine; assumed on the nodes)
 # controller: mpi (the image has PMIx 4.2.2 and srun offers --mpi=pmix)
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
-# mpi: pmix (what the image's MPI speaks (PMIx))
-# nv: no (the job asks for no GPU)
-# data-plane: mpi (the CPUs' way that goes with the controller)
-# threads: 1 (the CPUs for each rank)
+# mpi: pmix (the PMI of the image's MPI (PMIx))
+# nv: no (the job requests no GPU)
+# data-plane: mpi (the CPU transport of the controller)
+# threads: 1 (CPUs per rank)
 # mpi-gives-way: yes (on CPUs Horovod's thread shares a rank's cores with training)
-# requeue: 10 (when the time is up, or another job comes first; it goes on from its checkpoint)
-# signal: 120 (to end a step and save)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 2 ranks, and one of them must be formed)
-# recipe: image (it names it)
+# requeue: 10 (at the time limit or on preemption; it resumes from its checkpoint)
+# signal: 120 (time to finish a step and save)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 2 ranks)
+# recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # The last task of an array has the array's own number, by which all of its tasks are meant.

@@ -12,13 +12,13 @@
 # scheduler: slurm (sbatch is on this machine)
 # runtime: apptainer (not on this machine; assumed on the nodes)
 # controller: none (torchrun's ranks are not Horovod's)
-# launcher: torchrun (as asked)
-# nv: no (the job asks for no GPU)
-# data-plane: none (the CPUs' way that goes with the controller)
-# cpus-per-task: 2 (as asked)
-# threads: 2 (the CPUs for each rank)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 8 ranks, and one of them must be formed)
-# recipe: image (it names it)
+# launcher: torchrun (as requested)
+# nv: no (the job requests no GPU)
+# data-plane: none (the CPU transport of the controller)
+# cpus-per-task: 2 (as requested)
+# threads: 2 (CPUs per rank)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
+# recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.

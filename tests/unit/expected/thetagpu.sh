@@ -10,21 +10,21 @@
 
 # Written by runner 0.1.0.
 # Submit it again by hand: qsub /scratch/ada/runs/torch_mnist-1/job.sbatch
-# site: thetagpu (as asked)
+# site: thetagpu (as requested)
 # scheduler: cobalt (cqsub is on this machine)
-# runtime: singularity (what thetagpu has)
-# controller: mpi (as asked)
-# launcher: mpirun (the host's, with the list of the job's nodes)
-# mpirun: openmpi 4.0.5 (the one of this machine, expected on the nodes too)
-# nv: yes (the job asks for GPUs)
-# driver: any (each node is asked when the job starts)
-# gpu-of-a-rank: local-rank (each rank sees the 8 of its node, which keeps peer-to-peer)
-# data-plane: nccl (GPUs, and Horovod's fastest way between them)
-# cpus-per-task: 16 (as asked)
-# threads: 16 (the CPUs for each rank)
-# host-mpi: yes (as thetagpu has it)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (each of these must have 16 ranks, and one of them must be formed)
-# recipe: image (it names it)
+# runtime: singularity (the runtime of thetagpu)
+# controller: mpi (as requested)
+# launcher: mpirun (the host's mpirun, with the job's node list)
+# mpirun: openmpi 4.0.5 (this machine's, expected on the nodes too)
+# nv: yes (the job requests GPUs)
+# driver: any (each node is checked when the job starts)
+# gpu-of-a-rank: local-rank (each rank sees all 8 of its node, which keeps peer-to-peer)
+# data-plane: nccl (GPUs; NCCL is Horovod's fastest transport for them)
+# cpus-per-task: 16 (as requested)
+# threads: 16 (CPUs per rank)
+# host-mpi: yes (configured for thetagpu)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 16 ranks)
+# recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 cd /scratch/ada || exit
 exec >> /scratch/ada/runs/torch_mnist-1/logs/job.log 2>&1
