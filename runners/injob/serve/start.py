@@ -129,7 +129,9 @@ def _wait(
         status = http_status(bound, port, server.PAGE, token) if port else None
         if port and status == 200:
             if not keeps_out(bound, port, server.PAGE):
-                raise NotServed(f"{server.NEEDS} would let in everybody: it is ended")
+                raise NotServed(
+                    f"{server.NEEDS} accepts requests without the token: it was stopped"
+                )
             return port
         patience -= SECONDS_BETWEEN_LOOKS if status else 0
         time.sleep(SECONDS_BETWEEN_LOOKS)
