@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .formats import FormatError, cifar, imagefolder, mnist, tokens
+from . import formats
+from .formats import FormatError
 
 CIFAR_FILES = {
-    part: [f"{name}{cifar.FORMS[cifar.BINARY]}" for name in names]
-    for part, names in (("training", cifar.TRAINING), ("test", cifar.TEST))
+    part: [f"{name}{formats.CIFAR_FORMS[formats.CIFAR_BINARY]}" for name in names]
+    for part, names in (("training", formats.CIFAR_TRAINING), ("test", formats.CIFAR_TEST))
 }
 MNIST_FILES = {"training": ("x_train", "y_train"), "test": ("x_test", "y_test")}
 TOKENS_AT_ONCE = 1 << 22
@@ -69,7 +70,7 @@ def folder(path: Path, report: Report) -> None:
 
 def _cifar(folder: Path, report: Report) -> bool:
     """Look at the size of each file and at each label."""
-    inner = folder / cifar.BINARY if (folder / cifar.BINARY).is_dir() else folder
+    inner = folder / formats.CIFAR_BINARY if (folder / formats.CIFAR_BINARY).is_dir() else folder
     if not any((inner / name).exists() for names in CIFAR_FILES.values() for name in names):
         return False
     for part, names in CIFAR_FILES.items():
@@ -82,18 +83,18 @@ def _cifar_images(path: Path, report: Report) -> int:
     name, data = f"{path.parent.name}/{path.name}", b""
     with report.reading(name):
         data = path.read_bytes()
-        report.labels(name, data[:: cifar.RECORD], cifar.CLASSES)
-        cifar.count_records(data)
-    return len(data) // cifar.RECORD
+        report.labels(name, data[:: formats.CIFAR_RECORD], formats.CIFAR_CLASSES)
+        formats.count_cifar_records(data)
+    return len(data) // formats.CIFAR_RECORD
 
 
 def _mnist(folder: Path, report: Report) -> bool:
     """Look at all files, and at images and labels together."""
-    for place in mnist.places(folder):
-        if (place / mnist.NPZ).exists():
-            _npz(place / mnist.NPZ, report)
+    for place in formats.mnist_places(folder):
+        if (place / formats.MNIST_NPZ).exists():
+            _npz(place / formats.MNIST_NPZ, report)
             return True
-        if any(mnist.find(place, name) for name in mnist.IDX_NAMES.values()):
+        if any(formats.find_idx(place, name) for name in formats.IDX_NAMES.values()):
             _idx_files(place, report)
             return True
     return False
@@ -103,21 +104,21 @@ def _idx_files(place: Path, report: Report) -> None:
     for part, (images, labels) in MNIST_FILES.items():
         pixels, numbers = _idx(place, images, 3, report), _idx(place, labels, 1, report)
         if pixels and numbers:
-            shape, name = pixels[0], mnist.IDX_NAMES[labels]
+            shape, name = pixels[0], formats.IDX_NAMES[labels]
             report.facts[f"{part} images"] = " x ".join(map(str, shape))
             if shape[0] != len(numbers[1]):
                 report.fault(name, f"{len(numbers[1])} labels for {shape[0]} images")
-            report.labels(name, numbers[1], mnist.CLASSES)
+            report.labels(name, numbers[1], formats.MNIST_CLASSES)
 
 
 def _idx(
     folder: Path, part: str, dimensions: int, report: Report
 ) -> tuple[tuple[int, ...], bytes] | None:
     """Return sizes and content of an IDX file; None when it is noted as wrong."""
-    name = mnist.IDX_NAMES[part]
-    path = mnist.find(folder, name) or folder / name
+    name = formats.IDX_NAMES[part]
+    path = formats.find_idx(folder, name) or folder / name
     with report.reading(path.name):
-        return mnist.read_idx(path, dimensions)
+        return formats.read_idx(path, dimensions)
     return None
 
 
@@ -125,7 +126,7 @@ def _npz(path: Path, report: Report) -> None:
     """An npz file is a zip file, whose members have checksums."""
     with report.reading(path.name), zipfile.ZipFile(path) as archive:
         bad, names = archive.testzip(), archive.namelist()
-        missing = {f"{part}.npy" for part in mnist.IDX_NAMES} - set(names)
+        missing = {f"{part}.npy" for part in formats.IDX_NAMES} - set(names)
         if bad or missing:
             report.fault(path.name, f"{bad} is damaged" if bad else f"lacks {', '.join(missing)}")
         report.facts["arrays"] = ", ".join(sorted(names))
@@ -133,14 +134,14 @@ def _npz(path: Path, report: Report) -> None:
 
 def _tokens(folder: Path, report: Report) -> bool:
     """Look at the description, and at each token against the vocabulary."""
-    if not (folder / tokens.FILES[0]).exists():
+    if not (folder / formats.TOKENS_FILES[0]).exists():
         return False
-    with report.reading(tokens.META):
-        vocabulary, kind = tokens.read_meta(folder / tokens.META)
+    with report.reading(formats.TOKENS_META):
+        vocabulary, kind = formats.read_token_meta(folder / formats.TOKENS_META)
         report.facts.update({"vocabulary": vocabulary, "dtype": kind})
-        for name in tokens.FILES:
+        for name in formats.TOKENS_FILES:
             with report.reading(name):
-                _tokens_below(folder / name, vocabulary, tokens.CODES[kind], report)
+                _tokens_below(folder / name, vocabulary, formats.TOKENS_CODES[kind], report)
     return True
 
 
@@ -173,7 +174,7 @@ def _imagefolder(folder: Path, report: Report) -> bool:
     """Count images and classes; a manifest's checksums tell whether each image is whole."""
     images = {
         part: [each for each in (folder / part).glob("*/**/*") if _is_image(each)]
-        for part in imagefolder.PARTS
+        for part in formats.IMAGE_PARTS
     }
     for part, paths in images.items():
         report.facts[f"{part} images"] = len(paths)
@@ -182,7 +183,7 @@ def _imagefolder(folder: Path, report: Report) -> bool:
 
 
 def _is_image(path: Path) -> bool:
-    return path.name.lower().endswith(imagefolder.SUFFIXES)
+    return path.name.lower().endswith(formats.IMAGE_SUFFIXES)
 
 
 # The first one that fits is it.

@@ -18,7 +18,7 @@ from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.model import Dataset
 from ..core.remedy import change, command
 from ..core.site_profile import Profile
-from . import catalogue, squashfs
+from . import catalogue, pack
 
 # How long files are counted: on a busy file system a large dataset takes minutes.
 SECONDS, FILES = 3.0, 200_000
@@ -75,7 +75,7 @@ def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Pa
     found: dict[str, tuple[Path, str]] = {}
     for folder, why in folders:  # the later ones win: what is the user's own
         for path in _entries(folder):
-            packed = path.suffix in squashfs.ENDINGS
+            packed = path.suffix in pack.ENDINGS
             found[path.stem if packed else path.name] = (path, why)
     return found
 
@@ -86,7 +86,7 @@ def _entries(folder: Path | None) -> list[Path]:
         there = sorted(folder.iterdir()) if folder else []
     except OSError:
         return []
-    return [p for p in there if p.name[0] != "." and (p.is_dir() or p.suffix in squashfs.ENDINGS)]
+    return [p for p in there if p.name[0] != "." and (p.is_dir() or p.suffix in pack.ENDINGS)]
 
 
 def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
@@ -107,7 +107,7 @@ def _looked_at(name: str, path: Path, why: str) -> Dataset:
         if not any(path.iterdir()):
             raise Refused(f"the dataset {path} is an empty folder")
         return Dataset(name, path, found=why)
-    squashfs.read(path)
+    pack.read_squashfs(path)
     return Dataset(name, path, squashfs=True, found=why)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,10 @@ PLAIN = ("-all-root", "-no-xattrs", "-noappend", "-no-progress", "-quiet")
 # one: 20,000 files of 3 kB took 16 s instead of 3.4 s to read for the first time, for 3 % of size.
 RANDOM_ORDER = ("-no-fragments",)
 TIMELESS = ("-mkfs-time", "0", "-all-time", "0")  # mksquashfs 4.4 and newer
+MAGIC = b"hsqs"
+ENDINGS = (".sqsh", ".squashfs", ".sqfs")
+COMPRESSIONS = {1: "gzip", 2: "lzma", 3: "lzo", 4: "xz", 5: "lz4", 6: "zstd"}
+SUPERBLOCK = struct.Struct("<4sIIIIHHHHHHQQ")
 
 
 @dataclass(frozen=True)
@@ -166,3 +171,36 @@ def _timeless(command: list[str], say: Progress) -> tuple[str, ...]:
         return TIMELESS
     say.say("this mksquashfs is older than 4.4: packing the same folder again gives another file")
     return ()
+
+
+@dataclass(frozen=True)
+class Squashfs:
+    """Files and folders together, size in bytes of the file system, and how it is compressed."""
+
+    inodes: int
+    size: int
+    compression: str
+
+
+def read_squashfs(path: Path) -> Squashfs:
+    """Return what a squashfs file says of itself; raise Refused for another or a cut one."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(SUPERBLOCK.size)
+        there = path.stat().st_size
+    except OSError as error:
+        raise Refused(f"cannot read {path}", str(error.strerror)) from None
+    if head[:4] != MAGIC:
+        found = head[:4].hex(" ") or "nothing"
+        raise Refused(
+            f"{path} is not a squashfs file",
+            f"it begins with {found}, not with {MAGIC.hex(' ')} (hsqs)",
+            "runner data pack DIR",
+        )
+    if len(head) < SUPERBLOCK.size:
+        raise Refused(f"{path} is cut short", f"it has {there} bytes", "copy it again")
+    fields = SUPERBLOCK.unpack(head)
+    size = int(fields[12])
+    if there < size:
+        raise Refused(f"{path} is cut short", f"{there} of {size} bytes are there", "copy it again")
+    return Squashfs(int(fields[1]), size, COMPRESSIONS.get(fields[5], "unknown"))

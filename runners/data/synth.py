@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..core import disk_space
 from ..core.errors import Refused, UsageError
-from .formats import cifar, imagefolder, mnist, tokens
+from . import formats
 
 MOST_CLASSES = {"mnist": 10, "cifar10": 10}
 DTYPE = "uint16"
@@ -112,21 +112,24 @@ def _mnist(folder: Path, asked: Asked) -> None:
     images = Images(asked.classes, EDGE * EDGE)
     for count, part in zip(asked.parts, ("train", "test")):
         numbers = bytes(images.label(number) for number in range(count))
-        with (folder / mnist.IDX_NAMES[f"x_{part}"]).open("wb") as file:
-            file.write(mnist.idx_header((count, EDGE, EDGE)))
+        with (folder / formats.IDX_NAMES[f"x_{part}"]).open("wb") as file:
+            file.write(formats.idx_header((count, EDGE, EDGE)))
             file.writelines(images.image(label) for label in numbers)
-        (folder / mnist.IDX_NAMES[f"y_{part}"]).write_bytes(mnist.idx_header((count,)) + numbers)
+        (folder / formats.IDX_NAMES[f"y_{part}"]).write_bytes(
+            formats.idx_header((count,)) + numbers
+        )
 
 
 def _cifar(folder: Path, asked: Asked) -> None:
     """Write the five files to train on, which share the samples, and the one to test with."""
-    images = Images(asked.classes, cifar.PIXELS)
-    (folder / cifar.BINARY).mkdir()
+    images = Images(asked.classes, formats.CIFAR_PIXELS)
+    binary, ending = folder / formats.CIFAR_BINARY, formats.CIFAR_FORMS[formats.CIFAR_BINARY]
+    binary.mkdir()
     number = 0
-    for count, names in zip(asked.parts, (cifar.TRAINING, cifar.TEST)):
+    for count, names in zip(asked.parts, (formats.CIFAR_TRAINING, formats.CIFAR_TEST)):
         for position, name in enumerate(names):
             share = count * (position + 1) // len(names) - count * position // len(names)
-            with (folder / cifar.BINARY / (name + cifar.FORMS[cifar.BINARY])).open("wb") as file:
+            with (binary / f"{name}{ending}").open("wb") as file:
                 for _ in range(share):
                     label = images.label(number)
                     file.write(bytes([label]) + images.image(label))
@@ -136,7 +139,7 @@ def _cifar(folder: Path, asked: Asked) -> None:
 def _imagenet(folder: Path, asked: Asked) -> None:
     """Write PNGs of `size` x `size` pixels in three colours: train/CLASS/NUMBER.png, val/..."""
     images = Images(asked.classes, 3 * asked.size * asked.size)
-    for count, part in zip(asked.parts, imagefolder.PARTS):
+    for count, part in zip(asked.parts, formats.IMAGE_PARTS):
         for label in range(min(asked.classes, count)):
             (folder / part / f"n{label:08d}").mkdir(parents=True)
         for number in range(count):
@@ -166,15 +169,15 @@ def _tokens(folder: Path, asked: Asked) -> None:
     """Write as many tokens as there are samples, and their description."""
     source = random.Random(SEED)  # noqa: S311  no secret
     follower = [source.randrange(asked.vocabulary) for _ in range(asked.vocabulary)]
-    for count, name in zip(asked.parts, tokens.FILES):
+    for count, name in zip(asked.parts, formats.TOKENS_FILES):
         with (folder / name).open("wb") as file:
             _text(source, follower, count).tofile(file)
     meta = {"vocabulary": asked.vocabulary, "dtype": DTYPE}
-    (folder / tokens.META).write_text(json.dumps(meta) + "\n", encoding="utf-8")
+    (folder / formats.TOKENS_META).write_text(json.dumps(meta) + "\n", encoding="utf-8")
 
 
 def _text(source: random.Random, follower: list[int], count: int) -> array.array[int]:
-    text, token = array.array(tokens.CODES[DTYPE]), 0
+    text, token = array.array(formats.TOKENS_CODES[DTYPE]), 0
     for _ in range(count):
         sure = source.random() < SURE
         token = follower[token] if sure else int(source.random() * len(follower))

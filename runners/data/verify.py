@@ -12,7 +12,7 @@ from pathlib import Path
 from ..core import download, shell
 from ..core.errors import NotFound, Refused
 from ..core.progress import Progress
-from . import catalogue, check, manifest, squashfs
+from . import catalogue, check, manifest, pack
 from .check import Report
 from .pack import LIBEXEC
 
@@ -39,7 +39,7 @@ def examine(path: Path, say: Progress) -> Report:
 
 def _squashfs(path: Path, report: Report, say: Progress) -> None:
     try:
-        facts = squashfs.read(path)
+        facts = pack.read_squashfs(path)
     except Refused as error:
         report.fault(path.name, error.what + (f": {error.evidence}" if error.evidence else ""))
         return

@@ -14,7 +14,7 @@ from runners.core.progress import Progress
 from runners.data import catalogue, manifest, synth, verify
 from runners.data.catalogue import Entry, Source
 from runners.data.check import Report
-from runners.data.formats.cifar import BINARY, RECORD
+from runners.data.formats import CIFAR_BINARY, CIFAR_RECORD
 
 from .test_data_fetch import Quiet
 
@@ -56,11 +56,11 @@ def test_the_same_request_gives_the_same_bytes(tmp_path: Path, kind: str) -> Non
 
 def test_classes_can_be_told_apart(tmp_path: Path) -> None:
     """The nearest mean of the training images names the class of every test image."""
-    inner = made("cifar10", tmp_path, synth.Asked(200)) / BINARY
+    inner = made("cifar10", tmp_path, synth.Asked(200)) / CIFAR_BINARY
 
     def records(pattern: str) -> list[bytes]:
         data = b"".join(path.read_bytes() for path in sorted(inner.glob(pattern)))
-        return [data[at : at + RECORD] for at in range(0, len(data), RECORD)]
+        return [data[at : at + CIFAR_RECORD] for at in range(0, len(data), CIFAR_RECORD)]
 
     known = {record[0]: record[1:] for record in records("data_batch_*.bin")}
     for record in records("test_batch.bin"):

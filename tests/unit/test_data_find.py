@@ -15,14 +15,14 @@ from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.core.site_profile import Profile
 from runners.core.tokens import Expanded
-from runners.data import find, squashfs
+from runners.data import find, pack
 from runners.planning.case import Case
 from runners.script import runtimes
 from runners.script.runtimes import apptainer
 
 
 def make_squashfs(path: Path, size: int = 200, there: int = 200) -> Path:
-    head = squashfs.SUPERBLOCK.pack(b"hsqs", 7, 0, 131072, 0, 1, 17, 0, 1, 4, 0, 0, size)
+    head = pack.SUPERBLOCK.pack(b"hsqs", 7, 0, 131072, 0, 1, 17, 0, 1, 4, 0, 0, size)
     path.write_bytes(head.ljust(there, b"\0")[:there])
     return path
 
@@ -215,6 +215,6 @@ def test_by_default_nothing_is_staged() -> None:
 
 
 def test_superblock(tmp_path: Path) -> None:
-    found = squashfs.read(make_squashfs(tmp_path / "a.sqsh"))
-    assert found == squashfs.Squashfs(7, 200, "gzip")
-    assert struct.calcsize("<4s") == len(squashfs.MAGIC)
+    found = pack.read_squashfs(make_squashfs(tmp_path / "a.sqsh"))
+    assert found == pack.Squashfs(7, 200, "gzip")
+    assert struct.calcsize("<4s") == len(pack.MAGIC)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recipes import digits
 from recipes.ranks import UserError
-from runners.data.formats import mnist as formats
+from runners.data import formats
 
 GENERATOR = np.random.default_rng(1)
 PARTS = {

@@ -10,7 +10,7 @@ import pytest
 
 from recipes import images
 from recipes.ranks import UserError
-from runners.data.formats.cifar import PIXELS, TEST, TRAINING
+from runners.data.formats import CIFAR_PIXELS, CIFAR_TEST, CIFAR_TRAINING
 
 EACH = 4  # pictures in a file
 
@@ -19,9 +19,9 @@ def cifar_folder(path: Path, form: str = "bin") -> Path:
     """Write CIFAR-10 in one of its forms; picture k of file n has red k, label (n + k) % 10."""
     batches = path / f"cifar-10-batches-{form}"
     batches.mkdir()
-    for number, name in enumerate(TRAINING + TEST):
+    for number, name in enumerate(CIFAR_TRAINING + CIFAR_TEST):
         labels = [(number + k) % 10 for k in range(EACH)]
-        rows = np.zeros((EACH, PIXELS), np.uint8)
+        rows = np.zeros((EACH, CIFAR_PIXELS), np.uint8)
         rows[:, :1024] = np.arange(EACH)[:, None]
         if form == "bin":
             records = np.hstack([np.array(labels, np.uint8)[:, None], rows])
@@ -57,7 +57,7 @@ def test_pictures_to_learn_from_differ_by_epoch_and_not_by_run(tmp_path: Path) -
 def test_a_label_out_of_range_is_named(tmp_path: Path) -> None:
     path = cifar_folder(tmp_path) / "data_batch_3.bin"
     data = bytearray(path.read_bytes())
-    data[1 + PIXELS] = 17
+    data[1 + CIFAR_PIXELS] = 17
     path.write_bytes(data)
     with pytest.raises(UserError, match=r"data_batch_3.bin: the label of image 1 is 17, not 0"):
         images.load_cifar10(str(tmp_path), seed=1)
