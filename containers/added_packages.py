@@ -181,7 +181,7 @@ class Request:
         return found
 
     def _explained(self, error: RunnerError, log: Path) -> RunnerError:
-        """Pip's failure in words, when it is one that its users can mend."""
+        """Pip's failure in words, when it is one that its users can fix."""
         if isinstance(error, (Refused, UsageError)):
             return error
         text = log.read_text(encoding="utf-8", errors="replace")

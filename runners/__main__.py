@@ -10,7 +10,7 @@ OBJECTS = 100_000
 
 
 def main() -> None:
-    """Run the command; until it has begun, Ctrl-C ends it without a word."""
+    """Run the command; until it has begun, Ctrl-C ends it silently."""
     if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.set_threshold(OBJECTS)

@@ -103,7 +103,7 @@ def job(name: str | None = None, *, runs_dir: str | Path | None = None) -> Job:
 
 
 class Job:
-    """A submitted job, and what is known of it: each call looks anew.
+    """A submitted job, and what is known of it: each call queries again.
 
     `folder` is the run's own folder, `id` the number that its scheduler gave it.
     """

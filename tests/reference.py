@@ -43,7 +43,7 @@ READ = {
 FORCED = {
     "DATA_DIR": "folder of the data (`--data`), in the container",
     "OUTPUT_DIR": "the run's folder: results and checkpoints go there",
-    "RESUME": "`auto` with `--requeue`: go on from the checkpoint in OUTPUT_DIR",
+    "RESUME": "`auto` with `--requeue`: resume from the checkpoint in OUTPUT_DIR",
     "SLURM_ARRAY_TASK_ID": "number of a run of an array (Slurm's)",
     "PYTHONNOUSERSITE": "1: no packages from ~/.local",
     "APPTAINER_NO_EVAL": "1: values reach the container as they are",

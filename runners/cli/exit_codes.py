@@ -4,7 +4,7 @@
 Ours start at 80, which the shell, `timeout` and signals leave free; 82 is the shim's, when
 Horovod's world is not the launcher's (rank/gate.py), and so is 89, when a node's NVIDIA driver
 or CPU does not fit the image (rank/hardware.py); 90 is the check of the host's MPI in the image
-(hostmpi/mpicheck). 91 is the trainers': stopped early on a signal, with a checkpoint to go on from.
+(hostmpi/mpicheck). 91 is the trainers': stopped early on a signal, with a resumable checkpoint.
 92 is a node's that could not have data or image on its own disk (data/stage), 93 a node's that
 could not load a module (script). 94 is a session's that has no server to show (inside/serve).
 """

@@ -80,7 +80,7 @@ def _columns(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> str:
 
 
 def _folded(rows: Sequence[Sequence[str]], headers: Sequence[str], room: int) -> str:
-    """Return a table in so many columns, its widest ones folded between words."""
+    """Return a table that is this many columns wide, its widest ones folded between words."""
     from rich.console import Console  # 50 ms, which a table that fits need not pay
     from rich.table import Table
     from rich.text import Text

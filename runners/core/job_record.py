@@ -34,7 +34,7 @@ OF_FORM_1 = ("words", "cwd")  # the command line in words, of which no command c
 class JobState(Enum):
     """States of a job, in Slurm's words; UNKNOWN is the default of every mapping.
 
-    STOPPED is ours: the ranks saved a checkpoint, on a signal, and can go on from it.
+    STOPPED is ours: the ranks saved a checkpoint, on a signal, and can resume from it.
     """
 
     PENDING = "pending"

@@ -23,8 +23,8 @@ NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
 @contextmanager
-def alone(path: Path, progress: Progress, busy: str) -> Iterator[None]:
-    """Hold the lock file `path`, waiting for whoever has it; without locks, go on.
+def exclusive(path: Path, progress: Progress, busy: str) -> Iterator[None]:
+    """Hold the lock file `path`, waiting for its holder; without locks, go on.
 
     `busy` says of another process what it does meanwhile, such as "pulls the same image".
     """
@@ -37,8 +37,8 @@ def alone(path: Path, progress: Progress, busy: str) -> Iterator[None]:
 
 
 @contextmanager
-def together(path: Path, progress: Progress) -> Iterator[None]:
-    """Hold `path` beside others who do the same, and against one who wants to be `undisturbed`."""
+def shared(path: Path, progress: Progress) -> Iterator[None]:
+    """Hold `path` beside others who do the same, and against an `exclusive` one."""
     with _opened(path) as file:
         if not _taken(file, fcntl.LOCK_SH):
             progress.say("waiting for `runner images prune`")
@@ -47,7 +47,7 @@ def together(path: Path, progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def undisturbed(path: Path, busy: str) -> Iterator[None]:
+def try_exclusive(path: Path, busy: str) -> Iterator[None]:
     """Hold the lock file `path` at once; raise Refused, saying `busy`, where somebody has it."""
     with _opened(path) as file:
         if not _taken(file, fcntl.LOCK_EX):
@@ -57,7 +57,7 @@ def undisturbed(path: Path, busy: str) -> Iterator[None]:
         file.truncate(0)  # those who hold it together do not say who they are
 
 
-def exclusive(file: IO[str]) -> None:
+def lock_file(file: IO[str]) -> None:
     """Wait for an open file's lock; do without where the file system has none."""
     if not _taken(file, fcntl.LOCK_EX):
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -31,7 +31,7 @@ class ImageAccess(Word):
 
 
 class Controller(Word):
-    """What steers Horovod, or that it is not used."""
+    """Horovod's controller, or that Horovod is not used."""
 
     MPI = "mpi"
     GLOO = "gloo"

@@ -1,4 +1,4 @@
-"""The one door to other programs."""
+"""The only module that starts subprocesses."""
 
 from __future__ import annotations
 

@@ -91,13 +91,13 @@ class Descriptor(NamedTuple):
 
 
 def read(path: Path) -> tuple[Header, list[Descriptor]]:
-    """Header and used entries. Raises SifError for what is no SIF or is cut short."""
+    """Header and used entries. Raises SifError for what is no SIF or is truncated."""
     with path.open("rb") as file:
         return _read(file)
 
 
 def objects(path: Path) -> list[Descriptor]:
-    """The objects in the file. Raises SifError when it is no SIF or is cut short."""
+    """The objects in the file. Raises SifError when it is no SIF or is truncated."""
     return read(path)[1]
 
 
@@ -113,7 +113,7 @@ def _read(file: BinaryIO) -> tuple[Header, list[Descriptor]]:
         raise SifError("it holds no file system")
     end = max(item.offset + item.size for item in found)
     if end > length:
-        raise SifError(f"it is cut short: {length} bytes of at least {end}")
+        raise SifError(f"it is truncated: {length} bytes of at least {end}")
     return head, found
 
 
@@ -121,7 +121,7 @@ def _read_table(file: BinaryIO, head: Header, length: int) -> bytes:
     size = head.total * DESCRIPTOR.size
     within = 0 <= head.table_offset <= length - size
     if not within or not 0 <= head.total <= MOST_OBJECTS:
-        raise SifError("it is cut short within its table of contents, or altered there")
+        raise SifError("it is truncated within its table of contents, or altered there")
     file.seek(head.table_offset)
     return file.read(size)
 

@@ -1,1 +1,1 @@
-"""Datasets on disk: fetched, packed, checked, made up, found by name, and staged for a job."""
+"""Datasets on disk: fetched, packed, checked, generated, found by name, and staged for a job."""

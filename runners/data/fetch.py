@@ -19,7 +19,7 @@ from urllib.error import HTTPError
 from ..core import disk_space, download, places
 from ..core.errors import NotVerified, Refused, RunnerError, SystemFault
 from ..core.files import tar_faults
-from ..core.locks import alone
+from ..core.locks import exclusive
 from ..core.progress import Progress
 from . import manifest
 from .catalogue import Entry, Source
@@ -46,7 +46,7 @@ def fetch(entry: Entry, mirrors: Sequence[str], env: Mapping[str, str], say: Pro
     """
     _refuse_in_a_rank(entry, env)
     target = places.data() / entry.name
-    with alone(places.data() / ".fetch" / f"{entry.name}.lock", say, f"fetches {entry.name}"):
+    with exclusive(places.data() / ".fetch" / f"{entry.name}.lock", say, f"fetches {entry.name}"):
         if target.exists():
             return _there(target, fresh=False)
         work = _workplace(entry)
@@ -104,7 +104,7 @@ def _bring(source: Source, mirrors: Sequence[str], work: Path, say: Progress) ->
 
 
 def _one(url: str, source: Source, done: Path, say: Progress) -> None:
-    """Download from one address; what went on from an older part and is wrong is begun anew."""
+    """Download from one address; a wrong resumed download starts again."""
     part = done.with_name(done.name + ".part")
     resumed = part.exists()
     try:

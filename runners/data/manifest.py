@@ -63,7 +63,7 @@ def of_folder(folder: Path, dataset: str, say: Progress) -> Manifest:
 
 
 def write(found: Manifest, dataset: Path) -> None:
-    """Write it, whole or not at all."""
+    """Write it atomically."""
     write_versioned(path_of(dataset), FORM, asdict(found))
 
 

@@ -61,7 +61,7 @@ def pack(folder: Path, output: Path, compression: str, image: Path | None, say: 
     """Pack a folder; mksquashfs is the host's, Apptainer's, or the one in an `image`.
 
     Raises UsageError and Refused for a folder that cannot be packed whole, each file named, and
-    SystemFault when mksquashfs fails. Nothing half-made stays.
+    SystemFault when mksquashfs fails. A failure leaves nothing behind.
     """
     content = look(folder)
     _check_output(folder, output)

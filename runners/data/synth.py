@@ -1,4 +1,4 @@
-"""Datasets made up for trials and tests: of any size, with classes to be learnt.
+"""Synthetic datasets for trials and tests: of any size, with learnable classes.
 
 An image is its class's pattern under noise; a token mostly follows from the one before it.
 """
@@ -51,7 +51,7 @@ class Asked:
 
 
 def write(kind: str, folder: Path, asked: Asked) -> None:
-    """Write a dataset into a new folder, whole or not at all.
+    """Write a dataset into a new folder atomically.
 
     Raises UsageError for numbers that make no dataset, Refused where there is something already,
     SystemFault when the disk is full.
@@ -94,7 +94,7 @@ class Images:
         self.mask = int.from_bytes(bytes([NOISE]) * length, "little")
 
     def _pattern(self) -> int:
-        """Runs of 16 bytes of one brightness, so that neighbours are alike as in pictures."""
+        """Runs of 16 bytes of one brightness, so that neighbours are alike as in photographs."""
         runs = [self.random.randint(0, BRIGHTEST) for _ in range(self.length // 16 + 1)]
         return int.from_bytes(b"".join(bytes([run]) * 16 for run in runs)[: self.length], "little")
 

@@ -33,7 +33,7 @@ def examine(flags: Mapping[str, Any], with_job: bool, listener: Listener) -> Exa
 
     Raises UsageError where a job is wanted and no image named, and for a site that is not here.
     """
-    here = gather.look_around(flags, job.preset(), anew=True)
+    here = gather.look_around(flags, job.preset(), fresh=True)
     gather.only_here(here)
     settings = config.load(flags, os.environ, job.preset(), here.profile)
     name = settings.get("image")

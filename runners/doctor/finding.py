@@ -30,7 +30,7 @@ class Finding:
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What mends it, however many."""
+        """How to fix it, in any number of ways."""
         return self.fix if isinstance(self.fix, tuple) else (self.fix,)
 
 

@@ -134,7 +134,7 @@ def since(facts: Facts) -> str:
 
 
 def resume(facts: Facts) -> dict[str, object]:
-    """Return the arguments to go on from the newest checkpoint, none where there is none."""
+    """Return the arguments to resume from the newest checkpoint, none where there is none."""
     return {} if facts.saved is None else {"--resume": facts.paths.root}
 
 

@@ -1,7 +1,7 @@
 """Which stored images are needed, and removing the others, and nothing else.
 
 Each images.lock that a pull wrote, and each run that was launched with a stored image, has a link
-here; one that leads nowhere any more counts for nothing and is removed.
+here; a dangling one counts for nothing and is removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from ..core import digest, job_record, places
 from ..core.errors import SystemFault
 from ..core.job_record import JobPaths
-from ..core.locks import undisturbed
+from ..core.locks import try_exclusive
 from ..jobs import job_status
 from . import images_lock, store
 
@@ -91,7 +91,7 @@ def prune(dry_run: bool) -> Pruned:
     names, and what a run needs that has not ended. Raises Refused while a pull goes on, and
     SystemFault when the scheduler does not answer.
     """
-    with undisturbed(store.pulls_lock(), "a pull is going on here"):
+    with try_exclusive(store.pulls_lock(), "a pull is going on here"):
         needed = {*store.names().values(), *(digest for digest, _ in holders(ask=True))}
         unused = [digest for digest in store.digests() if digest not in needed]
         size = sum(store.path_of(digest).stat().st_size for digest in unused)

@@ -16,7 +16,7 @@ from typing import Annotated
 
 from ..core import atomic
 from ..core.errors import Refused, SystemFault
-from ..core.locks import exclusive
+from ..core.locks import lock_file
 from ..core.toml_check import Rule, check, made
 from ..settings import config
 from .reference import DIGEST, is_image_name
@@ -116,7 +116,7 @@ def _alone(path: Path) -> Iterator[None]:
     """
     while True:
         with path.open("a") as file:
-            exclusive(file)
+            lock_file(file)
             if _same(file.fileno(), path):
                 yield
                 return

@@ -2,7 +2,7 @@
 
 Formats: OCI image specification 1.1 (config.md, manifest.md, image-layout.md). The trainers are a
 layer of their own, so that an edited one uploads little. What Apptainer itself keeps in the tree is
-left out: it makes that anew from the settings when it pulls the image.
+left out: it creates that again from the settings when it pulls the image.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _in_files(env: Mapping[str, str]) -> list[tuple[str, Prebuilt]]:
 def _mirror(profile: Profile, env: Mapping[str, str]) -> Prebuilt:
     """Return the site's own folder of images, if it has this version's release, and its key.
 
-    Whoever writes there gives the site's users what they run, and so their key counts.
+    Who can write there gives the site's users what they run, and so their key counts.
     """
     folder = profile.folder("images", env)
     if folder is None or not (folder / file_of(__version__)).exists():

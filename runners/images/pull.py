@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..core import architecture, disk_space, places, runtime_pull, sif
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
-from ..core.locks import together
+from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Progress
 from . import gc_roots, images_lock, local, sources, store
@@ -44,7 +44,7 @@ def pull(request: Request, progress: Progress) -> Stored:
     all else; then nothing new is left, and what was there is as it was.
     """
     _check(request)
-    with together(store.pulls_lock(), progress):
+    with shared(store.pulls_lock(), progress):
         store.check_name(request.name)
         stored = already(request) or _fetch(request, source_of(request), progress)
         before = store.point(request.name, stored.digest)

@@ -70,7 +70,7 @@ def push(
 
 
 def archive(image: Path, target: Path, progress: Progress) -> Pushed:
-    """Write a SIF as an OCI archive, whole or not at all; raise Refused or SystemFault."""
+    """Write a SIF as an OCI archive atomically; raise Refused or SystemFault."""
     with oci.layout(image, progress) as made:
         oci.archive(made, image.stem.lower(), target)
         return Pushed(made.manifest.digest, "")

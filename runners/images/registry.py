@@ -3,7 +3,7 @@
 The protocol is the OCI distribution specification 1.1; the token that a registry may want first is
 Docker's ("Token authentication", also nvcr.io's, ghcr.io's and Docker Hub's). The runtime could be
 asked instead, but tells neither the digest before a download nor why it failed, and takes an image
-for another architecture without a word.
+for another architecture silently.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..core import digest, disk_space, files, places, sif
 from ..core.errors import Refused, SystemFault
-from ..core.locks import alone
+from ..core.locks import exclusive
 from ..core.progress import Progress
 from . import digest_cache
 
@@ -165,7 +165,7 @@ def workplace(key: str, progress: Progress, who: str = "pulls the same image") -
     what another does, `who`.
     """
     short = digest.of_text(key)[:16]
-    with alone(pulls() / f"{short}.lock", progress, who):
+    with exclusive(pulls() / f"{short}.lock", progress, who):
         sweep_pulls(f"{short}.*")
         folder = pulls() / f"{short}.{os.uname().nodename}.{os.getpid()}"
         try:

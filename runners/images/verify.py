@@ -98,7 +98,7 @@ def _architecture(image: Path) -> Check:
 
 
 def _digest(request: Request) -> Check:
-    """Compare the file's digest with those that are wanted; it is computed anew each time."""
+    """Compare the file's digest with those that are wanted; it is computed again each time."""
     if request.image.is_dir():
         return Check("digest", FAIL if request.digest else OPEN, "a folder has no digest")
     found, wanted = digest_cache.compute_digest(request.image), _wanted(request)

@@ -119,7 +119,7 @@ def source_towards(address: str) -> str:
 def towards(host: str) -> str:
     """Return this host's address on the way to `host`, the machine where the job was submitted.
 
-    Where that name leads nowhere, the one to which the own name leads; else loopback. Link-local
+    If that name does not resolve, the one to which the own name resolves; else loopback. Link-local
     ones need a zone, which no URL has.
     """
     found = [source_towards(address) for address in resolve(host)] + resolve(socket.gethostname())

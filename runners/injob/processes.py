@@ -33,7 +33,7 @@ def waited_code(status: "int") -> "int":
 
 
 def end(running: "Sequence[subprocess.Popen[bytes]]", seconds: "float") -> None:
-    """End processes, gently first; each has so many seconds for it."""
+    """End processes, gently first; each has `seconds` for it."""
     import subprocess  # here, because no rank needs it
 
     for process in running:

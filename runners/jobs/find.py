@@ -73,7 +73,7 @@ def _elsewhere(word: str | None, runs_dir: Path) -> tuple[str, str]:
 
 
 def _meant(word: str | None, runs: list[Run]) -> list[Run]:
-    """Return the last run of that number or name, or those of an array; without a word the last."""
+    """Return the last run of that number or name, or those of an array; by default the last."""
     if not word:
         return _together(runs[-1][1].array, runs) or runs[-1:] if runs else []
     one = [run for run in runs if word in (run[1].id, run[0].root.name)]

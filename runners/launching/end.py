@@ -52,7 +52,7 @@ def result(paths: JobPaths, job: Job) -> dict[str, Any]:
 
 
 def resume_command(paths: JobPaths, job: Job) -> str:
-    """Return the launch that goes on from the checkpoint; empty for one that has none of ours."""
+    """Return the launch that resumes from the checkpoint; empty for one that has none of ours."""
     typed = suggest.of_job(job)
     if typed is None or job_record.saved_step(paths) is None:
         return ""

@@ -136,13 +136,13 @@ def _waiting(case: Case) -> Case:
     return replace(case.asking(resources=resources), reasons=reasons)
 
 
-def look_around(flags: Mapping[str, Any], preset: config.Layer | None, anew: bool = False) -> Site:
+def look_around(flags: Mapping[str, Any], preset: config.Layer | None, fresh: bool = False) -> Site:
     """Return what this machine offers, with the profile of the site that it belongs to.
 
     A site that was named and is not here has its profile alone. Slurm's answers may be a minute
-    old, unless it is asked `anew`.
+    old, unless `fresh`.
     """
-    here, host = probe.probe(anew), os.uname().nodename
+    here, host = probe.probe(fresh), os.uname().nodename
     settings = config.load(flags, os.environ, preset)
     name, scheduler = settings.get("site"), settings.get("scheduler")
     profile = find.find(name, here.cluster_name, host, os.environ)

@@ -31,7 +31,7 @@ def one(made: Plan, typed: CommandLine, packages: tuple[Path, ...] = ()) -> tupl
         return draft, launch.submit(draft)
 
     with signals.held():
-        draft, job = launch.anew(attempt)
+        draft, job = launch.with_retries(attempt)
         hold_images([draft])
     return draft, job
 
@@ -52,7 +52,7 @@ def several(made: Plan, asked: Asked, typed: CommandLine) -> tuple[list[Draft], 
         return drafts, job_array.submit_all(drafts, asked.at_once)
 
     with signals.held():
-        drafts, jobs = launch.anew(attempt)
+        drafts, jobs = launch.with_retries(attempt)
         hold_images(drafts)
     return drafts, jobs
 

@@ -77,7 +77,7 @@ def refused(refusals: Sequence[Refusal]) -> Refused:
 
 
 def remedies(refusals: Sequence[Refusal]) -> list[Remedy]:
-    """Return what to do instead, the best first; one command mends several faults if it can."""
+    """Return what to do instead, the best first; one command fixes several faults if it can."""
     if len(refusals) > 1:
         first = [refusal.remedies[0] for refusal in refusals if refusal.remedies]
         if len(first) == len(refusals) and all(each.kind == LAUNCH for each in first):
@@ -86,7 +86,7 @@ def remedies(refusals: Sequence[Refusal]) -> list[Remedy]:
 
 
 def _kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:
-    """Yield the options that stay: not those that are set anew, though a list is added to."""
+    """Yield the options that stay: not those that are set again, though a list is added to."""
     lists = {name for name, setting in SETTINGS.items() if setting.kind == "list"}
     changed = {name for name, _ in remedy.options} - lists
     variables = {_variable(value) for name, value in remedy.options if name == "env"}

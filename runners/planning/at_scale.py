@@ -69,7 +69,7 @@ def steps(way: ImageAccess, nodes: int) -> int:
 def requests(way: ImageAccess, nodes: int) -> int:
     """Return how often slurmctld is asked by launch and script: no more for more nodes.
 
-    A ping, sbatch, one for each step, and sbcast. Whoever follows the job asks besides
+    A ping, sbatch, one for each step, and sbcast. Following the job adds requests
     (jobs/job_status.py).
     """
     return 2 + steps(way, nodes) + _broadcasts(way, nodes)
@@ -119,7 +119,7 @@ def first_step(way: ImageAccess, nodes: int, size: int, server: Constant) -> flo
 
 
 def meeting(ranks: int) -> float:
-    """Return the seconds of CPU that rank 0 needs to let so many ranks meet for Horovod's Gloo."""
+    """Return the seconds of CPU that rank 0 needs for the Gloo rendezvous of Horovod's ranks."""
     return PAIR.value * ranks**2
 
 

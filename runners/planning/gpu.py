@@ -93,7 +93,7 @@ def _check_partition(wanted: tuple[str, int], case: Case, log: Log) -> None:
 
 
 def _has(there: Partition, kind: str, number: int) -> bool:
-    """Whether a node has so many of the kind; without a kind those of one node add up."""
+    """Whether a node has `number` of the kind; without a kind those of one node add up."""
     fitting = [n for name, n in there.gpus if not kind or name.lower() == kind.lower()]
     return bool(fitting) and number <= (max(fitting) if kind else sum(fitting))
 

@@ -53,7 +53,7 @@ def _variables(case: Case, runtime: str, controller: Controller, log: Log) -> No
 
 
 def _give_way(case: Case, log: Log) -> None:
-    """Open MPI waits by asking again and again, which takes a core from whoever computes."""
+    """Open MPI waits by asking again and again, which takes a core from the computation."""
     resources = case.resources
     name = "OMPI_MCA_mpi_yield_when_idle"
     if resources.overcommit:

@@ -1,4 +1,4 @@
-"""The job's partition: does it have so many nodes and so much time, and its nodes so many CPUs."""
+"""The job's partition: whether it has enough nodes and time, and its nodes enough CPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interrupted and queued again: when the ranks are warned, and how often the job comes back."""
+"""Requeueing: when the ranks get a signal before the limit, and how often the job restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and nodes: what reaches their own disks first, and what they would look for in vain.
+"""Files and nodes: what reaches their own disks first, and files that nodes cannot access.
 
 From a file that is read where it lies a node gets what its ranks touch, once for all of them, and
 unpacks that in memory as they touch it. Sending it reads all of it, once for all nodes.
@@ -76,7 +76,7 @@ def cannot(launching: Launching) -> str:
 
 
 def too_small(size: int, case: Case) -> str:
-    """Return what so many bytes are more than, "" when they fit as far as is known."""
+    """Return what `size` bytes exceed, "" when they fit as far as is known."""
     there = partition.of(case)
     disk = there.disk_mb * 2**20 if there else 0
     if size <= (disk or UNKNOWN_DISK):

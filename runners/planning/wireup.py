@@ -279,7 +279,7 @@ def _against_mpirun(image: ImageInfo, mpirun: str) -> str:
 
 
 def gate(case: Case, launching: Launching, controller: Controller, log: Log) -> None:
-    """Say what the gate checks of several ranks, and what they get to form a world."""
+    """Say what the gate checks of several ranks, and what initializes their process group."""
     size, spec = case.resources.tasks, case.spec
     _refuse_another_world(case, launching.launcher, controller, log)
     if not spec.gate:

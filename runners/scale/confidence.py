@@ -2,7 +2,7 @@
 
 The unit is the run, never the epoch: epochs of one run share its nodes, its memory layout and its
 neighbours, and an interval from them is too narrow (Georges, Buytaert, Eeckhout, OOPSLA 2007).
-Errors of speed are proportional to it, so all is reckoned on logarithms: the centre is the
+Errors of speed are proportional to it, so all is computed on logarithms: the centre is the
 geometric mean, the median of a log-normal distribution, and no interval reaches below zero
 (Hoefler, Belli, SC 2015: normalise before t is used, and tell n).
 """

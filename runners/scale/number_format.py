@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number with so many significant digits: 12,345 or 0.123; a dash for None."""
+    """Return a number with this many significant digits: 12,345 or 0.123; a dash for None."""
     if value is None:
         return "-"
     if value == 0:

@@ -1,7 +1,7 @@
 """A study on disk: what was asked, and how each of its runs stands.
 
 The runs' folders are the state: `runs/KEY` is the first attempt at a point, `runs/KEY.2` the next.
-Nothing else is remembered, so a study that was interrupted in any way goes on from what is there.
+Nothing else is remembered, so a study that was interrupted in any way continues from what is there.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ ENDED = (PointState.MEASURED, PointState.FAILED)
 
 @dataclass(frozen=True)
 class PointStatus:
-    """A point, its last attempt, and what came of it: a measurement, or why there is none.
+    """A point, its last attempt, and its result: a measurement, or why there is none.
 
     `kind` is that of NotMeasured where the run itself ended well.
     """
@@ -114,7 +114,7 @@ def begin(paths: StudyPaths, asked: StudyRecord) -> StudyRecord:
 
 
 def save(paths: StudyPaths, asked: StudyRecord) -> None:
-    """Write study.json, whole or not at all."""
+    """Write study.json atomically."""
     record = {"question": as_json(asked.question), "words": asked.words, "cwd": asked.cwd}
     whole = {"schema": SCHEMA, **record, "references": asked.references}
     files.write_json(paths.asked, whole, private=True)  # values of --env are among the words

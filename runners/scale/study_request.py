@@ -23,7 +23,7 @@ BATCH = "--batch-size"
 
 @dataclass(frozen=True, order=True)
 class Size:
-    """So many nodes with so many ranks on each; None leaves that to --ntasks-per-node."""
+    """A number of nodes, and the ranks on each; None leaves that to --ntasks-per-node."""
 
     nodes: int
     per_node: int | None = None
@@ -103,7 +103,7 @@ class StudyRequest:
         return str(dict(point.variant.settings).get(TRAINER, self.trainer))
 
     def args_of(self, ranks: int) -> tuple[str, ...]:
-        """Return the trainer's arguments on so many ranks; raise UsageError if they do not divide.
+        """Return the trainer's arguments for a number of ranks; UsageError if indivisible.
 
         Only a strong study changes them: --batch-size is then that of all ranks together.
         """

@@ -34,7 +34,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Summary:
-    """One point: a variant on so many nodes.
+    """One point: a variant on a number of nodes.
 
     `speed_up` is to the variant's smallest size, `efficiency` that over the growth in ranks; both
     are those of throughput, in weak and strong studies alike. `serial` is the serial fraction by

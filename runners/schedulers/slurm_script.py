@@ -31,7 +31,7 @@ def _interrupted(plan: Plan) -> list[str]:
     """Return what makes a job come back: sbatch would begin a new log at each start.
 
     Or what keeps it from coming back: with its own default (JobRequeue=1) Slurm queues a job again
-    that has lost a node. It would begin anew, over what it had, and a client would wait on.
+    that has lost a node. It would start over, overwrite its results, and a client would wait on.
     """
     options = [] if plan.spec.requeue else ["--no-requeue"]
     options += ["--requeue", "--open-mode=append"] if plan.interruption.restarts else []

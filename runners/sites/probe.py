@@ -30,10 +30,10 @@ MPIRUN = ["mpirun", "--version"]
 Parsed = TypeVar("Parsed")
 
 
-def probe(anew: bool = True) -> Site:
+def probe(fresh: bool = True) -> Site:
     """Return what is here; a command that hangs or cannot be read is left out, and told.
 
-    Slurm is asked `anew`, or its answers may be a minute old.
+    With `fresh`, Slurm is queried now; otherwise its answers may be a minute old.
     `srun --mpi=list` only lists plugin files; the other two questions go to Slurm's controller.
     """
     env = os.environ
@@ -42,7 +42,7 @@ def probe(anew: bool = True) -> Site:
         name for name, each in CAPABILITIES.items() if each.queue and shutil.which(each.command)
     )
     problems: list[str] = []
-    types, settings, partitions = _slurm(problems, anew) if "slurm" in schedulers else ((), {}, ())
+    types, settings, partitions = _slurm(problems, fresh) if "slurm" in schedulers else ((), {}, ())
     return Site(
         schedulers,
         mpi_types=types,
@@ -69,10 +69,10 @@ def probe(anew: bool = True) -> Site:
 
 
 def _slurm(
-    problems: list[str], anew: bool
+    problems: list[str], fresh: bool
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
     commands = [slurm_facts.MPI_LIST, slurm_facts.CONFIG, slurm_facts.PARTITIONS]
-    ask = shell.together if anew else ask_slurm
+    ask = shell.together if fresh else ask_slurm
     types, config, sinfo = ask(commands, SECONDS_TO_ANSWER)
     # srun prints its list on stderr (22.05) or stdout (newer).
     types = shell.Result(types.code, types.out + types.err, types.err)

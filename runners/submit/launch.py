@@ -32,7 +32,7 @@ Submitted = TypeVar("Submitted")
 
 
 class Taken(SystemFault):
-    """Another launch was quicker to make a folder; drafted anew, the run gets the next one."""
+    """Another launch was quicker to make a folder; drafted again, the run gets the next one."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def draft(plan: Plan, packages: tuple[Path, ...] = (), typed: CommandLine | None
     return Draft(plan, paths, text, packages, typed or CommandLine())
 
 
-def anew(attempt: Callable[[], Submitted]) -> Submitted:
-    """Return what `attempt` returns, which drafts and submits; it is repeated where it is Taken."""
+def with_retries(attempt: Callable[[], Submitted]) -> Submitted:
+    """Return what `attempt` returns, which drafts and submits; repeat it if Taken."""
     for _ in range(TRIES):
         try:
             return attempt()
@@ -88,7 +88,7 @@ def submit(draft: Draft) -> Job:
 def check(plan: Plan) -> None:
     """Raise Refused, or NotFound, when there is no place for the run or for its output.
 
-    Slurm drops a job's output without a word when the folder does not exist.
+    Slurm drops a job's output silently when the folder does not exist.
     """
     from ..core import disk_space  # here, because a dry run writes nothing
 

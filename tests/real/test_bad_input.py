@@ -28,7 +28,7 @@ def assert_refused(login: Login, words: list[str], code: int, expected: str) -> 
         (["--image", "horovod-cpu.sif", "torch_mnist"], USAGE, "did you mean horovod_cpu.sif"),
         (["--image", "oras://x/y", "torch_mnist"], USAGE, "names no registry"),
         (["--image", "/etc/passwd", "torch_mnist"], REFUSED, "does not start like a SIF"),
-        (["--image", "cut.sif", "torch_mnist"], REFUSED, "cut short"),
+        (["--image", "cut.sif", "torch_mnist"], REFUSED, "truncated"),
         (["--image", IMAGE, "torch_mnst"], USAGE, "did you mean torch_mnist"),
         (["--image", IMAGE, "trian.py"], USAGE, "did you mean train.py"),
         (["--image", IMAGE, "--nodes", "0", "train.py"], USAGE, "--nodes 0 must be 1 or more"),

@@ -170,7 +170,7 @@ def test_a_cut_file_is_refused_before_the_queue(login: Login, images: str) -> No
     assert login.runner("data", "pack", images).returncode == 0
     login.sh("head -c 90000 im.sqsh > cut.sqsh")
     for words, message in (
-        (["cut.sqsh"], "is cut short"),
+        (["cut.sqsh"], "is truncated"),
         (["reader.py"], "is not a squashfs file"),
         (["in"], "did you mean im"),
     ):

@@ -238,7 +238,7 @@ def test_an_image_that_is_cut_or_for_another_machine(place: Place) -> None:
     place.sh("truncate -s -100000 a.sif")
     code, checks = place.verify()
     assert (code, list(checks)) == (NOT_VERIFIED, ["whole", "contents"])
-    assert "cut short" in checks["whole"]["evidence"]
+    assert "truncated" in checks["whole"]["evidence"]
 
 
 def facts(place: Place, image: str, **env: str) -> dict[str, dict[str, Any]]:

@@ -79,7 +79,7 @@ def test_archives_and_files(desk: Desk, shop: Login, docker: Server) -> None:
         assert "is not a whole" in desk.refused(REFUSED, f"{kind}-archive:no.tar")
     assert desk.pull(f"{shop.folder}/other.sif")["digest"] == digest_in(shop, "other.sif")
     desk.sh(f"head -c 1000000 {shop.folder}/python.sif > cut.sif")
-    assert "cut short" in desk.refused(REFUSED, "cut.sif")
+    assert "truncated" in desk.refused(REFUSED, "cut.sif")
     assert "start like a SIF" in desk.refused(REFUSED, "no.tar")
 
 
@@ -98,7 +98,7 @@ def test_a_file_from_the_web(desk: Desk, shop: Login, web: Server) -> None:
     assert desk.pull(f"{uri}?signature=secret", "--digest", digest)["digest"] == digest
     assert desk.sh("grep -r signature=secret . || true") == ""
     assert "is not there" in desk.refused(USAGE, f"http://{web.host}/nothing.sif")
-    assert "cut short" in desk.refused(REFUSED, f"http://{web.host}/cut.sif")
+    assert "truncated" in desk.refused(REFUSED, f"http://{web.host}/cut.sif")
     assert "start like a SIF" in desk.refused(REFUSED, f"http://{web.host}/page.sif")
     other = f"http://{web.host}/other.sif"
     assert "is not what it should be" in desk.refused(NOT_VERIFIED, other, "--digest", digest)

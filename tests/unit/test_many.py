@@ -213,7 +213,7 @@ def test_a_folder_of_another_launch_is_left_alone(tmp_path: Path, calls: list[li
         launch.submit(other)
     assert other.paths.root.is_dir()
     drawn = [other, launch.draft(made(tmp_path))]
-    assert launch.anew(lambda: launch.submit(drawn.pop(0))).name == "torch_mnist"
+    assert launch.with_retries(lambda: launch.submit(drawn.pop(0))).name == "torch_mnist"
     assert drawn == []
 
 

@@ -146,7 +146,7 @@ def test_no_study_and_a_damaged_one(paths: StudyPaths, tmp_path: Path) -> None:
 
 def test_one_at_a_time(paths: StudyPaths) -> None:
     def alone() -> AbstractContextManager[None]:
-        return locks.undisturbed(paths.lock, "another is at work on it")
+        return locks.try_exclusive(paths.lock, "another is at work on it")
 
     with alone(), pytest.raises(Refused, match="at work on it") as refused, alone():
         pass

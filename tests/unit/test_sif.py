@@ -39,7 +39,7 @@ def test_labels_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "words"), [(100, "cut short"), (5000, "cut short within"), (5500, "")]
+    ("cut", "words"), [(100, "truncated"), (5000, "truncated within"), (5500, "")]
 )
 def test_a_cut_image_is_refused(tmp_path: Path, cut: int, words: str) -> None:
     image = make_sif(tmp_path / "a.sif", {}, cut=cut)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import Refused, SystemFault
-from runners.core.locks import together
+from runners.core.locks import shared
 from runners.images import gc_roots, images_lock, store
 from runners.images.store import Stored
 
@@ -126,7 +126,7 @@ def test_prune_keeps_what_a_run_needs_until_it_has_ended(images: Path, tmp_path:
 def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
     keep(images, "a")
     with (
-        together(store.pulls_lock(), Silent()),
+        shared(store.pulls_lock(), Silent()),
         pytest.raises(Refused, match="a pull is going on"),
     ):
         gc_roots.prune(dry_run=False)
@@ -184,6 +184,6 @@ def test_a_folder_that_cannot_be_written(images: Path, tmp_path: Path) -> None:
     images.write_text("a file")
     with (
         pytest.raises(SystemFault, match="cannot write"),
-        together(store.pulls_lock(), Silent()),
+        shared(store.pulls_lock(), Silent()),
     ):
         pass

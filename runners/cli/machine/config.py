@@ -40,7 +40,7 @@ def show_command(origin: bool, as_json: bool) -> None:
 @click.option("--remove", is_flag=True, help="stop trusting the folder")
 @click.option("--list", "listing", is_flag=True, help="list the trusted folders")
 def trust_command(folder: Path, remove: bool, listing: bool) -> None:
-    """Trust runner.toml, images.lock and runs in FOLDER and below, whoever owns them.
+    """Trust runner.toml, images.lock and runs in FOLDER and below, regardless of their owner.
 
     By default only files that you or root own are read, because such a file can name programs and
     libraries that run as you. The trust ends when the owner of the folder changes.

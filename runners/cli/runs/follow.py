@@ -52,7 +52,7 @@ def to_the_end(
 
 
 def waited(paths: JobPaths, job: Job) -> Status | None:
-    """Wait for a job's end without a word; return how it ended, or None when the user left it."""
+    """Wait for a job's end silently; return how it ended, or None when the user left it."""
     return attended(paths, job, lambda: follow.wait(paths, job))
 
 

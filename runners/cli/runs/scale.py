@@ -121,7 +121,7 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     drafts = Drafts(paths, asked, console.Console())
     for warning in [*_may_be_short(asked), *drafts.check()]:
         printer.tell(f"warning: {warning}")
-    with locks.undisturbed(paths.lock, f"another runner scale is at work on {paths.root}"):
+    with locks.try_exclusive(paths.lock, f"another runner scale is at work on {paths.root}"):
         asked = study.begin(paths, asked)
         sys.exit(_run(paths, asked, values))
 

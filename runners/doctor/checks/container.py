@@ -53,7 +53,7 @@ class Container:
     """What containers can rely on here; everything but `settings` is empty without a runtime.
 
     `setuid` is whether the installation has a program that runs as root. `builds` are the ways of
-    building that were tried, each with what came of it; `subordinate` the lines of /etc/subuid and
+    building that were tried, each with its result; `subordinate` the lines of /etc/subuid and
     /etc/subgid that are the user's.
     """
 

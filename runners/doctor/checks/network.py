@@ -21,7 +21,7 @@ CXI = "/sys/class/cxi"
 class Network:
     """What a node is connected to.
 
-    `address` is what the host name leads to, "" when it leads nowhere, None when the resolver did
+    `address` is what the host name resolves to, "" when to nothing, None when the resolver did
     not answer in time. `cxi` are the devices of Slingshot, which libfabric opens.
     """
 

@@ -1,4 +1,4 @@
-"""What forms a world in each framework, wrapped so that the gate hears of it."""
+"""What initializes the process group in each framework, wrapped to notify the gate."""
 
 from __future__ import annotations
 

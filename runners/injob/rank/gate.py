@@ -1,4 +1,4 @@
-"""The world-size gate: whoever forms a world, its size must be the number of ranks started.
+"""The world-size check: each process group must have as many ranks as the job started.
 
 An MPI that finds no PMI, a Gloo controller that finds no rendezvous, or a strategy without
 TF_CONFIG makes N worlds of one and says nothing.

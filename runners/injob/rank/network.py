@@ -18,7 +18,7 @@ def listening(
 
     Those that its `names` lead to, those towards `others` (names of hosts), those of the `wanted`
     interfaces. Debian's /etc/hosts leads a host's own name to 127.0.1.1, and a name may lead to an
-    interface that leads nowhere: hence the second list, and hence more than one question.
+    interface without a route: hence the second list, and hence more than one question.
     """
     usable = [one for one in own if one.usable]
     expected = {address for name in names for address in resolve(name)}
@@ -92,7 +92,7 @@ def separate_host_name() -> bool:
     Horovod 0.28.1 forgets it for the contexts of its process sets (gloo_context.cc,
     InitializeForProcessSet: the interface of a new context is empty), and all data travels in
     those. Gloo then resolves what gethostname() says: 127.0.1.1 on Debian's hosts, or an interface
-    that leads nowhere. In a UTS namespace of its own a process can be called by an address.
+    without a route. In a UTS namespace of its own a process can be called by an address.
     """
     # Half of it would leave us without our user's name, so a child tries first.
     child = os.fork()

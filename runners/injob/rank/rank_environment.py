@@ -92,7 +92,7 @@ def meeting_seconds(size: int) -> int:
 
 
 def allow_files(ranks: int) -> None:
-    """Raise the soft limit to what so many ranks need, as far as the hard one lets it.
+    """Raise the soft limit to what `ranks` ranks need, as far as the hard one lets it.
 
     It comes from the login node with the job (PropagateResourceLimits), and is 1,024 on most.
     """

@@ -55,7 +55,7 @@ class Inbox:
 
     @property
     def alone(self) -> list[str]:
-        """The frameworks that formed a world of one, by the way."""
+        """The frameworks that created a process group of one rank."""
         return sorted(name for name, state in self.last.items() if state == ALONE)
 
     def waits_in(self, framework: str) -> bool:

@@ -130,7 +130,7 @@ def _judged(
 
 
 class Worlds:
-    """Whether the trainer has formed a world, as the job's rules are."""
+    """Whether the trainer has initialized a process group, as the job requires."""
 
     def __init__(self, terms: Terms, inbox: Inbox) -> None:
         self.terms, self.inbox = terms, inbox

@@ -56,7 +56,7 @@ def preset(name: str) -> config.Layer:
 def of(made: Plan, cwd: str) -> Plan:
     """Return the plan for a session: the current folder is seen, and nothing is about ranks.
 
-    It is neither warned before its end nor queued again: its user would not be there.
+    It is neither signalled before its end nor requeued: its user would not be there.
     """
     launching = made.launching
     seen = () if launching.runtime == "none" else (BindMount(cwd, cwd),)

@@ -68,7 +68,7 @@ def published(run_dir: str, job: str) -> list[tuple[str, int]]:
     """Return addresses and ports that this job's rank 0 has published; none if it has not yet.
 
     The file is made where there is none: an NFS client would remember for up to a minute that there
-    is none (acdirmax), and asks the server anew before it makes a file, and for one that it knows.
+    is none (acdirmax), and asks the server again before it makes a file, and for one that it knows.
     """
     descriptor = os.open(os.path.join(run_dir, NAME), os.O_RDONLY | os.O_CREAT, 0o600)
     found = {}

@@ -51,7 +51,7 @@ def parse_head(head: bytes) -> tuple[str, str, int] | None:
 
 @dataclass
 class Request:
-    """One that waits, until `ready` or for so many seconds, for what `answer` returns then."""
+    """One that waits, until `ready` or for `seconds`, for what `answer` returns then."""
 
     connection: Connection
     ready: Callable[[], bool]
