@@ -198,9 +198,9 @@ def read_squashfs(path: Path) -> Squashfs:
             "runner data pack DIR",
         )
     if len(head) < SUPERBLOCK.size:
-        raise Refused(f"{path} is cut short", f"it has {there} bytes", "copy it again")
+        raise Refused(f"{path} is truncated", f"it has {there} bytes", "copy it again")
     fields = SUPERBLOCK.unpack(head)
     size = int(fields[12])
     if there < size:
-        raise Refused(f"{path} is cut short", f"{there} of {size} bytes are there", "copy it again")
+        raise Refused(f"{path} is truncated", f"{there} of {size} bytes are there", "copy it again")
     return Squashfs(int(fields[1]), size, COMPRESSIONS.get(fields[5], "unknown"))
