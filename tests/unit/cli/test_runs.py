@@ -1,0 +1,116 @@
+"""`runner list`, `status` and `cancel`: what they say of runs that ended, or lie elsewhere."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from runners.cli.runs.jobs import cancel_command
+from runners.cli.runs.status import list_command
+from runners.core.errors import NotFound, UsageError
+from runners.core.job_record import Job, JobPaths, JobState
+from runners.injob.rank import failure
+from runners.jobs import find
+from runners.schedulers import slurm
+
+from ..failures import leave, words
+
+
+@pytest.fixture(autouse=True)
+def own_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def a_run(folder: Path, id: str, state: str, code: int | None = None) -> JobPaths:
+    folder.mkdir(parents=True)
+    paths = JobPaths(folder)
+    Job(id, "job", "slurm", str(paths.log), 1.0, state).save(paths)
+    if code is not None:
+        paths.exit.write_text(f'{{"exit_code": {code}, "time": 1}}')
+    return paths
+
+
+def listed(folder: Path) -> str:
+    done = CliRunner().invoke(list_command, ["--runs-dir", str(folder)])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_list_has_the_exit_code_of_wait_and_why_a_run_failed(tmp_path: Path) -> None:
+    bad = a_run(tmp_path / "runs/bad-1", "41", "FAILED", 143)
+    leave(bad, 1, 10.0, words("ValueError: boom"), 7)
+    leave(bad, 0, 9.0, failure.of_process(143, []), 143)
+    a_run(tmp_path / "runs/off-1", "42", "CANCELLED", 135)
+    text = listed(tmp_path / "runs")
+    (row,) = [line for line in text.splitlines() if line.startswith("41")]
+    assert "  7  " in row
+    assert "143" not in row
+    assert "rank 1@n1" in row
+    assert "ValueError: boom" in row
+    (row,) = [line for line in text.splitlines() if line.startswith("42")]
+    assert row.split() == ["42", "off-1", "cancelled", "86"]
+
+
+def test_a_job_that_was_cancelled_waits_for_nothing() -> None:
+    told = slurm.parse_squeue("42|CANCELLED|Resources|0||0:00|1:00|N/A|\n")["42"]
+    assert (told.state, told.reason) == (JobState.CANCELLED, "")
+    never = "42|CANCELLED|DependencyNeverSatisfied|0||0:00|1:00|N/A|\n"
+    assert slurm.parse_squeue(never)["42"].reason == "DependencyNeverSatisfied"
+
+
+def test_runs_elsewhere_are_told_of(tmp_path: Path) -> None:
+    assert "no runs in" in listed(tmp_path / "here")
+    there = tmp_path / "it's there" / "runs"
+    a_run(there / "job-1", "41", "COMPLETED", 0)
+    find.remember(there)
+    find.remember(tmp_path / "gone")
+    text = listed(tmp_path / "here")
+    assert f"there are some in {there}\n" in text
+    assert "try: runner list --runs-dir '" in text
+    with pytest.raises(NotFound, match="no run or job '41'") as error:
+        find.find("41", tmp_path / "here")
+    assert error.value.evidence == f"it is in {there}"
+    assert str(error.value.remedies[0]).startswith("--runs-dir ")
+    with pytest.raises(NotFound) as error:
+        find.find("43", tmp_path / "here")
+    assert error.value.evidence == f"you have runs in {there}"
+
+
+def test_folders_are_remembered_once_the_last_used_first(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    for folder in (*folders, folders[0], folders[0]):
+        folder.mkdir(exist_ok=True)
+        find.remember(folder)
+    assert find.other_folders(folders[1]) == [folders[0], folders[2]]
+
+
+def test_nothing_is_cancelled_without_a_word_from_the_user(tmp_path: Path) -> None:
+    a_run(tmp_path / "job-1", "41", "")
+    done = CliRunner().invoke(cancel_command, ["--runs-dir", str(tmp_path)])
+    assert isinstance(done.exception, UsageError)
+    assert [str(each) for each in done.exception.remedies] == ["runner cancel 41"]
+
+
+EARLY = """
+import os, signal, sys
+
+class CtrlC:
+    def find_spec(self, name, *more):
+        if name == "runners.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, CtrlC())
+from runners.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_while_the_command_is_loaded_ends_it_without_a_word() -> None:
+    done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, timeout=20)
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr == ""

@@ -1,0 +1,205 @@
+"""The doctor's findings about nodes, variables and images: facts in, findings out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.core.disk_space import Volume
+from runners.core.errors import SystemFault
+from runners.core.site import Site
+from runners.doctor.checks import environment, gpu, image, network, scratch
+from runners.doctor.checks.gpu import Gpu
+from runners.doctor.checks.network import Network
+from runners.doctor.checks.scratch import Place
+from runners.doctor.finding import FAILURE, OK, WARNING
+from runners.doctor.question import Answer
+from runners.images.inspect import Fact, Inspection
+from runners.injob.trial.interfaces import Interface, Port
+
+from .test_checks import SITE, dumb, named, states, told
+
+# GPUs, network, disk
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "says"),
+    [
+        (Gpu("", None, ""), OK, "none on this machine"),
+        (Gpu("550.54.15", Answer("nvidia-smi -L", "GPU 0: A100\nGPU 1: A100\n"), ""), OK, "2 GPUs"),
+        (Gpu("550.54.15", None, ""), OK, "not on the PATH"),
+        (Gpu("550.54.15", dumb("nvidia-smi -L"), ""), FAILURE, "did not answer"),
+        (Gpu("", dumb("nvidia-smi -L"), ""), WARNING, "no driver"),
+        (Gpu("", None, "6.3.6"), OK, "6.3.6"),
+    ],
+)
+def test_gpus(facts: Gpu, state: str, says: str) -> None:
+    (found,) = gpu.check(facts)
+    assert found.state == state
+    assert says in found.says
+
+
+ETH = Interface("eth0", "ethernet", True, True, 10000, ("10.77.0.2",))
+DEAD = Interface("eth1", "ethernet", True, False, 0, ("192.168.9.1",))
+IB = Port("mlx5_0", "1", "infiniband", "ACTIVE", "200 Gb/sec (4X HDR)", 200.0)
+
+
+def test_a_good_network_is_all_ok() -> None:
+    found = network.check(Network("n1", "10.77.0.2", (ETH,), (IB,)))
+    assert states(found) == {"fabric": OK, "interfaces": OK}
+    assert named(found, "fabric").says == "infiniband"
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "says", "fix"),
+    [
+        (Network("n1", "10.0.0.1", (ETH, DEAD)), "dead interfaces", "eth1", "eth0"),
+        (Network("n1", "10.0.0.1"), "interfaces", "none", "ip address"),
+        (Network("n1", "127.0.1.1", (ETH,)), "host name", "loopback", "--network-interfaces"),
+        (Network("n1", "", (ETH,)), "host name", "no address", "getent"),
+        (Network("n1", None, (ETH,)), "host name", "within 5 s", "getent"),
+        (
+            Network("n1", "10.0.0.1", (ETH,), (IB, replace(IB, device="mlx5_1", state="DOWN"))),
+            "ports",
+            "mlx5_1:1",
+            "NCCL_IB_HCA==mlx5_0:1",
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_network(facts: Network, name: str, says: str, fix: str) -> None:
+    found = named(network.check(facts), name)
+    assert found.state == WARNING
+    assert says in found.says
+    assert fix in told(found)
+
+
+ROOM = Volume(Path("/scratch/ada"), 500 * 10**9, 10**7, "lustre", 0)
+
+
+@pytest.mark.parametrize(
+    ("volume", "writable", "state", "says"),
+    [
+        (ROOM, True, OK, "500.0 GB free"),
+        (None, True, FAILURE, "did not answer within 10 s"),
+        (ROOM, False, FAILURE, "may not write"),
+        (replace(ROOM, bytes=10), True, FAILURE, "no space"),
+        (replace(ROOM, bytes=10**10), True, WARNING, "little space: 10.0 GB"),
+        (replace(ROOM, inodes=7), True, WARNING, "room for only 7 more files"),
+        (replace(ROOM, inodes=None), True, OK, "500.0 GB free"),
+        (replace(ROOM, type="tmpfs"), True, WARNING, "in memory"),
+        (replace(ROOM, flags=8), True, WARNING, "noexec"),
+    ],
+)
+def test_scratch(volume: Volume | None, writable: bool, state: str, says: str) -> None:
+    (found,) = scratch.check((Place("scratch", Path("/scratch/ada"), volume, writable),))
+    assert found.state == state
+    assert says in found.says
+    assert bool(found.fix) == (state != OK)
+
+
+# Variables
+
+
+@pytest.mark.parametrize(
+    ("env", "state", "says"),
+    [
+        ({"HOME": "/home/ada"}, OK, "nothing that concerns a job"),
+        ({"SLURM_JOB_ID": "7"}, OK, "kept from sbatch"),
+        ({"SBATCH_PARTITION": "gpu"}, OK, "read as a setting"),
+        ({"PYTHONPATH": "/x"}, OK, "unset in the job"),
+        ({"LD_PRELOAD": "/x.so"}, OK, "unset in the job"),
+        ({"HOROVOD_RANK": "3"}, WARNING, "some other job's world"),
+        ({"HOROVOD_CONTROLLER": "mpi"}, WARNING, "choice of controller"),
+        ({"HOROVOD_CYCLE_TIME": "2"}, OK, "reaches the ranks"),
+        ({"OMP_NUM_THREADS": "64"}, WARNING, "--cpus-per-task"),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, WARNING, "hides GPUs"),
+        ({"NCCL_IB_DISABLE": "1"}, WARNING, "fast ways"),
+        ({"NCCL_IB_DISABLE": "0"}, OK, "nothing"),
+        ({"https_proxy": "http://proxy:3128"}, OK, "pulls and builds"),
+        ({"NCCL_SOCKET_IFNAME": "^ib"}, OK, "reaches the ranks"),
+        ({"APPTAINER_BIND": "/data"}, OK, "each container"),
+    ],
+)
+def test_variables(env: dict[str, str], state: str, says: str) -> None:
+    (found,) = environment.check(env, ["eth0", "lo"], [])
+    assert (found.state, bool(found.fix)) == (state, state != OK)
+    assert says in found.says
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "gone"),
+    [
+        ("NCCL_SOCKET_IFNAME", "ib", "ib"),
+        ("NCCL_SOCKET_IFNAME", "eth", ""),
+        ("NCCL_SOCKET_IFNAME", "=eth", "eth"),
+        ("NCCL_SOCKET_IFNAME", "=eth0,ib0", "ib0"),
+        ("HOROVOD_GLOO_IFACE", "eth", "eth"),
+        ("OMPI_MCA_btl_tcp_if_include", "10.0.0.0/8,eth0", ""),
+    ],
+)
+def test_variables_that_name_interfaces(name: str, value: str, gone: str) -> None:
+    found = environment.absent_interfaces({name: value}, ["eth0", "lo"])
+    assert [told(item) for item in found] == ([f"unset {name}"] if gone else [])
+    assert all(f"names {gone}, which" in item.says for item in found)
+
+
+def test_bound_paths_that_are_not_here() -> None:
+    env = {"APPTAINER_BIND": "/data:/d:ro,/gone", "APPTAINER_TMPDIR": "/away"}
+    assert environment.paths("APPTAINER_BIND", env) == ["/data", "/gone"]
+    found = environment.check(env, [], ["/gone", "/away"])
+    assert [(item.name, item.state) for item in found] == [
+        ("APPTAINER_BIND", WARNING),
+        ("APPTAINER_TMPDIR", WARNING),
+    ]
+
+
+# An image
+
+
+def inspection(**facts: str) -> Inspection:
+    """Return an inspection with these facts and enough others."""
+    given = {"horovod.version": "0.28.1", "architecture": "amd64", "glibc.version": "2.36"}
+    names = {**given, **{name.replace("_", "."): text for name, text in facts.items()}}
+    return Inspection({name: Fact(text, "label") for name, text in names.items()})
+
+
+GPU_SITE = replace(SITE, architecture="amd64", driver="550.54.15", glibc="2.36")
+
+
+@pytest.mark.parametrize(
+    ("facts", "site", "wanted"),
+    [
+        ({}, GPU_SITE, {"architecture": OK, "C library": OK}),
+        ({"architecture": "x86_64"}, GPU_SITE, {"architecture": OK, "C library": OK}),
+        ({"architecture": "arm64"}, SITE, {"architecture": WARNING}),
+        ({"glibc_version": "2.31"}, GPU_SITE, {"architecture": OK, "C library": WARNING}),
+        (
+            {"cuda_driver_minimum": "525.60.13"},
+            GPU_SITE,
+            {"architecture": OK, "driver": OK, "C library": OK},
+        ),
+        (
+            {"cuda_driver_minimum": "570.26"},
+            GPU_SITE,
+            {"architecture": OK, "driver": WARNING, "C library": OK},
+        ),
+    ],
+)
+def test_whether_an_image_fits(facts: dict[str, Any], site: Site, wanted: dict[str, str]) -> None:
+    site = replace(site, architecture="amd64")
+    assert states(image.fits(inspection(**facts), site)) == wanted
+
+
+def test_facts_of_an_image() -> None:
+    (good,) = image.facts(inspection())
+    assert (good.state, good.says) == (OK, "Horovod 0.28.1")
+    (none,) = image.facts(inspection(horovod_version="none"))
+    assert (none.state, told(none)) == (FAILURE, "runner build cpu")
+    (torch,) = image.facts(inspection(horovod_version="none", torch_version="2.13.0"))
+    assert (torch.state, torch.says) == (OK, "torch 2.13.0; without Horovod")
+    problem = SystemFault("nothing can be run in a.sif", "", "runner verify a.sif")
+    (odd,) = image.facts(replace(inspection(), problem=problem))
+    assert (odd.state, told(odd)) == (WARNING, "runner verify a.sif")

@@ -1,0 +1,286 @@
+"""Errors in the ranks' own words, as PyTorch 2.13, TensorFlow 2.21 and Horovod 0.28.1 had them."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners.core.command_line import Given
+from runners.explain.judge import explain
+from runners.injob.rank import failure
+
+from ..failures import leave
+from .test_facts import FAILED, explained, made
+
+GLOO = "RuntimeError: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/"
+ENV = "ValueError: Error initializing torch.distributed using env:// rendezvous: environment "
+KERAS_DATA = (
+    "Exception: URL fetch failure on https://data.example.org/tf-keras-datasets/mnist.npz: None -- "
+    "[Errno -3] Temporary failure in name resolution"
+)
+ERRORS = [
+    (
+        "ImportError: cannot import name 'HorovodStrategy' from 'lightning.pytorch.strategies'",
+        "no-horovod-strategy",
+        "lightning_mnist",
+    ),
+    (
+        "TypeError: Trainer.compile() got an unexpected keyword argument "
+        "'experimental_run_tf_function'",
+        "keras-2",
+        "Keras 2",
+    ),
+    (
+        "RuntimeError: Couldn't load custom C++ ops. This can happen if your PyTorch and "
+        "torchvision versions are incompatible",
+        "torchvision-operators",
+        "has torchvision without them",
+    ),
+    ("AttributeError: 'Variable' object has no attribute 'ref'", "keras-2", "Keras 2"),
+    ("ValueError: Argument(s) not recognized: {'lr': 0.1}", "keras-2", "Keras 2"),
+    (
+        "ImportError: `keras.optimizers.legacy` is not supported in Keras 3. When using",
+        "keras-2",
+        "Keras 2",
+    ),
+    (
+        "ValueError: File format not supported: filepath=/tmp/sm. Keras 3 only supports V3",
+        "keras-2",
+        "Keras 2",
+    ),
+    ("AttributeError: 'Sequential' object has no attribute 'fit_generator'", "keras-2", "Keras 2"),
+    (
+        "DistNetworkError: Ping failed, invalid value returned from server. Expected: 18456",
+        "port-taken",
+        "another program at MASTER_ADDR and MASTER_PORT, not rank 0",
+    ),
+    (f"{ENV}variable RANK expected, but not set", "torch-variable-missing", "no RANK"),
+    (f"{ENV}variable MASTER_ADDR expected, but not set", "torch-variable-missing", "MASTER_ADDR"),
+    (
+        "DistNetworkError: The server socket has failed to listen on any local network address. "
+        "port: 29613, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+        "port-taken",
+        "port 29613",
+    ),
+    (
+        "DistStoreError: Timed out after 7 seconds waiting for clients. 1/2 clients joined.",
+        "rendezvous-timeout",
+        "1 of 2 ranks joined",
+    ),
+    (
+        "DistStoreError: wait timeout after 6000ms, keys: /default_pg/0//cpu//0/0",
+        "rendezvous-timeout",
+        "disagree on the world size",
+    ),
+    (
+        "DistNetworkError: The client socket has timed out after 6000ms while trying to connect "
+        "to (nowhere.example, 29612).",
+        "wrong-master-address",
+        "MASTER_ADDR nowhere.example, MASTER_PORT 29612",
+    ),
+    (
+        "RuntimeError: Distributed package doesn't have NCCL built in",
+        "nccl-without-gpu",
+        '"gloo" is the backend',
+    ),
+    (
+        "RuntimeError: [1]: params[0] in this process with sizes [2, 4] appears not to match sizes "
+        "of the same param in process 0.",
+        "models-differ",
+        "sizes [2, 4]",
+    ),
+    (
+        "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 2 params, while "
+        "rank 1 has inconsistent 4 params.",
+        "models-differ",
+        "inconsistent 4 params",
+    ),
+    (
+        f"{GLOO}unbound_buffer.cc:78] Timed out waiting 6000ms for recv operation to complete",
+        "collective-timeout",
+        "waited 6000ms for another rank",
+    ),
+    (
+        "RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 6000 ms",
+        "collective-timeout",
+        "waited 6000 ms for another rank",
+    ),
+    (
+        f"{GLOO}pair.cc:537] Read error [127.0.0.1]:13528: Connection reset by peer. This is "
+        "typically caused by a remote worker hanging or bugs in the application.",
+        "peer-gone",
+        "lost its connection",
+    ),
+    (
+        "ValueError: The `task_id` 5 exceeds the maximum id of worker.",
+        "tf-config",
+        "exceeds the maximum id",
+    ),
+    (
+        "ValueError: When `cluster_spec` is given, you must also specify `task_type` and "
+        "`task_id`.",
+        "tf-config",
+        "you must also specify",
+    ),
+    ("UnknownError: Could not start gRPC server", "port-taken", "TF_CONFIG"),
+    ("HorovodInternalError: Unsupported data type.", "adasum-type", "float16"),
+    ("SyntaxError: invalid syntax", "syntax-error", "has a syntax error"),
+    (KERAS_DATA, "no-network", "tried to reach another machine"),
+]
+
+
+@pytest.mark.parametrize(("error", "name", "cause"), ERRORS)
+def test_an_error_has_its_cause(tmp_path: Path, error: str, name: str, cause: str) -> None:
+    said = explained(tmp_path, "", (0, 1.0, error))
+    assert said.name == name, said
+    assert cause in said.cause, said
+    assert said.fix
+    if error == KERAS_DATA:
+        assert "Keras keeps it in ~/.keras" in str(said.fix)
+    if name == "keras-2":
+        assert str(said.fix).startswith("--env TF_USE_LEGACY_KERAS=1")
+
+
+def test_words_of_other_programs_are_shown_as_they_are(tmp_path: Path) -> None:
+    said = explained(tmp_path, "", (0, 1.0, "SyntaxError: {who} {0} \\1 %s"))
+    assert "{who} {0} \\1 %s" in said.cause
+
+
+def test_keras_2_is_offered_for_an_optimizer_of_keras_only(tmp_path: Path) -> None:
+    error = (0, 1.0, "AttributeError: 'SGD' object has no attribute 'lr'")
+    assert explained(tmp_path / "torch", "0@n0 | opt.lr\n", error).name == "rank-exception"
+    said = explained(tmp_path / "keras", '0@n0 |   File "/x/horovod/_keras/callbacks.py"\n', error)
+    assert (said.name, said.certainty.value) == ("keras-2", "likely")
+
+
+def test_no_json_is_tf_configs_only_where_tensorflow_reads_it(tmp_path: Path) -> None:
+    error = (0, 1.0, "JSONDecodeError: Expecting property name: line 1 column 2 (char 1)")
+    assert explained(tmp_path / "own", "", error).name == "rank-exception"
+    line = '0@n0 |   File "/x/cluster_resolver/tfconfig_cluster_resolver.py", line 40\n'
+    assert explained(tmp_path / "tf", line, error).name == "tf-config"
+
+
+def test_the_users_own_address_is_left_out(tmp_path: Path) -> None:
+    error = "DistStoreError: Timed out after 7 seconds waiting for clients. 1/2 clients joined."
+    paths, job = made(tmp_path, "", (0, 1.0, error))
+    given = tuple(Given("env", text) for text in ("A=1", "MASTER_ADDR=n9", "MASTER_PORT=1"))
+    typed = replace(job.typed, settings=(*job.typed.settings, *given))
+    fix = explain(paths, replace(job, typed=typed), FAILED).fix
+    assert fix is not None
+    assert fix.leave_out == ("env",)
+    assert str(fix).startswith("--env A=1")
+    assert "MASTER" not in str(fix)
+
+
+def test_within_a_function_of_tensorflow_the_error_itself_counts(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "")
+    lines = [
+        "AttributeError: in user code:",
+        '    File "/w/t.py", line 8, in step  *',
+        "        g = tape.gradient(loss, v)",
+        "    AttributeError: 'Variable' object has no attribute 'ref'",
+        "",
+    ]
+    error = AttributeError("in user code:\n\n    File ...")
+    leave(paths, 0, 1.0, failure.of_exception(1, error, lines))
+    said = explain(paths, job, FAILED)
+    assert said.name == "keras-2", said
+    assert said.traceback[0] == lines[0]
+
+
+@pytest.mark.parametrize(
+    ("place", "fetch"),
+    [
+        ("https://data.example.org/mnist/", "--data mnist"),
+        ("http://fashion-mnist.example.org/", "--data fashion-mnist"),
+        ("https://data.example.org/flowers/", "download it here"),
+    ],
+)
+def test_what_torchvision_could_not_download_is_fetched_before(
+    tmp_path: Path, place: str, fetch: str
+) -> None:
+    paths, job = made(tmp_path, f"0@n0 | Tried {place}, got:\n")
+    first = "Error downloading train-images-idx3-ubyte.gz:"
+    reason = "<urlopen error [Errno -3] Temporary failure in name resolution>"
+    lines = ["Traceback (most recent call last):", f"RuntimeError: {first}"]
+    lines += [f"Tried {place}, got:", reason, ""]
+    leave(paths, 0, 1.0, failure.of_exception(1, RuntimeError(first), lines))
+    said = explain(paths, job, FAILED)
+    assert said.name == "no-network", said
+    assert fetch in str(said.fix), said
+
+
+def test_a_machine_that_is_called_like_a_dataset_is_none(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "")
+    error = OSError("[Errno -2] Name or service not known: 'mnist-node-1'")
+    leave(paths, 0, 1.0, failure.of_exception(1, error, ["Traceback", f"OSError: {error}"]))
+    said = explain(paths, job, FAILED)
+    assert said.name == "no-network", said
+    assert "--data" not in str(said.fix), said
+
+
+TORCHRUN = """\
+0@n0 | Traceback (most recent call last):
+0@n0 |   File "/w/child.py", line 3, in <module>
+0@n0 |     raise ValueError('boom')
+0@n0 | {worker}ValueError: boom
+0@n0 | E1123 08:01:44.647000 9029 torch/distributed/elastic/multiprocessing/api.py:1002] failed
+0@n0 | torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n\
+0@n0 | ============================================================
+0@n0 | Root Cause (first observed failure):
+0@n0 |   error_file: <N/A>
+"""
+CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
+
+
+@pytest.mark.parametrize("worker", ["", "[rank0]: "])
+@pytest.mark.parametrize("last", [CHILD, ""])
+def test_below_torchrun_the_ranks_own_error_counts(tmp_path: Path, worker: str, last: str) -> None:
+    paths, job = made(tmp_path, TORCHRUN.format(worker=worker))
+    leave(paths, 0, 1.0, failure.of_process(1, [last]))
+    said = explain(paths, job, FAILED)
+    assert "ValueError: boom" in said.cause, said
+    assert "ChildFailedError" not in said.cause
+    assert "+3 /w/child.py" in str(said.fix), said
+
+
+def test_below_torchrun_the_rank_that_only_lost_another_is_not_the_cause(tmp_path: Path) -> None:
+    lost = f"0@n0 | [rank1]: {GLOO}pair.cc:553] Connection closed by peer [127.0.0.1]:10668.\n"
+    head, child, rest = TORCHRUN.format(worker="").partition("0@n0 | torch.distributed")
+    paths, job = made(tmp_path, head + lost + child + rest)
+    leave(paths, 0, 1.0, failure.of_process(1, [CHILD]))
+    said = explain(paths, job, FAILED)
+    assert (said.name, "ValueError: boom" in said.cause) == ("rank-exception", True), said
+
+
+def test_below_accelerate_the_programs_own_error_counts(tmp_path: Path) -> None:
+    text = "0@n0 | KeyError: 'weights'\n0@n0 | Traceback (most recent call last):\n"
+    paths, job = made(tmp_path, text)
+    top = "subprocess.CalledProcessError: Command '['python3', 'x.py']' returned non-zero"
+    leave(paths, 0, 1.0, failure.of_process(1, [top]))
+    assert "KeyError: 'weights'" in explain(paths, job, FAILED).cause
+
+
+def test_what_ends_a_rank_by_a_signal_is_read_in_the_log(tmp_path: Path) -> None:
+    text = (
+        "0@n0 | terminate called after throwing an instance of 'gloo::EnforceNotMet'\n"
+        "0@n0 |   what():  [enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 8 vs 4. "
+        "Received data size doesn't match expected size. Is there a mismatch in your code?\n"
+    )
+    paths, job = made(tmp_path, text)
+    leave(paths, 0, 1.0, failure.of_process(134, []), 134)
+    said = explain(paths, job, FAILED)
+    assert (said.name, said.certainty.value) == ("ranks-differ", "certain")
+    assert any("8 vs 4" in line for line in said.evidence)
+
+
+def test_a_thread_that_outlives_the_program_is_told_as_that(tmp_path: Path) -> None:
+    text = "0@n0 | ranks 2 sum 2\n0@n0 | terminate called without an active exception\n"
+    paths, job = made(tmp_path, text)
+    leave(paths, 0, 1.0, failure.of_process(128 + signal.SIGABRT, []))
+    said = explain(paths, job, FAILED)
+    assert said.name == "thread-left", said
+    assert "destroy_process_group()" in str(said.fix)

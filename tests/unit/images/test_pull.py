@@ -1,0 +1,136 @@
+"""What a pull leaves and records, with images that are files; registries are in tests/real."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners.cli.progress import Lines
+from runners.core import disk_space, runtime_pull
+from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
+from runners.images import images_lock, local, pull, reference, store
+from runners.images.pull import Request
+
+from ..core.test_sif import make_sif
+from .test_store import Silent
+
+ARCH = "amd64"
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to pull in, with two images beside it."""
+    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("one", "two"):
+        make_sif(tmp_path / f"{name}.sif", {"name": name})
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def request(image: str, **changes: object) -> Request:
+    found = reference.parse(f"../{image}.sif")
+    return replace(Request(found, pull.name_of(found), ARCH), **changes)  # type: ignore[arg-type]
+
+
+def digest_of(name: str) -> str:
+    return f"sha256:{hashlib.sha256(Path(f'../{name}.sif').read_bytes()).hexdigest()}"
+
+
+def test_what_was_pulled_is_stored_named_and_recorded(desk: Path) -> None:
+    stored = pull.pull(request("one"), Silent())
+    (entry,) = images_lock.read(desk / images_lock.FILE)
+    assert stored.digest == entry.digest == digest_of("one")
+    assert (entry.name, entry.size) == ("one.sif", stored.size)
+    assert local.on_disk("one.sif").path == stored.path
+    assert local.on_disk("one.sif").digest == stored.digest
+
+
+def test_a_locked_image_stays_until_it_is_updated(desk: Path) -> None:
+    first = pull.pull(request("one"), Silent())
+    Path("../one.sif").write_bytes(Path("../two.sif").read_bytes())
+    assert pull.pull(request("one"), Silent()) == first
+    silent = Silent()
+    renewed = pull.pull(request("one", update=True), silent)
+    assert renewed.digest == digest_of("two")
+    assert silent.said[-1] == f"one.sif was {first.digest} until now"
+    store.remove(renewed.digest)
+    make_sif(Path("../one.sif"), {"name": "a third"})
+    with pytest.raises(NotVerified, match="is not what it should be"):
+        pull.pull(request("one"), Silent())
+    assert store.digests() == [first.digest]
+
+
+def test_a_name_of_the_lock_means_what_it_records(desk: Path) -> None:
+    """Names are shared by all projects on scratch; another one may have moved it."""
+    stored = pull.pull(request("one"), Silent())
+    other = pull.pull(request("two"), Silent())
+    store.point("one.sif", other.digest)
+    assert local.on_disk("one.sif").path == stored.path
+    store.remove(stored.digest)
+    with pytest.raises(NotFound, match="is not on this machine as") as error:
+        local.on_disk("one.sif")
+    assert str(error.value.remedies[0]).startswith("runner pull /")
+
+
+def test_a_recorded_name_is_not_taken_over(desk: Path) -> None:
+    pull.pull(request("one"), Silent())
+    with pytest.raises(Refused, match=r"images\.lock has one\.sif from elsewhere"):
+        pull.pull(request("two", name="one.sif"), Silent())
+    pull.pull(request("two", name="other.sif"), Silent())
+    assert request("two").name == "other.sif", "the name that it was given stays"
+    assert sorted(store.names()) == ["one.sif", "other.sif"]
+
+
+def test_what_is_refused_leaves_nothing(desk: Path) -> None:
+    with pytest.raises(NotVerified, match="is not what it should be"):
+        pull.pull(request("one", digest="sha256:" + "0" * 64), Silent())
+    images = desk.parent / "images"
+    assert [path.name for path in images.iterdir() if path.name != ".pulls"] == []
+    assert [path for path in (images / ".pulls").iterdir() if path.is_dir()] == []
+    assert not (desk / images_lock.FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "kind", "words"),
+    [
+        ("FATAL:   write /x: no space left on device", SystemFault, "the disk became full"),
+        ("FATAL:   write /x: disk quota exceeded", SystemFault, "the disk became full"),
+        ("FATAL:   dial tcp: connection refused", SystemFault, "does not answer"),
+        ("INFO:  a\nFATAL:   GET x: UNAUTHORIZED: no", Refused, "refuses access"),
+        ("FATAL:   image does not exist in the library: a", NotFound, "no such image"),
+        ("FATAL:   remote has no library client", Refused, "no library server is set"),
+        ("FATAL:   something else", SystemFault, "something else"),
+        ("", SystemFault, "said nothing"),
+    ],
+)
+def test_the_runtimes_words(output: str, kind: type[RunnerError], words: str) -> None:
+    error = runtime_pull.fault("pulling x", output, None)
+    assert isinstance(error, kind)
+    assert words in str(error)
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (4.6e9, "4.6 GB"), (2e15, "2000.0 TB")],
+)
+def test_sizes_in_words(count: float, words: str) -> None:
+    assert disk_space.shown(count) == words
+
+
+def test_lines_are_told_seldom(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    lines.begin("pulling x", 2_000_000)
+    lines.at(1_000_000)
+    lines.began -= 20
+    lines.told -= 20
+    lines.at(1_500_000)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "pulling x (2.0 MB)"
+    assert said[1].startswith("  1.5 MB of 2.0 MB, 75.0 kB/s"[:24])
+    assert len(said) == 2

@@ -1,0 +1,265 @@
+"""Talking to registries and web servers: real HTTP, on loopback, with what real servers do."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+
+from runners.core import download, http
+from runners.core.errors import NotFound, NotVerified, Refused, SystemFault
+from runners.images import credentials, reference, sources
+from runners.images.registry import Registry, check
+
+from ..core.test_sif import make_sif
+from .test_store import Silent
+
+SIF = "application/vnd.sylabs.sif.layer.v1.sif"
+TOKEN = "a-token"
+HELPER = """\
+#!/bin/sh
+read host
+echo '{"Username": "'$host'", "Secret": "s"}'
+"""
+
+
+@dataclass
+class Site:
+    """A server: `answers` by path, (code, headers, body); the requests that came."""
+
+    host: str = ""
+    answers: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
+    came: list[tuple[str, str]] = field(default_factory=list)
+    token: bool = False
+    ranges: bool = False
+
+    def reply(self, path: str, secret: str) -> tuple[int, dict[str, str], bytes]:
+        """Return the answer; with `token`, only to who brings the token."""
+        self.came.append((path, secret))
+        if path.startswith("/token"):
+            allowed = secret == credentials.Credentials("ada", "pw", "").basic
+            body = json.dumps({"token": TOKEN if allowed else "anonymous"}).encode()
+            return 200, {}, body
+        if self.token and secret != f"Bearer {TOKEN}":
+            realm = f'Bearer realm="http://{self.host}/token",service="here",scope="x"'
+            return 401, {"WWW-Authenticate": realm}, b""
+        return self.answers.get(path, (404, {}, b'{"errors": [{"code": "NAME_UNKNOWN"}]}'))
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
+    """A server of this test's own, and a user without credentials."""
+    for name in ("http_proxy", "HTTP_PROXY", "APPTAINER_DOCKER_USERNAME", "DOCKER_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = Site()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            secret = self.headers.get("Authorization", "")
+            code, headers, body = made.reply(self.path, secret)
+            wanted = self.headers.get("Range", "")
+            if made.ranges and wanted:
+                first, last = wanted.removeprefix("bytes=").split("-")
+                code, body = 206, body[int(first) : int(last) + 1]
+            self.send_response(code)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        made.host = f"127.0.0.1:{server.server_address[1]}"
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield made
+        server.shutdown()
+
+
+def registry(site: Site) -> Registry:
+    return Registry(reference.parse(f"oras://{site.host}/team/train:v1"), plain=True)
+
+
+def offer(site: Site, content: bytes) -> str:
+    """Let the site have an image; return its digest."""
+    digest = hashlib.sha256(content).hexdigest()
+    layer = {"mediaType": SIF, "digest": f"sha256:{digest}", "size": len(content)}
+    manifest = {"config": {**layer, "mediaType": ""}, "layers": [layer]}
+    site.answers["/v2/team/train/manifests/v1"] = (200, {}, json.dumps(manifest).encode())
+    site.answers[f"/v2/team/train/blobs/sha256:{digest}"] = (200, {}, content)
+    return f"sha256:{digest}"
+
+
+def test_a_token_is_bought_with_the_password(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.token = True
+    offer(site, b"image")
+    with pytest.raises(Refused, match=r"refuses access to team/train, without a login"):
+        registry(site).manifest("amd64")
+    monkeypatch.setenv("APPTAINER_DOCKER_USERNAME", "ada")
+    monkeypatch.setenv("APPTAINER_DOCKER_PASSWORD", "pw")
+    site.came.clear()
+    server = registry(site)
+    (layer,) = server.manifest("amd64").layers
+    assert server.blob(layer).read() == b"image"
+    paths = [path for path, _ in site.came]
+    asked = "/token?service=here&scope=repository%3Ateam%2Ftrain%3Apull"
+    assert paths.count(asked) == 1, "one token for all requests"
+    site.answers["/v2/"] = (200, {}, b"{}")
+    check(site.host, True, "ada", "pw")
+    with pytest.raises(Refused, match="does not know ada with this password"):
+        check(site.host, True, "ada", "wrong")
+
+
+def test_a_password_does_not_follow_a_redirect(site: Site, tmp_path: Path) -> None:
+    """Registries send to a store of blobs elsewhere, which would refuse a second credential."""
+    site.answers["/a"] = (307, {"Location": f"http://localhost:{site.host[10:]}/b"}, b"")
+    site.answers["/b"] = (200, {}, b"there")
+    assert http.send(f"http://{site.host}/a", secret="Basic x").read() == b"there"
+    assert site.came == [("/a", "Basic x"), ("/b", "")]
+
+
+def test_a_password_does_not_go_where_another_server_says(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store of blobs that a registry sends us to asks for a password in its own name."""
+    monkeypatch.setenv("APPTAINER_DOCKER_USERNAME", "ada")
+    monkeypatch.setenv("APPTAINER_DOCKER_PASSWORD", "pw")
+    port = site.host.rpartition(":")[2]
+    site.answers["/v2/team/train/x"] = (307, {"Location": f"http://localhost:{port}/blob"}, b"")
+    challenge = f'Bearer realm="http://localhost:{port}/token"'
+    site.answers["/blob"] = (401, {"WWW-Authenticate": challenge}, b"")
+    server = Registry(reference.parse(f"docker://{site.host}/team/train:v1"), plain=True)
+    for path in ("team/train/x", f"http://localhost:{port}/blob"):
+        with pytest.raises(HTTPError, match="401"):
+            server.ask(path)
+    assert not [path for path, _ in site.came if path.startswith("/token")]
+
+
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://127.0.0.1:9/x", "x"])
+def test_only_http_is_spoken(site: Site, url: str) -> None:
+    with pytest.raises(Refused, match="another kind than http"):
+        http.send(url)
+    if url.startswith("ftp:"):  # the library itself follows no other kind
+        site.answers["/a"] = (307, {"Location": url}, b"")
+        with pytest.raises(Refused, match="another kind than http"):
+            http.send(f"http://{site.host}/a")
+
+
+def test_a_configuration_is_the_one_that_the_manifest_names(site: Site) -> None:
+    good = b'{"architecture": "amd64"}'
+    digest = f"sha256:{hashlib.sha256(good).hexdigest()}"
+    manifest = {"config": {"digest": digest, "size": len(good)}, "layers": []}
+    site.answers["/v2/team/train/manifests/v1"] = (200, {}, json.dumps(manifest).encode())
+    server = Registry(reference.parse(f"docker://{site.host}/team/train:v1"), plain=True)
+    site.answers[f"/v2/team/train/blobs/{digest}"] = (200, {}, good)
+    assert server.config(server.manifest("amd64")) == {"architecture": "amd64"}
+    site.answers[f"/v2/team/train/blobs/{digest}"] = (200, {}, b'{"architecture": "arm64"}')
+    with pytest.raises(NotVerified):
+        server.config(server.manifest("amd64"))
+
+
+def test_a_proxy_is_used(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", f"http://{site.host}")
+    monkeypatch.setenv("no_proxy", "")
+    site.answers["http://reg.invalid/v2/"] = (200, {}, b"through")
+    assert http.send("http://reg.invalid/v2/").read() == b"through"
+    monkeypatch.setenv("http_proxy", "http://ada:geheim@127.0.0.1:9")
+    with pytest.raises(SystemFault) as error:
+        http.send("http://reg.invalid/v2/")
+    assert "through the proxy of http_proxy" in str(error.value)
+    assert "geheim" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "kind", "words"),
+    [
+        (403, b'{"errors": [{"code": "DENIED", "message": "no"}]}', Refused, "DENIED: no"),
+        (404, b'{"errors": [{"code": "NAME_UNKNOWN"}]}', NotFound, "has no team/train"),
+        (429, b"slowly", SystemFault, "limits the request rate"),
+        (500, b"<html>oops", SystemFault, "failed: HTTP 500"),
+        (200, b"<html>hello", SystemFault, "does not answer as a registry"),
+        (200, b"[1]", SystemFault, "does not answer as a registry"),
+        (200, b'{"schemaVersion": 1}', Refused, "of a kind that cannot be pulled"),
+    ],
+)
+def test_what_a_registry_may_say(
+    site: Site, code: int, body: bytes, kind: type[Exception], words: str
+) -> None:
+    site.answers["/v2/team/train/manifests/v1"] = (code, {"Retry-After": "60"}, body)
+    with pytest.raises(kind) as error:
+        registry(site).manifest("amd64")
+    assert words in str(error.value)
+
+
+def test_a_cut_answer_is_no_image(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "WAITS", (0.0,))
+    site.answers["/cut"] = (200, {"Content-Length": "1000"}, b"only this")
+    said = Silent()
+    with pytest.raises(SystemFault, match="stopped after 9 bytes of"):
+        download.from_web(f"http://{site.host}/cut", site.host, tmp_path / "part", 1000, said)
+
+
+def test_labels_are_read_from_afar(site: Site, tmp_path: Path) -> None:
+    """A server that does not send parts gives an error, and not a whole download."""
+    image = make_sif(tmp_path / "a.sif", {"horovod.version": "0.28.1"}).read_bytes()
+    digest = offer(site, image)
+    source = sources.resolve(reference.parse(f"oras://{site.host}/team/train:v1"), "amd64", True)
+    assert (source.digest, source.size) == (digest, len(image))
+    with pytest.raises(SystemFault, match="does not support range requests"):
+        source.labels()
+    site.ranges = True
+    assert source.labels() == {"horovod.version": "0.28.1"}
+
+
+@pytest.mark.parametrize("key", ["reg.org", "https://reg.org"])
+def test_credentials_of_docker_and_apptainer(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    file = tmp_path / ".docker" / "config.json"
+    file.parent.mkdir()
+    auth = base64.b64encode(b"ada:p:w").decode()
+    file.write_text(json.dumps({"auths": {key: {"auth": auth}, "empty.org": {}}}))
+    found = credentials.find("reg.org")
+    assert found is not None
+    assert (found.user, found.password, found.origin) == ("ada", "p:w", str(file))
+    assert "p:w" not in repr(found)
+    assert credentials.find("empty.org") is None
+    helper = tmp_path / "docker-credential-site"
+    helper.write_text(HELPER)
+    helper.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    file.write_text('{"credHelpers": {"reg.org": "site"}}')
+    found = credentials.find("reg.org")
+    assert found is not None
+    assert (found.user, found.password) == ("reg.org", "s")
+    monkeypatch.setenv("SINGULARITY_DOCKER_USERNAME", "old")
+    monkeypatch.setenv("SINGULARITY_DOCKER_PASSWORD", "way")
+    assert credentials.find("reg.org") == credentials.Credentials(
+        "old", "way", "SINGULARITY_DOCKER_USERNAME"
+    )
+
+
+def test_a_broken_file_of_credentials_is_named_and_not_shown(site: Site, tmp_path: Path) -> None:
+    file = tmp_path / ".docker" / "config.json"
+    file.parent.mkdir()
+    file.write_text('{"auths": geheim')
+    with pytest.raises(Exception, match=r"config\.json is not readable") as error:
+        credentials.find("reg.org")
+    assert "geheim" not in str(error.value)
+
+
+def test_http_errors_reach_who_understands_them(site: Site) -> None:
+    with pytest.raises(HTTPError):
+        http.send(f"http://{site.host}/nothing")

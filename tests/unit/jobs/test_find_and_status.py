@@ -1,0 +1,243 @@
+"""Runs on disk, and what the schedulers' answers mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runners.core import job_record, shell
+from runners.core.errors import NotFound, Refused, SystemFault
+from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.shell import Result
+from runners.explain import read_facts
+from runners.injob import failure_kinds as kinds
+from runners.injob.rank import failure
+from runners.injob.rank.failure import Problem
+from runners.jobs import find, job_status, logs
+from runners.schedulers import slurm, slurm_calls
+from runners.schedulers.local import SCHEDULER as LOCAL
+from runners.schedulers.local import start_time
+from runners.schedulers.slurm_calls import scrubbed
+from runners.schedulers.slurm_facts import parse_mpi_list
+
+from ..failures import leave, words
+
+
+def make_run(folder: Path, id: str, state: str = "", submitted: float = 1.0) -> JobPaths:
+    folder.mkdir(parents=True)
+    paths = JobPaths(folder)
+    Job(id, "job", "local", str(paths.log), submitted, state).save(paths)
+    return paths
+
+
+def test_folders_are_numbered(tmp_path: Path) -> None:
+    assert job_record.next_folder(tmp_path, "a/b") == tmp_path / "a_b-1"
+    (tmp_path / "a_b-9").mkdir()
+    (tmp_path / "a_b-10").mkdir()
+    (tmp_path / "a_bc-70").mkdir()
+    assert job_record.next_folder(tmp_path, "a/b") == tmp_path / "a_b-11"
+
+
+def test_a_job_is_found_by_number_name_folder_or_as_the_last(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "job-1", "41", submitted=1)
+    second = make_run(tmp_path / "job-2", "42", submitted=2)
+    for word in ("41", "job-1", str(first.root)):
+        assert find.find(word, tmp_path)[0] == first
+    assert find.find(None, tmp_path)[0] == second
+    with pytest.raises(NotFound, match="'43'"):
+        find.find("43", tmp_path)
+
+
+def test_a_cut_record_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "41")
+    paths.job.write_text('{"id": ')
+    with pytest.raises(SystemFault, match=r"job\.json"):
+        find.all_runs(tmp_path)
+
+
+def test_blame_goes_to_the_first_that_did_not_merely_follow(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "41")
+    assert read_facts.failures(paths) == ()
+    leave(paths, 0, 10.0, words("HorovodInternalError: Connection reset by peer"))
+    leave(paths, 1, 10.1, words("ValueError: boom"))
+    leave(paths, 2, 9.0, failure.of_process(143, []), 143)
+    leave(paths, 3, 9.5, Problem(kinds.NOT_MET, "rank 1@n1 ended", {"ended": [[1, "n1"]]}), 82)
+    first = read_facts.first(paths, job_record.load(paths))
+    assert str(first) == "rank 1@n1: exit code 1: ValueError: boom"
+
+
+def test_ranks_that_fail_alike_are_none_the_first(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "41")
+    for rank in range(4):
+        leave(paths, rank, 10.0 + rank, words("ValueError: boom"), size=4)
+    name = "all 4 ranks: exit code 1: ValueError: boom"
+    assert str(read_facts.first(paths, job_record.load(paths))) == name
+    leave(paths, 3, 10.0, failure.of_process(143, []), 143, size=4)
+    name = "3 ranks: exit code 1: ValueError: boom"
+    assert str(read_facts.first(paths, job_record.load(paths))) == name
+    leave(paths, 3, 9.0, words("KeyError: 3"), size=4)
+    name = "rank 3@n3: exit code 1: KeyError: 3"
+    assert str(read_facts.first(paths, job_record.load(paths))) == name
+
+
+def test_a_record_of_an_older_runner_is_read_and_one_of_a_newer_refused(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "41")
+    leave(paths, 0, 10.0, words("ValueError: boom"))
+    record = paths.failures / "rank-0.json"
+    old = {"rank": 0, "host": "n0", "exit_code": 1, "message": "exit code 1: no", "time": 1.0}
+    record.write_text(json.dumps(old))
+    assert str(read_facts.first(paths, job_record.load(paths))) == "rank 0@n0: exit code 1: no"
+    record.write_text(json.dumps({**old, "version": 2}))
+    with pytest.raises(SystemFault, match="a newer runner wrote it"):
+        read_facts.failures(paths)
+
+
+def test_blame_from_srun_when_no_rank_could_write(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "41")
+    paths.log.parent.mkdir()
+    paths.log.write_text("0@n1 | hello\nsrun: error: n2: task 3: Out Of Memory\n")
+    first = read_facts.first(paths, job_record.load(paths))
+    assert str(first) == "rank 3@n2: Out Of Memory"
+
+
+def test_status_of_a_job_that_its_scheduler_has_forgotten(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", f"local-{2**22 + 1}-1")
+    job = job_record.load(paths)
+    assert job_status.status(paths, job).state == JobState.UNKNOWN
+    paths.exit.write_text('{"exit_code": 3}')
+    assert job_status.status(paths, job) == Status(JobState.FAILED, "", 3)
+    assert job_record.load(paths).state == "FAILED"  # written down
+
+
+def test_a_recorded_state_wins(tmp_path: Path) -> None:
+    paths = make_run(tmp_path / "job-1", "local-1-1", state="CANCELLED")
+    assert job_status.status(paths, job_record.load(paths)).state == JobState.CANCELLED
+
+
+def test_local_jobs_are_told_apart_by_their_start(tmp_path: Path) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    id = f"local-{process.pid}-{start_time(process.pid)}"
+    assert LOCAL.states([id, f"local-{process.pid}-0"]).keys() == {id}
+    process.kill()
+    process.wait()
+    assert LOCAL.states([id]) == {}
+    with pytest.raises(SystemFault, match="does not run any more"):
+        LOCAL.cancel(id)
+
+
+def test_ended_runs_are_listed_without_asking_a_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell, "run", lambda argv: pytest.fail(f"asked {argv}"))
+    for number in range(100):
+        make_run(tmp_path / f"job-{number}", str(number), "COMPLETED")
+    assert len(job_status.statuses(find.all_runs(tmp_path))) == 100
+
+
+def test_submit_answers() -> None:
+    assert slurm_calls.parse_submit(Result(0, "42\n", "")) == "42"
+    assert slurm_calls.parse_submit(Result(0, "42;cluster\n", "")) == "42"
+    with pytest.raises(Refused) as error:
+        slurm_calls.parse_submit(Result(1, "", "sbatch: error: invalid partition specified: x\n"))
+    assert "invalid partition specified: x" in str(error.value)
+
+
+def test_a_silent_controller() -> None:
+    up = Result(0, "Slurmctld(primary) at login is UP\n", "")
+    slurm_calls.check_controller(up)
+    with pytest.raises(SystemFault, match="nothing was submitted"):
+        slurm_calls.check_controller(Result(1, "Slurmctld(primary) at login is DOWN\n", ""))
+
+
+def test_a_record_with_values_of_env_is_for_its_owner_alone(tmp_path: Path) -> None:
+    paths = JobPaths(tmp_path)
+    for private, mode in ((False, 0o644), (True, 0o600), (True, 0o600)):
+        os.umask(0o022)
+        Job("1", "n", "slurm", "/log", 0.0, private=private).save(paths)
+        assert paths.job.stat().st_mode & 0o777 == mode
+
+
+def test_inherited_variables_do_not_reach_sbatch() -> None:
+    env = {"SLURM_JOB_ID": "1", "SBATCH_PARTITION": "x", "SLURM_CONF": "/c", "PATH": "/bin"}
+    own = {"PMIX_MCA_psec": "native"}
+    assert scrubbed({**env, **own}) == {"SLURM_CONF": "/c", "PATH": "/bin", **own}
+
+
+def test_squeue_and_sacct_answers() -> None:
+    text = "42|PENDING|Resources|2||0:00|1:00:00|1795292790|\n"
+    text += "43|NEW_STATE|None|0|n[1-2]|1-00:00:02|UNLIMITED|1795292790|\n"
+    text += "44_7|PENDING|Dependency|0||0:00|1:00|N/A|\n"
+    assert slurm.parse_squeue(text) == {
+        "42": Status(JobState.PENDING, "Resources", None, 2, start=1795292790.0),
+        "43": Status(JobState.UNKNOWN, "", None, 0, "n[1-2]", 86402),
+        "44_7": Status(JobState.PENDING, "Dependency"),
+    }
+    assert slurm.parse_sacct("42|CANCELLED by 1000|None assigned|0\n43_1|COMPLETED|n1|61\n") == {
+        "42": Status(JobState.CANCELLED, "by 1000", elapsed=0),
+        "43_1": Status(JobState.COMPLETED, nodes="n1", elapsed=61),
+    }
+    assert slurm.parse_sacct("") == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "who"),
+    [
+        ("srun: error: n2: task 3: Killed", "[3]@n2: Killed"),
+        (
+            "srun: error: n1: tasks 0-1: Exited with exit code 1",
+            "[0, 1]@n1: Exited with exit code 1",
+        ),
+        ("srun: job 42 queued", None),
+        (
+            "mpirun noticed that process rank 3 with PID 0 on node n2 exited on signal 9 (Killed).",
+            "[3]@n2: exited on signal 9 (Killed)",
+        ),
+        (
+            "x1c0n0.cm.example: rank 3 died from signal 9",
+            "[3]@x1c0n0.cm.example: died from signal 9",
+        ),
+    ],
+)
+def test_launchers_name_the_lost_task(line: str, who: str | None) -> None:
+    found = logs.lost_ranks(line)
+    assert (found and f"{found[0]}@{found[1]}: {found[2]}") == who
+
+
+def test_mpi_types_of_three_generations() -> None:
+    text = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n"
+    text += "specific pmix plugin versions available: pmix_v4,pmix_v5\n"
+    assert parse_mpi_list(text) == ("none", "pmi2", "pmix", "pmix_v4", "pmix_v5")
+    assert parse_mpi_list(text.replace("\t", "  "))[:3] == ("none", "pmi2", "pmix")
+
+
+def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def run(argv: list[str], env: dict[str, str]) -> Result:
+        assert env["SLURM_TIME_FORMAT"] == "%s"
+        asked.append(argv)
+        return Result(0, "", "")
+
+    monkeypatch.setattr(shell, "run", run)
+    assert slurm.SCHEDULER.states(["1", "2"]) == {}
+    assert len(asked) == 1  # one call for any number of jobs
+    assert f"--user={os.getuid()}" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("Killed", 137),
+        ("Exited with exit code 7", 7),
+        ("Segmentation fault (core dumped)", 139),
+        ("Out Of Memory", 137),
+        ("died from signal 11", 139),
+        ("something else", None),
+    ],
+)
+def test_a_lost_rank_has_an_exit_code(how: str, code: int | None) -> None:
+    assert logs.exit_code(how) == code

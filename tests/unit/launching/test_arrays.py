@@ -1,0 +1,409 @@
+"""Arrays, sweeps and dependencies: what is asked, what is submitted, and that all or nothing is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners import planning
+from runners.cli.train import launch as command
+from runners.core import job_record, shell
+from runners.core.command_line import PROJECT, CommandLine, Given
+from runners.core.errors import NotFound, Refused, SystemFault, UsageError
+from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState, Status
+from runners.core.model import Resources
+from runners.core.plan import Plan
+from runners.core.remedy import change
+from runners.core.shell import Result
+from runners.core.site import Site
+from runners.jobs import find, job_status
+from runners.launching import submit, suggest
+from runners.planning.case import Case
+from runners.schedulers import local, pbs, slurm, slurm_calls, slurm_script
+from runners.settings import sweep
+from runners.settings.sweep import Variant
+from runners.submit import dependency, job_array, launch
+
+from ..script.test_render import IMAGE, SITE, SPEC
+
+
+def on(plan: Plan, scheduler: str) -> Plan:
+    return replace(plan, launching=replace(plan.launching, scheduler=scheduler))
+
+
+def made(folder: Path, site: Site = SITE, **changes: Any) -> Plan:
+    return planning.solve(
+        Case(replace(replace(SPEC, runs_dir=folder, **changes), image=IMAGE), site)
+    )
+
+
+def numbers(array: str) -> list[int | None]:
+    asked = sweep.variants(array, ())
+    return [variant.task for variant in asked.variants]
+
+
+@pytest.mark.parametrize(
+    ("array", "tasks"),
+    [("0-3", [0, 1, 2, 3]), ("7,1,5", [1, 5, 7]), ("0-9:4,4", [0, 4, 8]), ("3%1", [3])],
+)
+def test_arrays_in_sbatchs_form(array: str, tasks: list[int]) -> None:
+    assert numbers(array) == tasks
+
+
+def test_the_throttle() -> None:
+    assert sweep.variants("0-9%4", ()) == ([Variant(task) for task in range(10)], 4)
+    asked = sweep.variants("%2", ("a=1,2,3",))
+    assert (len(asked.variants), asked.at_once) == (3, 2)
+    assert command._several(None, ()) is None
+
+
+@pytest.mark.parametrize(
+    "array", ["", "%2", "x", "3-1", "1-2:0", "1%0", "1,,2", "-1", "0-1000000000000", "1 2"]
+)
+def test_arrays_that_are_none(array: str) -> None:
+    with pytest.raises(UsageError, match="--array"):
+        sweep.variants(array, ())
+
+
+def test_sweeps_make_all_combinations_the_last_changing_first() -> None:
+    asked = sweep.variants(None, ("lr=0.1,0.01", "seed=1,2"))
+    assert [variant.text for variant in asked.variants] == [
+        "lr=0.1 seed=1",
+        "lr=0.1 seed=2",
+        "lr=0.01 seed=1",
+        "lr=0.01 seed=2",
+    ]
+    assert asked.variants[2].args == ("--lr=0.01", "--seed=1")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("x=a b,'q',\"d\"", ["a b", "'q'", '"d"']),
+        (r"x=a\,b,c\\,\n,\\\,", ["a,b", "c\\", r"\n", "\\,"]),
+        ("x=$HOME,`id`,;rm -rf /,|,&&", ["$HOME", "`id`", ";rm -rf /", "|", "&&"]),
+        ("--x=-1,--,=", ["-1", "--", "="]),
+        ("x=日本,a\nb,\t", ["日本", "a\nb", "\t"]),
+    ],
+)
+def test_values_of_any_kind(text: str, values: list[str]) -> None:
+    asked = sweep.variants(None, (text,))
+    assert [variant.varied["x"] for variant in asked.variants] == values
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "words"),
+    [
+        (("lr",), "is not NAME=VALUE"),
+        (("=1",), "is not NAME=VALUE"),
+        (("l r=1",), "is not NAME=VALUE"),
+        (("lr=",), "an empty value"),
+        (("lr=1,,2",), "an empty value"),
+        (("lr=1,2,1",), "the value '1' twice"),
+        (("lr=1", "lr=2"), "is there twice"),
+        (("a=" + ",".join(map(str, range(400))), "b=" + ",".join(map(str, range(400)))), "160000"),
+    ],
+)
+def test_sweeps_that_cannot_be_meant(sweeps: tuple[str, ...], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        sweep.variants(None, sweeps)
+
+
+def test_each_run_knows_the_command_that_launches_it_alone(tmp_path: Path) -> None:
+    before = CommandLine("launch", (), (("wait", True),))
+    given = (Given("nodes", 2), Given("mem", "1G", PROJECT, "runner.toml"))
+    trainer = replace(SPEC.trainer, typed="torch_mnist", args=("--seed", "7"))
+    one = made(tmp_path, trainer=trainer, settings=given)
+    asked = sweep.variants("%1", ("base-lr=1,2",))
+    drafts = submit.drafts_of(one, asked.variants, before)
+    assert alone(drafts[1]) == "runner launch --nodes 2 --wait torch_mnist -- --seed 7 --base-lr=2"
+    assert " --seed 7 --base-lr=2\n" in drafts[1].text
+    (seventh,) = submit.drafts_of(one, [Variant(7)], before)
+    assert alone(seventh) == (
+        "runner launch --nodes 2 --env SLURM_ARRAY_TASK_ID=7 --wait torch_mnist -- --seed 7"
+    )
+    assert "APPTAINERENV_SLURM_ARRAY_TASK_ID=7" in seventh.text
+
+
+def alone(draft: launch.Draft) -> str:
+    """The command that is offered of a run, by its record."""
+    draft.paths.root.mkdir()
+    launch.record(draft, "1")
+    return suggest.text(change(), job_record.load(draft.paths).typed)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What is run instead of Slurm's commands, which are not on every machine."""
+    seen: list[list[str]] = []
+
+    def run(argv: Sequence[str], **_: Any) -> Result:
+        seen.append(list(argv))
+        if argv[0] == "sbatch":
+            if "huge" in Path(argv[2]).read_text():
+                return Result(1, "", "sbatch: error: Requested node configuration is not available")
+            return Result(0, f"{100 * len(seen)}\n", "")
+        said = "MaxArraySize = 4\nMaxJobCount = 9\n" if argv[1:] == ["show", "config"] else " UP"
+        return Result(0, said, "")
+
+    monkeypatch.setattr("runners.core.shell.run", run)
+    return seen
+
+
+def submitted(calls: list[list[str]]) -> int:
+    return len([argv for argv in calls if argv[0] == "sbatch"])
+
+
+def test_what_agrees_is_one_array_and_the_rest_apart(
+    tmp_path: Path, calls: list[list[str]]
+) -> None:
+    two, one = made(tmp_path), made(tmp_path, resources=Resources(nodes=1))
+    found = job_array.submit_all(job_array.drafts([two, one, two, two]), at_once=2)
+    assert submitted(calls) == 2
+    assert [job.id for job in found] == ["300_0", "500", "300_1", "300_2"]
+    assert {job.array for job in found} == {"torch_mnist-1"}
+    array = ArrayPaths(tmp_path / "torch_mnist-1")
+    assert "#SBATCH --array=0-2%1\n" in array.script.read_text()
+    assert (array.tasks / "1").resolve() == tmp_path / "torch_mnist-1_2"
+    assert found[2].log == str(tmp_path / "torch_mnist-1_2" / "logs" / "job.log")
+    assert job_record.next_folder(tmp_path, "torch_mnist").name == "torch_mnist-2"
+
+
+def test_more_than_an_array_takes_is_split_and_more_than_slurm_takes_refused(
+    tmp_path: Path, calls: list[list[str]]
+) -> None:
+    found = job_array.submit_all(job_array.drafts([made(tmp_path)] * 6))
+    assert submitted(calls) == 2
+    assert [job.id.partition("_")[2] for job in found] == ["0", "1", "2", "3", "0", "1"]
+    assert (tmp_path / "torch_mnist-1" / "2" / "tasks" / "1" / "job.sbatch").is_file()
+    with pytest.raises(Refused, match="9 runs are more than Slurm takes") as told:
+        job_array.submit_all(job_array.drafts([made(tmp_path)] * 9))
+    assert "MaxJobCount = 9" in told.value.evidence
+    with pytest.raises(Refused, match="no task with the number 4") as told:
+        job_array.submit_all(job_array.drafts([made(tmp_path)], [4]))
+    assert str(told.value.remedies[0]) == "--array 0-3"
+
+
+def test_a_refusal_takes_all_back(tmp_path: Path, calls: list[list[str]]) -> None:
+    plans = [made(tmp_path), made(tmp_path, resources=Resources(comment="huge"))]
+    with pytest.raises(Refused, match="Slurm refused the job"):
+        job_array.submit_all(job_array.drafts(plans))
+    assert calls[-1][0] == "scancel"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_another_launch_is_left_alone(tmp_path: Path, calls: list[list[str]]) -> None:
+    drafts = job_array.drafts([made(tmp_path)] * 2)
+    drafts[1].paths.root.mkdir()
+    (drafts[1].paths.root / "theirs").touch()
+    with pytest.raises(SystemFault, match="another launch has just taken"):
+        job_array.submit_all(drafts)
+    assert [path.name for path in tmp_path.iterdir()] == ["torch_mnist-1_1"]
+    assert (drafts[1].paths.root / "theirs").exists()
+    assert submitted(calls) == 0
+    other = launch.draft(made(tmp_path))
+    other.paths.root.mkdir()
+    with pytest.raises(launch.Taken):
+        launch.submit(other)
+    assert other.paths.root.is_dir()
+    drawn = [other, launch.draft(made(tmp_path))]
+    assert launch.with_retries(lambda: launch.submit(drawn.pop(0))).name == "torch_mnist"
+    assert drawn == []
+
+
+def test_one_output_for_all_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not the name of one file for each"):
+        job_array.batches(job_array.drafts([made(tmp_path, output="all.log")] * 2))
+    with pytest.raises(UsageError, match=r"--error %x_%j.err is not the name of one file"):
+        job_array.batches(job_array.drafts([made(tmp_path, error="%x_%j.err")] * 2))
+    one = made(tmp_path, output="%x-%A_%a.log")
+    assert launch.expand(one.spec.output or "", "7_3", "n") == "n-7_3.log"
+
+
+def test_without_arrays_each_run_is_a_job(tmp_path: Path) -> None:
+    cobalt = on(made(tmp_path), "cobalt")
+    drafts = [replace(draft, plan=cobalt) for draft in job_array.drafts([made(tmp_path)] * 3)]
+    assert [batch.array for batch in job_array.batches(drafts)] == [None, None, None]
+    with pytest.raises(Refused, match="cobalt has no job arrays"):
+        job_array.batches(drafts, at_once=2)
+
+
+def test_pbs_has_a_range_and_its_own_numbers() -> None:
+    polaris = on(made(Path("/r")), "pbs")
+    text = "\n".join(
+        [*pbs.PbsArrays().script(polaris, ArrayPaths(Path("/r/a b-1")), range(8), 3, "/w"), ""]
+    )
+    assert "#PBS -J 0-7%3\n" in text
+    assert "exec bash -l '/r/a b-1/tasks'/\"$PBS_ARRAY_INDEX\"/job.sbatch\n" in text
+    assert pbs.PbsArrays().task_id("123[].pbs-01", 4) == "123[4].pbs-01"
+    assert pbs.PbsArrays().whole_id("123[4].pbs-01") == "123[].pbs-01"
+    assert slurm.SlurmArrays().whole_id("123_4") == "123"
+    ids = ["123[4].pbs-01", "123[5].pbs-01", "99.pbs-01"]
+    assert pbs.SCHEDULER.states_argv(ids)[1:] == [
+        *("-x", "-t", "-f", "-F", "json"),
+        *("123[].pbs-01", "99.pbs-01"),
+    ]
+    assert find.number("123[4].pbs-01") == "123"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "text"), [([0], "0"), ([0, 1, 2], "0-2"), ([1, 3, 4, 9], "1,3-4,9")]
+)
+def test_indices(tasks: list[int], text: str) -> None:
+    assert slurm_script.indices(tasks) == text
+
+
+def test_the_local_array_runs_one_after_the_other_and_leaves_out_what_was_cancelled(
+    tmp_path: Path,
+) -> None:
+    array = ArrayPaths(tmp_path / "many-1")
+    array.tasks.mkdir(parents=True)
+    for task in range(3):
+        run = JobPaths(tmp_path / f"many-1_{task}")
+        run.log.parent.mkdir(parents=True)
+        run.script.write_text(f"echo {task} >> {tmp_path}/order; exit {task}\n")
+        (array.tasks / str(task)).symlink_to(run.root)
+    cancelled = Job("local-1-2_1", "many", "local", "", 1.0, state="CANCELLED")
+    cancelled.save(JobPaths(tmp_path / "many-1_1"))
+    here = on(made(tmp_path), "local")
+    array.script.write_text("\n".join(local.LocalArrays().script(here, array, range(3), None, "/")))
+    subprocess.run(["bash", str(array.script)], check=True, timeout=20)
+    assert (tmp_path / "order").read_text().split() == ["0", "2"]
+
+
+def test_before_an_array_has_begun_all_its_tasks_wait(tmp_path: Path) -> None:
+    script = tmp_path / "job.sbatch"
+    script.write_text("sleep 30\n")
+    id = local.SCHEDULER.submit(ArrayPaths(tmp_path), tmp_path / "log")
+    assert [told.state for told in local.SCHEDULER.states([f"{id}_0", f"{id}_1"]).values()] == [
+        *[JobState.PENDING] * 2
+    ]
+    local.SCHEDULER.cancel(id)
+    os.waitpid(int(id.split("-")[1]), 0)
+
+
+def test_a_process_that_is_no_array_any_more_has_no_tasks() -> None:
+    gone = f"local-{os.getpid()}-1"
+    assert local.SCHEDULER.states([f"{gone}_0", gone]) == {}
+    with pytest.raises(SystemFault, match="does not run any more"):
+        local.SCHEDULER.cancel(f"{gone}_0")
+
+
+def run_of(folder: Path, name: str, id: str, array: str = "", state: str = "") -> None:
+    paths = JobPaths(folder / name)
+    paths.root.mkdir()
+    log = str(paths.log)
+    Job(id, name, "slurm", log, float(len(list(folder.iterdir()))), state, array=array).save(paths)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    run_of(tmp_path, "first-1", "40", state="COMPLETED")
+    run_of(tmp_path, "bad-1", "41", state="FAILED")
+    for task in range(3):
+        run_of(tmp_path, f"many-1_{task}", f"42_{task}", "many-1")
+    run_of(tmp_path, "last-1", "45")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("word", "ids"),
+    [
+        ("42", ["42_0", "42_1", "42_2"]),
+        ("many-1", ["42_0", "42_1", "42_2"]),
+        ("42_1", ["42_1"]),
+        ("many-1_2", ["42_2"]),
+        ("40", ["40"]),
+        (None, ["45"]),
+    ],
+)
+def test_what_a_word_means(runs: Path, word: str | None, ids: list[str]) -> None:
+    assert [job.id for _, job in find.find_all(word, runs)] == ids
+    if len(ids) > 1:
+        with pytest.raises(UsageError, match="is 3 runs, 42_0 to 42_2"):
+            find.find(word, runs)
+
+
+@pytest.fixture
+def states(monkeypatch: pytest.MonkeyPatch) -> None:
+    def statuses(found: Sequence[tuple[JobPaths, Job]]) -> list[Status]:
+        return [Status(JobState[job.state or "RUNNING"]) for _, job in found]
+
+    monkeypatch.setattr(job_status, "statuses", statuses)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("afterok:last-1", "afterok:45"),
+        ("afterok:many-1", "afterok:42"),
+        ("afterany:many-1_2:45,singleton", "afterany:42_2:45,singleton"),
+        ("after:last-1+5", "after:45+5"),
+        ("afterok:first-1", None),
+        ("afterok:first-1:last-1", "afterok:45"),
+        ("afterok:last-1?afterok:first-1", None),
+        ("afternotok:bad-1,afterany:4711", "afterany:4711"),
+        ("afterok:4711_3", "afterok:4711_3"),
+    ],
+)
+@pytest.mark.usefixtures("states")
+def test_dependencies_take_runs_by_their_names(runs: Path, asked: str, told: str | None) -> None:
+    assert dependency.resolve(asked, "slurm", runs).text == told
+
+
+@pytest.mark.usefixtures("states")
+def test_dependencies_that_can_never_be_met(runs: Path) -> None:
+    with pytest.raises(Refused, match="afterok:bad-1 can never be met: job 41 has ended"):
+        dependency.resolve("afterok:bad-1", "slurm", runs)
+    with pytest.raises(Refused, match="afternotok:first-1 can never be met"):
+        dependency.resolve("afternotok:first-1", "slurm", runs)
+    with pytest.raises(Refused, match="last-1 was started by slurm, and pbs cannot wait for it"):
+        dependency.resolve("afterok:last-1", "pbs", runs)
+    assert dependency.resolve("afterok:first-1", "pbs", runs).text is None
+    with pytest.raises(NotFound, match="no run or job 'nobody-1'"):
+        dependency.resolve("afterok:nobody-1", "slurm", runs)
+    with pytest.raises(UsageError) as told:
+        dependency.resolve("last-1", "slurm", runs)
+    assert str(told.value.remedies[0]) == "--dependency afterok:last-1"
+
+
+def test_nothing_waits_without_a_scheduler() -> None:
+    spec = replace(SPEC, resources=Resources(dependency="afterok:first-1"))
+    (refusal,) = local.SCHEDULER.refusals(spec)
+    assert "runner wait first-1 &&" in refusal.evidence
+    assert slurm.SCHEDULER.refusals(spec) == ()
+
+
+def test_a_task_is_queued_again_by_its_own_number(tmp_path: Path) -> None:
+    text = launch.draft(made(tmp_path, replace(SITE, slurm_version="24.11.5"), requeue=True)).text
+    lines = [line for line in text.splitlines() if line.startswith("job=")]
+    for environment, number in (
+        ({"SLURM_JOB_ID": "42"}, "42"),
+        ({"SLURM_JOB_ID": "42", "SLURM_ARRAY_JOB_ID": "42", "SLURM_ARRAY_TASK_ID": "3"}, "42_3"),
+    ):
+        script = "\n".join([*lines, 'echo "$job"'])
+        done = subprocess.run(
+            ["bash", "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == number
+    assert 'scontrol requeue "$job"' in text
+
+
+def test_slurm_that_takes_no_more_jobs_is_told_from_one_that_is_silent() -> None:
+    """Its sbatch tries again and again, for minutes."""
+    words = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"
+    with pytest.raises(shell.NoAnswer) as late:
+        shell.run(["sh", "-c", f"echo '{words}' >&2; exec sleep 9"], timeout=0.5)
+    assert late.value.evidence == words
+    full = slurm_calls.no_answer(late.value.what, late.value.evidence)
+    assert isinstance(full, Refused)
+    assert "MaxJobCount" in str(full)
+    silent = slurm_calls.no_answer("sbatch did not answer within 60 s", "")
+    assert "whether it has taken the job is not known" in str(silent)
+    assert "\n  \n" not in str(silent)

@@ -1,0 +1,218 @@
+"""Schedulers and runtimes that are rendered, not run: stand-ins see what bash makes of the text."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners.core import tokens
+from runners.core.job_record import JobPaths
+from runners.core.model import BindMount, Controller, ImageInfo, Trainer
+from runners.core.plan import Gpus, Plan, Variable, Wireup
+from runners.core.site_profile import HostMpi
+from runners.script import environment, render, runtimes
+from runners.submit import private_folder
+
+from .. import scripts
+from .test_render import HOSTILE
+
+# Writes what it was called with, and the environment; Python starts without what it does not need.
+FAKE = """#!{python} -SE
+import os, sys
+with open({out!r}, "a", encoding="utf-8") as file:
+    print(ascii([sys.argv, dict(os.environ)]), file=file)
+"""
+LAUNCHERS = {"polaris": "mpiexec", "thetagpu": "mpirun", "tuhpc-none": "srun"}
+NAME = "a 0; $(touch x) é"
+AS_THEY_ARE = ("pyxis",)  # variables go by their names
+
+
+def run(
+    tmp_path: Path, made: Plan, env: dict[str, str] | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """Run the script with stand-ins for all launchers; return the last call of one."""
+    folder = tmp_path / NAME
+    (folder / "logs").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    out = tmp_path / "called"
+    for name in ("srun", "mpiexec", "mpirun", "module", "scontrol", "python3"):
+        program = out if name != "module" else tmp_path / "modules"
+        fake = tmp_path / "bin" / name
+        fake.write_text(FAKE.format(python=sys.executable, out=str(program)))
+        fake.chmod(0o755)
+    paths = JobPaths(folder)
+    text = render.render(made, paths, str(folder))
+    private_folder.write(paths, paths.env.name, runtimes.own_file(made))
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    subprocess.run(
+        ["bash", "-c", text],
+        env={"PATH": path, "COBALT_NODEFILE": "/nodes of job", **(env or {})},
+        check=True,
+        timeout=20,
+    )
+    argv, seen = ast.literal_eval(out.read_text().splitlines()[-1])
+    return argv[1:], seen
+
+
+def environment_of(words: list[str]) -> dict[str, str]:
+    """Return the environment of a command that stands behind such words."""
+    show = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    done = subprocess.run([*words, *show], capture_output=True, text=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(scripts.jobs()))
+def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path, name: str) -> None:
+    job = scripts.jobs()[name]
+    trainer = Trainer("t", None, tmp_path / NAME / "it's.py", tuple(HOSTILE))
+    env = tuple((f"V{number}", text) for number, text in enumerate(HOSTILE))
+    spec = replace(job.spec, trainer=trainer, env=env, name="a job; $(touch y)\t'é")
+    argv, seen = run(tmp_path, replace(job, spec=spec))
+    assert argv[-len(HOSTILE) - 2 :] == ["--", str(tmp_path / NAME / "it's.py"), *HOSTILE]
+    prefix = dict.fromkeys(("none", *AS_THEY_ARE), "")
+    prefix |= {"apptainer": "APPTAINERENV_", "singularity": "SINGULARITYENV_"}
+    if job.launching.runtime not in prefix:  # the command in the container reads them
+        seen = environment_of(argv[argv.index("sh") :][:4])
+    for number, text in enumerate(HOSTILE):
+        assert seen[f"{prefix.get(job.launching.runtime, '')}V{number}"] == text
+        assert not [word for word in argv if f"V{number}=" in word]
+    assert sorted(path.name for path in (tmp_path / NAME).iterdir()) == [
+        "exit.json",
+        "logs",
+        "private",
+    ]
+
+
+def test_only_the_job_knows_its_file_of_nodes(tmp_path: Path) -> None:
+    argv, _ = run(tmp_path, scripts.jobs()["thetagpu"])
+    assert argv[argv.index("-hostfile") + 1] == "/nodes of job"
+
+
+def test_the_hosts_library_path_is_made_on_the_node(tmp_path: Path) -> None:
+    made = scripts.jobs()["polaris"]
+    seen = run(tmp_path, made, {"CRAY_LD_LIBRARY_PATH": "/cray x", "LD_LIBRARY_PATH": "/l"})[1]
+    assert seen["APPTAINERENV_LD_LIBRARY_PATH"] == "/cray x:/l:/opt/cray/pe/pals/1.2.12/lib"
+    odd = replace(made, host_mpi=HostMpi((), '/a"b`id`$(id)\\$:$LD_LIBRARY_PATH'))
+    words = dict(environment.exports(odd, "/r"))["APPTAINERENV_LD_LIBRARY_PATH"]
+    done = subprocess.run(["bash", "-c", f"printf %s {words}"], capture_output=True, text=True)
+    assert done.stdout.startswith('/a"b`id`$(id)\\$:')
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("forced", [True, False])
+def test_values_of_variables_stay_as_they_are(value: str, forced: bool) -> None:
+    made = replace(scripts.jobs()["neuron"], variables=(Variable("V", value, "", "job", forced),))
+    text = "\n".join(f"export {name}={words}" for name, words in environment.exports(made, "/r"))
+    show = f'{text}\nprintf %s "$V"'
+    assert _bash(show, {}) == value
+    assert _bash(show, {"V": "the user's"}) == (value if forced else "the user's")
+
+
+def test_a_default_of_the_image_gives_way_to_the_users_own() -> None:
+    made = replace(scripts.jobs()["neuron"], variables=(Variable("V", "}$x", "", "image"),))
+    text = "\n".join(f"export {name}={words}" for name, words in environment.exports(made, "/r"))
+    show = f'{text}\nprintf %s "$SINGULARITYENV_V"'
+    assert _bash(show, {}) == "}$x"
+    assert _bash(show, {"V": "mine"}) == "mine"
+    assert _bash(show, {"V": "mine", "SINGULARITYENV_V": "mine within"}) == "mine within"
+
+
+def _bash(text: str, env: dict[str, str]) -> str:
+    done = subprocess.run(["bash", "-c", text], env=env, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_a_token_is_expanded_only_where_it_says_so() -> None:
+    assert tokens.join(["$HOME", "a b"]) == "'$HOME' 'a b'"
+    assert tokens.quote(tokens.Expanded("$HOME/x")) == '"$HOME/x"'
+    assert tokens.quote(tokens.prefixed("-L", tokens.Expanded("${A}$"))) == '"-L${A}\\$"'
+
+
+def test_what_a_runtime_lacks_is_refused_by_name() -> None:
+    spec = scripts.jobs()["tuhpc-none"].spec
+    asked = replace(
+        spec, binds=(BindMount("/a:b", "/c"),), apptainer_args=("--no-home",), host_mpi=True
+    )
+    assert [r.what.split()[0] for r in runtimes.refusals(asked, "none")] == [
+        "--bind",
+        "--apptainer-arg",
+        "--host-mpi",
+    ]
+    mpi, mount = runtimes.refusals(asked, "shifter")
+    assert tuple(map(str, mpi.remedies)) == (
+        "--apptainer-arg=--module=mpich, leave out --host-mpi",
+    )
+    assert "cannot mount /a:b" in mount.what
+    assert "--rocm" in runtimes.refusals(replace(spec, rocm=True), "podman-hpc")[0].what
+    assert runtimes.refusals(asked, "apptainer") == ()
+
+
+def test_volumes_of_shifter_and_podman() -> None:
+    bind = BindMount("/data sets", "/data", True)
+    made = replace(scripts.jobs()["perlmutter-shifter"], binds=(bind,))
+    assert "--volume=/data sets:/data:ro" in runtimes.argv(made, "/run")
+    assert "--volume=/run:/run" not in runtimes.argv(made, "/run")  # the site's own folders
+    made = replace(scripts.jobs()["perlmutter-podman-hpc"], binds=(bind, BindMount("/a,b", "/c")))
+    argv = runtimes.argv(made, "/run")
+    assert "/data sets:/data:ro" in argv
+    assert 'type=bind,"source=/a,b",destination=/c' in argv
+
+
+def test_podman_reaches_the_launcher_by_the_module_for_its_mpi() -> None:
+    made = scripts.jobs()["perlmutter-podman-hpc"]
+    for controller, mpi, flag in (
+        ("gloo", "none", "--network=host"),
+        ("mpi", "pmi2", "--mpi"),
+        ("mpi", "pmix", "--openmpi-pmix"),
+    ):
+        assert flag in runtimes.argv(
+            replace(made, wireup=Wireup(Controller(controller), mpi)), "/run"
+        )
+    given = replace(made, wireup=Wireup(Controller.MPI), runtime_args=("--openmpi-pmi2",))
+    assert "--mpi" not in runtimes.argv(given, "/run")
+
+
+def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
+    """Ranks that pulled would do so several times at once."""
+    made = scripts.jobs()["slurm-podman"]
+    hostile = replace(made, spec=replace(made.spec, image=ImageInfo(Path("login:5/a b$(touch x)"))))
+    argv, _ = run(tmp_path, hostile)
+    calls = (tmp_path / "called").read_text().splitlines()
+    pull = ast.literal_eval(calls[0])[0]
+    assert "--ntasks-per-node=1" in pull
+    assert pull[-1] == "login:5/a b$(touch x)"
+    assert "login:5/a b$(touch x)" in argv
+    folder = str(tmp_path / NAME)
+    assert argv[argv.index("--workdir") + 1] == os.getcwd()
+    assert f"{folder}:{folder}" in argv
+    assert (
+        "--host-mpi is for Apptainer"
+        in runtimes.refusals(replace(made.spec, host_mpi=True), "podman")[0].what
+    )
+
+
+def test_pyxis_is_options_of_srun() -> None:
+    made = scripts.jobs()["slurm-pyxis"]
+    mpirun = scripts.made(
+        None, "ada/hvd:1", scripts.OURS, resources={"nodes": 2}, runtime="pyxis", launcher="mpirun"
+    )
+    assert "mpirun starts the ranks" in " ".join(each.what for each in mpirun.refusals)
+    odd = replace(made.spec, binds=(BindMount("/a,b", "/c"),))
+    assert "cannot mount /a,b" in runtimes.refusals(odd, "pyxis")[0].what
+    assert runtimes.once(made, "/run")[:2] == ["srun", "--nodes=1"], "a session's command too"
+    for name in ("/scratch/ada/hvd.sqsh", "ada/hvd:1", "nvcr.io#nvidia/pytorch:1"):
+        file = replace(made, spec=replace(made.spec, image=ImageInfo(Path(name))))
+        assert runtimes.argv(file, "/run")[0] == f"--container-image={name}"
+
+
+def test_rocm_is_the_runtimes_own_flag() -> None:
+    made = replace(scripts.jobs()["slurm-apptainer"], gpus=Gpus(rocm=True))
+    assert runtimes.argv(made, "/run")[:3] == ["apptainer", "exec", "--rocm"]

@@ -1,0 +1,276 @@
+"""The batch script: its text, and what bash and the trainer make of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners import planning
+from runners.core.job_record import ArrayPaths, JobPaths
+from runners.core.model import BindMount, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.plan import Plan
+from runners.core.site import Site
+from runners.planning.case import Case
+from runners.schedulers import slurm, slurm_script
+from runners.script import environment, render, runtimes
+from runners.script.runtimes import apptainer
+from runners.submit import private_folder
+
+from .. import scripts
+
+SITE = Site(("slurm",), ("none", "pmix"), "apptainer")
+IMAGE = ImageInfo(Path("/images/a.sif"), {"horovod.controllers": "gloo", "recipes": "torch_mnist"})
+SPEC = JobSpec(
+    name="torch_mnist",
+    image=IMAGE,
+    trainer=Trainer("torch_mnist", "recipes.torch_mnist", None, ("--epochs", "5")),
+    resources=Resources(nodes=2, cpus_per_task=2, time="00:10:00", comment="pytorch tests"),
+    runs_dir=Path("/runs"),
+)
+PATHS = JobPaths(Path("/runs/torch_mnist-1"))
+
+
+def made(**changes: object) -> Plan:
+    return planning.solve(Case(replace(replace(SPEC, **changes), image=IMAGE), SITE))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", sorted(scripts.jobs()))
+def test_whole_text(name: str) -> None:
+    made = scripts.jobs()[name]
+    assert made.refusals == ()
+    expected = (scripts.EXPECTED / f"{name}.sh").read_text(encoding="utf-8")
+    assert scripts.text(made) == expected, "if it is meant: python3 -m tests.unit.scripts"
+
+
+def test_each_expected_script_is_of_a_job_and_bash_reads_it() -> None:
+    files = {path.stem: path for path in scripts.EXPECTED.glob("*.sh")}
+    assert set(files) == set(scripts.jobs())
+    for path in files.values():
+        subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+def test_rendering_twice_gives_the_same() -> None:
+    one = made()
+    assert render.render(one, PATHS, "/w") == render.render(one, PATHS, "/w")
+
+
+@pytest.mark.parametrize(
+    ("option", "line"),
+    [
+        ("--qos=high", "--qos=high"),
+        ("--comment=a b", '"--comment=a b"'),
+        ('--comment=say "hi"', '"--comment=say \\"hi\\""'),
+        ("--comment=a\\b", '"--comment=a\\\\b"'),
+        ("--comment=#1", '"--comment=#1"'),
+    ],
+)
+def test_directives_are_quoted(option: str, line: str) -> None:
+    assert slurm_script.directive(option) == line
+
+
+@pytest.mark.parametrize(
+    ("folder", "option"),
+    [
+        ("/r/50%j", "--output=/r/50%%j/logs/job.log"),
+        # NOTE: with a backslash sbatch fills in no patterns, and takes one of each two.
+        ("/r/a\\b%j", '"--output=/r/a\\\\\\\\b%j/logs/job.log"'),
+    ],
+)
+def test_a_log_is_found_in_folders_with_odd_names(folder: str, option: str) -> None:
+    assert f"#SBATCH {option}\n" in render.render(made(), JobPaths(Path(folder)), "/w")
+
+
+def test_the_log_of_an_arrays_task_in_a_folder_with_a_backslash() -> None:
+    array = ArrayPaths(Path("/r/a\\b-1"))
+    lines = slurm.SlurmArrays().script(made(), array, [0, 1], None, "/w")
+    assert "#SBATCH --output=/dev/null" in lines
+    run = "'/r/a\\b-1/tasks'/\"$SLURM_ARRAY_TASK_ID\""
+    assert lines[-1] == f"exec bash {run}/job.sbatch >> {run}/logs/job.log 2>&1"
+
+
+@pytest.mark.parametrize(
+    ("bind", "argv"),
+    [
+        (BindMount("/a b", "/c", True), ["--bind", "/a b:/c:ro"]),
+        (
+            BindMount("/a,b", "/c", True),
+            ["--mount", 'type=bind,"source=/a,b",destination=/c,ro'],
+        ),
+        (BindMount("/a:b", "/c"), ["--mount", "type=bind,source=/a:b,destination=/c"]),
+    ],
+)
+def test_binds_with_odd_characters_become_mounts(bind: BindMount, argv: list[str]) -> None:
+    assert apptainer.bind_argv(bind) == argv
+
+
+HOSTILE = [
+    "a b",
+    "it's",
+    '"q"',
+    "$HOME",
+    "`id`",
+    "x;y",
+    "1,2",
+    "a:b",
+    "new\nline",
+    "é☃",
+    "*",
+    "",
+    "\\",
+]
+
+# Stands in for srun and apptainer: writes what it was called with, and the environment.
+FAKE = """#!{python}
+import json, os, sys
+json.dump([sys.argv, dict(os.environ)], open({out!r}, "w"))
+"""
+
+
+def run_script(
+    tmp_path: Path, text: str, env: dict[str, str] | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """Run the script under bash with a stand-in for srun; return its arguments and environment."""
+    out = tmp_path / "called.json"
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "srun"
+    fake.write_text(FAKE.format(python=sys.executable, out=str(out)))
+    fake.chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-c", text], env={"PATH": path, **(env or {})}, check=True, timeout=20)
+    argv, seen = json.loads(out.read_text())
+    return argv[1:], seen
+
+
+def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path) -> None:
+    folder = tmp_path / "a 0; $(touch x) é"
+    folder.mkdir()
+    trainer = Trainer("t", None, folder / "it's.py", tuple(HOSTILE))
+    env = tuple((f"V{number}", text) for number, text in enumerate(HOSTILE))
+    job, paths = made(trainer=trainer, env=env), JobPaths(folder)
+    text = render.render(job, paths, str(folder))
+    private_folder.write(paths, paths.env.name, runtimes.own_file(job))
+    argv, seen = run_script(tmp_path, text)
+    assert argv[argv.index("--") + 1 :] == [str(folder / "it's.py"), *HOSTILE]
+    assert [seen[f"APPTAINERENV_V{number}"] for number in range(len(HOSTILE))] == HOSTILE
+    assert argv[argv.index("--run-dir") + 1] == str(folder)
+    assert json.loads((folder / "exit.json").read_text())["exit_code"] == 0
+
+
+def test_values_of_the_users_variables_are_for_their_owner_alone(tmp_path: Path) -> None:
+    job, paths = made(env=(("TOKEN", "s3cret"), ("OUTPUT_DIR", "/mine"))), JobPaths(tmp_path)
+    text = render.render(job, paths, "/w") + render.enter(job, paths, "/w")
+    assert "s3cret" not in text
+    assert "# The values of TOKEN OUTPUT_DIR stand where only their owner reads them." in text
+    assert "APPTAINERENV_OUTPUT_DIR" not in text  # the user's own is the only one
+    private_folder.write(paths, paths.env.name, runtimes.own_file(job))
+    assert stat.S_IMODE(paths.env.stat().st_mode) == 0o600
+    assert stat.S_IMODE(paths.private.stat().st_mode) == 0o700
+    assert 'TOKEN"=s3cret\n' in paths.env.read_text()
+
+
+def test_the_hosts_python_does_not_leak_in_and_slurms_variables_stay(tmp_path: Path) -> None:
+    text = render.render(made(), JobPaths(tmp_path), str(tmp_path))
+    # LD_PRELOAD is unset by the same line; setting it here would disturb bash itself.
+    leaking = {"PYTHONPATH": "/host", "PYTHONHOME": "/host", "OMP_NUM_THREADS": "7"}
+    kept = {"SLURM_PROCID": "0", "PMIX_RANK": "0", "NCCL_DEBUG": "INFO"}
+    _, seen = run_script(tmp_path, text, {**leaking, **kept})
+    assert "PYTHONPATH" not in seen
+    assert "PYTHONHOME" not in seen
+    assert seen["APPTAINERENV_PYTHONNOUSERSITE"] == "1"
+    assert seen["OMP_NUM_THREADS"] == "7"  # the user's own wins
+    assert {name: seen[name] for name in kept} == kept
+
+
+def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
+    text = render.render(made(), JobPaths(tmp_path), str(tmp_path))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "srun").write_text("#!/bin/sh\nexit 82\n")
+    (tmp_path / "bin" / "srun").chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    assert subprocess.run(["bash", "-c", text], env={"PATH": path}).returncode == 82
+    assert json.loads((tmp_path / "exit.json").read_text())["exit_code"] == 82
+
+
+def test_mpi_and_gpu_show_in_the_command() -> None:
+    image = ImageInfo(IMAGE.path, {"horovod.controllers": "mpi", "pmix.version": "4.2.2"})
+    spec = replace(SPEC, resources=Resources(nodes=2, gpus_per_node="4", ntasks_per_node=4))
+    text = render.render(planning.solve(Case(replace(spec, image=image), SITE)), PATHS, "/w")
+    assert "srun --mpi=pmix " in text
+    assert "apptainer exec --nv " in text
+    assert "#SBATCH --gpus-per-node=4" in text
+    assert 'export OMPI_MCA_btl_vader_single_copy_mechanism="${' in text
+
+
+def test_valves_land_where_they_belong() -> None:
+    text = render.render(
+        made(sbatch_args=("--hold",), srun_args=("--label",), apptainer_args=("--no-home",)),
+        PATHS,
+        "/w",
+    )
+    assert "#SBATCH --hold\n" in text
+    assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 --label" in text
+    assert "--no-home /images/a.sif" in text
+
+
+@pytest.mark.parametrize(
+    ("there", "loaded"),
+    [(("a b", "c"), "a b"), (("c",), "c"), ((), None)],
+)
+def test_the_first_module_that_is_there_is_loaded(
+    tmp_path: Path, there: tuple[str, ...], loaded: str | None
+) -> None:
+    known = "|".join(f'"{name}"' for name in there) or '""'
+    module = f"module() {{ case $2 in {known}) echo loaded $2;; *) return 1;; esac; }}"
+    lines = environment.modules(made(modules=("a b|c",)))
+    done = subprocess.run(
+        ["bash", "-c", "\n".join([module, *lines, "echo after"])], capture_output=True, text=True
+    )
+    if loaded:
+        assert (done.returncode, done.stdout) == (0, f"loaded {loaded}\nafter\n")
+    else:
+        assert (done.returncode, done.stdout) == (environment.EXIT_NO_MODULE, "")
+        assert "no module a b|c: it could not be loaded" in done.stderr
+
+
+def test_modules_are_unloaded_first_where_asked() -> None:
+    lines = environment.modules(made(modules=("mine",), module_purge=True))
+    assert lines[0] == "module purge"
+    assert lines[1].startswith("module load mine ")
+
+
+def test_without_a_container_a_runtimes_module_is_left_out() -> None:
+    lines = environment.modules(made(modules=("singularity/3|apptainer", "gcc"), runtime="none"))
+    assert [line.split(" || ")[0] for line in lines[1:]] == ["module load gcc"]
+
+
+def test_the_network_between_nodes_is_not_set_up_on_one() -> None:
+    asked = {"account": "p", "nodes": 1}
+    one = scripts.made("polaris", "/i.sif", scripts.MPICH, resources=asked, controller="gloo")
+    names = {variable.name for variable in one.variables}
+    assert "FI_CXI_RDZV_THRESHOLD" in names
+    assert not any(name.startswith("NCCL_") for name in names)
+
+
+def test_the_ranks_errors_have_a_file_of_their_own_where_asked() -> None:
+    text = render.render(made(error="a b_%j.err"), PATHS, "/w")
+    assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2" in text
+    assert " '--error=a b_%j.err' \\\n" in text
+    assert " --errors " in text
+    assert "#SBATCH --error" not in text
+    again = render.render(made(error="e", requeue=True), PATHS, "/w")
+    assert " --error=e --open-mode=append " in again
+    assert " --errors " not in render.render(made(), PATHS, "/w")
+
+
+def test_errors_need_srun() -> None:
+    refused = made(error="e", launcher="mpirun", mpi=None).refusals
+    assert "srun writes the --error file, but mpirun starts the ranks" in {
+        refusal.what for refusal in refused
+    }

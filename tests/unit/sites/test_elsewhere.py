@@ -1,0 +1,124 @@
+"""`--site NAME` on a machine of another site: its profile's words, and nothing of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners import planning
+from runners.core.model import ImageInfo
+from runners.planning.case import Case
+from runners.sites import find, load
+
+from .. import scripts
+from .profiles import environment, job, shipped, write
+
+COMMANDS = {
+    "srun": 'echo "MPI plugin types are..."; echo none; echo pmi2; echo pmix',
+    "scontrol": "echo 'ClusterName = kit'; echo 'SLURM_VERSION = 24.11.5'",
+    "sinfo": "echo 'debug*|1|1|(null)|00:01:00|0'",
+    "sbatch": "touch submitted; echo 7",
+    "apptainer": "echo asked >> asked",
+    "mpirun": "echo 'mpirun (Open MPI) 5.0.7'",
+}
+
+
+def machine(folder: Path) -> dict[str, str]:
+    """Return the environment of a login node with Slurm, Apptainer and settings of its own."""
+    folder.mkdir()
+    for name, does in COMMANDS.items():
+        (folder / name).write_text(f"#!/bin/sh\n{does}\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:/usr/bin:/bin", "NCCL_NET": "Socket", "SLURM_CPU_BIND": "none"}
+
+
+@pytest.mark.parametrize("name", sorted(scripts.ELSEWHERE))
+def test_its_script_is_the_sites_whatever_this_machine_has(tmp_path: Path, name: str) -> None:
+    expected = (scripts.EXPECTED / "elsewhere" / f"{name}.sh").read_text(encoding="utf-8")
+    work = tmp_path / "work"
+    done = scripts.elsewhere(name, work, machine(tmp_path / "bin"), "--dry-run")
+    assert scripts.as_ours(done, work) == expected, "if it is meant: python3 -m tests.unit.scripts"
+    assert f"warning: planned for {name} from its profile alone" in done.stderr
+    assert "runner launch --dry-run with the same words" not in done.stderr
+    assert sorted(os.listdir(work)) == ["sandbox"]  # nobody was asked, nothing written
+    subprocess.run(["bash", "-n"], input=done.stdout, text=True, check=True)
+
+
+def test_it_is_planned_and_its_script_is_offered(tmp_path: Path) -> None:
+    work, env = tmp_path / "work", machine(tmp_path / "bin")
+    done = scripts.elsewhere("polaris", work, env, command="plan")
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert "warning: planned for polaris from its profile alone" in said
+    assert "runner launch --dry-run with the same words" in said
+
+
+def test_it_is_not_submitted(tmp_path: Path) -> None:
+    done = scripts.elsewhere("polaris", tmp_path / "work", machine(tmp_path / "bin"), "--force")
+    assert done.returncode == 2
+    assert "is not of polaris: its jobs are shown here, not submitted" in done.stderr
+    assert "its profile tells it by machines named polaris-login-*" in done.stderr
+    assert "try: runner launch --dry-run --site polaris " in done.stderr
+    assert 'sites/polaris.toml with base = "polaris" and [detect] hosts = ["' in done.stderr
+    assert sorted(os.listdir(tmp_path / "work")) == ["sandbox"]
+
+
+def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    write(tmp_path, "polaris", 'base = "polaris"\n[detect]\nhosts = ["login9"]\n')
+    mine = load.profile("polaris", env)
+    assert not find.is_elsewhere(mine, "", "login9", env)
+    assert find.is_elsewhere(mine, "", "polaris-login-01", env)
+
+
+@pytest.mark.parametrize(
+    ("name", "cluster", "host", "env", "expected"),
+    [
+        ("neuron", "kit", "login", {}, True),
+        ("neuron", "neuron", "login", {}, False),
+        ("neuron", "", "glogin01", {}, False),
+        ("perlmutter", "", "nid001", {"NERSC_HOST": "perlmutter"}, False),
+        ("perlmutter", "", "nid001", {"NERSC_HOST": "cori"}, True),
+        ("tuhpc", "kit", "login", {}, False),
+        ("slurm", "kit", "login", {}, False),
+    ],
+)
+def test_what_tells_that_it_is_here(
+    name: str, cluster: str, host: str, env: dict[str, str], expected: bool
+) -> None:
+    assert find.is_elsewhere(shipped(name), cluster, host, env) is expected
+
+
+def test_what_a_profile_has_of_its_base_tells_nothing_of_it(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    write(tmp_path, "like", 'base = "neuron"\n')
+    assert not find.is_elsewhere(load.profile("like", env), "kit", "login", env)
+
+
+def there(name: str, **asked: object) -> list[str]:
+    """Return what is refused in a job for a site that is elsewhere."""
+    profile = shipped(name)
+    spec = job(profile, **{"comment": "pytorch", "nodes": 2, **asked})
+    made = planning.solve(
+        Case(replace(spec, image=ImageInfo(Path("/i.sif"))), find.remote(profile, "/root"))
+    )
+    return [refusal.what for refusal in made.refusals]
+
+
+def test_folders_of_this_machine_are_not_judged_and_rules_are() -> None:
+    assert there("neuron", runs_dir=Path("/tmp/x/runs")) == []
+    assert there("neuron", mem="1G") == ["neuron does not accept jobs with --mem"]
+
+
+def test_another_scheduler_than_the_sites_is_refused() -> None:
+    assert there("neuron", scheduler="slurm") == []
+    assert there("neuron", scheduler="pbs")[0] == "there is no PBS on neuron, which has Slurm"
+
+
+def test_the_hosts_mpi_is_the_profiles_or_none() -> None:
+    what = "--host-mpi: the profile of neuron does not say where its MPI is"
+    assert there("neuron", host_mpi=True, controller="mpi") == [what]

@@ -1,0 +1,310 @@
+"""What sites refuse, warn of and want said in their own way: one line for each case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.core.model import ImageInfo, JobSpec, Trainer
+from runners.core.plan import Refusal
+from runners.core.site import Site
+from runners.core.site_profile import Profile
+from runners.planning import site_limits, site_rules
+from runners.planning.case import Case
+
+from .profiles import job, shipped
+
+HOME = {"USER": "ada", "HOME": "/home/ada"}
+HERE = "/scratch/ada/job"
+TENSORFLOW = Trainer("tf_mnist", "recipes.tf_mnist", None, (), "tensorflow")
+OWN = Trainer("train", None, Path("/scratch/ada/train.py"), (), None)
+
+REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
+    ("neuron", {}, "neuron requires --comment", ("--comment pytorch",)),
+    ("neuron", {"trainer": TENSORFLOW}, "requires --comment", ("--comment tensorflow",)),
+    ("neuron", {"trainer": OWN}, "requires --comment", ("--comment pytorch",)),
+    ("neuron", {"comment": "x", "mem": "4G"}, "accept jobs with --mem", ("leave out --mem",)),
+    (
+        "neuron",
+        {"comment": "x", "sbatch_args": ("--mem-per-cpu=1G",)},
+        "accept jobs with --mem-per-cpu",
+        ("leave out --sbatch-arg",),
+    ),
+    ("neuron", {"comment": "x", "time": "3-0"}, "is more than neuron allows", ("--time 48:00:00",)),
+    (
+        "neuron",
+        {"comment": "x", "runs_dir": Path("/home/ada/runs")},
+        "the run's folder would be outside, in /home/ada/runs",
+        ("--runs-dir /scratch/ada/runs",),
+    ),
+    (
+        "neuron",
+        {"comment": "x", "nodes": 2, "gpus": "3"},
+        "3 for 2 nodes is no whole number",
+        ("--gres gpu:2, leave out --gpus",),
+    ),
+    (
+        "perlmutter",
+        {"account": "m1", "gpus_per_node": "4"},
+        "perlmutter does not accept --account m1",
+        ("--account m1_g",),
+    ),
+    (
+        "perlmutter",
+        {"account": "m1_g", "gpus_per_node": "4", "constraint": "cpu"},
+        "perlmutter does not accept --constraint cpu",
+        ("--constraint gpu",),
+    ),
+    (
+        "perlmutter",
+        {"account": "m1"},
+        "perlmutter does not accept --account m1",
+        ("--account m1_g",),
+    ),
+    ("perlmutter", {"qos": None}, "requires --qos", ("--qos regular",)),
+    (
+        "alvis",
+        {"nodes": 2, "gpus_per_node": "A100:2"},
+        "must request all GPUs of each: 4, not 2",
+        ("--gpus-per-node A100:4", "--nodes 1"),
+    ),
+    (
+        "alvis",
+        {"nodes": 3, "gpus_per_node": "V100:3"},
+        "must request all GPUs of each: 2 or 4, not 3",
+        ("--gpus-per-node V100:2", "--gpus-per-node V100:4", "--nodes 1"),
+    ),
+    (
+        "alvis",
+        {"gpus_per_node": "2"},
+        "alvis requires the type of the GPUs",
+        tuple(f"--gpus-per-node {kind}:2" for kind in ("T4", "V100", "A40", "A100", "A100fat")),
+    ),
+    ("alvis", {"time": "UNLIMITED"}, "is more than alvis allows", ("--time 7-00:00:00",)),
+    ("alvis", {"time": "8-0"}, "is more than alvis allows: 7-00:00:00", ("--time 7-00:00:00",)),
+    ("polaris", {}, "polaris requires --account", ("--account ACCOUNT",)),
+    (
+        "polaris",
+        {"account": "a", "time": "02:00:00"},
+        "is more than polaris allows in debug-scaling: 01:00:00",
+        ("--time 01:00:00",),
+    ),
+    (
+        "polaris",
+        {"account": "a", "gpus_per_node": "8"},
+        "8 GPUs per node, but the nodes of node have 4",
+        ("--gpus-per-node 4",),
+    ),
+    (
+        "polaris",
+        {"account": "a", "cpus_per_task": 16},
+        "4 ranks on a node with 16 CPUs each, but the nodes of node have 32 CPUs",
+        ("--cpus-per-task 8",),
+    ),
+    (
+        "thetagpu",
+        {"account": "a", "partition": "single-gpu", "ntasks_per_node": 1},
+        "8 GPUs per node, but the nodes of single-gpu have 1",
+        ("--gpus-per-node 1",),
+    ),
+]
+
+
+Checked = tuple[tuple[Refusal, ...], tuple[str, ...]]
+
+
+def checked(
+    profile: Profile,
+    spec: JobSpec,
+    cwd: str = HERE,
+    env: dict[str, str] | None = None,
+    architecture: str = "",
+) -> Checked:
+    """Return the refusals and warnings of a job submitted from `cwd`."""
+    site = Site(("slurm",), cwd=cwd, environment={**HOME, **(env or {})})
+    image = ImageInfo(spec.image.path, architecture=architecture)
+    return site_rules.check(Case(replace(spec, image=image), site), profile)
+
+
+@pytest.mark.parametrize(("name", "asked", "what", "remedies"), REFUSED)
+def test_refused(name: str, asked: dict[str, Any], what: str, remedies: tuple[str, ...]) -> None:
+    profile = shipped(name)
+    refusals, _ = checked(profile, job(profile, **asked))
+    (refusal,) = refusals
+    assert what in refusal.what
+    assert tuple(map(str, refusal.remedies)) == remedies
+    assert "2026-" in refusal.evidence
+
+
+ACCEPTED: list[tuple[str, dict[str, Any]]] = [
+    ("neuron", {"comment": "pytorch", "gres": "gpu:8", "nodes": 2, "ntasks_per_node": 8}),
+    ("neuron", {"sbatch_args": ("--comment=pytorch",), "time": "2-0"}),
+    ("neuron", {"sbatch_args": ("--comment", "pytorch")}),
+    ("neuron", {"scheduler": "allocation"}),
+    ("neuron", {"scheduler": "local"}),
+    ("perlmutter", {"account": "m1_g", "gpus_per_node": "4", "nodes": 2, "ntasks_per_node": 4}),
+    ("perlmutter", {"gpus_per_node": "4", "constraint": "gpu&hbm80g"}),
+    ("perlmutter", {"account": "m1", "constraint": "cpu"}),
+    ("alvis", {"account": "NAISS1", "nodes": 2, "gpus_per_node": "A100:4"}),
+    ("alvis", {"gpus_per_node": "a100:1", "time": "7-0"}),
+    ("alvis", {"nodes": 3, "gpus_per_node": "T4:8"}),
+    ("tuhpc", {"nodes": 2}),
+    ("polaris", {"account": "a", "nodes": 10}),
+    ("thetagpu", {"account": "a", "nodes": 4, "time": "12:00:00"}),
+]
+
+
+@pytest.mark.parametrize(("name", "asked"), ACCEPTED)
+def test_accepted(name: str, asked: dict[str, Any]) -> None:
+    profile = shipped(name)
+    assert checked(profile, job(profile, **asked))[0] == ()
+
+
+@pytest.mark.parametrize(
+    ("cwd", "env", "remedy"),
+    [
+        ("/scratch/ada", {}, None),
+        ("/scratch/ada/a/b", {}, None),
+        ("/home/ada", {}, "cd /scratch/ada && the same command once more"),
+        ("/scratch/adam", {}, "cd /scratch/ada && the same command once more"),
+        ("/scratch", {}, "cd /scratch/ada && the same command once more"),
+        ("/scratch/ada/../bob", {}, "cd /scratch/ada && the same command once more"),
+        ("/lustre/u17/ada", {"PWD": "/scratch/ada/link"}, None),
+    ],
+)
+def test_neuron_takes_jobs_from_scratch_only(
+    cwd: str, env: dict[str, str], remedy: str | None
+) -> None:
+    profile = shipped("neuron")
+    refusals, _ = checked(profile, job(profile, comment="x"), cwd, env)
+    offered = [tuple(map(str, refusal.remedies)) for refusal in refusals]
+    assert offered == ([(remedy,)] if remedy else [])
+
+
+WARNED: list[tuple[str, dict[str, Any], str]] = [
+    ("alvis", {"nodes": 2, "gpus_per_node": "A40:4"}, "nodes with A40 have no InfiniBand"),
+    ("alvis", {"nodes": 1, "gpus_per_node": "A40:4"}, ""),
+    ("alvis", {"nodes": 2, "gpus_per_node": "A100:4"}, ""),
+    ("alvis", {"gpus_per_node": "H100:4"}, "not known to have H100, but A100, A100fat, A40, T4"),
+    ("perlmutter", {}, "have GPUs, but the job requests none: --gpus-per-node 4"),
+    ("perlmutter", {"constraint": "cpu"}, ""),
+    ("neuron", {"comment": "x"}, "the job requests none: --gres gpu:8"),
+    ("tuhpc", {}, ""),
+]
+
+
+@pytest.mark.parametrize(("name", "asked", "text"), WARNED)
+def test_warned(name: str, asked: dict[str, Any], text: str) -> None:
+    profile = shipped(name)
+    _, warnings = checked(profile, job(profile, **asked))
+    assert len(warnings) == bool(text)
+    assert all(text in warning for warning in warnings)
+
+
+FORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("neuron", {"gpus_per_node": "8"}, {"gres": "gpu:8"}),
+    ("neuron", {"gpus_per_node": "A100:8"}, {"gres": "gpu:A100:8"}),
+    ("neuron", {"gpus": "16", "nodes": 2}, {"gres": "gpu:8"}),
+    ("neuron", {"gpus_per_task": "1", "ntasks_per_node": 8}, {"gres": "gpu:8"}),
+    ("neuron", {"gpus_per_node": "2", "gres": "nvme:1"}, {"gres": "nvme:1,gpu:2"}),
+    ("neuron", {"gres": "gpu:8"}, {"gres": "gpu:8"}),
+    ("neuron", {"gpus": "3", "nodes": 2}, {"gpus": "3"}),
+    ("alvis", {"gres": "gpu:A100:4"}, {"gpus_per_node": "A100:4"}),
+    ("alvis", {"gpus": "T4:8"}, {"gpus_per_node": "T4:8"}),
+    ("perlmutter", {"gres": "gpu:4,lustre:1"}, {"gpus_per_node": "4", "gres": "lustre:1"}),
+    ("tuhpc", {"gpus": "2"}, {"gpus": "2"}),
+    ("neuron", {}, {}),
+]
+
+
+@pytest.mark.parametrize(("name", "asked", "wanted"), FORMS)
+def test_gpus_are_asked_for_in_the_sites_way(
+    name: str, asked: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    spec = job(**asked)
+    changed, choices = site_rules.adapt(spec, shipped(name))
+    ways = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
+    found = {way: getattr(changed.resources, way) for way in ways}
+    assert {way: text for way, text in found.items() if text} == wanted
+    assert bool(choices) == (changed != spec)
+    assert site_rules.adapt(changed, shipped(name)) == (changed, ())
+
+
+def test_the_sites_variables() -> None:
+    profile = shipped("perlmutter")
+    whole = site_rules.variables(job(profile, gpus_per_node="4"), profile)
+    found = {one.name: (one.value, one.where) for one in whole}
+    assert found["FI_MR_CACHE_MONITOR"] == ("userfaultfd", "job")
+    assert found["CUDA_VISIBLE_DEVICES"] == ("3,2,1,0", "image")
+    others: tuple[dict[str, Any], ...] = (
+        {"gpus_per_node": "2"},
+        {"gpus_per_task": "1", "ntasks_per_node": 4},
+        {"gpus_per_node": "4", "env": (("CUDA_VISIBLE_DEVICES", "0,1,2,3"),)},
+        {},
+    )
+    for part in others:
+        names = {one.name for one in site_rules.variables(job(profile, **part), profile)}
+        assert "CUDA_VISIBLE_DEVICES" not in names
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "kinds"),
+    [
+        ("neuron", {"partition": "gh200_1"}, ["gh200_1"]),
+        ("neuron", {"partition": "cas_v100_2", "gres": "gpu:V100:2"}, ["cas_v100_2"]),
+        ("neuron", {"partition": "new"}, []),
+        ("alvis", {"gpus_per_node": "V100:2"}, ["V100-2", "V100-4"]),
+        ("alvis", {"gpus_per_node": "a100FAT:2"}, ["A100fat"]),
+        ("alvis", {}, []),
+        ("perlmutter", {"constraint": "gpu&hbm80g"}, ["gpu"]),
+        ("perlmutter", {"constraint": "cpu"}, ["cpu"]),
+        ("polaris", {}, ["node"]),
+    ],
+)
+def test_kinds_of_nodes_that_a_job_can_get(
+    name: str, asked: dict[str, Any], kinds: list[str]
+) -> None:
+    assert [
+        kind.name for kind in site_limits.node_kinds(job(**asked).resources, shipped(name))
+    ] == kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "architecture", "remedies"),
+    [
+        (
+            "neuron",
+            {"partition": "gh200_1"},
+            "amd64",
+            ("--partition amd_a100nv_8", "runner pull --arch arm64 IMAGE"),
+        ),
+        ("neuron", {"partition": "gh200_1"}, "arm64", None),
+        ("neuron", {"partition": "gh200_1"}, "", None),
+        ("neuron", {"partition": "new"}, "arm64", None),
+        ("alvis", {"gpus_per_node": "A100:4"}, "arm64", ("runner pull --arch amd64 IMAGE",)),
+        ("tuhpc", {}, "arm64", None),
+        (
+            "neuron",
+            {"partition": "gh200_1,cas_v100_4"},
+            "amd64",
+            ("--partition cas_v100_4", "--partition gh200_1"),
+        ),
+        ("neuron", {"partition": "cas_v100_2,cas_v100_4"}, "amd64", None),
+    ],
+)
+def test_an_image_for_other_machines(
+    name: str, asked: dict[str, Any], architecture: str, remedies: tuple[str, ...] | None
+) -> None:
+    profile = shipped(name)
+    spec = job(profile, comment="x", **asked)
+    refusals, _ = checked(profile, spec, architecture=architecture)
+    offered = [tuple(map(str, refusal.remedies)) for refusal in refusals]
+    assert offered == ([remedies] if remedies else [])
+
+
+def test_a_rule_without_a_source_says_whose_it_is() -> None:
+
+    assert site_limits.because(Profile("x"), "rules.gpu_type") == "the profile of x"

@@ -1,0 +1,340 @@
+"""Getting inside: command lines, the way to a session, the door, ports, private files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import struct
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.cli.interactive.shell import shell_command
+from runners.core.errors import NotFound, Refused, UsageError
+from runners.core.job_record import JobPaths
+from runners.core.model import BindMount, Dataset
+from runners.core.plan import Plan
+from runners.injob import addresses
+from runners.injob.serve import jupyter, tensorboard_app
+from runners.injob.serve.start import http_status, keeps_out
+from runners.injob.serve.tensorboard_app import Door
+from runners.schedulers.base import Place
+from runners.schedulers.slurm_calls import LABELLED, SlurmSteps
+from runners.script import render
+from runners.submit import private_folder
+from runners.submit.private_folder import Address
+from runners.submit.sessions import session, terminal, tunnel
+
+from .. import scripts
+
+TOKEN = "t0ken-Of_a_session"
+PATHS = JobPaths(Path("/scratch/ada/my runs/jupyter-1"))
+FOUND = Address("n1", "10.77.0.2", 43210, "/lab", False)
+
+
+def plan(**changed: Any) -> Plan:
+    """Return the plan of a session in an image of ours, on Slurm."""
+    made = scripts.made(None, "/scratch/ada/horovod_cpu.sif", scripts.OURS, **changed)
+    return session.of(made, "/scratch/ada/it's: here")
+
+
+class TestScripts:
+    def test_enter_has_the_image_the_mounts_and_the_variables(self) -> None:
+        text = render.enter(plan(env=(("ODD", "a, 'b'"),)), PATHS, "/scratch/ada")
+        assert '. "$run/private/env.sh" || exit' in text
+        assert "a, " not in text
+        last = text.splitlines()[-1]
+        assert last.startswith("exec apptainer exec ")
+        assert last.endswith(' /scratch/ada/horovod_cpu.sif "$@"')
+        assert "destination=/scratch/ada/it'\"'\"'s: here" in last
+        checked = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
+        assert checked.returncode == 0, checked.stderr
+
+    def test_enter_checks_the_images_digest(self) -> None:
+        made = replace(plan(), verified_digest="sha256:" + "0" * 64)
+        assert 'sha256sum < /scratch/ada/horovod_cpu.sif)" != "0000' in render.enter(
+            made, PATHS, "/"
+        )
+
+    def test_enter_finds_data_that_the_job_has_staged(self) -> None:
+        made = plan(data=(Dataset("", Path("/data/x")),), stage_data="node-local")
+        text = session.interactive(made, PATHS, "/", ["bash"], pty=False)
+        assert 'printf "stage=%q\\n" "$stage" > "$run/code/where.sh"' in text
+        text = render.enter(made, PATHS, "/")
+        assert '. "$run/code/where.sh" || exit' in text
+        early = subprocess.run(["bash", "-c", text], text=True, capture_output=True, cwd="/")
+        assert early.returncode != 0
+
+    def test_a_session_is_about_no_ranks(self) -> None:
+        made = plan(requeue=True)
+        assert (made.interruption.warning, made.interruption.restarts) == (None, 0)
+        assert {c.id for c in made.choices} & set(session.ABOUT_RANKS) == set()
+        assert BindMount("/scratch/ada/it's: here", "/scratch/ada/it's: here") in made.binds
+
+    def test_the_served_one_has_no_token(self) -> None:
+        text = session.served(plan(), PATHS, "/", "jupyter", "/scratch/ada/my work", "login")
+        assert "jupyter '/scratch/ada/my runs/jupyter-1/private' '/scratch/ada/my work'" in text
+        assert '"--own=$own" --towards=login' in text
+        assert "ulimit -c 0" in text
+
+    def test_an_allocation_asks_for_what_was_asked(self) -> None:
+        made = plan(resources={"nodes": 2, "gpus_per_node": "A100:1"}, sbatch_args=("--nice",))
+        argv = session.allocation(made, PATHS)
+        assert argv[0] == "salloc"
+        assert {"--nodes=2", "--gpus-per-node=A100:1", "--nice"} <= set(argv)
+        assert argv[-2:] == ["bash", str(PATHS.script)]
+        text = session.interactive(made, PATHS, "/", ["ls", "a b"], pty=True)
+        line = r"^srun --overlap --nodes=1 .* --pty (.*)bash .*enter' ls 'a b'$"
+        found = re.search(line, text, re.M)
+        assert found
+        assert 'injob/ssh\' around apptainer "$nodes"' in found.group(1)
+        alone = session.interactive(plan(), PATHS, "/", ["ls", "a b"], pty=True)
+        found = re.search(line, alone, re.M)
+        assert found
+        assert found.group(1) == ""
+
+    def test_on_pbs_a_terminal_gets_the_nodes_shell(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """A stand-in for qsub reads the script's directives and gives a shell."""
+        labels = tmp_path / "sandbox" / ".singularity.d" / "labels.json"
+        labels.parent.mkdir(parents=True)
+        labels.write_text('{"horovod.version": "0.28.1"}')
+        (tmp_path / "bin").mkdir()
+        stand_ins = {
+            "qsub": 'grep "^#PBS" "$2"; echo "$1"; bash "$2"; exit 7',
+            "apptainer": 'echo apptainer "${@: -2}"',
+        }
+        for name, text in stand_ins.items():
+            (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{text}\n")
+            (tmp_path / "bin" / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+        monkeypatch.setattr("runners.planning.staging.OWN", ())  # the nodes see /tmp here
+        monkeypatch.chdir(tmp_path)
+        words = ["--scheduler", "pbs", "--image", "sandbox", "-N", "2", "--", "ls", "a b"]
+        with pytest.raises(SystemExit) as end:
+            shell_command.main(words)
+        said = capfd.readouterr()
+        assert end.value.code == 7, said.err
+        assert f"on the node, type: bash {tmp_path}/runs/shell-1/job.sbatch" in said.err
+        assert "#PBS -l select=2" in said.out
+        assert said.out.endswith("-I\napptainer ls a b\n")
+
+    def test_without_a_scheduler_it_runs_here(self) -> None:
+        made = plan()
+        made = replace(made, launching=replace(made.launching, scheduler="local"))
+        assert session.allocation(made, PATHS) == ["bash", str(PATHS.script)]
+        assert "srun" not in session.interactive(made, PATHS, "/", ["bash"], pty=True)
+
+
+class TestSteps:
+    def test_nodes(self) -> None:
+        there = ("n1", "n2", "n3")
+        assert terminal.chosen(there, (), False) == ("n1",)
+        assert terminal.chosen(there, (), True) == there
+        assert terminal.chosen(there, ("n3", "n1", "n3"), False) == ("n3", "n1")
+
+    def test_nodes_of_others_are_refused(self) -> None:
+        with pytest.raises(NotFound, match="n4 is not among the job's nodes"):
+            terminal.chosen(("n1",), ("n1", "n4"), False)
+        with pytest.raises(UsageError, match="two answers"):
+            terminal.chosen(("n1",), ("n1",), True)
+
+    def test_one_node_has_a_terminal_several_have_labels(self) -> None:
+        one = SlurmSteps().argv(Place("42", ("n2",)), ["top"], pty=True)
+        assert {"--pty", "--jobid=42", "--nodelist=n2", "--overlap", "--mpi=none"} <= set(one)
+        assert one[-1] == "top"
+        several = SlurmSteps().argv(Place("42", ("n1", "n2")), ["df", "/a b"], labelled=True)
+        assert several[-5:] == ["bash", "-c", LABELLED, "df", "/a b"]
+        assert "--ntasks=2" in several
+
+    def test_labels_keep_both_streams_and_the_code(self) -> None:
+        argv = ["bash", "-c", LABELLED, "bash", "-c", "echo out; echo err >&2; exit 7"]
+        env = {**os.environ, "SLURMD_NODENAME": "n1"}
+        done = subprocess.run(argv, capture_output=True, text=True, env=env)
+        assert (done.stdout, done.stderr) == ("n1 | out\n", "n1 | err\n")
+        assert done.returncode == 7
+
+
+class TestWay:
+    def test_to_the_address_of_the_node(self) -> None:
+        way = tunnel.way(FOUND, TOKEN, "login.site.org", "ada", False)
+        assert way.ssh == "ssh -N -L 43210:10.77.0.2:43210 ada@login.site.org"
+        assert way.url == f"http://127.0.0.1:43210/lab?token={TOKEN}"
+        assert way.inside == f"http://n1:43210/lab?token={TOKEN}"
+        assert way.url in way.told()
+
+    def test_to_an_ipv6_address(self) -> None:
+        way = tunnel.way(replace(FOUND, address="fd00::2"), TOKEN, "login", "ada", False)
+        assert "-L '43210:[fd00::2]:43210'" in way.ssh
+
+    def test_to_a_node_that_answers_itself_only(self) -> None:
+        found = replace(FOUND, address="127.0.0.1", loopback=True)
+        way = tunnel.way(found, TOKEN, "login", "ada", False)
+        assert way.ssh == "ssh -N -J ada@login -L 43210:127.0.0.1:43210 ada@n1"
+        assert way.inside == ""
+        assert tunnel.way(found, TOKEN, "login", "ada", True).ssh == ""
+
+
+class TestPrivate:
+    def test_only_the_owner_reads(self, tmp_path: Path) -> None:
+        paths = JobPaths(tmp_path)
+        old = os.umask(0)
+        try:
+            private_folder.make(paths)
+            kept = Path(private_folder.keep(paths, "how to get there"))
+        finally:
+            os.umask(old)
+        files = [paths.private, paths.private / "token", kept]
+        assert [path.stat().st_mode & 0o777 for path in files] == [0o700, 0o600, 0o600]
+        assert len(private_folder.token(paths)) >= 43
+        assert private_folder.address(paths) is None
+
+    def test_a_file_system_without_rights_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As on one that is mounted with rights of its own, such as some object stores."""
+        real = Path.mkdir
+
+        def open_to_all(self: Path, mode: int = 0o777, **more: Any) -> None:
+            real(self, 0o777, **more)
+            self.chmod(0o755)
+
+        monkeypatch.setattr(Path, "mkdir", open_to_all)
+        with pytest.raises(Refused, match="others could read the token"):
+            private_folder.make(JobPaths(tmp_path))
+
+    def test_tokens_differ(self, tmp_path: Path) -> None:
+        for name in "ab":
+            (tmp_path / name).mkdir()
+            private_folder.make(JobPaths(tmp_path / name))
+        assert private_folder.token(JobPaths(tmp_path / "a")) != private_folder.token(
+            JobPaths(tmp_path / "b")
+        )
+
+
+def hello(environ: dict[str, Any], start: Any) -> list[bytes]:
+    """An application that asks nobody who they are."""
+    start("200 OK", [("Content-Type", "text/plain")])
+    return [b"hello"]
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """The port of a server behind the door."""
+    server = tensorboard_app.listen("127.0.0.1", 0)
+    server.set_app(Door(hello, TOKEN, server.server_port))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    """Does not go where it is led."""
+
+    def redirect_request(self, *rest: Any) -> None:
+        """Nowhere."""
+
+
+def ask(port: int, path: str, **headers: str) -> tuple[int, Any]:
+    """Return the status and the headers of a page."""
+    question = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    try:
+        with urllib.request.build_opener(Stay).open(question, timeout=5) as answer:
+            return answer.status, answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers
+
+
+class TestDoor:
+    def test_the_token_gives_a_cookie_that_is_not_the_token(self, port: int) -> None:
+        code, headers = ask(port, f"/a/b?x=1&token={TOKEN}")
+        assert (code, headers["Location"]) == (302, "/a/b?x=1")
+        cookie = headers["Set-Cookie"]
+        assert TOKEN not in cookie
+        assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
+        assert ask(port, "/", Cookie=f"other=1; {cookie.split(';')[0]}")[0] == 200
+
+    def test_connections_that_ask_for_nothing_end_and_leave_no_trace(
+        self, port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(tensorboard_app.Handler, "timeout", 0.1)
+        reset = struct.pack("ii", 1, 0)  # SO_LINGER: the end of a connection is an error for others
+        for start in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nX"):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as late:
+                late.sendall(start)
+                late.recv(1 << 16)
+                late.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        assert ask(port, "/")[0] == 403
+        assert capfd.readouterr().err == ""
+
+    def test_it_does_not_lead_elsewhere(self, port: int) -> None:
+        assert ask(port, f"//evil.example/?token={TOKEN}")[1]["Location"].startswith("/evil")
+
+    @pytest.mark.parametrize(
+        ("path", "headers"),
+        [
+            ("/", {}),
+            ("/?token=", {}),
+            ("/?token=wrong", {}),
+            ("/?token=%E2%98%83", {}),
+            ("/", {"Authorization": "token wrong"}),
+            ("/", {"Authorization": TOKEN}),
+            ("/", {"Cookie": "runner-1=x; ;=;"}),
+            ("/", {"Cookie": f"runner={TOKEN}"}),
+        ],
+    )
+    def test_others_stay_out(self, port: int, path: str, headers: dict[str, str]) -> None:
+        assert ask(port, path, **headers)[0] == 403
+
+    def test_what_the_server_is_asked_before_it_is_shown(self, port: int) -> None:
+        assert http_status("127.0.0.1", port, "/", TOKEN) == 200
+        assert keeps_out("127.0.0.1", port, "/")
+
+    def test_a_port_that_is_taken(self, port: int) -> None:
+        other = tensorboard_app.listen("127.0.0.1", port)
+        assert other.server_port != port
+        other.server_close()
+
+    def test_nobody_answers(self) -> None:
+        server = tensorboard_app.listen("127.0.0.1", 0)
+        server.server_close()
+        assert http_status("127.0.0.1", server.server_port, "/") is None
+
+
+class TestAddress:
+    def test_loopback(self) -> None:
+        assert addresses.is_loopback("127.0.1.1")
+        assert addresses.is_loopback("::1")
+        assert not addresses.is_loopback("10.77.0.2")
+
+    def test_a_name_that_leads_nowhere(self) -> None:
+        assert addresses.towards("no-such-host.invalid")
+
+
+class TestJupyter:
+    def test_what_keeps_others_out_comes_before_the_users_own(self, tmp_path: Path) -> None:
+        argv = jupyter.command(str(tmp_path), "/work", "10.77.0.2", 43210)
+        assert "--KernelManager.transport=ipc" in argv
+        assert "--ServerApp.ip=10.77.0.2" in argv
+        assert not any("token" in word.lower() for word in argv)
+        settings = json.loads((tmp_path / "config.json").read_text())
+        assert "10.77.0.2" not in settings["ServerApp"]["local_hostnames"]
+
+    def test_the_port_is_the_one_it_has_taken(self, tmp_path: Path) -> None:
+        assert jupyter.port(str(tmp_path)) is None
+        (tmp_path / "jpserver-7.json").write_text('{"po')
+        assert jupyter.port(str(tmp_path)) is None
+        (tmp_path / "jpserver-7.json").write_text('{"port": 43211}')
+        assert jupyter.port(str(tmp_path)) == 43211
