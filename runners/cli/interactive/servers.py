@@ -14,10 +14,12 @@ from ...core.errors import NotFound
 from ...core.job_record import Job, JobPaths
 from ...core.model import BindMount
 from ...jobs import find
+from ...launching import sessions
+from ...launching.sessions import Prepared
 from .. import common_options, options, run_arguments
+from ..console import Console
 from ..typed import SettingsCommand
-from . import sessions, web_session
-from .sessions import Prepared
+from . import web_session
 
 JUPYTER_EXAMPLE = """\b
 Examples:
@@ -58,7 +60,7 @@ def jupyter_command(job: str | None, **values: Any) -> None:
     if job:
         found = run_arguments.find(job, values["runs_dir"])
         sys.exit(web_session.back(*found, values, "jupyter"))
-    ready = sessions.prepare("jupyter", values)
+    ready = _prepared("jupyter", values)
     web_session.start(ready, values, "jupyter", os.getcwd())
 
 
@@ -80,9 +82,13 @@ def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
     shown = [find.find(word, folder) for word in job] or [_last(folder)]
     if values["image"] is None:
         run_arguments.check_ours(shown[:1])  # its image is what runs
-    ready = _seeing(sessions.prepare("tensorboard", _one_task(values, shown[0][1])), shown)
+    ready = _seeing(_prepared("tensorboard", _one_task(values, shown[0][1])), shown)
     runs = [run for run, _ in shown]
     web_session.start(ready, values, "tensorboard", str(ready.paths.boards), runs)
+
+
+def _prepared(name: str, values: dict[str, Any]) -> Prepared:
+    return sessions.prepare(name, options.flags(values), values["dry_run"], Console())
 
 
 def _last(folder: Path) -> tuple[JobPaths, Job]:

@@ -13,13 +13,15 @@ from ...core import shell, tokens
 from ...core.errors import Refused, SystemFault
 from ...core.job_record import Job
 from ...jobs import wording
+from ...launching import sessions
 from ...schedulers import capabilities
 from ...submit import launch
 from ...submit.launch import Draft
 from ...submit.sessions import session, terminal
-from .. import common_options, options, printer, run_arguments
+from .. import common_options, options, printer, run_arguments, typed
+from ..console import Console
+from ..train import plan_view
 from ..typed import SettingsCommand
-from . import sessions
 
 SHELL_EXAMPLE = """\b
 Examples:
@@ -45,14 +47,15 @@ def shell_command(command: tuple[str, ...], **values: Any) -> None:
 
     The allocation ends when the shell or COMMAND exits, without --time after one hour at most.
     """
-    ready = sessions.prepare("shell", values)
+    ready = sessions.prepare("shell", options.flags(values), values["dry_run"], Console())
+    plan_view.accept(ready.plan)
     text = session.interactive(
         ready.plan, ready.paths, os.getcwd(), _within(command), _at_terminal()
     )
     if values["dry_run"]:
         click.echo(text, nl=False)
         return
-    sys.exit(_run(ready.draft(text)))
+    sys.exit(_run(Draft(ready.plan, ready.paths, text, typed=typed.again())))
 
 
 @click.command("exec", epilog=EXEC_EXAMPLE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import socket
 import sys
@@ -21,15 +20,15 @@ from ...core.site import Site
 from ...injob.serve import EXIT_NOT_SERVED
 from ...injob.serve.start import http_status
 from ...jobs import job_status, wording
-from ...launching import gather, submit
+from ...launching import gather, sessions
+from ...launching.sessions import Prepared
 from ...schedulers import capabilities
 from ...submit import private_folder
 from ...submit.private_folder import Address
-from ...submit.sessions import session, tunnel
-from .. import exit_codes, options, printer, run_arguments
+from ...submit.sessions import tunnel
+from .. import exit_codes, options, printer, run_arguments, typed
 from ..runs import follow, job_end
 from ..train import plan_view
-from .sessions import Prepared
 
 SECONDS_TO_BE_REACHED = 10.0
 TITLES = {"jupyter": "JupyterLab", "tensorboard": "TensorBoard"}
@@ -47,22 +46,16 @@ def start(
 
     With --dry-run it only prints the script.
     """
-    elsewhere = capabilities(ready.plan.launching.scheduler).queue and not values["loopback"]
-    towards = socket.gethostname() if elsewhere else ""
-    text = session.served(ready.plan, ready.paths, os.getcwd(), server, folder, towards)
+    plan_view.accept(ready.plan)
+    text = ready.script(server, folder, values["loopback"])
     if values["dry_run"]:
         click.echo(text, nl=False)
         return
-    draft = ready.draft(text, private=True)
-    job = submit.drafted(draft)
+    job = sessions.serve(ready, text, typed.again(), runs)
     if not values["as_json"]:
-        plan_view.show(draft.plan, verbose=False)
-        click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
-    if runs:
-        draft.paths.boards.mkdir()
-    for run in runs:  # one that has written nothing yet may do so later
-        (draft.paths.boards / run.root.name).symlink_to(run.tensorboard)
-    sys.exit(attend(draft.paths, job, ready.site, server, values["as_json"]))
+        plan_view.show(ready.plan, verbose=False)
+        click.echo(f"job {job.id} submitted, in {ready.paths.root}", err=True)
+    sys.exit(attend(ready.paths, job, ready.site, server, values["as_json"]))
 
 
 def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) -> int:

@@ -7,7 +7,7 @@ import click
 from ...core.command_line import without_secret
 from ...core.model import Resources
 from ...core.plan import Caution, Choice, Plan
-from ...launching import suggest
+from ...launching import submit, suggest
 from ...scale.number_format import count
 from ...schedulers.base import limit_seconds
 from .. import printer, typed
@@ -70,6 +70,12 @@ def warn(made: Plan) -> None:
             printer.tell(f"warning: all users of this machine see the value of {name}\n  {other}")
     for caution in made.warnings:
         printer.tell(f"warning: {warning(caution)}")
+
+
+def accept(made: Plan) -> None:
+    """Print the warnings; raise Refused for a plan that cannot work."""
+    warn(made)
+    submit.check(made)
 
 
 def warning(caution: Caution) -> str:
