@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.core.architecture import ARM64, architecture
 from runners.core.errors import Refused
+from runners.core.machine import ARM64, architecture
 
 from . import process
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runners.core.architecture import AMD64, ARM64
 from runners.core.disk_space import Needs
 from runners.core.errors import Refused, UsageError
+from runners.core.machine import AMD64, ARM64
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent

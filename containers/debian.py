@@ -15,9 +15,9 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runners.core.architecture import AMD64, ARM64
 from runners.core.digest import sha256
 from runners.core.errors import Refused, SystemFault
+from runners.core.machine import AMD64, ARM64
 
 from . import lockfile
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners.core.architecture import architecture
 from runners.core.errors import Refused, SystemFault
+from runners.core.machine import architecture
 
 from . import apptainer, catalogue, horovod_source, lockfile
 from .apptainer import Apptainer

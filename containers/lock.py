@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runners.core import atomic
-from runners.core.architecture import MACHINES, architecture
 from runners.core.errors import Refused, RunnerError, SystemFault
+from runners.core.machine import MACHINES, architecture
 
 from . import build_modes, catalogue, debian, definition, lockfile, pip, process
 from .lockfile import Pin

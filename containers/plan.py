@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 
 from runners.core import digest
-from runners.core.architecture import architecture as machine
-from runners.core.architecture import file_name
 from runners.core.errors import Refused
+from runners.core.machine import architecture as machine
+from runners.core.machine import file_name
 from runners.core.places import Places
 
 from . import catalogue, debian, definition, lockfile, pip, trainers

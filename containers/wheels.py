@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runners.core import atomic
-from runners.core.architecture import MACHINES, architecture
 from runners.core.errors import RunnerError, SystemFault
+from runners.core.machine import MACHINES, architecture
 
 from . import catalogue, lockfile, pip
 from .lockfile import Pin

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from runners.core import architecture
+from runners.core import machine
 from runners.core.errors import Refused
 
 from .parse import HEREDOC, SHELL, Instruction, shell, words
@@ -253,7 +253,7 @@ def placeholder(name: str) -> str:
 
 def automatic(name: str) -> str | None:
     """The value of an ARG that Docker's builder sets by itself."""
-    here = architecture.architecture()
+    here = machine.architecture()
     known = {"OS": "linux", "ARCH": here, "PLATFORM": f"linux/{here}"}
     which = re.match("TARGET|BUILD", name)
     return known.get(name[which.end() :]) if which else None

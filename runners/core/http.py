@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from .errors import NotVerified, Refused, RunnerError, SystemFault
-from .hosts import is_loopback
+from .machine import is_loopback
 
 SECONDS = 30.0  # without a byte
 AGENT = "horovod-runner"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core import beneath, places, sif, trust
-from ..core.architecture import WORDS
 from ..core.errors import NotFound, Refused, RunnerError, SystemFault, UsageError, nearest
 from ..core.files import DAMAGED
+from ..core.machine import WORDS
 from ..core.model import ImageInfo
 from ..core.remedy import Remedy, command
 from . import images_lock, store

@@ -21,7 +21,7 @@ from typing import Any
 
 from containers import build_record, trainers
 
-from ..core import architecture, atomic, beneath, disk_space, shell, sif
+from ..core import atomic, beneath, disk_space, machine, shell, sif
 from ..core.errors import Refused, SystemFault
 from ..core.progress import Progress
 from ..injob.stage import node
@@ -166,7 +166,7 @@ def _settings(image: Path) -> dict[str, Any]:
     head, labels = sif.read(image)[0], sif.labels(image) or {}
     return {
         "created": store.utc(head.created),
-        "architecture": sif.architecture(sif.objects(image)) or architecture.architecture(),
+        "architecture": sif.architecture(sif.objects(image)) or machine.architecture(),
         "os": "linux",
         "config": {
             "Entrypoint": [f"/{RUNSCRIPT}"],

@@ -9,7 +9,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..core import architecture, disk_space, places, runtime_pull, sif
+from ..core import disk_space, machine, places, runtime_pull, sif
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.locks import shared
 from ..core.model import ImageInfo
@@ -174,7 +174,7 @@ def _check_image(request: Request, source: Source, part: Path) -> None:
 def image(uri: str, ahead: bool, progress: Progress) -> ImageInfo:
     """Return the image of a URI, with its labels; pull it, unless only looking `ahead`."""
     found = parse(uri)
-    name, arch = name_of(found), architecture.architecture()
+    name, arch = name_of(found), machine.architecture()
     request = Request(found, name, arch, plain=runtime_pull.plain())
     stored = already(request) if ahead else pull(request, progress)
     if stored is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..core import digest
 from ..core.errors import NotFound, UsageError, nearest
-from ..core.hosts import is_loopback
+from ..core.machine import is_loopback
 
 HUB, HUB_SERVER = "docker.io", "registry-1.docker.io"
 HUB_NAMES = (HUB, HUB_SERVER, f"index.{HUB}")

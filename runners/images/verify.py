@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from ..core import architecture, sif
+from ..core import machine, sif
 from ..core.errors import RunnerError
 from . import digest_cache, inside, local, recorded_digest, signature
 
@@ -87,7 +87,7 @@ def _whole(image: Path) -> Check:
 
 
 def _architecture(image: Path) -> Check:
-    here = architecture.architecture()
+    here = machine.architecture()
     there = None if image.is_dir() else sif.architecture(sif.objects(image))
     if there is None:
         return Check("architecture", OPEN, f"the image does not say; this machine is {here}")

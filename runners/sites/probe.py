@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
-from ..core import architecture, files, places, shell
+from ..core import files, machine, places, shell
 from ..core.site import Partition, Site
 from ..injob.rank.hardware import driver_version
 from ..schedulers import CAPABILITIES, slurm_facts
@@ -50,7 +50,7 @@ def probe(fresh: bool = True) -> Site:
         runtimes=runtimes,
         driver=driver_version(),
         glibc=_glibc(),
-        architecture=architecture.architecture(),
+        architecture=machine.architecture(),
         slurm_version=settings.get("SLURM_VERSION", ""),
         mpi_default=settings.get("MpiDefault", ""),
         task_plugin=settings.get("TaskPlugin", ""),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from runners import __version__
-from runners.core.architecture import architecture
+from runners.core.machine import architecture
 
 from . import built, servers
 from .conftest import Login, on_cluster

@@ -16,9 +16,9 @@ from containers import build, build_record, horovod_alone, host_environment, pla
 from containers.catalogue import IMAGES
 from containers.plan import Options
 
-from ...core.architecture import MACHINES
 from ...core.disk_space import ELSEWHERE
 from ...core.errors import SystemFault, UsageError
+from ...core.machine import MACHINES
 from ...images import environment, recorded_digest
 from ...images.inside import extract_bill
 from ..progress import phases

@@ -18,7 +18,7 @@ from containers.build_definition import OneDefinition
 from containers.definition import Base
 from containers.foreign_horovod import Horovod
 
-from ...core import architecture, disk_space
+from ...core import disk_space, machine
 from ...core.errors import Refused, UsageError
 from ...core.model import ImageInfo
 from ...images import inside, local, recorded_digest
@@ -109,10 +109,10 @@ def find(name: str) -> ImageInfo:
     found = local.read(local.find(name))
     if found.path.is_dir():
         raise UsageError(f"--from {name} is a folder; name an image file")
-    if found.architecture not in ("", architecture.architecture()):
+    if found.architecture not in ("", machine.architecture()):
         raise Refused(
             f"{name} is for {found.architecture}, and this machine is"
-            f" {architecture.architecture()}.\nBuild on a machine of the image's kind."
+            f" {machine.architecture()}.\nBuild on a machine of the image's kind."
         )
     return found
 

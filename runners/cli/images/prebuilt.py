@@ -11,7 +11,7 @@ import click
 from containers import build_record, plan
 from containers.catalogue import IMAGES
 
-from ...core import architecture, runtime_pull
+from ...core import machine, runtime_pull
 from ...core.disk_space import shown
 from ...core.errors import NotVerified, RunnerError
 from ...images import prebuilt, pull, release
@@ -36,7 +36,7 @@ class Offer:
         self, name: str | None = None, update: bool = False, plain: bool = False
     ) -> Request:
         """Return what to pull; the digest is the release's."""
-        name = name or architecture.file_name(self.image.name, self.image.architecture)
+        name = name or machine.file_name(self.image.name, self.image.architecture)
         arch, digest = self.image.architecture, self.image.digest
         return Request(self.reference, name, arch, digest, plain, update)
 
@@ -68,7 +68,7 @@ def _pulled(short: str) -> bool:
     """Pull it if that can be; raise NotVerified."""
     plain = runtime_pull.plain()
     try:
-        found = look(short, architecture.architecture(), plain)
+        found = look(short, machine.architecture(), plain)
         printer.tell(found.told)
         with progress.display() as display:
             click.echo(pull.pull(found.request(plain=plain), display).path)
@@ -109,7 +109,7 @@ def _ask(short: str, plain: bool) -> Offer | str:
     ways = {BUILD: f"about {IMAGES[short].minutes} minutes on two cores", NEITHER: "stop here"}
     offer = None
     try:
-        offer = look(short, architecture.architecture(), plain)
+        offer = look(short, machine.architecture(), plain)
     except RunnerError as error:
         ways[NEITHER] += f"; nothing can be pulled: {error.what}"
     else:

@@ -10,7 +10,7 @@ import click
 
 from containers.catalogue import IMAGES
 
-from ...core import architecture, runtime_pull
+from ...core import machine, runtime_pull
 from ...core.disk_space import shown
 from ...core.errors import NotVerified, UsageError
 from ...images import local, pull, push, reference
@@ -42,9 +42,7 @@ Examples:
 @click.option("--name", help="name in the images folder (default: IMAGE_TAG.sif)")
 @click.option("--digest", default="", help="expected digest; for docker:// that of the manifest")
 @click.option("--update", is_flag=True, help="resolve the tag again instead of using images.lock")
-@click.option(
-    "--arch", default=architecture.architecture, help="architecture (default: this machine's)"
-)
+@click.option("--arch", default=machine.architecture, help="architecture (default: this machine's)")
 @click.option(
     "--or-build", is_flag=True, help="for cpu and gpu: build the image if it cannot be pulled"
 )
@@ -96,7 +94,7 @@ def _of_release(
 def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
     from . import prebuilt
 
-    ours = values.pop("arch") == architecture.architecture()
+    ours = values.pop("arch") == machine.architecture()
     if uri not in IMAGES or as_json or not ours or any(values.values()):
         raise UsageError(
             "--or-build is for cpu and gpu, as they are for this machine",

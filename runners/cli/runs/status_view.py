@@ -11,8 +11,8 @@ from ...core.job_record import Job, JobPaths, JobState, Status
 from ...explain import read_facts
 from ...explain.facts import FirstFailure
 from ...jobs import job_status, metrics_tail, stalls, wording
+from ...jobs.wording import reason_in_words
 from ...launching import end, stall_notice
-from ...schedulers.pending_reasons import in_words as reason_in_words
 from .. import exit_codes, printer
 from . import job_end
 

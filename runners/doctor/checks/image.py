@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...core.architecture import WORDS
 from ...core.errors import RunnerError
+from ...core.machine import WORDS
 from ...core.plan import Plan
 from ...core.remedy import change, command
 from ...core.site import Site

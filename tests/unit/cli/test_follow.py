@@ -22,9 +22,9 @@ from runners.injob.rank import failure
 from runners.jobs import job_status, metrics_tail, wording
 from runners.jobs.logs import PIECE, Log, concerns, says_end
 from runners.jobs.metrics_tail import Reading
+from runners.jobs.wording import reason_in_words
 from runners.scale import compare
 from runners.schedulers import slurm
-from runners.schedulers.pending_reasons import in_words
 
 from ..failures import leave
 
@@ -108,7 +108,7 @@ def test_lines_of_ranks(line: bytes, ranks: set[int] | None, shown: bool) -> Non
     ],
 )  # fmt: skip
 def test_reasons_in_words(reason: str, words: str) -> None:
-    assert in_words(reason) == words
+    assert reason_in_words(reason) == words
 
 
 def test_places_in_the_queue() -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from containers import build_modes, catalogue, debian, lockfile, pip, plan, slim, wheels
 from containers.plan import Options
 from runners.cli.images.build import build_command
-from runners.core import architecture
+from runners.core import machine
 from runners.core.errors import Refused, UsageError
 from runners.core.model import ImageInfo
 from runners.images import local
@@ -21,7 +21,7 @@ from runners.images import local
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An x86-64 machine, and an ordinary user's folders."""
-    for module in (architecture, plan, build_modes):
+    for module in (machine, plan, build_modes):
         name = "machine" if module is plan else "architecture"
         monkeypatch.setattr(module, name, lambda: "amd64")
     monkeypatch.setattr(debian, "available", lambda: True)

@@ -12,7 +12,7 @@ from containers import catalogue, debian, lockfile, trainers
 from containers.catalogue import Image
 from containers.definition import arguments, packages
 from containers.horovod_image import labels, selftest
-from runners.core.architecture import ARM64
+from runners.core.machine import ARM64
 
 GPU, ARM = catalogue.image("gpu"), catalogue.image("gpu", ARM64)
 BOTH = pytest.mark.parametrize("image", [GPU, ARM], ids=["amd64", "arm64"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import NotFound, UsageError
-from runners.core.hosts import is_loopback
+from runners.core.machine import is_loopback
 from runners.images import reference
 from runners.images.reference import parse
 
