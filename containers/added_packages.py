@@ -100,13 +100,13 @@ def find_python(base: Base) -> Inside:
 
 
 @dataclass(frozen=True)
-class Request:
+class AddedPackages:
     """A requirements file for a base, or Horovod, and where the packages come from."""
 
     base: Base
     inside: Inside
     wanted: Path | Horovod
-    source: pip.Source
+    source: pip.PackageSource
     ca: Path | None
 
     @property

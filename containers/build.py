@@ -38,7 +38,7 @@ from . import (
 from .apptainer import Apptainer, Build
 from .build_steps import Progress, Step
 from .catalogue import CHECKOUT, HERE
-from .plan import EPOCH, Options, Plan
+from .plan import EPOCH, BuildOptions, BuildPlan
 
 # Ten times and more is what emulation takes, of the self-test's limit too.
 SLOW = {"APPTAINERENV_SELFTEST_SECONDS": "3600"}
@@ -46,7 +46,7 @@ SLOW = {"APPTAINERENV_SELFTEST_SECONDS": "3600"}
 BASE, NO_RECIPES = "base.tar", "no-recipes"
 
 
-def build(plan: Plan, options: Options, shown: Progress) -> None:
+def build(plan: BuildPlan, options: BuildOptions, shown: Progress) -> None:
     """Make the image, unless another build just made it. Raises RunnerError."""
     apptainer.require()
     with process.only_build(plan.places.work, shown):
@@ -56,7 +56,7 @@ def build(plan: Plan, options: Options, shown: Progress) -> None:
             shown.say(f"removed, not used for {build_record.DAYS} days: {path}")
 
 
-def describe(plan: Plan, options: Options, shown: Progress) -> str:
+def describe(plan: BuildPlan, options: BuildOptions, shown: Progress) -> str:
     """The definition, and the commands that would be run. Raises RunnerError."""
     apptainer.require()
     text = plan.definition.read_text(encoding="utf-8").rstrip()
@@ -67,12 +67,12 @@ def describe(plan: Plan, options: Options, shown: Progress) -> str:
 class Builder:
     """Makes what a plan needs, as an ordinary user."""
 
-    plan: Plan
+    plan: BuildPlan
     apptainer: Apptainer
-    options: Options = field(default_factory=Options)
+    options: BuildOptions = field(default_factory=BuildOptions)
 
     @classmethod
-    def here(cls, plan: Plan, options: Options, shown: Progress) -> Builder:
+    def here(cls, plan: BuildPlan, options: BuildOptions, shown: Progress) -> Builder:
         """With the way of building that works on this machine. Raises Refused."""
         emulated = build_modes.needs_emulation(plan.image.architecture)
         temporary = plan.places.temporary

@@ -18,7 +18,7 @@ from runners.core.errors import SystemFault, UsageError
 from runners.core.places import Places
 
 from . import apptainer, build_record, build_steps, definition, process
-from .added_packages import Request
+from .added_packages import AddedPackages
 from .apptainer import Apptainer, Build
 from .build_steps import Progress, Step
 from .definition import Base
@@ -50,11 +50,11 @@ class OneDefinition:
     files: Mapping[str, Path] = field(default_factory=dict)
     ca: Path | None = None
     base: Base | None = None
-    packages: Request | None = None  # to add to the base
+    packages: AddedPackages | None = None  # to add to the base
     labels: Mapping[str, str] = field(default_factory=dict)  # besides the base's own
 
 
-def with_packages(asked: Request, output: Path) -> OneDefinition:
+def with_packages(asked: AddedPackages, output: Path) -> OneDefinition:
     """The base with what a requirements file asks for, or with Horovod. Raises RunnerError."""
     base, wanted = asked.base, asked.wanted
     link = base.path.name if SAFE_NAME.fullmatch(base.path.name) else "base.sif"

@@ -18,7 +18,7 @@ KINDS = ("base-", "horovod-", "environment-")  # others' files in the folder are
 
 
 @dataclass(frozen=True)
-class Record:
+class BuildRecord:
     """Key of a finished image, its digest, and the file they were written for."""
 
     key: str
@@ -34,14 +34,14 @@ def path(image: Path) -> Path:
 def write(image: Path, key: str, digest: str = "") -> None:
     """Note what `image`, which is complete, was built from."""
     stat = image.stat()
-    record = Record(key, digest, stat.st_size, stat.st_mtime_ns)
+    record = BuildRecord(key, digest, stat.st_size, stat.st_mtime_ns)
     atomic.write_text(path(image), json.dumps(asdict(record)))
 
 
-def read(image: Path) -> Record | None:
+def read(image: Path) -> BuildRecord | None:
     """The note of `image`; None when there is none or the image was replaced since."""
     try:
-        record = Record(**json.loads(path(image).read_text(encoding="utf-8")))
+        record = BuildRecord(**json.loads(path(image).read_text(encoding="utf-8")))
         stat = image.stat()
     except (FileNotFoundError, ValueError, TypeError):
         return None

@@ -10,10 +10,10 @@ from runners.core import atomic, digest
 from . import apptainer, build_steps, process
 from .build import Builder
 from .build_steps import Progress
-from .plan import Options, Plan
+from .plan import BuildOptions, BuildPlan
 
 
-def make(plan: Plan, options: Options, shown: Progress) -> None:
+def make(plan: BuildPlan, options: BuildOptions, shown: Progress) -> None:
     """Compile it, unless another build just did. Raises RunnerError."""
     apptainer.require()
     with process.only_build(plan.places.work, shown):
@@ -23,7 +23,7 @@ def make(plan: Plan, options: Options, shown: Progress) -> None:
         builder.do(builder.wheel_steps(), plan.image.needs, shown)
 
 
-def describe(plan: Plan, options: Options, shown: Progress) -> str:
+def describe(plan: BuildPlan, options: BuildOptions, shown: Progress) -> str:
     """The commands that would be run. Raises RunnerError."""
     apptainer.require()
     return build_steps.outline(Builder.here(plan, options, shown).wheel_steps())

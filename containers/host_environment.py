@@ -36,14 +36,14 @@ from . import (
 from .build_steps import Progress
 from .host_horovod import Compilation
 from .lockfile import Pin, normalised
-from .plan import Options, Plan, make
+from .plan import BuildOptions, BuildPlan, make
 
 NEEDS = Needs(8 * 10**9, 150_000)  # measured: 3.0 GB in the environment, as much to compile
 FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu")
 
 
 @dataclass(frozen=True)
-class Asked:
+class EnvironmentOptions:
     """A folder, an image's lock, what of the host is used; with `into` the folder has a Python."""
 
     folder: Path
@@ -51,7 +51,7 @@ class Asked:
     into: bool = False
     mpi: str = ""
     modules: tuple[str, ...] = ()
-    source: pip.Source = field(default_factory=pip.Source)
+    source: pip.PackageSource = field(default_factory=pip.PackageSource)
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Made:
     library: str
 
 
-def build(asked: Asked, shown: Progress) -> Made:
+def build(asked: EnvironmentOptions, shown: Progress) -> Made:
     """Make it. Raises RunnerError; what was there before is then as it was."""
-    plan = make(asked.image, Options(source=asked.source))
+    plan = make(asked.image, BuildOptions(source=asked.source))
     environ = host_tools.with_modules(asked.modules, os.environ)
     python = _python(asked, plan, environ)
     host_tools.check_compiler(environ)
@@ -91,7 +91,7 @@ def build(asked: Asked, shown: Progress) -> Made:
 
 
 @contextmanager
-def kept(asked: Asked) -> Iterator[None]:
+def kept(asked: EnvironmentOptions) -> Iterator[None]:
     """Take out again what was made when what follows fails, or is interrupted.
 
     Of an environment that was there that is Horovod, without which the same can be asked again.
@@ -119,7 +119,7 @@ def _has_horovod(folder: Path) -> bool:
     return any(folder.glob("lib/python3*/site-packages/horovod-*"))
 
 
-def _python(asked: Asked, plan: Plan, environ: Mapping[str, str]) -> Path:
+def _python(asked: EnvironmentOptions, plan: BuildPlan, environ: Mapping[str, str]) -> Path:
     """Return the Python to compile for, which is that of an existing environment."""
     version = plan.image.python
     if not asked.into:
@@ -145,7 +145,7 @@ def packages(python: Path) -> dict[str, str]:
     return {normalised(name): version for name, version in found.items()}
 
 
-def _check_packages(folder: Path, there: Mapping[str, str], plan: Plan) -> None:
+def _check_packages(folder: Path, there: Mapping[str, str], plan: BuildPlan) -> None:
     """Raise Refused for another Horovod, and for frameworks that the lock would replace."""
     if "horovod" in there:
         what = f"{folder} already has Horovod {there['horovod']}, which would be replaced"
@@ -158,7 +158,9 @@ def _check_packages(folder: Path, there: Mapping[str, str], plan: Plan) -> None:
             raise Refused(f"{what} {instead}\ntry: another DIR; nothing of it was changed")
 
 
-def _fill(asked: Asked, plan: Plan, python: Path, horovod: Path, log: Path) -> None:
+def _fill(
+    asked: EnvironmentOptions, plan: BuildPlan, python: Path, horovod: Path, log: Path
+) -> None:
     before = packages(python) if asked.into else {}
     if not asked.into:
         process.run([str(python), "-m", "venv", str(asked.folder)], log, os.environ)

@@ -97,7 +97,7 @@ def interpreter(python: str, pyenv: Path) -> str:
     )
 
 
-def renew_python(image: catalogue.Image, source: pip.Source) -> None:
+def renew_python(image: catalogue.Image, source: pip.PackageSource) -> None:
     """Write the wheels of an image's lock. Raises RunnerError."""
     require_same_python(image.python)
     here, machine = catalogue.HERE, MACHINES[image.architecture]
@@ -168,7 +168,7 @@ def renew(image: catalogue.Image, options: argparse.Namespace, words: Sequence[s
             raise SystemFault(f"{image.lock} was not renewed; the reason is above")
         return
     if options.only != "debian":
-        renew_python(image, pip.Source.of(options))
+        renew_python(image, pip.PackageSource.of(options))
     if options.only != "python":
         renew_debian(image)
 

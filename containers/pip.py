@@ -35,7 +35,7 @@ ORDER = ("global", "install", "wheel", ":env:")
 
 
 @dataclass(frozen=True)
-class Source:
+class PackageSource:
     """Where wheels come from; with nothing given, pip's own configuration decides."""
 
     wheelhouse: Path | None = None  # a folder to use alone
@@ -43,12 +43,12 @@ class Source:
     extra_index_url: str = ""
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> Source:
+    def of(cls, options: argparse.Namespace) -> PackageSource:
         """What the options of `add_options` say. Raises UsageError."""
         return cls.given(options.wheelhouse, options.index_url, options.extra_index_url)
 
     @classmethod
-    def given(cls, wheelhouse: str | None, index_url: str, extra_index_url: str) -> Source:
+    def given(cls, wheelhouse: str | None, index_url: str, extra_index_url: str) -> PackageSource:
         """The same from their values; UsageError when the wheel folder is not there."""
         folder = Path(wheelhouse).resolve() if wheelhouse else None
         if folder and not folder.is_dir():
@@ -133,7 +133,7 @@ class NoFile(SystemFault):
     """Pip finds no file for a requirement."""
 
 
-def no_file(pin: str, source: Source, evidence: str) -> NoFile:
+def no_file(pin: str, source: PackageSource, evidence: str) -> NoFile:
     place = f"in {source.wheelhouse}" if source.wheelhouse else HERE
     return NoFile(f"no file for {pin} {place}", evidence, ELSEWHERE)
 
@@ -157,7 +157,7 @@ def parse_settings(listing: str) -> dict[str, str]:
 
 
 def settings(
-    machine: Mapping[str, str], source: Source, folder: Path, authority: str = ""
+    machine: Mapping[str, str], source: PackageSource, folder: Path, authority: str = ""
 ) -> dict[str, str]:
     """The machine's settings with what the user asked for; relative names belong to `folder`.
 

@@ -34,11 +34,11 @@ ASSEMBLY = ("trainers.py", "sif_write.py")  # what puts environment and trainers
 
 
 @dataclass(frozen=True)
-class Options:
+class BuildOptions:
     """What a user may ask of a build."""
 
     base: str = "auto"  # auto, debian, or an image of a registry
-    source: pip.Source = field(default_factory=pip.Source)  # of the wheels
+    source: pip.PackageSource = field(default_factory=pip.PackageSource)  # of the wheels
     output: Path | None = None
     frozen: bool = False  # no Debian packages but the locked ones
     ca: Path | None = None
@@ -68,7 +68,7 @@ class Revision:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """One build: inputs, and the keys and paths that follow from them."""
 
     image: Image
@@ -169,7 +169,7 @@ class Plan:
         )
 
 
-def make(name: str, options: Options) -> Plan:
+def make(name: str, options: BuildOptions) -> BuildPlan:
     """What is to be made. Raises UsageError, Refused."""
     architecture = options.arch or machine()
     image = catalogue.image(name, architecture)
@@ -180,7 +180,7 @@ def make(name: str, options: Options) -> Plan:
     change = os.environ.get(REVISION) or last_change(CHECKOUT, inputs(image))
     commit, date = (change or f"unknown {EPOCH}").split()
     revision = Revision(version(CHECKOUT), commit, int(date))
-    return Plan(image, choose_base(options.base, image), places, output, revision)
+    return BuildPlan(image, choose_base(options.base, image), places, output, revision)
 
 
 def inputs(image: Image) -> list[str]:

@@ -32,7 +32,7 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 CPU_INDEX_VARIABLE = "RUNNER_TORCH_CPU_INDEX"  # a mirror of it
 
 
-def fetch(image: catalogue.Image, source: pip.Source, folder: Path) -> None:
+def fetch(image: catalogue.Image, source: pip.PackageSource, folder: Path) -> None:
     """Fill `folder`, which appears only when complete. Raises RunnerError."""
     lock = catalogue.HERE / image.lock
     pins = [*lockfile.read(lock), *lockfile.build(lock)]
@@ -47,14 +47,14 @@ def fetch(image: catalogue.Image, source: pip.Source, folder: Path) -> None:
         _download(archives, [f"--no-binary={pin.name}" for pin in archives], source, part)
 
 
-def command(image: catalogue.Image, source: pip.Source, folder: Path) -> list[str]:
+def command(image: catalogue.Image, source: pip.PackageSource, folder: Path) -> list[str]:
     """A command that does the same by hand."""
     program = ["python3", "-m", "containers.wheels", image.short, f"--arch={image.architecture}"]
     return [*program, f"--into={folder}", *source.options()]
 
 
 def _download_cpu_builds(
-    pins: Sequence[Pin], kind: Sequence[str], source: pip.Source, into: Path
+    pins: Sequence[Pin], kind: Sequence[str], source: pip.PackageSource, into: Path
 ) -> None:
     """From where everything comes from, or else from PyTorch's own index."""
     try:
@@ -71,14 +71,14 @@ def _download_cpu_builds(
     # pip lets variables win over its configuration, but not empty ones.
     alone = {"PIP_EXTRA_INDEX_URL": index, "PIP_FIND_LINKS": os.devnull}
     try:
-        _download(pins, kind, pip.Source(index_url=index), into, alone)
+        _download(pins, kind, pip.PackageSource(index_url=index), into, alone)
     except pip.NoFile as error:
         what = "does not answer" if pip.NO_ANSWER in error.evidence else "does not have it either"
         message = f"no file for {_names(pins)[0]} {pip.HERE}; {place} {what}"
         raise pip.NoFile(message, error.evidence, pip.ELSEWHERE) from error
 
 
-def _why_not_asked(source: pip.Source) -> str:
+def _why_not_asked(source: pip.PackageSource) -> str:
     """What says that the user wants no other place than those named, "" when nothing does."""
     if source.wheelhouse or source.index_url:
         return f"{'--wheelhouse' if source.wheelhouse else '--index-url'} says where to look"
@@ -89,7 +89,7 @@ def _why_not_asked(source: pip.Source) -> str:
 def _download(
     pins: Sequence[Pin],
     kind: Sequence[str],
-    source: pip.Source,
+    source: pip.PackageSource,
     into: Path,
     variables: Mapping[str, str] | None = None,
 ) -> None:
@@ -111,7 +111,7 @@ def _download(
             raise _explained(error, pins, source) from error
 
 
-def _explained(error: RunnerError, pins: Sequence[Pin], source: pip.Source) -> RunnerError:
+def _explained(error: RunnerError, pins: Sequence[Pin], source: pip.PackageSource) -> RunnerError:
     """Pip's failure with the remedy, when one package is missing or not the locked one."""
     evidence = str(error)
     if "DO NOT MATCH THE HASHES" in evidence:
@@ -136,7 +136,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     try:
         image = catalogue.image(options.image, options.arch)
-        fetch(image, pip.Source.of(options), options.into.absolute())
+        fetch(image, pip.PackageSource.of(options), options.into.absolute())
     except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -22,7 +22,7 @@ from .core.plan import Plan
 from .core.progress import Listener
 from .explain.explanation import Explanation
 from .jobs import find, job_status
-from .jobs.logs import Log, concerns
+from .jobs.logs import JobLog, concerns
 from .launching import end, follow, gather, submit
 from .settings import config
 from .settings.table import SETTINGS
@@ -139,7 +139,7 @@ class Job:
 
         Lines of Slurm and of the runner itself belong to no rank and are always there.
         """
-        log = Log(Path(self._run[1].log))
+        log = JobLog(Path(self._run[1].log))
         lines = [line for piece in log.new() for line in piece]
         lines += [log.rest] if log.rest else []
         ranks = None if rank is None else {rank}

@@ -9,7 +9,7 @@ import click
 
 from runners.cli import cli
 from runners.cli.options import parameter
-from runners.core.job_record import ArrayPaths, Below, JobPaths
+from runners.core.job_record import ArrayPaths, JobPaths, PathBelow
 from runners.scale.study import StudyPaths
 from runners.settings import config
 from runners.settings.table import GROUPS, SETTINGS, Setting
@@ -185,7 +185,7 @@ def files_page() -> str:
 def _files(paths: type) -> Iterator[str]:
     """Yield a row for each path in a class of them, with what it says that it holds."""
     for member in vars(paths).values():
-        if isinstance(member, Below):
+        if isinstance(member, PathBelow):
             yield f"| `{member.path}` | {member.holds} |"
 
 

@@ -74,7 +74,7 @@ class Status(NamedTuple):
     start: float | None = None
 
 
-class Below:
+class PathBelow:
     """A path below `root`, as an attribute, and what it holds: a row of docs/reference/files.md."""
 
     def __init__(self, path: str, holds: str) -> None:
@@ -94,32 +94,36 @@ class Folder:
 class JobPaths(Folder):
     """Every path of a run, below its folder `root`."""
 
-    script = Below("job.sbatch", "The script, exactly as submitted.")
-    plan = Below("plan.json", "The decisions, and the choices with their reasons.")
-    job = Below("job.json", "The job's number, scheduler and log, written after submission.")
-    log = Below("logs/job.log", "The merged log of all ranks, unless --output said otherwise.")
-    exit = Below("exit.json", "The exit code, written by the script as its last act.")
-    stopped = Below("stopped.json", "Written by ranks that saved their work and stopped early.")
-    failures = Below("failures", "One record for each rank that failed.")
-    code = Below("code", "The shim as it was when the job was submitted.")
-    injob = Below("code/injob", "What of it is ours: the shim and its kind (runners/injob).")
-    enter = Below("code/enter", "The script that runs a command in the run's container.")
-    private = Below("private", "For its owner alone: values of --env, a session's token, address.")
-    env = Below("private/env.sh", "The values of --env, which the scripts read.")
-    tensorboard = Below("tensorboard", "What the trainer wrote for TensorBoard.")
-    profile = Below("profile", "What --profile of a packaged trainer wrote.")
-    boards = Below("boards", "Links to what a session of TensorBoard shows.")
-    checkpoints = Below("checkpoints", "Each is there once it has its manifest, step-N.json.")
-    metrics = Below("metrics.jsonl", "What rank 0 of a packaged trainer says, as JSON lines.")
-    result = Below("result.json", "What the trainer says it reached.")
+    script = PathBelow("job.sbatch", "The script, exactly as submitted.")
+    plan = PathBelow("plan.json", "The decisions, and the choices with their reasons.")
+    job = PathBelow("job.json", "The job's number, scheduler and log, written after submission.")
+    log = PathBelow("logs/job.log", "The merged log of all ranks, unless --output said otherwise.")
+    exit = PathBelow("exit.json", "The exit code, written by the script as its last act.")
+    stopped = PathBelow("stopped.json", "Written by ranks that saved their work and stopped early.")
+    failures = PathBelow("failures", "One record for each rank that failed.")
+    code = PathBelow("code", "The shim as it was when the job was submitted.")
+    injob = PathBelow("code/injob", "What of it is ours: the shim and its kind (runners/injob).")
+    enter = PathBelow("code/enter", "The script that runs a command in the run's container.")
+    private = PathBelow(
+        "private", "For its owner alone: values of --env, a session's token, address."
+    )
+    env = PathBelow("private/env.sh", "The values of --env, which the scripts read.")
+    tensorboard = PathBelow("tensorboard", "What the trainer wrote for TensorBoard.")
+    profile = PathBelow("profile", "What --profile of a packaged trainer wrote.")
+    boards = PathBelow("boards", "Links to what a session of TensorBoard shows.")
+    checkpoints = PathBelow("checkpoints", "Each is there once it has its manifest, step-N.json.")
+    metrics = PathBelow("metrics.jsonl", "What rank 0 of a packaged trainer says, as JSON lines.")
+    result = PathBelow("result.json", "What the trainer says it reached.")
 
 
 class ArrayPaths(Folder):
     """Every path of runs that were submitted together, below a folder `root` beside theirs."""
 
-    script = Below("job.sbatch", "The script that was submitted: it starts the script of one run.")
-    log = Below("job.log", "What that script itself says, where the runs' logs do not have it.")
-    tasks = Below("tasks", "Links to the folders of the runs, by the number of the task.")
+    script = PathBelow(
+        "job.sbatch", "The script that was submitted: it starts the script of one run."
+    )
+    log = PathBelow("job.log", "What that script itself says, where the runs' logs do not have it.")
+    tasks = PathBelow("tasks", "Links to the folders of the runs, by the number of the task.")
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ Runtime = Annotated[str, one_of(*RUNTIMES)]
 
 
 @dataclass(frozen=True)
-class Source:
+class ValueSource:
     """Where a value of a profile comes from, and when that was read (ISO date)."""
 
     text: str = ""
@@ -164,7 +164,7 @@ class Profile:
     module_use: tuple[str, ...] = ()
     gpu_order: str = ""
     rendered: tuple[str, ...] = ()
-    sources: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, ValueSource] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     chosen: str = ""
 

@@ -27,7 +27,7 @@ Place = Annotated[str, Rule("a path within the dataset", _within)]
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetFile:
     """One file: where it is, best first, its SHA-256 in hex, and its size in bytes if known.
 
     What is in a tar file, compressed or not, or in a .gz is put into the folders `unpack`. `keep`
@@ -51,7 +51,7 @@ class Source:
         return self.keep or (() if self.unpack else (self.name,))
 
 
-FILES = tuple[Source, ...]
+FILES = tuple[DatasetFile, ...]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Entry:
 
     name: str
     title: str
-    files: tuple[Source, ...]
+    files: tuple[DatasetFile, ...]
 
 
 def find(name: str, env: Mapping[str, str]) -> Entry:
@@ -95,7 +95,7 @@ def _entry(origin: str, name: str, table: Any) -> Entry:
     check(origin, {"title": str, "files": FILES}, table)
     files = made(FILES, table["files"])
     if not files:
-        raise UsageError(f"{origin} may have title, files, or {', '.join(kinds(Source))}")
+        raise UsageError(f"{origin} may have title, files, or {', '.join(kinds(DatasetFile))}")
     for source in files:
         if not source.urls or not PLAIN.fullmatch(source.name):
             raise UsageError(f"{origin}: {source.urls} does not begin with a plain file's address")

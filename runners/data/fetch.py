@@ -22,7 +22,7 @@ from ..core.files import tar_faults
 from ..core.locks import exclusive
 from ..core.progress import Progress
 from . import manifest
-from .catalogue import Entry, Source
+from .catalogue import DatasetFile, Entry
 
 UNPACKED = 1.1  # an archive's content is taken to be this much larger, where it is compressed
 
@@ -85,7 +85,7 @@ def _check_room(entry: Entry, work: Path) -> None:
     disk_space.check(work, max(0, needed - there), entry.name)
 
 
-def _bring(source: Source, mirrors: Sequence[str], work: Path, say: Progress) -> None:
+def _bring(source: DatasetFile, mirrors: Sequence[str], work: Path, say: Progress) -> None:
     """Have one file in `files`, whole, from the first server that gives it."""
     done = work / "files" / source.name
     if done.exists():
@@ -103,7 +103,7 @@ def _bring(source: Source, mirrors: Sequence[str], work: Path, say: Progress) ->
     raise _all_failed(source, failed)
 
 
-def _one(url: str, source: Source, done: Path, say: Progress) -> None:
+def _one(url: str, source: DatasetFile, done: Path, say: Progress) -> None:
     """Download from one address; a wrong resumed download starts again."""
     part = done.with_name(done.name + ".part")
     resumed = part.exists()
@@ -123,7 +123,7 @@ def _one(url: str, source: Source, done: Path, say: Progress) -> None:
     _one(url, source, done, say)
 
 
-def _all_failed(source: Source, failed: list[RunnerError]) -> RunnerError:
+def _all_failed(source: DatasetFile, failed: list[RunnerError]) -> RunnerError:
     if len(failed) == 1:
         return failed[0]
     wrong = [error for error in failed if isinstance(error, NotVerified)]

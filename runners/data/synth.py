@@ -32,7 +32,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True)
-class Asked:
+class SyntheticSpec:
     """What to make. `samples` are to train on; a fifth as many, at least 1, are to test with.
 
     `size` is the edge of an image of the ImageNet kind in pixels, `vocabulary` the number of
@@ -50,7 +50,7 @@ class Asked:
         return self.samples, max(1, self.samples // 5)
 
 
-def write(kind: str, folder: Path, asked: Asked) -> None:
+def write(kind: str, folder: Path, asked: SyntheticSpec) -> None:
     """Write a dataset into a new folder atomically.
 
     Raises UsageError for numbers that make no dataset, Refused where there is something already,
@@ -73,7 +73,7 @@ def write(kind: str, folder: Path, asked: Asked) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _check(kind: str, asked: Asked) -> None:
+def _check(kind: str, asked: SyntheticSpec) -> None:
     for name, value, largest in (
         ("samples", asked.samples, None),
         ("classes", asked.classes, MOST_CLASSES.get(kind)),
@@ -108,7 +108,7 @@ class Images:
         return number % classes if number < classes else self.random.randrange(classes)
 
 
-def _mnist(folder: Path, asked: Asked) -> None:
+def _mnist(folder: Path, asked: SyntheticSpec) -> None:
     images = Images(asked.classes, EDGE * EDGE)
     for count, part in zip(asked.parts, ("train", "test")):
         numbers = bytes(images.label(number) for number in range(count))
@@ -120,7 +120,7 @@ def _mnist(folder: Path, asked: Asked) -> None:
         )
 
 
-def _cifar(folder: Path, asked: Asked) -> None:
+def _cifar(folder: Path, asked: SyntheticSpec) -> None:
     """Write the five files to train on, which share the samples, and the one to test with."""
     images = Images(asked.classes, formats.CIFAR_PIXELS)
     binary, ending = folder / formats.CIFAR_BINARY, formats.CIFAR_FORMS[formats.CIFAR_BINARY]
@@ -136,7 +136,7 @@ def _cifar(folder: Path, asked: Asked) -> None:
                     number += 1
 
 
-def _imagenet(folder: Path, asked: Asked) -> None:
+def _imagenet(folder: Path, asked: SyntheticSpec) -> None:
     """Write PNGs of `size` x `size` pixels in three colours: train/CLASS/NUMBER.png, val/..."""
     images = Images(asked.classes, 3 * asked.size * asked.size)
     for count, part in zip(asked.parts, formats.IMAGE_PARTS):
@@ -165,7 +165,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + checksum
 
 
-def _tokens(folder: Path, asked: Asked) -> None:
+def _tokens(folder: Path, asked: SyntheticSpec) -> None:
     """Write as many tokens as there are samples, and their description."""
     source = random.Random(SEED)  # noqa: S311  no secret
     follower = [source.randrange(asked.vocabulary) for _ in range(asked.vocabulary)]

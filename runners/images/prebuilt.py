@@ -28,7 +28,7 @@ URL_LABEL = "Images"  # among the package's Project-URLs
 
 
 @dataclass(frozen=True)
-class Place:
+class ReleaseSource:
     """A source of images and a file with a public key, "" for none; `origin` named the source."""
 
     source: str = ""
@@ -36,7 +36,7 @@ class Place:
     origin: str = ""
 
 
-def place(env: Mapping[str, str]) -> Place:
+def place(env: Mapping[str, str]) -> ReleaseSource:
     """Return where prebuilt images are; the nearest that says so wins, for the key as well.
 
     That is the variable, the project's file, the user's, the site's profile, the package. Raises
@@ -49,7 +49,7 @@ def place(env: Mapping[str, str]) -> Place:
         key = key or found.key
         if source and key:
             break
-    return Place(source, os.path.expanduser(key), origin)
+    return ReleaseSource(source, os.path.expanduser(key), origin)
 
 
 def _said(env: Mapping[str, str]) -> Iterator[tuple[str, Prebuilt]]:

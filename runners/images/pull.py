@@ -17,12 +17,12 @@ from ..core.progress import Progress
 from . import gc_roots, images_lock, local, sources, store
 from .reference import ARCHIVES, Reference, parse
 from .registry import OTHER_ARCH
-from .sources import Source
+from .sources import ImageSource
 from .store import Stored
 
 
 @dataclass(frozen=True)
-class Request:
+class PullRequest:
     """What is wanted: `digest` is the SIF's, for docker:// the manifest's, "" for any.
 
     `arch` is in Go's words; `plain` allows http; `update` asks the registry again although the
@@ -37,7 +37,7 @@ class Request:
     update: bool = False
 
 
-def pull(request: Request, progress: Progress) -> Stored:
+def pull(request: PullRequest, progress: Progress) -> Stored:
     """Return the image, stored, named and recorded in images.lock.
 
     Raises NotVerified for another digest than the wanted one, and a RunnerError with the reason for
@@ -54,7 +54,7 @@ def pull(request: Request, progress: Progress) -> Stored:
         return stored
 
 
-def _check(request: Request) -> None:
+def _check(request: PullRequest) -> None:
     if request.digest and request.reference.kind in ARCHIVES:
         raise UsageError(
             "--digest cannot be checked: an archive becomes another SIF each time",
@@ -71,7 +71,7 @@ def _check(request: Request) -> None:
         raise Refused(f"cannot write {images_lock.here()}", remedy="pull in a folder of your own")
 
 
-def _record(request: Request, stored: Stored) -> None:
+def _record(request: PullRequest, stored: Stored) -> None:
     before = locked(request.reference, request.name)
     known = replace(stored, source=request.reference.source, pulled=store.utc())
     entry = images_lock.Entry(name=request.name, **asdict(known))
@@ -94,11 +94,11 @@ def name_of(reference: Reference) -> str:
     return entry.name if entry else reference.name
 
 
-def _pinned(request: Request) -> images_lock.Entry | None:
+def _pinned(request: PullRequest) -> images_lock.Entry | None:
     return None if request.update else locked(request.reference, request.name)
 
 
-def already(request: Request) -> Stored | None:
+def already(request: PullRequest) -> Stored | None:
     """Return the image that images.lock has for the reference, if it is on this machine."""
     entry = _pinned(request)
     if entry is None:
@@ -108,7 +108,7 @@ def already(request: Request) -> Stored | None:
     return replace(stored, manifest=entry.manifest) if stored else None
 
 
-def source_of(request: Request) -> Source:
+def source_of(request: PullRequest) -> ImageSource:
     """Resolve the reference, at the manifest of images.lock if it has one."""
     reference, entry = request.reference, _pinned(request)
     if entry and entry.manifest:
@@ -118,7 +118,7 @@ def source_of(request: Request) -> Source:
     return source
 
 
-def _check_wanted(request: Request, digest: str, manifest: str, whose: str) -> None:
+def _check_wanted(request: PullRequest, digest: str, manifest: str, whose: str) -> None:
     there = manifest if request.reference.kind == "docker" else digest
     if request.digest and there and request.digest != there:
         raise NotVerified(
@@ -128,7 +128,7 @@ def _check_wanted(request: Request, digest: str, manifest: str, whose: str) -> N
         )
 
 
-def _fetch(request: Request, source: Source, progress: Progress) -> Stored:
+def _fetch(request: PullRequest, source: ImageSource, progress: Progress) -> Stored:
     with store.workplace(source.key, progress) as work:
         stored = store.find(source.digest) if source.digest else store.of_manifest(source.manifest)
         if stored is None:
@@ -142,7 +142,7 @@ def _fetch(request: Request, source: Source, progress: Progress) -> Stored:
         return replace(stored, manifest=source.manifest)
 
 
-def _check_digest(request: Request, source: Source, digest: str) -> None:
+def _check_digest(request: PullRequest, source: ImageSource, digest: str) -> None:
     if source.made:
         return
     entry = _pinned(request)
@@ -155,7 +155,7 @@ def _check_digest(request: Request, source: Source, digest: str) -> None:
         )
 
 
-def _check_image(request: Request, source: Source, part: Path) -> None:
+def _check_image(request: PullRequest, source: ImageSource, part: Path) -> None:
     try:
         there = sif.architecture(sif.objects(part))
     except sif.SifError as error:
@@ -175,14 +175,14 @@ def image(uri: str, ahead: bool, progress: Progress) -> ImageInfo:
     """Return the image of a URI, with its labels; pull it, unless only looking `ahead`."""
     found = parse(uri)
     name, arch = name_of(found), machine.architecture()
-    request = Request(found, name, arch, plain=runtime_pull.plain())
+    request = PullRequest(found, name, arch, plain=runtime_pull.plain())
     stored = already(request) if ahead else pull(request, progress)
     if stored is None:
         return _ahead(request, progress)
     return replace(local.of_store(stored), source=found.source)
 
 
-def _ahead(request: Request, progress: Progress) -> ImageInfo:
+def _ahead(request: PullRequest, progress: Progress) -> ImageInfo:
     """Say what would be pulled; what the registry tells of it is as good as the image's labels."""
     source, path = request.reference.source, places.images() / request.name
     try:

@@ -19,7 +19,7 @@ from .. import __version__
 from ..core.errors import NotFound, NotVerified, Refused, UsageError
 from ..core.toml_check import Rule, check, kinds, made
 from . import pgp, prebuilt, reference
-from .prebuilt import Place
+from .prebuilt import ReleaseSource
 from .reference import DIGEST, Reference
 from .registry import Blob, Registry
 
@@ -158,7 +158,7 @@ def source(text: str, plain: bool) -> Source:
     return InRegistry(text, plain) if text.startswith("oras://") else Folder(Path(text))
 
 
-def verified(place: Place, plain: bool, version: str = __version__) -> Verified:
+def verified(place: ReleaseSource, plain: bool, version: str = __version__) -> Verified:
     """Return the release of a version, this one's by default.
 
     Raises NotFound where there is none, Refused without a key to check it with, NotVerified for a

@@ -32,7 +32,7 @@ Write = Callable[[Path, Progress], str]
 
 
 @dataclass(frozen=True)
-class Source:
+class ImageSource:
     """One image, resolved.
 
     `write` makes the SIF as a new file and returns its digest. `key` is the same for the same
@@ -50,24 +50,24 @@ class Source:
     labels: Callable[[], dict[str, str]] = dict
 
 
-def resolve(reference: Reference, arch: str, plain: bool) -> Source:
+def resolve(reference: Reference, arch: str, plain: bool) -> ImageSource:
     """Ask for the image's digest, once; raise a RunnerError that says why it cannot be had."""
     if reference.kind == "oras":
         return _oras(Registry(reference, plain), arch)
     if reference.kind == "docker":
         return _docker(Registry(reference, plain), arch, plain)
     if reference.kind in ("https", "http"):
-        return Source(reference.source, partial(_from_the_web, reference))
+        return ImageSource(reference.source, partial(_from_the_web, reference))
     if reference.kind == "file":
-        return Source(reference.source, partial(download.copy, reference.path))
+        return ImageSource(reference.source, partial(download.copy, reference.path))
     if reference.kind == "library":
-        return Source(
+        return ImageSource(
             reference.source, partial(_by_runtime, reference.text, reference, arch, plain)
         )
-    return Source(reference.source, partial(_from_an_archive, reference, arch), made=True)
+    return ImageSource(reference.source, partial(_from_an_archive, reference, arch), made=True)
 
 
-def _oras(server: Registry, arch: str) -> Source:
+def _oras(server: Registry, arch: str) -> ImageSource:
     reference = server.reference
     manifest = server.manifest(arch)
     layers = [layer for layer in manifest.layers if registry.SIF_LAYER.fullmatch(layer.type)]
@@ -78,7 +78,7 @@ def _oras(server: Registry, arch: str) -> Source:
             reference.text.replace("oras://", "runner pull docker://"),
         )
     (layer,) = layers
-    return Source(
+    return ImageSource(
         layer.digest,
         partial(from_a_registry, server, layer),
         layer.digest,
@@ -88,7 +88,7 @@ def _oras(server: Registry, arch: str) -> Source:
     )
 
 
-def _docker(server: Registry, arch: str, plain: bool) -> Source:
+def _docker(server: Registry, arch: str, plain: bool) -> ImageSource:
     manifest = server.manifest(arch)
     if any(registry.SIF_LAYER.fullmatch(layer.type) for layer in manifest.layers):
         text = server.reference.text.replace("docker://", "oras://")
@@ -97,7 +97,7 @@ def _docker(server: Registry, arch: str, plain: bool) -> Source:
     if config.get("architecture", arch) != arch:
         raise server.other_architecture(arch, str(config["architecture"]))
     reference = server.reference
-    return Source(
+    return ImageSource(
         manifest.digest,
         partial(_by_runtime, reference.at(manifest.digest).text, reference, arch, plain),
         size=sum(layer.size for layer in manifest.layers),

@@ -26,7 +26,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Request:
+class VerifyRequest:
     """What to verify: the image, the digest it should have, and how far to go.
 
     `lockfile` is the project's images.lock; `quick` leaves out whatever runs in the image;
@@ -41,7 +41,7 @@ class Request:
     tell: Callable[[str], None] = lambda words: None
 
 
-def verify(request: Request) -> Iterator[Check]:
+def verify(request: VerifyRequest) -> Iterator[Check]:
     """Yield each line as soon as it is known; the last ones take a minute.
 
     After a file that is not whole nothing more can be asked, and nothing is run from an image that
@@ -57,7 +57,7 @@ def verify(request: Request) -> Iterator[Check]:
         yield from _inside(request.image, request.tell)
 
 
-def _outside(request: Request) -> Iterator[Check]:
+def _outside(request: VerifyRequest) -> Iterator[Check]:
     whole = _asked("whole", lambda: _whole(request.image))
     yield whole
     if whole.state == PASS:
@@ -97,7 +97,7 @@ def _architecture(image: Path) -> Check:
     return Check("architecture", PASS, there)
 
 
-def _digest(request: Request) -> Check:
+def _digest(request: VerifyRequest) -> Check:
     """Compare the file's digest with those that are wanted; it is computed again each time."""
     if request.image.is_dir():
         return Check("digest", FAIL if request.digest else OPEN, "a folder has no digest")
@@ -110,13 +110,13 @@ def _digest(request: Request) -> Check:
     return Check("digest", PASS, f"{found} ({', '.join(wanted)})")
 
 
-def _wanted(request: Request) -> dict[str, str]:
+def _wanted(request: VerifyRequest) -> dict[str, str]:
     """Return the digests that the file should have, by who says so."""
     asked = {"--digest": request.digest} if request.digest else {}
     return {**asked, **recorded_digest.of(request.image, request.lockfile)}
 
 
-def _signature(request: Request) -> Check:
+def _signature(request: VerifyRequest) -> Check:
     if request.image.is_dir():
         return Check("signature", UNSIGNED, "a folder cannot be signed")
     found = signature.check(request.image, request.online)

@@ -27,7 +27,7 @@ LOST = (
 )
 
 
-class Log:
+class JobLog:
     """The job's log, read from where the last read ended."""
 
     def __init__(self, path: Path) -> None:
@@ -70,7 +70,7 @@ def says_end(line: bytes) -> bool:
     return SAYS_END.match(line) is not None
 
 
-def last(log: Log, ranks: Collection[int] | None, count: int) -> list[bytes]:
+def last(log: JobLog, ranks: Collection[int] | None, count: int) -> list[bytes]:
     """Read to the log's present end; return the last `count` lines of these ranks."""
     kept = deque[bytes](maxlen=count)
     for lines in log.new():

@@ -13,7 +13,7 @@ from ..core import job_record, trust
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..jobs import job_status, wording
-from ..jobs.logs import Log, concerns, rank_of, says_end
+from ..jobs.logs import JobLog, concerns, rank_of, says_end
 from ..schedulers import SCHEDULERS
 from .stall_notice import Stalls
 
@@ -48,7 +48,7 @@ class Follower:
     ) -> None:
         self.paths, self.job, self.ranks = paths, job, ranks
         self.stalls = Stalls(paths, job, stall_after)
-        self.log, self.told, self.explained = Log(Path(job.log)), "", False
+        self.log, self.told, self.explained = JobLog(Path(job.log)), "", False
         self.place, self.asked = "", -SECONDS_BETWEEN_PLACES
 
     def to_the_end(self, shown: Screen) -> Status:

@@ -11,7 +11,7 @@ from ..core.command_line import CommandLine, Given
 from ..core.job_record import Job
 from ..core.plan import Plan, Variable
 from ..settings import sweep
-from ..settings.sweep import Asked, Variant
+from ..settings.sweep import SweepRequest, Variant
 from ..submit import job_array, launch
 from ..submit.launch import Draft
 from . import gather, suggest
@@ -44,7 +44,7 @@ def drafted(draft: Draft) -> Job:
     return job
 
 
-def several(made: Plan, asked: Asked, typed: CommandLine) -> tuple[list[Draft], list[Job]]:
+def several(made: Plan, asked: SweepRequest, typed: CommandLine) -> tuple[list[Draft], list[Job]]:
     """Submit all runs that are asked for, or none of them."""
 
     def attempt() -> tuple[list[Draft], list[Job]]:

@@ -26,7 +26,7 @@ from . import (
     staging,
     wireup,
 )
-from .case import Case, Log
+from .case import Case, DecisionLog
 
 PACKAGES = {"pytorch": "torch", "tensorflow": "tensorflow"}  # by what a preset requires
 IMAGE, HOST = "image", "host"  # where a recipe comes from
@@ -109,7 +109,7 @@ def _decided(solved: Plan) -> dict[str, str | None]:
 
 def _attempt(case: Case) -> Plan:
     """Take all decisions, each from those before it; the log has the reasons."""
-    log = Log()
+    log = DecisionLog()
     _known(case, log)
     case = _as_the_site_wants_it(case, log)
     scheduler, case = execution.scheduler(case, log)
@@ -156,7 +156,7 @@ def _attempt(case: Case) -> Plan:
     )
 
 
-def _known(case: Case, log: Log) -> None:
+def _known(case: Case, log: DecisionLog) -> None:
     """Say what the plan starts from; refuse a trainer whose framework is not in the image."""
     site, image = case.site, case.image
     for problem in site.problems:
@@ -171,7 +171,7 @@ def _known(case: Case, log: Log) -> None:
     _framework(case, log)
 
 
-def _framework(case: Case, log: Log) -> None:
+def _framework(case: Case, log: DecisionLog) -> None:
     """Refuse a trainer whose framework is not in the image, or not known to its Horovod."""
     image, wanted = case.image, case.spec.trainer.requires
     if not wanted:
@@ -186,7 +186,7 @@ def _framework(case: Case, log: Log) -> None:
         log.refuse(what, image.how("horovod.frameworks"))
 
 
-def _as_the_site_wants_it(case: Case, log: Log) -> Case:
+def _as_the_site_wants_it(case: Case, log: DecisionLog) -> Case:
     if case.site.profile is None:
         return case
     adapted, choices = site_rules.adapt(case.spec, case.site.profile)
@@ -194,7 +194,7 @@ def _as_the_site_wants_it(case: Case, log: Log) -> Case:
     return replace(case, spec=adapted)
 
 
-def _refused_elsewhere(case: Case, launching: Launching, log: Log) -> None:
+def _refused_elsewhere(case: Case, launching: Launching, log: DecisionLog) -> None:
     """Note what the site, the scheduler and the runtime refuse."""
     if case.site.profile:
         refusals, warnings = site_rules.check(case, case.site.profile)
@@ -207,7 +207,7 @@ def _refused_elsewhere(case: Case, launching: Launching, log: Log) -> None:
     log.refusals += runtimes.refusals(case.spec, launching.runtime)
 
 
-def _brings_recipe(case: Case, log: Log) -> bool:
+def _brings_recipe(case: Case, log: DecisionLog) -> bool:
     """Whether the packaged trainer comes from this machine, as the image does not have it."""
     trainer, there = case.spec.trainer, case.image.listed("recipes")
     if trainer.module is None and not trainer.uses_recipes:
@@ -219,7 +219,7 @@ def _brings_recipe(case: Case, log: Log) -> bool:
     return True
 
 
-def _dependency(case: Case, log: Log) -> None:
+def _dependency(case: Case, log: DecisionLog) -> None:
     asked = case.resources.dependency
     if asked or "dependency" in case.reasons:
         log.choose("dependency", asked or "none", case.why("dependency"))

@@ -51,7 +51,7 @@ class Case:
 
 
 @dataclass
-class Log:
+class DecisionLog:
     """What people read of a plan, and the variables of the job. No step reads a choice in it."""
 
     choices: list[Choice] = field(default_factory=list)

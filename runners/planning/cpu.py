@@ -10,13 +10,13 @@ from ..core.plan import Cpus, Launching
 from ..core.remedy import change
 from ..schedulers import capabilities
 from . import partition, site_limits
-from .case import Case, Log
+from .case import Case, DecisionLog
 
 EACH = "cpus-per-task"
 LEVEL = "cpu.level"  # the label
 
 
-def share(case: Case, scheduler: str, log: Log) -> Case:
+def share(case: Case, scheduler: str, log: DecisionLog) -> Case:
     """Return the case with the CPUs for each rank: as asked, else the GPU's part of a node."""
     resources = case.resources
     room = _room(case, scheduler)
@@ -43,7 +43,7 @@ def _room(case: Case, scheduler: str) -> int | None:
     return there // resources.tasks_of_a_node
 
 
-def _within(case: Case, room: int, log: Log) -> Case:
+def _within(case: Case, room: int, log: DecisionLog) -> Case:
     """Let what nobody asked for give way to what the surrounding job has; refuse what was asked."""
     asked, site = case.resources.cpus_per_task or 1, case.site
     evidence = f"SLURM_JOB_CPUS_PER_NODE: {site.allocated_cpus} CPUs on a node at least"
@@ -59,7 +59,7 @@ def _within(case: Case, room: int, log: Log) -> Case:
     return case
 
 
-def _shared(case: Case, log: Log) -> Case:
+def _shared(case: Case, log: DecisionLog) -> Case:
     """Ask for no CPUs of a rank's own, where ranks share those of a node.
 
     With a number of them Slurm 24.11 leaves the job pending, with the reason Resources; it gives
@@ -93,14 +93,14 @@ def _of_a_gpu(case: Case) -> tuple[int, str] | None:
     return cpus * each // number, f"{source}: {cpus} CPUs, {number} GPUs on a node"
 
 
-def choose(case: Case, launching: Launching, controller: Controller, log: Log) -> Cpus:
+def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Cpus:
     """Choose how ranks are bound, their threads, and the instructions that the nodes must have."""
     binding = _bind(case, launching, log)
     _threads(case, log)
     return Cpus(binding, _level(case, controller, log))
 
 
-def _bind(case: Case, launching: Launching, log: Log) -> str | None:
+def _bind(case: Case, launching: Launching, log: DecisionLog) -> str | None:
     """Choose srun's --cpu-bind=, unless it is left to Slurm."""
     spec, resources, plugin = case.spec, case.resources, case.site.task_plugin
     if spec.cpu_bind:
@@ -117,14 +117,14 @@ def _bind(case: Case, launching: Launching, log: Log) -> str | None:
     return None
 
 
-def _threads(case: Case, log: Log) -> None:
+def _threads(case: Case, log: DecisionLog) -> None:
     """Choose the threads of a rank; without a number, each rank of a node would take all CPUs."""
     number = case.resources.cpus_per_task or 1
     log.set("OMP_NUM_THREADS", str(number), "CPUs per rank")
     log.choose("threads", number, "CPUs per rank")
 
 
-def _level(case: Case, controller: Controller, log: Log) -> str:
+def _level(case: Case, controller: Controller, log: DecisionLog) -> str:
     """Return the instructions that the nodes' CPUs must have for the image's Horovod, or ""."""
     needed = case.image.fact(LEVEL)
     if needed in ("", "any") or controller is Controller.NONE:

@@ -11,7 +11,7 @@ from ..core.site import Site
 from ..injob.rank.agents import AGENTS
 from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes import RUNTIMES
-from .case import Case, Log
+from .case import Case, DecisionLog
 
 CONTAINERS = ("apptainer", "singularity")
 BY_SRUN = ("srun", *AGENTS)
@@ -23,7 +23,7 @@ WHY_LAUNCHER = {
 }
 
 
-def scheduler(case: Case, log: Log) -> tuple[str, Case]:
+def scheduler(case: Case, log: DecisionLog) -> tuple[str, Case]:
     """Choose who queues the job; return it, and the case with the nodes of a surrounding job."""
     wanted, site = case.spec.scheduler, case.site
     name, reason, evidence = wanted, case.why("scheduler"), ""
@@ -42,7 +42,7 @@ def scheduler(case: Case, log: Log) -> tuple[str, Case]:
     return name, case
 
 
-def _all_nodes(case: Case, log: Log) -> Case:
+def _all_nodes(case: Case, log: DecisionLog) -> Case:
     """Take all nodes of the surrounding job where nobody asked for a number, as srun does."""
     site, resources = case.site, case.resources
     nodes = min(site.allocated_nodes, resources.ntasks or site.allocated_nodes)
@@ -52,7 +52,7 @@ def _all_nodes(case: Case, log: Log) -> Case:
     return case.asking(resources=replace(resources, nodes=nodes))
 
 
-def _its_tasks(case: Case, log: Log) -> Case:
+def _its_tasks(case: Case, log: DecisionLog) -> Case:
     """Take as many ranks a node as the surrounding job has, where nobody asked for a number."""
     site, resources = case.site, case.resources
     given = {"ntasks": resources.ntasks, "ntasks-per-node": resources.ntasks_per_node}
@@ -64,7 +64,7 @@ def _its_tasks(case: Case, log: Log) -> Case:
     return case.asking(resources=replace(resources, ntasks=None, ntasks_per_node=tasks))
 
 
-def _is_here(wanted: str, site: Site, log: Log) -> None:
+def _is_here(wanted: str, site: Site, log: DecisionLog) -> None:
     there, profile = capabilities(wanted), site.profile
     if site.elsewhere and profile and there.queue and wanted != profile.scheduler:
         theirs = capabilities(profile.scheduler).title
@@ -97,7 +97,7 @@ def _by_itself(site: Site) -> tuple[str, str, str]:
     return "local", "no sbatch on this machine", ""
 
 
-def _inside(case: Case, log: Log) -> None:
+def _inside(case: Case, log: DecisionLog) -> None:
     site, nodes = case.site, case.resources.nodes
     if not site.allocation:
         log.refuse(
@@ -113,7 +113,7 @@ def _inside(case: Case, log: Log) -> None:
         )
 
 
-def runtime(case: Case, scheduler: str, log: Log) -> str:
+def runtime(case: Case, scheduler: str, log: DecisionLog) -> str:
     """Choose what runs the image."""
     spec, site, queue = case.spec, case.site, capabilities(scheduler)
     if spec.runtime != "auto":
@@ -145,7 +145,7 @@ def expected(wanted: str, site: Site) -> str:
 
 
 def launcher(
-    case: Case, scheduler: str, runtime: str, controller: Controller, log: Log
+    case: Case, scheduler: str, runtime: str, controller: Controller, log: DecisionLog
 ) -> Launching:
     """Choose what starts the ranks; return it with the scheduler and the runtime."""
     spec, there = case.spec, capabilities(scheduler).launchers
@@ -167,7 +167,7 @@ def launcher(
     return Launching(scheduler, runtime, name)
 
 
-def architecture(case: Case, scheduler: str, log: Log) -> None:
+def architecture(case: Case, scheduler: str, log: DecisionLog) -> None:
     """Only a login node can be of another kind than the machines of the job."""
     here, there = case.site.architecture, case.image.architecture
     by_nodes = case.reasons.get("architecture", "")

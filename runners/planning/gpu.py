@@ -12,7 +12,7 @@ from ..core.site import Partition, Site
 from ..injob.rank.hardware import older
 from ..schedulers import capabilities
 from . import partition
-from .case import Case, Log
+from .case import Case, DecisionLog
 
 # NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
 # the driver of 12.0 or a newer one. Our images carry it as a label.
@@ -24,7 +24,7 @@ ORDER = "gpu-libraries"
 HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
 
 
-def choose(case: Case, scheduler: str, controller: Controller, log: Log) -> Gpus:
+def choose(case: Case, scheduler: str, controller: Controller, log: DecisionLog) -> Gpus:
     """Choose what the runtime brings in and what carries the gradients.
 
     Refuses GPUs that the partition does not have.
@@ -43,7 +43,7 @@ def choose(case: Case, scheduler: str, controller: Controller, log: Log) -> Gpus
     return Gpus(vendor == "nv", vendor == "rocm", driver, data_plane)
 
 
-def _vendor(case: Case, wanted: tuple[str, int] | None, log: Log) -> str:
+def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> str:
     """Return nv, rocm or ""; `wanted` are type and number of GPUs on a node."""
     spec, site, image = case.spec, case.site, case.image
     for flag, value in (("nv", spec.nv), ("rocm", spec.rocm)):
@@ -73,7 +73,7 @@ def _is_amd(kind: str, site: Site) -> bool:
     return bool(re.match(r"mi\d", kind, re.IGNORECASE)) or (not kind and site.amd)
 
 
-def _check_partition(wanted: tuple[str, int], case: Case, log: Log) -> None:
+def _check_partition(wanted: tuple[str, int], case: Case, log: DecisionLog) -> None:
     there = partition.of(case)
     if there is None:
         return
@@ -98,7 +98,7 @@ def _has(there: Partition, kind: str, number: int) -> bool:
     return bool(fitting) and number <= (max(fitting) if kind else sum(fitting))
 
 
-def _binding(resources: Resources, wanted: tuple[str, int], log: Log) -> None:
+def _binding(resources: Resources, wanted: tuple[str, int], log: DecisionLog) -> None:
     tasks = resources.tasks_of_a_node
     number = wanted[1] or tasks
     if resources.gpus_per_task:
@@ -118,7 +118,7 @@ def _binding(resources: Resources, wanted: tuple[str, int], log: Log) -> None:
         log.warn("MIG instances have no peer-to-peer: NCCL between them goes through the host")
 
 
-def _data_plane(case: Case, vendor: str, controller: Controller, log: Log) -> str:
+def _data_plane(case: Case, vendor: str, controller: Controller, log: DecisionLog) -> str:
     image = case.image
     operations = image.listed("horovod.operations")
     if vendor and (not operations or "nccl" in operations):
@@ -132,7 +132,7 @@ def _data_plane(case: Case, vendor: str, controller: Controller, log: Log) -> st
     return log.choose("data-plane", controller.value, "the CPU transport of the controller")
 
 
-def _one_rank_for_a_gpu(resources: Resources, log: Log) -> None:
+def _one_rank_for_a_gpu(resources: Resources, log: DecisionLog) -> None:
     wanted = gpus.on_a_node(resources)
     tasks = resources.tasks_of_a_node
     if wanted and wanted[1] and tasks > wanted[1] and not resources.gpus_per_task:
@@ -144,7 +144,7 @@ def _one_rank_for_a_gpu(resources: Resources, log: Log) -> None:
         )
 
 
-def _driver(case: Case, scheduler: str, log: Log) -> None:
+def _driver(case: Case, scheduler: str, log: DecisionLog) -> None:
     """Note what is known of driver and C library for a job with --nv.
 
     Refuses when the driver is too old and this machine, without a scheduler, is the node.
@@ -166,7 +166,7 @@ def _driver(case: Case, scheduler: str, log: Log) -> None:
     _glibc(case, log)
 
 
-def _library_order(case: Case, log: Log) -> None:
+def _library_order(case: Case, log: DecisionLog) -> None:
     """Whose driver library is found first, the image's or the host's, by Apptainer's version."""
     version, image = case.site.apptainer, case.image
     own = image.fact("cuda.driver.library")
@@ -183,7 +183,7 @@ def _library_order(case: Case, log: Log) -> None:
             log.warn(f"{what}: Apptainer {version} looks there first", change(env=HOST_FIRST))
 
 
-def _glibc(case: Case, log: Log) -> None:
+def _glibc(case: Case, log: DecisionLog) -> None:
     """Whether the libraries that --nv brings can need more than the image's C library has."""
     own, here = case.image.fact("glibc.version"), case.site.glibc
     if not own or not here:

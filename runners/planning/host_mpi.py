@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.model import Controller, ImageInfo
 from ..core.remedy import change, command
 from ..core.site_profile import HostMpi
-from .case import Case, Log
+from .case import Case, DecisionLog
 
 LAUNCHERS = ("srun", "mpirun", "mpiexec")  # those whose ranks are each in a container of their own
 OURS = "/opt/horovod"  # where our images have their Python
@@ -13,7 +13,7 @@ OURS = "/opt/horovod"  # where our images have their Python
 FAMILY = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "MPICH"}
 
 
-def choose(case: Case, launcher: str, controller: Controller, log: Log) -> HostMpi | None:
+def choose(case: Case, launcher: str, controller: Controller, log: DecisionLog) -> HostMpi | None:
     """Return the libraries of the host's MPI, if they are to go into the image."""
     site, image = case.site, case.image
     if not case.spec.host_mpi:
@@ -46,7 +46,7 @@ def choose(case: Case, launcher: str, controller: Controller, log: Log) -> HostM
     return of_site or site.host_libraries
 
 
-def _hidden(libraries: HostMpi, image: ImageInfo, name: str, log: Log) -> None:
+def _hidden(libraries: HostMpi, image: ImageInfo, name: str, log: DecisionLog) -> None:
     """Refuse mounts that would lie over what is in an image of ours."""
     targets = [text.rpartition(":")[2].rstrip("/") for text in libraries.binds]
     over = [target for target in targets if f"{OURS}/".startswith(f"{target}/")]
@@ -59,7 +59,7 @@ def _hidden(libraries: HostMpi, image: ImageInfo, name: str, log: Log) -> None:
         )
 
 
-def _family(case: Case, log: Log) -> None:
+def _family(case: Case, log: DecisionLog) -> None:
     """Refuse an MPI of another family, whose library has another name and other constants."""
     site, image = case.site, case.image
     theirs = FAMILY.get(site.host_mpi.partition(" ")[0], "")
@@ -69,7 +69,7 @@ def _family(case: Case, log: Log) -> None:
         log.refuse(what, image.how("mpi.flavour"))
 
 
-def environment(case: Case, runtime: str, log: Log) -> Case:
+def environment(case: Case, runtime: str, log: DecisionLog) -> Case:
     """Return the case with the modules that Horovod was compiled with; refuse another MPI."""
     image, asked = case.image, case.spec.modules
     if runtime != "none":
@@ -83,7 +83,7 @@ def environment(case: Case, runtime: str, log: Log) -> Case:
     return case.asking(modules=(*names, *asked))
 
 
-def _check_environment(image: ImageInfo, log: Log) -> None:
+def _check_environment(image: ImageInfo, log: DecisionLog) -> None:
     """Compare what is there now with what the environment's label says."""
     modules = [f"--module={name}" for name in image.fact("modules").split()]
     again = command("runner", "build", "env", f"{image.path}.new", *modules)

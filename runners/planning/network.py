@@ -8,7 +8,7 @@ from ..core.model import BindMount, Controller, ImageInfo, InRun, JobSpec
 from ..core.plan import Launching
 from ..injob.rank.hardware import older
 from . import site_rules
-from .case import Case, Log
+from .case import Case, DecisionLog
 
 # The network of torch_mnist, 2 ranks; on cores with nothing else to do it makes less difference.
 MEASURED = "make bench-train, 2 ranks on two cores: 1.31 times the steps/s of a small network"
@@ -16,14 +16,14 @@ MB = 1 << 20
 TIMELINE, AUTOTUNED = "timeline-filename", "autotune.csv"
 
 
-def choose(case: Case, launching: Launching, controller: Controller, log: Log) -> None:
+def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> None:
     """Choose Gloo's interface, and the variables that Horovod, MPI and the network need."""
     _interface(case, controller, log)
     _horovod_variables(case, launching, controller, log)
     _variables(case, launching.runtime, controller, log)
 
 
-def _interface(case: Case, controller: Controller, log: Log) -> None:
+def _interface(case: Case, controller: Controller, log: DecisionLog) -> None:
     """Say which interface Gloo will use; MPI and NCCL choose by themselves or by the site's."""
     asked = case.spec.interface
     if controller is not Controller.GLOO:
@@ -37,7 +37,7 @@ def _interface(case: Case, controller: Controller, log: Log) -> None:
         log.choose("interface", "detected on the nodes", reason)
 
 
-def _variables(case: Case, runtime: str, controller: Controller, log: Log) -> None:
+def _variables(case: Case, runtime: str, controller: Controller, log: DecisionLog) -> None:
     """Set what MPI in containers and what the site's network needs."""
     site, by_mpi = case.site, controller is Controller.MPI
     if by_mpi and runtime != "none":
@@ -52,7 +52,7 @@ def _variables(case: Case, runtime: str, controller: Controller, log: Log) -> No
         log.warn(f"your {name}={site.environment[name]} is kept")
 
 
-def _give_way(case: Case, log: Log) -> None:
+def _give_way(case: Case, log: DecisionLog) -> None:
     """Open MPI waits by asking again and again, which takes a core from the computation."""
     resources = case.resources
     name = "OMPI_MCA_mpi_yield_when_idle"
@@ -64,7 +64,7 @@ def _give_way(case: Case, log: Log) -> None:
         log.choose("mpi-gives-way", True, reason, MEASURED)
 
 
-def _mpi_in_containers(case: Case, log: Log) -> None:
+def _mpi_in_containers(case: Case, log: DecisionLog) -> None:
     """Each rank has a user namespace of its own, and the PMIx of another version outside."""
     if case.image.fact("mpi.flavour") == "mpich":
         if not case.spec.host_mpi:
@@ -79,7 +79,7 @@ def _mpi_in_containers(case: Case, log: Log) -> None:
     log.set("PMIX_MCA_gds", "hash", "the image's PMIx shares no memory with the host's")
 
 
-def _mpich(image: ImageInfo, log: Log) -> None:
+def _mpich(image: ImageInfo, log: DecisionLog) -> None:
     """MPICH without the shared memory of UCX; its device is such as ch4:ucx or ch4:ofi."""
     device = image.fact("mpi.device")
     why = "UCX's shared memory does not work across the ranks' user namespaces"
@@ -89,7 +89,7 @@ def _mpich(image: ImageInfo, log: Log) -> None:
         log.set("UCX_TLS", "^sm", why)
 
 
-def _may_hang(image: ImageInfo, log: Log) -> None:
+def _may_hang(image: ImageInfo, log: DecisionLog) -> None:
     """Warn of an MPICH that may not end, in a container and without one."""
     device, version = image.fact("mpi.device"), image.fact("mpi.version")
     if "ofi" not in device and older(version or "0", "4.2"):
@@ -100,7 +100,9 @@ def _may_hang(image: ImageInfo, log: Log) -> None:
         )
 
 
-def _horovod_variables(case: Case, launching: Launching, controller: Controller, log: Log) -> None:
+def _horovod_variables(
+    case: Case, launching: Launching, controller: Controller, log: DecisionLog
+) -> None:
     """Set HOROVOD_* as asked; what the user has exported is kept, and told."""
     tuning = case.spec.tuning
     if tuning.timeline is not None:
@@ -122,7 +124,7 @@ def _horovod_variables(case: Case, launching: Launching, controller: Controller,
         _start(case, tuning.start_timeout, launching.launcher, controller, log)
 
 
-def _start(case: Case, limit: int, launcher: str, controller: Controller, log: Log) -> None:
+def _start(case: Case, limit: int, launcher: str, controller: Controller, log: DecisionLog) -> None:
     seconds = str(limit)
     if launcher == "horovodrun":
         log.set("HOROVOD_START_TIMEOUT", seconds, "--start-timeout, for horovodrun's own checks")

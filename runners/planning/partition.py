@@ -6,7 +6,7 @@ from ..core.model import Resources
 from ..core.remedy import change
 from ..core.site import Partition
 from ..schedulers.base import limit_seconds
-from .case import Case, Log
+from .case import Case, DecisionLog
 
 
 def of(case: Case) -> Partition | None:
@@ -18,7 +18,7 @@ def of(case: Case) -> Partition | None:
     return None
 
 
-def check(case: Case, log: Log) -> None:
+def check(case: Case, log: DecisionLog) -> None:
     """Refuse what sbatch would, or what would wait for ever."""
     there = of(case)
     if there is None:
@@ -29,7 +29,7 @@ def check(case: Case, log: Log) -> None:
     _cpus(case.resources, there, log)
 
 
-def _unknown(case: Case, log: Log) -> None:
+def _unknown(case: Case, log: DecisionLog) -> None:
     """Warn of a partition that sinfo does not show; those that are hidden it does not."""
     asked, names = case.resources.partition, [p.name for p in case.site.partitions]
     if asked and names and not set(asked.split(",")) <= set(names):
@@ -40,7 +40,7 @@ def _unknown(case: Case, log: Log) -> None:
         log.warn(f"sinfo shows no partition {asked}, but {', '.join(names)}", *offers)
 
 
-def _nodes(case: Case, there: Partition, log: Log) -> None:
+def _nodes(case: Case, there: Partition, log: DecisionLog) -> None:
     resources = case.resources
     if resources.nodes <= there.nodes:
         return
@@ -53,7 +53,7 @@ def _nodes(case: Case, there: Partition, log: Log) -> None:
     )
 
 
-def _time(case: Case, there: Partition, log: Log) -> None:
+def _time(case: Case, there: Partition, log: DecisionLog) -> None:
     """Refuse more time than there is; by default (EnforcePartLimits=NO) Slurm takes such a job.
 
     A QOS may give more than the partition does.
@@ -78,7 +78,7 @@ def _enough(there: Partition, resources: Resources) -> bool:
     return wanted is None or most is None or wanted <= most
 
 
-def _cpus(resources: Resources, there: Partition, log: Log) -> None:
+def _cpus(resources: Resources, there: Partition, log: DecisionLog) -> None:
     each = resources.cpus_per_task or 1
     tasks = resources.tasks_of_a_node
     if not there.cpus or tasks * each <= there.cpus or resources.overcommit:

@@ -8,7 +8,7 @@ from ..core.remedy import Remedy, change
 from ..injob.rank.agents import AGENTS
 from ..schedulers import capabilities
 from ..schedulers.base import limit_seconds
-from .case import Case, Log
+from .case import Case, DecisionLog
 from .execution import CONTAINERS
 
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
@@ -23,7 +23,7 @@ NOT_ALONG = {
 TRACKS_TASKS = "proctrack/cgroup"
 
 
-def choose(case: Case, launching: Launching, staging: Staging, log: Log) -> Interruption:
+def choose(case: Case, launching: Launching, staging: Staging, log: DecisionLog) -> Interruption:
     """Choose when the ranks are warned, and how often the job may come back."""
     spec, preempted = case.spec, slurm_restarts_preempted(case.site.slurm_version)
     if not (spec.requeue or spec.signal is not None):
@@ -47,7 +47,7 @@ def slurm_restarts_preempted(version: str) -> bool:
     return known >= RESTARTS_PREEMPTED
 
 
-def _restarts(number: int, scheduler: str, log: Log) -> None:
+def _restarts(number: int, scheduler: str, log: DecisionLog) -> None:
     queue = capabilities(scheduler)
     if queue.warns:
         reason = "at the time limit or on preemption; it resumes from its checkpoint"
@@ -67,7 +67,7 @@ def _seconds(spec: JobSpec) -> int:
     return SECONDS if whole is None else min(SECONDS, whole // 2)
 
 
-def _possible(spec: JobSpec, launching: Launching, log: Log) -> None:
+def _possible(spec: JobSpec, launching: Launching, log: DecisionLog) -> None:
     """Refuse what this scheduler, or who starts the ranks, would not do."""
     there, launcher = capabilities(launching.scheduler), launching.launcher
     for option, remedy in _asked(spec):
@@ -92,7 +92,7 @@ def _asked(spec: JobSpec) -> list[tuple[str, Remedy]]:
     return [(option, remedy) for option, given, remedy in options if given]
 
 
-def _signals_reach_only_ranks(case: Case, runtime: str, staging: Staging, log: Log) -> None:
+def _signals_reach_only_ranks(case: Case, runtime: str, staging: Staging, log: DecisionLog) -> None:
     """Warn where Slurm signals every process of a rank: among them what shows it the image.
 
     Ran with proctrack/linuxproc: squashfuse ends by SIGUSR1 and by SIGTERM, and the ranks by a bus

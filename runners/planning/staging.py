@@ -18,7 +18,7 @@ from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes import STORES
 from . import at_scale, partition
 from .at_scale import ONE_SERVER, PARALLEL
-from .case import Case, Log
+from .case import Case, DecisionLog
 from .execution import CONTAINERS
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
@@ -54,7 +54,7 @@ TEMPORARY = ("tmpfs", "ramfs")
 SHARED = ("RUNNER_SCRATCH", "SCRATCH", "PSCRATCH", "HOME")
 
 
-def choose(case: Case, launching: Launching, log: Log) -> Staging:
+def choose(case: Case, launching: Launching, log: DecisionLog) -> Staging:
     """Choose what reaches the nodes' own disks first, and how the image is read."""
     data = _data(case, launching, log)
     image = _image(case, launching, log)
@@ -84,7 +84,7 @@ def too_small(size: int, case: Case) -> str:
     return f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"
 
 
-def _image(case: Case, launching: Launching, log: Log) -> ImageAccess:
+def _image(case: Case, launching: Launching, log: DecisionLog) -> ImageAccess:
     """Choose how the image is read: in place, by one mount, copied to the nodes, or unpacked."""
     asked, why = case.spec.stage_image, _cannot_send(case.image, launching)
     if asked not in ("auto", ImageAccess.IN_PLACE):
@@ -102,7 +102,7 @@ def _image(case: Case, launching: Launching, log: Log) -> ImageAccess:
     return ImageAccess.IN_PLACE
 
 
-def _as_asked(asked: ImageAccess, why_not: str, case: Case, log: Log) -> ImageAccess:
+def _as_asked(asked: ImageAccess, why_not: str, case: Case, log: DecisionLog) -> ImageAccess:
     if not why_not and asked is not ImageAccess.COPIED and not case.image.offset:
         why_not = f"{case.image.path.name} holds no squashfs"
     if why_not:
@@ -151,7 +151,7 @@ def _image_worth_it(case: Case) -> tuple[ImageAccess, str]:
     return way, why
 
 
-def _data(case: Case, launching: Launching, log: Log) -> bool:
+def _data(case: Case, launching: Launching, log: DecisionLog) -> bool:
     """Note what the data is, and choose whether it is copied to the nodes."""
     spec = case.spec
     for each in spec.data:
@@ -196,7 +196,7 @@ def _data_worth_it(case: Case) -> tuple[bool, str]:
     return True, f"{shown} for {nodes} nodes: read once instead of by each node in each epoch"
 
 
-def own_folders(case: Case, launching: Launching, log: Log) -> None:
+def own_folders(case: Case, launching: Launching, log: DecisionLog) -> None:
     """Refuse what nodes do not see; a cluster of one node may be this machine itself."""
     there = partition.of(case)
     if not capabilities(launching.scheduler).queue or (there is not None and there.nodes == 1):

@@ -15,7 +15,7 @@ from ..injob.rank.agents import AGENTS
 from ..schedulers import capabilities
 from ..script.ranks import ssh_possible
 from . import at_scale
-from .case import Case, Log
+from .case import Case, DecisionLog
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ JOINS = {"4": ("6",), "5": ("4", "6")}
 NONE = "none"  # without any MPI
 
 
-def controller(case: Case, scheduler: str, log: Log) -> Controller:
+def controller(case: Case, scheduler: str, log: DecisionLog) -> Controller:
     """Choose Horovod's controller."""
     name, reason, evidence = _controller(case, scheduler, log)
     log.choose("controller", name.value, reason, evidence)
@@ -49,7 +49,7 @@ def controller(case: Case, scheduler: str, log: Log) -> Controller:
     return name
 
 
-def _controller(case: Case, scheduler: str, log: Log) -> tuple[Controller, str, str]:
+def _controller(case: Case, scheduler: str, log: DecisionLog) -> tuple[Controller, str, str]:
     """Return the controller, the reason and the evidence."""
     spec, image = case.spec, case.image
     there = image.listed("horovod.controllers")
@@ -101,7 +101,7 @@ def _why_not_mpi(case: Case, scheduler: str) -> str:
     return "Gloo needs nothing from the launcher"
 
 
-def choose(case: Case, launching: Launching, controller: Controller, log: Log) -> Wireup:
+def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Wireup:
     """Choose srun's --mpi=, and refuse what would not become one world."""
     launcher = launching.launcher
     if launcher == "horovodrun":
@@ -120,7 +120,7 @@ def choose(case: Case, launching: Launching, controller: Controller, log: Log) -
     return Wireup(controller)
 
 
-def _by_agents(case: Case, launcher: str, controller: Controller, log: Log) -> None:
+def _by_agents(case: Case, launcher: str, controller: Controller, log: DecisionLog) -> None:
     """Refuse what an agent on each node, which starts that node's ranks, cannot do."""
     asked = case.resources
     if controller is not Controller.NONE:
@@ -135,7 +135,7 @@ def _by_agents(case: Case, launcher: str, controller: Controller, log: Log) -> N
         log.refuse(what, "--gpus-per-task hides them", change(leave_out=["gpus-per-task"]))
 
 
-def _no_mpi(case: Case, log: Log) -> None:
+def _no_mpi(case: Case, log: DecisionLog) -> None:
     log.refuse(f"there is no MPI in {case.image.path.name}", case.image.how("mpi.version"))
 
 
@@ -145,7 +145,9 @@ def reaches_nodes_by_ssh(case: Case, launching: Launching) -> bool:
     return several and ssh_possible(launching.scheduler, launching.runtime)
 
 
-def _by_horovodrun(case: Case, launching: Launching, controller: Controller, log: Log) -> None:
+def _by_horovodrun(
+    case: Case, launching: Launching, controller: Controller, log: DecisionLog
+) -> None:
     nodes, image = case.resources.nodes, case.image
     if reaches_nodes_by_ssh(case, launching):
         log.choose("ssh", True, "horovodrun starts ranks on other nodes by it: steps of this job")
@@ -162,7 +164,7 @@ def _by_horovodrun(case: Case, launching: Launching, controller: Controller, log
         )
 
 
-def _by_mpirun(case: Case, controller: Controller, log: Log) -> None:
+def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
     """The mpirun is the host's; what it offers has to be what the image's MPI speaks."""
     image, mpirun = case.image, case.site.host_mpi
     if not mpirun and case.site.profile:
@@ -184,7 +186,7 @@ def _by_mpirun(case: Case, controller: Controller, log: Log) -> None:
         log.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('mpi.version')}")
 
 
-def _srun_type(case: Case, controller: Controller, log: Log) -> str:
+def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
     image, speaks = case.image, _client(case.image)
     if case.spec.mpi:
         mpi = log.choose("mpi", case.spec.mpi, case.why("mpi"))
@@ -200,7 +202,7 @@ def _srun_type(case: Case, controller: Controller, log: Log) -> str:
     return mpi
 
 
-def _without_horovod(case: Case, log: Log) -> str:
+def _without_horovod(case: Case, log: DecisionLog) -> str:
     """Choose srun's --mpi= for programs that may use the image's MPI themselves, as mpi4py does."""
     spoken = SPOKEN.get(_client(case.image))
     if spoken and spoken.srun in case.site.mpi_types:
@@ -209,7 +211,7 @@ def _without_horovod(case: Case, log: Log) -> str:
     return log.choose("mpi", "none", "nothing is known to need PMI")
 
 
-def _check_type(mpi: str, case: Case, controller: Controller, log: Log) -> None:
+def _check_type(mpi: str, case: Case, controller: Controller, log: DecisionLog) -> None:
     """Refuse a type that cannot work with this Slurm, image and controller."""
     image, there = case.image, case.site.mpi_types
     if there and mpi not in there:
@@ -278,7 +280,7 @@ def _against_mpirun(image: ImageInfo, mpirun: str) -> str:
     return ""
 
 
-def gate(case: Case, launching: Launching, controller: Controller, log: Log) -> None:
+def gate(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> None:
     """Say what the gate checks of several ranks, and what initializes their process group."""
     size, spec = case.resources.tasks, case.spec
     _refuse_another_world(case, launching.launcher, controller, log)
@@ -293,7 +295,9 @@ def gate(case: Case, launching: Launching, controller: Controller, log: Log) -> 
         )
 
 
-def _refuse_another_world(case: Case, launcher: str, controller: Controller, log: Log) -> None:
+def _refuse_another_world(
+    case: Case, launcher: str, controller: Controller, log: DecisionLog
+) -> None:
     """Refuse a packaged trainer whose framework is not there, or told of no other rank."""
     trainer, image = case.spec.trainer, case.image
     what = f"{trainer.name} creates its process group with {trainer.world}"

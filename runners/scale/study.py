@@ -18,7 +18,7 @@ from typing import Any
 from ..core import files, job_record
 from ..core.command_line import without_secret
 from ..core.errors import NotFound, SystemFault, UsageError
-from ..core.job_record import Below, Folder, JobPaths
+from ..core.job_record import Folder, JobPaths, PathBelow
 from ..explain import read_facts
 from . import measure
 from .measure import Measured, NotMeasured
@@ -32,14 +32,14 @@ MAY_CHANGE = ("sizes", "variants", "repeats", "drop", "together")
 class StudyPaths(Folder):
     """Every path of a study, below its folder `root`."""
 
-    asked = Below("study.json", "The question, and the command that asked it.")
-    runs = Below("runs", "The runs' folders, as those of any launch.")
-    csv = Below("results.csv", "A line for each run.")
-    json = Below("results.json", "All that is known.")
-    png = Below("scaling.png", "The drawings, for slides.")
-    svg = Below("scaling.svg", "The drawings, for print.")
-    page = Below("index.html", "All in one page.")
-    lock = Below(".lock", "Held by the `runner scale` that is at work on it.")
+    asked = PathBelow("study.json", "The question, and the command that asked it.")
+    runs = PathBelow("runs", "The runs' folders, as those of any launch.")
+    csv = PathBelow("results.csv", "A line for each run.")
+    json = PathBelow("results.json", "All that is known.")
+    png = PathBelow("scaling.png", "The drawings, for slides.")
+    svg = PathBelow("scaling.svg", "The drawings, for print.")
+    page = PathBelow("index.html", "All in one page.")
+    lock = PathBelow(".lock", "Held by the `runner scale` that is at work on it.")
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Arrays(ABC):
         return id.partition("_")[0]
 
 
-class Place(NamedTuple):
+class JobLocation(NamedTuple):
     """Where a job runs: its number, by which a command gets in, and its nodes."""
 
     number: str
@@ -64,7 +64,7 @@ class Steps(ABC):
     """A way into a job that runs, beside its ranks."""
 
     @abstractmethod
-    def place(self, id: str) -> Place:
+    def place(self, id: str) -> JobLocation:
         """Return where a job runs; raise Refused when it does not."""
 
     @abstractmethod
@@ -73,7 +73,7 @@ class Steps(ABC):
 
     @abstractmethod
     def argv(
-        self, place: Place, command: Sequence[str], pty: bool = False, labelled: bool = False
+        self, place: JobLocation, command: Sequence[str], pty: bool = False, labelled: bool = False
     ) -> list[str]:
         """Return the command line that runs a command once on each node of `place`.
 

@@ -14,7 +14,7 @@ from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.model import JobSpec
 from ..core.plan import Plan, Refusal
 from ..core.remedy import change
-from .base import HEADER, Arrays, Place, Scheduler, Steps
+from .base import HEADER, Arrays, JobLocation, Scheduler, Steps
 
 ONE_AFTER_THE_OTHER = """\
 # One run after the other. The arguments are the tasks that are left, the one that runs first.
@@ -46,17 +46,17 @@ class LocalArrays(Arrays):
 class LocalSteps(Steps):
     """A command beside the ranks simply runs here."""
 
-    def place(self, id: str) -> Place:
+    def place(self, id: str) -> JobLocation:
         if not alive(id.partition("_")[0]):
             why = "it has ended, or is on another machine"
             raise Refused(f"job {id} does not run", why, f"runner status {id}")
-        return Place("", (os.uname().nodename,))
+        return JobLocation("", (os.uname().nodename,))
 
     def names(self, nodes: str) -> tuple[str, ...]:
         return tuple(nodes.split(","))
 
     def argv(
-        self, place: Place, command: Sequence[str], pty: bool = False, labelled: bool = False
+        self, place: JobLocation, command: Sequence[str], pty: bool = False, labelled: bool = False
     ) -> list[str]:
         return list(command)
 

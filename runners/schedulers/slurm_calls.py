@@ -10,7 +10,7 @@ from pathlib import Path
 from ..core import shell
 from ..core.errors import Refused, RunnerError, SystemFault, UsageError
 from ..core.plan import Plan
-from .base import Place, Steps
+from .base import JobLocation, Steps
 from .slurm_script import resource_options
 
 # These two reach sbatch although all else of Slurm's is removed: they say which cluster it is.
@@ -137,7 +137,7 @@ def heard(line: str) -> tuple[str, bool] | None:
 class SlurmSteps(Steps):
     """srun in a job that runs."""
 
-    def place(self, id: str) -> Place:
+    def place(self, id: str) -> JobLocation:
         """Return where a job runs; raise Refused when it does not, SystemFault without an answer.
 
         The number is that of the job, which a task of an array has too; what runs within another
@@ -152,7 +152,7 @@ class SlurmSteps(Steps):
         if state != "RUNNING":
             why = f"its state: {state.lower()}" if state else "it has ended"
             raise Refused(f"job {id} does not run", why, f"runner status {id}")
-        return Place(number, self.names(nodes))
+        return JobLocation(number, self.names(nodes))
 
     def names(self, nodes: str) -> tuple[str, ...]:
         answer = shell.run(["scontrol", "show", "hostnames", nodes])
@@ -162,7 +162,7 @@ class SlurmSteps(Steps):
         return tuple(answer.out.split())
 
     def argv(
-        self, place: Place, command: Sequence[str], pty: bool = False, labelled: bool = False
+        self, place: JobLocation, command: Sequence[str], pty: bool = False, labelled: bool = False
     ) -> list[str]:
         pty = pty and len(place.nodes) == 1
         where = [f"--jobid={place.number}", f"--nodelist={','.join(place.nodes)}"]

@@ -40,14 +40,14 @@ class Variant:
         return " ".join(f"{name}={value}" for name, value in self.varied.items())
 
 
-class Asked(NamedTuple):
+class SweepRequest(NamedTuple):
     """The runs that are asked for, and how many of them may run at a time, None for all."""
 
     variants: list[Variant]
     at_once: int | None
 
 
-def variants(array: str | None, sweeps: Sequence[str]) -> Asked:
+def variants(array: str | None, sweeps: Sequence[str]) -> SweepRequest:
     """Return the runs of --array or --sweep, of which one at least was given.
 
     Several sweeps make each combination, the last one changing first. Raises UsageError.
@@ -56,7 +56,7 @@ def variants(array: str | None, sweeps: Sequence[str]) -> Asked:
     if not sweeps:
         if not numbers:
             raise UsageError(f"--array {array!r} has no numbers", remedy="--array 0-9%4")
-        return Asked([Variant(task) for task in numbers], at_once)
+        return SweepRequest([Variant(task) for task in numbers], at_once)
     if numbers:
         raise UsageError(
             "--sweep numbers its runs itself",
@@ -65,7 +65,7 @@ def variants(array: str | None, sweeps: Sequence[str]) -> Asked:
             "for 4 at a time",
         )
     combined = combinations(axes(SWEEP, sweeps))
-    return Asked([Variant(None, values) for values in combined], at_once)
+    return SweepRequest([Variant(None, values) for values in combined], at_once)
 
 
 def _array(text: str) -> tuple[list[int], int | None]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from ..core import toml_check
 from ..core.errors import NotFound, UsageError, nearest
-from ..core.site_profile import Detect, NodeKind, Profile, Requirement, Rules, Source
+from ..core.site_profile import Detect, NodeKind, Profile, Requirement, Rules, ValueSource
 from ..core.toml_check import check, kinds, made, one_of
 from ..schedulers import SCHEDULERS, capabilities
 from ..settings.config import KINDS, check_table, read_toml, read_trusted, user_file
@@ -31,7 +31,7 @@ KEYS: dict[str, Any] = {
         str, one_of(*(name for name in SCHEDULERS if not capabilities(name).within_job))
     ],
     "launch": KINDS,
-    "sources": dict[str, Source],
+    "sources": dict[str, ValueSource],
     "nodes": GenericAlias(dict, (str, kinds(NodeKind, "name"))),
     "rules": {
         **kinds(Rules),
@@ -151,10 +151,10 @@ def leaves(table: Table, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + key, value
 
 
-def source_of(key: str, sources: Mapping[str, Table]) -> Source | None:
+def source_of(key: str, sources: Mapping[str, Table]) -> ValueSource | None:
     """Return the source whose key is the longest beginning of a dotted key."""
     fits = [name for name in sources if f"{key}.".startswith(f"{name}.")]
-    return Source(**sources[max(fits, key=len)]) if fits else None
+    return ValueSource(**sources[max(fits, key=len)]) if fits else None
 
 
 def merged(under: Table, over: Table) -> Table:
@@ -173,7 +173,7 @@ def table(chain: Mapping[Path, Table]) -> Table:
 
 def build(name: str, chain: Mapping[Path, Table], chosen: str = "") -> Profile:
     """Return the profile that a chain of files, bases first, makes."""
-    sources: dict[str, Source] = {}
+    sources: dict[str, ValueSource] = {}
     origins: dict[str, str] = {}
     for path, content in chain.items():
         for key, _ in leaves(content):

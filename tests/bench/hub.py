@@ -25,7 +25,7 @@ from runners.injob.rank.failure import Problem
 from runners.injob.rank.rendezvous import link, protocol
 from runners.injob.rank.rendezvous.membership import Roll
 from runners.injob.rank.rendezvous.protocol import Frame, Opening
-from runners.injob.rank.rendezvous.server import Hub, Terms
+from runners.injob.rank.rendezvous.server import Hub, HubSettings
 from runners.injob.rank.rendezvous.store import Store
 from runners.injob.rank.rendezvous.values import HEAD, SIZE
 
@@ -40,7 +40,11 @@ ADDRESS = int(socket.AF_INET).to_bytes(2, "little").ljust(SIZE, b"\0")
 def serve(sock: socket.socket, size: int) -> dict[str, float]:
     """Be rank 0's parent until all ranks have gone; return what that took."""
     hub = Hub(
-        Terms([sock], [], {"127.0.0.1"}, PATIENCE, ports.hold()), SECRET, JOB, Roll(size), print
+        HubSettings([sock], [], {"127.0.0.1"}, PATIENCE, ports.hold()),
+        SECRET,
+        JOB,
+        Roll(size),
+        print,
     )
     hub.start()
     while len(hub.roll.members) < size or not all(one.ended for one in hub.roll.members.values()):
@@ -60,7 +64,7 @@ def real(port: int, size: int) -> dict[str, float]:
     gloo, place, nobody = {"interface": "", "address": ""}, ("127.0.0.1", port), "no hub"
     store = Store()
     store.start(
-        link.Terms(
+        link.LinkSettings(
             places=lambda: [place],
             secret=SECRET,
             job=JOB,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from containers import catalogue
-from containers.plan import Plan
+from containers.plan import BuildPlan
 from runners.core import atomic
 from runners.core.digest import key
 from tests.cluster import builds
@@ -22,7 +22,7 @@ LIBRARIES = "Debian's libopenmpi3 and openmpi-bin (the image's Open MPI 4.1)"
 LOADS = "import horovod.torch, sklearn"
 
 
-def environment(plan: Plan) -> Path:
+def environment(plan: BuildPlan) -> Path:
     """The folder of the environment, made when it is not there yet; a minute, once.
 
     Raises Skipped when the host lacks what it takes, BenchError when pip fails.
@@ -34,7 +34,7 @@ def environment(plan: Plan) -> Path:
     return folder
 
 
-def made(plan: Plan) -> Path:
+def made(plan: BuildPlan) -> Path:
     """The same, for another machine that has the MPI."""
     python = _interpreter(plan.image.python)
     name = key(python=python, wheels=plan.wheels.name, horovod=plan.horovod.name)
@@ -44,7 +44,7 @@ def made(plan: Plan) -> Path:
     return folder
 
 
-def image_plan() -> Plan:
+def image_plan() -> BuildPlan:
     """What `make build-cpu` built."""
     return builds.image_plan(State.locate())
 
@@ -58,7 +58,7 @@ def _interpreter(version: str) -> str:
     return found
 
 
-def _make(plan: Plan, python: str, folder: Path) -> None:
+def _make(plan: BuildPlan, python: str, folder: Path) -> None:
     if not plan.wheels.is_dir() or not plan.horovod.is_dir():
         raise Skipped(f"the image's wheels are not in {plan.places.cache}: make build-cpu")
     print("bench: making the plain environment, once ...", file=sys.stderr)

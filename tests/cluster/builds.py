@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from containers import catalogue, pip, plan
-from containers.plan import Plan
+from containers.plan import BuildPlan
 from runners.core import atomic
 from runners.core.places import Places
 
@@ -53,11 +53,11 @@ def argv(state: State, words: Sequence[str], binds: Sequence[Bind] = ()) -> list
     return toolbox.argv(state, command, USER, [*kept, *named, *binds])
 
 
-def image_plan(state: State) -> Plan:
+def image_plan(state: State) -> BuildPlan:
     """Return what a build of the CPU image makes, with its places as this machine sees them."""
     scratch = state.scratch / USER
     places = Places(state.cache, scratch / "horovod-runner", scratch / "images")
-    made = plan.make("cpu", plan.Options())
+    made = plan.make("cpu", plan.BuildOptions())
     return replace(made, places=places, output=places.images / made.output.name)
 
 

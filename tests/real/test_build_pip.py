@@ -23,7 +23,7 @@ import pytest
 
 from containers import catalogue, host_environment, pip, wheels
 from containers.catalogue import Image
-from containers.host_environment import Asked
+from containers.host_environment import EnvironmentOptions
 from runners.core.errors import SystemFault
 
 TORCH = "torch-2.13.0+cpu-py3-none-any.whl"
@@ -100,7 +100,7 @@ def test_the_cpu_build_comes_from_pytorchs_index_when_the_common_one_has_none(
 ) -> None:
     indexes.put("common", "torch-2.13.0-py3-none-any.whl")
     locked = [indexes.put("cpu", TORCH), indexes.put("common", "absl-1-py3-none-any.whl")]
-    wheels.fetch(indexes.image(*locked), pip.Source(), indexes.wheels)
+    wheels.fetch(indexes.image(*locked), pip.PackageSource(), indexes.wheels)
     assert sorted(path.name for path in indexes.wheels.iterdir()) == [
         "absl-1-py3-none-any.whl",
         TORCH,
@@ -114,7 +114,7 @@ def test_pytorchs_index_is_not_asked_for_what_the_configured_places_have(
     indexes: Indexes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = indexes.put("common", TORCH)
-    wheels.fetch(indexes.image(line), pip.Source(), indexes.wheels)
+    wheels.fetch(indexes.image(line), pip.PackageSource(), indexes.wheels)
     assert (indexes.wheels / TORCH).is_file()
     assert not [path for path in indexes.asked if path.startswith("/cpu")]
     assert capsys.readouterr().err == ""
@@ -145,7 +145,7 @@ def test_pytorchs_index_is_not_asked_where_the_user_says_so(
     given = {name: text.format(address=indexes.address) for name, text in source.items()}
     folder = {"wheelhouse": indexes.folder / "work"} if "wheelhouse" in given else {}
     with pytest.raises(SystemFault) as caught:
-        wheels.fetch(image, pip.Source(**{**given, **folder}), indexes.wheels)  # type: ignore[arg-type]
+        wheels.fetch(image, pip.PackageSource(**{**given, **folder}), indexes.wheels)  # type: ignore[arg-type]
     assert "no file for torch==2.13.0+cpu" in str(caught.value)
     assert f"CPU index ({indexes.address}/cpu) is not asked, {why}" in str(caught.value)
     assert not [path for path in indexes.asked if path.startswith("/cpu")]
@@ -158,7 +158,7 @@ def test_another_file_on_pytorchs_index_is_refused(indexes: Indexes) -> None:
     with pytest.raises(
         SystemFault, match=r"torch==2.13.0\+cpu is not the file that the lock"
     ) as caught:
-        wheels.fetch(image, pip.Source(), indexes.wheels)
+        wheels.fetch(image, pip.PackageSource(), indexes.wheels)
     assert f"{indexes.address}/cpu/torch/" in str(caught.value)
     assert list((indexes.folder / "work").iterdir()) == []
 
@@ -168,13 +168,13 @@ def test_an_index_without_the_file_and_one_that_does_not_answer_are_told_apart(
 ) -> None:
     image = indexes.image(indexes.put("elsewhere", TORCH))
     with pytest.raises(SystemFault) as caught:
-        wheels.fetch(image, pip.Source(), indexes.wheels)
+        wheels.fetch(image, pip.PackageSource(), indexes.wheels)
     assert f"CPU index ({indexes.address}/cpu) does not have it either" in str(caught.value)
     assert "--wheelhouse DIR" in str(caught.value)
     monkeypatch.setenv("RUNNER_TORCH_CPU_INDEX", "http://127.0.0.1:1/cpu")
     monkeypatch.setenv("PIP_RETRIES", "2")
     with pytest.raises(SystemFault) as caught:
-        wheels.fetch(image, pip.Source(), indexes.wheels)
+        wheels.fetch(image, pip.PackageSource(), indexes.wheels)
     assert "PyTorch's CPU index (http://127.0.0.1:1/cpu) does not answer" in str(caught.value)
     assert str(caught.value).count("Connection refused") == 1
 
@@ -188,7 +188,7 @@ def test_the_machines_constraints_do_not_hide_that_a_file_is_missing(
         f"[global]\nconstraint = {indexes.folder}/constraints.txt\n"
     )
     monkeypatch.setenv("PIP_CONFIG_FILE", str(indexes.folder / "pip.conf"))
-    wheels.fetch(indexes.image(indexes.put("cpu", TORCH)), pip.Source(), indexes.wheels)
+    wheels.fetch(indexes.image(indexes.put("cpu", TORCH)), pip.PackageSource(), indexes.wheels)
     assert (indexes.wheels / TORCH).is_file()
 
 
@@ -204,7 +204,7 @@ def test_a_horovod_that_does_not_load_is_taken_out_of_an_environment_again(tmp_p
         (metadata / "RECORD").write_text(f"{name}-1.dist-info/METADATA,,\n")
 
     put("mine")
-    with suppress(SystemFault), host_environment.kept(Asked(folder, into=True)):
+    with suppress(SystemFault), host_environment.kept(EnvironmentOptions(folder, into=True)):
         put("horovod")
         raise SystemFault("it does not load")
     assert host_environment.packages(folder / "bin" / "python") == {"mine": "1"}

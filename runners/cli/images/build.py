@@ -14,7 +14,7 @@ import click
 
 from containers import build, build_record, horovod_alone, host_environment, plan, process
 from containers.catalogue import IMAGES
-from containers.plan import Options
+from containers.plan import BuildOptions
 
 from ...core.disk_space import ELSEWHERE
 from ...core.errors import SystemFault, UsageError
@@ -203,8 +203,8 @@ def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
     build_from.write_oci(made.output, values)
 
 
-def _options(values: dict[str, Any]) -> Options:
-    return Options(
+def _options(values: dict[str, Any]) -> BuildOptions:
+    return BuildOptions(
         base=values["base"],
         source=build_from.source(values),
         output=values["output"],
@@ -221,7 +221,7 @@ def _environment(words: Sequence[str], dry_run: bool, values: Mapping[str, Any])
     build_from.refuse(values, OF_IMAGES, NOT_FOR_ENV)
     if dry_run:
         raise UsageError(f"--dry-run {NOT_FOR_ENV}")
-    asked = host_environment.Asked(
+    asked = host_environment.EnvironmentOptions(
         folder=Path(words[0]).expanduser().absolute(),
         image=words[1] if len(words) > 1 else "cpu",
         into=values["into"],

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from containers import added_packages, apptainer, build_definition, foreign_horovod, pip
-from containers.added_packages import Request
+from containers.added_packages import AddedPackages
 from containers.build_definition import OneDefinition
 from containers.definition import Base
 from containers.foreign_horovod import Horovod
@@ -34,8 +34,8 @@ DEFAULTS = {"base": "auto"}
 OURS = "recipes"  # the label of our images and of those made from them, which have a bill
 
 
-def source(values: Mapping[str, Any]) -> pip.Source:
-    return pip.Source.given(*(values[name] for name in PACKAGES))
+def source(values: Mapping[str, Any]) -> pip.PackageSource:
+    return pip.PackageSource.given(*(values[name] for name in PACKAGES))
 
 
 def refuse(values: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
@@ -134,10 +134,10 @@ def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
     apptainer.require()
     python = added_packages.find_python(base)
     if wanted := values["requirements"]:
-        asked = Request(base, python, wanted.absolute(), source(values), values["ca"])
+        asked = AddedPackages(base, python, wanted.absolute(), source(values), values["ca"])
         return build_definition.with_packages(asked, output)
     horovod = foreign_horovod.find(base, python.python, python.packages)
-    asked = Request(base, python, horovod, source(values), values["ca"])
+    asked = AddedPackages(base, python, horovod, source(values), values["ca"])
     facts = {**inside.versions(base.path), **horovod.labels()}
     return replace(build_definition.with_packages(asked, output), labels=facts)
 

@@ -16,7 +16,7 @@ from ...core.disk_space import shown
 from ...core.errors import NotVerified, RunnerError
 from ...images import prebuilt, pull, release
 from ...images.local import ImageMissing
-from ...images.pull import Request
+from ...images.pull import PullRequest
 from ...images.reference import Reference
 from ...images.release import Image
 from .. import printer, progress
@@ -34,11 +34,11 @@ class Offer:
 
     def request(
         self, name: str | None = None, update: bool = False, plain: bool = False
-    ) -> Request:
+    ) -> PullRequest:
         """Return what to pull; the digest is the release's."""
         name = name or machine.file_name(self.image.name, self.image.architecture)
         arch, digest = self.image.architecture, self.image.digest
-        return Request(self.reference, name, arch, digest, plain, update)
+        return PullRequest(self.reference, name, arch, digest, plain, update)
 
 
 def look(short: str, arch: str, plain: bool) -> Offer:
@@ -55,7 +55,7 @@ def pull_or_build(short: str) -> None:
     A source that has it not, or is down, is told; one whose signature or digest is wrong is an
     error, as without a build.
     """
-    made = plan.make(short, plan.Options())
+    made = plan.make(short, plan.BuildOptions())
     place = prebuilt.place(os.environ)
     if place.source and not build_record.is_current(made.output, made.key):
         if _pulled(short):

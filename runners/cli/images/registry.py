@@ -71,16 +71,16 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
 
 def _of_address(
     uri: str, name: str | None, digest: str, update: bool, arch: str, plain: bool
-) -> pull.Request:
+) -> pull.PullRequest:
     found = reference.parse(uri)
     name = reference.image_name(name) if name else pull.name_of(found)
     digest = reference.checked_digest(digest) if digest else ""
-    return pull.Request(found, name, arch, digest, plain, update)
+    return pull.PullRequest(found, name, arch, digest, plain, update)
 
 
 def _of_release(
     short: str, name: str | None, digest: str, update: bool, arch: str, plain: bool
-) -> pull.Request:
+) -> pull.PullRequest:
     from . import prebuilt
 
     found = prebuilt.look(short, arch, plain)

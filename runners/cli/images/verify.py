@@ -64,7 +64,7 @@ def verify_command(image: str, digest: str, quick: bool, online: bool, as_json: 
 
     digest = reference.checked_digest(digest) if digest else ""
     path = _path(image)
-    request = verify.Request(path, images_lock.here(), digest, quick, online, _tell)
+    request = verify.VerifyRequest(path, images_lock.here(), digest, quick, online, _tell)
     checks = []
     for check in verify.verify(request):
         checks.append(check)

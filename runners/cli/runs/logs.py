@@ -10,7 +10,7 @@ import click
 
 from ...core.errors import NotFound
 from ...core.job_record import Job
-from ...jobs.logs import Log, concerns, last, rank_of
+from ...jobs.logs import JobLog, concerns, last, rank_of
 from .. import common_options, printer, run_arguments
 from . import follow, job_end
 from .follow import Plain
@@ -57,7 +57,7 @@ def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
     if not Path(job.log).is_file():
         what = f"job {job.id} has no log yet"
         raise NotFound(what, f"{job.log} does not exist", f"runner status {job.id}")
-    log, shown = Log(Path(job.log)), Plain()
+    log, shown = JobLog(Path(job.log)), Plain()
     spoke = ranks is None or tail is not None
     for lines in _pieces(log, ranks, tail):
         shown.show(lines)
@@ -67,7 +67,7 @@ def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
         printer.tell(f"{who} wrote nothing; --all shows what others wrote")
 
 
-def _pieces(log: Log, ranks: Collection[int] | None, tail: int | None) -> Iterator[list[bytes]]:
+def _pieces(log: JobLog, ranks: Collection[int] | None, tail: int | None) -> Iterator[list[bytes]]:
     if tail is not None:
         yield last(log, ranks, tail)
     for lines in log.new():

@@ -170,7 +170,7 @@ def synth_command(
     """
     from ...data import synth
 
-    synth.write(kind, folder, synth.Asked(samples, classes, size, vocabulary))
+    synth.write(kind, folder, synth.SyntheticSpec(samples, classes, size, vocabulary))
     click.echo(folder)
 
 

@@ -20,7 +20,7 @@ from ..trainer_command import TrainerCommand
 from . import plan_view
 
 if TYPE_CHECKING:
-    from ...settings.sweep import Asked
+    from ...settings.sweep import SweepRequest
 
 EXAMPLE = """\b
 Examples:
@@ -79,7 +79,7 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
         sys.exit(_to_the_end(draft.paths, job, values))
 
 
-def _several(array: str | None, sweeps: tuple[str, ...]) -> Asked | None:
+def _several(array: str | None, sweeps: tuple[str, ...]) -> SweepRequest | None:
     """Return the runs of --array and --sweep, None for a single one."""
     if array is None and not sweeps:
         return None

@@ -12,7 +12,7 @@ from ...core import plan_record, signals
 from ...core.plan import Plan
 from ...launching import submit
 from ...settings import sweep
-from ...settings.sweep import Asked, Variant
+from ...settings.sweep import SweepRequest, Variant
 from ...submit import job_array
 from ...submit.job_array import Runs
 from ...submit.launch import Draft
@@ -23,7 +23,7 @@ from . import plan_view
 LISTED = 10
 
 
-def launch(made: Plan, asked: Asked, values: dict[str, Any]) -> None:
+def launch(made: Plan, asked: SweepRequest, values: dict[str, Any]) -> None:
     """Submit all runs that were asked for, or print what would be submitted; wait if so asked.
 
     Of `values`, the command's, `waits` is whether to wait.

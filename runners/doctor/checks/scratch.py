@@ -16,7 +16,7 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
-class Place:
+class ScratchFolder:
     """A folder by its role. `volume` is None when its file system did not answer in time."""
 
     role: str
@@ -25,16 +25,16 @@ class Place:
     writable: bool = False
 
 
-def look(runs_dir: Path) -> tuple[Place, ...]:
+def look(runs_dir: Path) -> tuple[ScratchFolder, ...]:
     """Ask about scratch, the folder for runs, and memory that processes share."""
     roles = (("scratch", places.scratch()), ("runs", runs_dir), ("shared memory", SHARED_MEMORY))
     return tuple(place(role, path) for role, path in roles)
 
 
-def place(role: str, path: Path) -> Place:
+def place(role: str, path: Path) -> ScratchFolder:
     """Ask about a folder, or what will be its parent; a dead file system answers never."""
     found = in_time(lambda: _ask(path), SECONDS)
-    return Place(role, path, *found) if found else Place(role, path, None)
+    return ScratchFolder(role, path, *found) if found else ScratchFolder(role, path, None)
 
 
 def _ask(path: Path) -> tuple[Volume, bool]:
@@ -55,11 +55,11 @@ ELSEWHERE = {
 }
 
 
-def check(places: tuple[Place, ...]) -> list[Finding]:
+def check(places: tuple[ScratchFolder, ...]) -> list[Finding]:
     return [_place(place) for place in places]
 
 
-def _place(place: Place) -> Finding:
+def _place(place: ScratchFolder) -> Finding:
     if place.volume is None:
         says = f"{place.path} did not answer within {SECONDS:.0f} s"
         return ABOUT.failure(place.role, says, "", ELSEWHERE[place.role])
@@ -71,7 +71,7 @@ def _place(place: Place) -> Finding:
     return ABOUT.finding(place.role, state, says, evidence, ELSEWHERE[place.role])
 
 
-def _complaints(place: Place, volume: Volume) -> list[tuple[int, str]]:
+def _complaints(place: ScratchFolder, volume: Volume) -> list[tuple[int, str]]:
     """Return what is wrong, each with its weight: 1 for a warning, 2 for a failure."""
     found = []
     if not place.writable:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Callable, NoReturn
 
 from . import HOROVOD, MPI, TENSORFLOW, TORCH
-from .gate import GLOO_WITH_GPUS, Gate, Terms, expected
+from .gate import GLOO_WITH_GPUS, Gate, GateSettings, expected
 
 Checks = Callable[..., None]
 SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other
@@ -25,7 +25,7 @@ SECONDS_TO_LET_GO = 0.3
 
 @functools.lru_cache(maxsize=1)
 def gate() -> Gate:
-    return Gate(Terms.read())
+    return Gate(GateSettings.read())
 
 
 def wrap(hook: str, module: ModuleType) -> None:

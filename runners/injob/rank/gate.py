@@ -35,7 +35,7 @@ KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
 
 
 @dataclass(frozen=True)
-class Terms:
+class GateSettings:
     """What every process of a rank has to know; it finds them in VARIABLE.
 
     `workers` are the ranks that a launcher such as torchrun starts for each task. `inbox` is the
@@ -57,12 +57,12 @@ class Terms:
         return json.dumps(asdict(self))
 
     @classmethod
-    def read(cls) -> Terms:
+    def read(cls) -> GateSettings:
         found = json.loads(os.environ[VARIABLE])
         return cls(**{**found, "task": Task(**found["task"])})
 
 
-def expected(terms: Terms, env: Mapping[str, str]) -> int:
+def expected(terms: GateSettings, env: Mapping[str, str]) -> int:
     """Return the size of the world that is right for this process.
 
     Under a torchrun that the trainer itself starts, a world of all tasks has an agent in each of
@@ -91,7 +91,7 @@ class Gate:
     trainer has come to its end.
     """
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: GateSettings) -> None:
         self.terms, self.task = terms, terms.task
         self.calling: set[str] = set()
         self.told: set[str] = set()
@@ -172,7 +172,9 @@ class Gate:
         reports.tell(*self.terms.inbox, framework, state)
 
 
-def mismatch(terms: Terms, framework: str, size: int, rank: int, right: int, why: str = "") -> str:
+def mismatch(
+    terms: GateSettings, framework: str, size: int, rank: int, right: int, why: str = ""
+) -> str:
     """Return the message for a world of another size; `why` is the cause where it is known."""
     cause, remedy = _likely_why(terms, framework)
     what = (
@@ -188,7 +190,7 @@ def formed(size: int, right: int, by: str) -> str:
     return f"runner: {what} {right} ranks ({by})"
 
 
-def no_world(terms: Terms, known: str = "") -> str:
+def no_world(terms: GateSettings, known: str = "") -> str:
     """Return the message for a process that ended within hvd.init(), as MPI_Init does.
 
     `known` is why, where the rendezvous knows it.
@@ -202,7 +204,7 @@ def no_world(terms: Terms, known: str = "") -> str:
     return _explained(terms, what, (known or cause, remedy))
 
 
-def never_formed(terms: Terms, alone: bool, ranks: int) -> str:
+def never_formed(terms: GateSettings, alone: bool, ranks: int) -> str:
     """Return the message for a trainer that ended well, and never was one of several ranks."""
     what = (
         f"runner: no process group on rank {terms.task.name}: the trainer ended and "
@@ -227,7 +229,7 @@ def late(task: Task, seconds: float, waits: Sequence[str]) -> str:
     )
 
 
-def _explained(terms: Terms, what: str, why: tuple[str, str]) -> str:
+def _explained(terms: GateSettings, what: str, why: tuple[str, str]) -> str:
     """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
     if not failure.speaks_for_node(terms.task, terms.run_dir):
         return what
@@ -235,7 +237,7 @@ def _explained(terms: Terms, what: str, why: tuple[str, str]) -> str:
     return f"{what}\n  likely cause: {cause}\n  try: {remedy}"
 
 
-def _likely_why(terms: Terms, framework: str) -> tuple[str, str]:
+def _likely_why(terms: GateSettings, framework: str) -> tuple[str, str]:
     if framework == "torch.distributed":
         return _why_torch()
     if framework == "tf.distribute":

@@ -9,7 +9,7 @@ from .agents import AGENTS
 from .task import READERS, Task
 
 
-class Options(argparse.Namespace):
+class ShimOptions(argparse.Namespace):
     """The options, under the names that `parse` gives them.
 
     `interfaces` are those that Gloo may use, none to find it. `command` is `-m RECIPE`, a file of
@@ -43,7 +43,7 @@ class Options(argparse.Namespace):
         return self.tf_config or (task.rank == 0 and (task.size > 1 or bool(self.agent)))
 
 
-def parse(argv: list[str]) -> Options:
+def parse(argv: list[str]) -> ShimOptions:
     """Return the options, and the command behind `--`."""
     split = argv.index("--")
     parser = argparse.ArgumentParser(prog="rank", allow_abbrev=False)
@@ -65,7 +65,7 @@ def parse(argv: list[str]) -> Options:
     add("--errors", action="store_true", help="write stderr to stderr too")
     add("--core-files", action="store_true", help="keep the limit of core files as it is")
     add("--run-dir", required=True)
-    options = parser.parse_args(argv[:split], Options(command=argv[split + 1 :]))
+    options = parser.parse_args(argv[:split], ShimOptions(command=argv[split + 1 :]))
     # horovodrun with Gloo brings its own rendezvous and sets every rank's place.
     placed = options.launcher == "horovodrun" and "HOROVOD_RANK" in os.environ
     options.ours = options.controller == "gloo" and not placed

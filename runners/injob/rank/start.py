@@ -12,7 +12,7 @@ from typing import Callable, NoReturn
 from ..processes import waited_code
 from . import failure, hardware, rank_environment, task
 from .failure import Problem
-from .options import Options, parse
+from .options import ShimOptions, parse
 from .supervise import supervise
 
 EXIT_USAGE = 2
@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
     return _one(options)
 
 
-def _one(options: Options) -> int:
+def _one(options: ShimOptions) -> int:
     try:
         me = task.read(options.launcher, os.environ)
     except task.TaskError as error:
@@ -50,7 +50,7 @@ def _one(options: Options) -> int:
     return supervise(me, options)
 
 
-def _misfit(options: Options, host: str) -> Problem | None:
+def _misfit(options: ShimOptions, host: str) -> Problem | None:
     """Return why this node cannot run what is in the image."""
     problem = hardware.cpu_problem(options.cpu_level, host)
     return problem or (hardware.driver_problem(options.driver, host) if options.gpus else None)

@@ -17,14 +17,14 @@ from .. import failure_kinds as kinds
 from ..processes import end_with, waited_code
 from . import EXIT_STOPPED, FRAMEWORKS, HOROVOD, failure, gate, ports, rank_environment, signals
 from .failure import Problem, RendezvousError, problem_of
-from .gate import EXIT_WORLD_SIZE, Terms, no_world_formed
+from .gate import EXIT_WORLD_SIZE, GateSettings, no_world_formed
 from .reports import Inbox
 from .task import Task
 from .trainer import run
 
 if TYPE_CHECKING:
-    from .options import Options
-    from .rendezvous.session import Session
+    from .options import ShimOptions
+    from .rendezvous.session import RendezvousSession
 
 EXIT_FAILED = 1
 IN_INIT = Problem(kinds.IN_INIT, "it exited in hvd.init()")
@@ -35,7 +35,7 @@ ABORTED = "terminate called without an active exception"
 ENDED = Problem(kinds.ENDED_WITH_OTHERS, "ended because another rank had failed")
 
 
-def supervise(task: Task, options: Options) -> int:
+def supervise(task: Task, options: ShimOptions) -> int:
     """Run the trainer in a child, where this returns its exit code; end this process with it.
 
     It is 128 + N when signal N ended the trainer, and 0 for one that stopped early, its checkpoint
@@ -52,7 +52,7 @@ def supervise(task: Task, options: Options) -> int:
     return code
 
 
-def _supervised(task: Task, options: Options) -> int:
+def _supervised(task: Task, options: ShimOptions) -> int:
     signals.hold()
     run_dir = options.run_dir
     try:
@@ -101,7 +101,7 @@ def _supervised(task: Task, options: Options) -> int:
     return code
 
 
-def _stopped_early(options: Options, code: int, relay: signals.Relay, inbox: Inbox) -> bool:
+def _stopped_early(options: ShimOptions, code: int, relay: signals.Relay, inbox: Inbox) -> bool:
     """Whether the trainer saved and stopped, or was ended before there was anything to save."""
     in_training = bool(inbox.formed) and not inbox.waits_in(HOROVOD)
     return code == EXIT_STOPPED or (
@@ -110,7 +110,11 @@ def _stopped_early(options: Options, code: int, relay: signals.Relay, inbox: Inb
 
 
 def _judged(
-    code: int, relay: signals.Relay, tail: list[str], worlds: Worlds, session: Session | None
+    code: int,
+    relay: signals.Relay,
+    tail: list[str],
+    worlds: Worlds,
+    session: RendezvousSession | None,
 ) -> tuple[int, Problem]:
     """Return the exit code of the rank, and how it failed if it did."""
     inbox, terms = worlds.inbox, worlds.terms
@@ -132,7 +136,7 @@ def _judged(
 class Worlds:
     """Whether the trainer has initialized a process group, as the job requires."""
 
-    def __init__(self, terms: Terms, inbox: Inbox) -> None:
+    def __init__(self, terms: GateSettings, inbox: Inbox) -> None:
         self.terms, self.inbox = terms, inbox
         self.began, self.told = time.monotonic(), False
 
@@ -158,8 +162,10 @@ class Worlds:
         return no_world_formed(ranks, alone)
 
 
-def _terms(task: Task, options: Options, inbox: Inbox, session: Session | None) -> Terms:
-    return Terms(
+def _terms(
+    task: Task, options: ShimOptions, inbox: Inbox, session: RendezvousSession | None
+) -> GateSettings:
+    return GateSettings(
         task=task,
         controller=options.controller,
         run_dir=options.run_dir,
@@ -172,16 +178,18 @@ def _terms(task: Task, options: Options, inbox: Inbox, session: Session | None) 
     )
 
 
-def _open_session(task: Task, options: Options) -> Session | None:
+def _open_session(task: Task, options: ShimOptions) -> RendezvousSession | None:
     """Open the rendezvous where there is anybody to meet, or Horovod's Gloo asks for it."""
     if not options.meets_others(task):
         return None
     rank_environment.allow_files(task.size)
     # Here, because a job of one rank need not wait for its import.
-    from .rendezvous.session import Session
+    from .rendezvous.session import RendezvousSession
 
     interfaces = () if options.controller == "mpi" else options.interfaces
-    return Session(task, options.run_dir, rank_environment.meeting_seconds(task.size), interfaces)
+    return RendezvousSession(
+        task, options.run_dir, rank_environment.meeting_seconds(task.size), interfaces
+    )
 
 
 def _ended_in_init(inbox: Inbox, code: int) -> bool:
@@ -191,7 +199,9 @@ def _ended_in_init(inbox: Inbox, code: int) -> bool:
     return inbox.waits_in(HOROVOD) and code not in other
 
 
-def _become_child(pipes: list[tuple[int, int]], session: Session | None, options: Options) -> None:
+def _become_child(
+    pipes: list[tuple[int, int]], session: RendezvousSession | None, options: ShimOptions
+) -> None:
     """Write into the pipe, or the two, take signals, and leave the rendezvous to the parent."""
     signals.let_in()
     if session is not None:

@@ -15,12 +15,12 @@ from .. import failure_kinds as kinds
 from . import EXIT_STOPPED, HOROVOD, failure, gate, import_hook, rank_environment
 from .agents import AGENTS, Node, is_python
 from .failure import RendezvousError
-from .gate import EXIT_WORLD_SIZE, VARIABLE, Terms
+from .gate import EXIT_WORLD_SIZE, VARIABLE, GateSettings
 from .task import Task
 
 if TYPE_CHECKING:
-    from .options import Options
-    from .rendezvous.session import Place, Session
+    from .options import ShimOptions
+    from .rendezvous.session import MasterAddress, RendezvousSession
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODE = os.path.dirname(os.path.dirname(HERE))  # RUN/code, where packages of the job lie
@@ -30,7 +30,9 @@ EXIT_NOT_FOUND = 127  # as shells have it
 SECONDS_FOR_CAUSE = 1.0  # in which the shim of a rank that was killed has recorded it
 
 
-def run(task: Task, options: Options, session: Session | None, terms: Terms) -> int:
+def run(
+    task: Task, options: ShimOptions, session: RendezvousSession | None, terms: GateSettings
+) -> int:
     """Run the trainer to its end; return an exit code for an exception, after its traceback.
 
     A failure is recorded here and now: on the way out Horovod tells the other ranks, who fail and
@@ -50,7 +52,7 @@ def run(task: Task, options: Options, session: Session | None, terms: Terms) -> 
     return _run_python(command, terms)
 
 
-def _hold_the_gate(terms: Terms) -> None:
+def _hold_the_gate(terms: GateSettings) -> None:
     """Watch the imports of this process, and of each Python that it will start."""
     os.environ[VARIABLE] = terms.as_text()
     theirs = os.environ.get("PYTHONPATH", "")
@@ -60,7 +62,7 @@ def _hold_the_gate(terms: Terms) -> None:
     import_hook.Finder(frameworks.wrap).install()
 
 
-def _prepared(task: Task, options: Options, session: Session | None) -> list[str]:
+def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | None) -> list[str]:
     """Set each framework's variables; return the command to run.
 
     Raises RendezvousError where no world can come of it.
@@ -90,7 +92,9 @@ def _prepared(task: Task, options: Options, session: Session | None) -> list[str
     return _placed(task, options, session, place)
 
 
-def _placed(task: Task, options: Options, session: Session, place: Place) -> list[str]:
+def _placed(
+    task: Task, options: ShimOptions, session: RendezvousSession, place: MasterAddress
+) -> list[str]:
     """Set the variables that lead to the other ranks; return the command to run."""
     if options.ours:
         os.environ.update(session.variables(place))
@@ -121,7 +125,7 @@ def _become(command: list[str]) -> NoReturn:
         os._exit(EXIT_NOT_FOUND)
 
 
-def _run_python(command: list[str], terms: Terms) -> int:
+def _run_python(command: list[str], terms: GateSettings) -> int:
     from . import frameworks
 
     record = partial(failure.record, terms.task, run_dir=terms.run_dir)

@@ -72,7 +72,7 @@ def main(logs: str, address: str, port: str, port_file: str) -> None:
 
     def server(application: Any, flags: Any) -> Server:
         made = listen(address, int(port))
-        made.set_app(Door(application, token, made.server_port))
+        made.set_app(TokenProxy(application, token, made.server_port))
         return made
 
     # With TensorFlow in the image TensorBoard would import all of it, for seconds.
@@ -89,7 +89,7 @@ def main(logs: str, address: str, port: str, port_file: str) -> None:
     made.serve_forever()
 
 
-class Door:
+class TokenProxy:
     """Before a WSGI application that asks nobody who they are: lets in who has the token.
 
     In the address, in a header, or by the cookie for having had it.

@@ -17,7 +17,7 @@ STREAMS = 3  # standard input, output and error
 SSH_FAILED = 255  # ssh(1): an error of ssh itself, not of the command
 
 
-class Asked:
+class SshArguments:
     """A node, the command for its shell, "" for a shell, and the switches that were given."""
 
     def __init__(self, argv: "list[str]") -> None:
@@ -44,7 +44,7 @@ class Asked:
 
 def main(argv: "list[str]") -> "int":
     """Ask at the socket; return the command's exit code, or 255 as ssh does."""
-    path, asked = argv[0], Asked(argv[1:])
+    path, asked = argv[0], SshArguments(argv[1:])
     if not asked.host:
         return _say("usage: ssh [OPTION]... NODE [COMMAND...]")
     there = socket.socket(socket.AF_UNIX)
@@ -64,7 +64,7 @@ def main(argv: "list[str]") -> "int":
     return int(str(answer["code"]))
 
 
-def _input(asked: "Asked") -> "int":
+def _input(asked: "SshArguments") -> "int":
     """Return the input to pass on: nothing of a terminal that somebody else reads."""
     try:
         background = os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp()

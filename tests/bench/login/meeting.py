@@ -21,7 +21,7 @@ from typing import Any
 
 from runners.injob.rank import task
 from runners.injob.rank.rendezvous import join
-from runners.injob.rank.rendezvous.session import Session
+from runners.injob.rank.rendezvous.session import RendezvousSession
 from runners.injob.rank.rendezvous.values import SIZE
 from runners.injob.rank.task import Task
 
@@ -44,7 +44,7 @@ def mpi() -> dict[str, Any]:
 
 def gloo(me: Task, folder: str) -> dict[str, Any]:
     """Do what a task's parent and its Horovod do; the parent's numbers count as the rank's."""
-    session = Session(me, folder, PATIENCE)
+    session = RendezvousSession(me, folder, PATIENCE)
     child_times, parent_times = os.pipe()
     child = os.fork()
     if child == 0:
@@ -61,7 +61,7 @@ def gloo(me: Task, folder: str) -> dict[str, Any]:
     return found
 
 
-def client(me: Task, session: Session) -> dict[str, Any]:
+def client(me: Task, session: RendezvousSession) -> dict[str, Any]:
     """Make Horovod's requests."""
     began = time.time()
     store = session.store.port, session.store.prefix

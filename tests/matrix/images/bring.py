@@ -51,7 +51,7 @@ def _made(state: State, names: Sequence[str]) -> dict[str, Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)  # another may be making them
             missing = [name for name in names if not (results / files[name]).exists()]
             if missing and not plan.wheels.exists():
-                wheels.fetch(plan.image, pip.Source(), plan.wheels)
+                wheels.fetch(plan.image, pip.PackageSource(), plan.wheels)
             binds = {plan.wheels: make.WHEELS, _mpis(results): make.MPIS}
             _run(state, binds, results, [f"{name}={files[name]}" for name in missing])
     return {name: results / files[name] for name in names}

@@ -12,7 +12,7 @@ from containers import catalogue, process
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.catalogue import Image
-from containers.plan import EPOCH, Plan, Revision
+from containers.plan import EPOCH, BuildPlan, Revision
 from runners.core.disk_space import Needs
 from runners.core.places import Places
 
@@ -39,7 +39,7 @@ def main(folder: Path) -> Path:
     """Base, environment, image."""
     places = Places(folder / "cache", folder / "work", folder / "images")
     output = places.images / "small.sif"
-    plan = Plan(SMALL, "", places, output, Revision("1", "abc", 1700000000))
+    plan = BuildPlan(SMALL, "", places, output, Revision("1", "abc", 1700000000))
     for made in (plan.wheels, plan.horovod, places.images):
         made.mkdir(parents=True)
     (plan.horovod / "none.whl").touch()

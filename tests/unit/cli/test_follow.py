@@ -20,7 +20,7 @@ from runners.core.plan_record import PlanRecord
 from runners.core.shell import Result
 from runners.injob.rank import failure
 from runners.jobs import job_status, metrics_tail, wording
-from runners.jobs.logs import PIECE, Log, concerns, says_end
+from runners.jobs.logs import PIECE, JobLog, concerns, says_end
 from runners.jobs.metrics_tail import Reading
 from runners.jobs.wording import reason_in_words
 from runners.scale import compare
@@ -51,13 +51,13 @@ def test_only_the_tail_is_read(tmp_path: Path) -> None:
     assert metrics_tail.last(paths) is None
 
 
-def everything(log: Log) -> list[bytes]:
+def everything(log: JobLog) -> list[bytes]:
     return [line for lines in log.new() for line in lines]
 
 
 def test_log_lines_are_whole_and_read_once(tmp_path: Path) -> None:
     path = tmp_path / "job.log"
-    log = Log(path)
+    log = JobLog(path)
     assert everything(log) == []
     path.write_bytes("0@n1 | é".encode()[:-1])
     assert everything(log) == []
@@ -70,7 +70,7 @@ def test_log_lines_are_whole_and_read_once(tmp_path: Path) -> None:
 def test_a_line_without_end_is_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     path.write_bytes(b"x" * 5 * PIECE + b"\nend\n")
-    log = Log(path)
+    log = JobLog(path)
     lines = everything(log)
     assert b"".join(lines) == b"x" * 5 * PIECE + b"end"
     assert max(map(len, lines)) <= 2 * PIECE

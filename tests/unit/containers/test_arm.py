@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from containers import build_modes, catalogue, debian, lockfile, pip, plan, slim, wheels
-from containers.plan import Options
+from containers.plan import BuildOptions
 from runners.cli.images.build import build_command
 from runners.core import machine
 from runners.core.errors import Refused, UsageError
@@ -29,17 +29,17 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_an_image_for_other_machines_is_another_image() -> None:
-    ours, arm = plan.make("cpu", Options()), plan.make("cpu", Options(arch="arm64"))
+    ours, arm = plan.make("cpu", BuildOptions()), plan.make("cpu", BuildOptions(arch="arm64"))
     assert ours.lock.name == "horovod_cpu.lock"
     assert arm.lock.name == "horovod_cpu.arm64.lock"
     assert (ours.output.name, arm.output.name) == ("horovod_cpu.sif", "horovod_cpu.arm64.sif")
     assert not {*ours.results(), ours.wheels} & {*arm.results(), arm.wheels}
-    assert "--arch=arm64" in wheels.command(arm.image, pip.Source(), Path("w"))
+    assert "--arch=arm64" in wheels.command(arm.image, pip.PackageSource(), Path("w"))
     assert pip.target("3.11", 36, "aarch64")[-1] == "--platform=manylinux1_aarch64"
 
 
 def test_the_lock_for_arm_is_for_arm() -> None:
-    lock = plan.make("cpu", Options(arch="arm64")).lock
+    lock = plan.make("cpu", BuildOptions(arch="arm64")).lock
     pins = {pin.name: pin.version for pin in lockfile.read(lock)}
     assert pins["tensorflow"] == "2.21.0"
     assert "+cpu" not in pins["torch"]

@@ -186,7 +186,7 @@ def test_a_build_takes_the_flags_of_the_mode_and_its_arguments() -> None:
 
 def test_an_unknown_image_is_refused() -> None:
     with pytest.raises(UsageError, match="no image named 'tpu'; there is: cpu"):
-        plan.make("tpu", plan.Options())
+        plan.make("tpu", plan.BuildOptions())
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -38,7 +38,9 @@ def test_the_machines_settings_say_only_where_packages_come_from() -> None:
 
 
 def test_the_users_options_come_before_the_machines() -> None:
-    source = pip.Source(index_url="https://mine.example", extra_index_url="https://more.example")
+    source = pip.PackageSource(
+        index_url="https://mine.example", extra_index_url="https://more.example"
+    )
     found = pip.settings(pip.parse_settings(LISTING), source, Path("/here"))
     assert found["index-url"] == "https://mine.example"
     assert found["extra-index-url"].split()[-1] == "https://more.example"
@@ -46,13 +48,15 @@ def test_the_users_options_come_before_the_machines() -> None:
 
 
 def test_a_wheelhouse_is_the_only_place() -> None:
-    found = pip.settings(pip.parse_settings(LISTING), pip.Source(Path("/my wheels")), Path("/here"))
+    found = pip.settings(
+        pip.parse_settings(LISTING), pip.PackageSource(Path("/my wheels")), Path("/here")
+    )
     assert found == {"no-index": "true", "find-links": "file:///my%20wheels"}
     assert list(pip.local_paths(found)) == [Path("/my wheels")]
 
 
 def test_local_places_are_bound_and_an_index_with_its_files() -> None:
-    found = pip.settings(pip.parse_settings(LISTING), pip.Source(), Path("/here"))
+    found = pip.settings(pip.parse_settings(LISTING), pip.PackageSource(), Path("/here"))
     shown = set(pip.local_paths(found))
     assert shown == {
         Path("/etc/ca.crt"),
@@ -63,7 +67,7 @@ def test_local_places_are_bound_and_an_index_with_its_files() -> None:
 
 
 def test_a_sites_authority_takes_the_place_of_the_certificate() -> None:
-    found = pip.settings({"cert": "/old.crt"}, pip.Source(), Path("/"), "/mnt/ca.crt")
+    found = pip.settings({"cert": "/old.crt"}, pip.PackageSource(), Path("/"), "/mnt/ca.crt")
     assert pip.render_settings(found) == "[global]\ncert = /mnt/ca.crt\n"
 
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from containers import catalogue, host_environment, host_horovod, host_tools
-from containers.host_environment import Asked
+from containers.host_environment import EnvironmentOptions
 from containers.host_horovod import Compilation
 from containers.host_tools import Mpi
 from runners import planning
@@ -232,7 +232,7 @@ def test_a_failure_removes_what_was_made_and_nothing_else(tmp_path: Path) -> Non
     (full / "mine").write_text("")
     empty.mkdir()
     for folder in (full, empty, new):
-        with suppress(KeyboardInterrupt), host_environment.kept(Asked(folder)):
+        with suppress(KeyboardInterrupt), host_environment.kept(EnvironmentOptions(folder)):
             folder.mkdir(exist_ok=True)
             (folder / "bin").mkdir()
             raise KeyboardInterrupt
@@ -256,7 +256,7 @@ def test_a_horovod_that_does_not_load_is_taken_out_of_an_environment_again(
     horovod = site / "horovod-1.dist-info"
     command = [sys.executable, "-c", UNINSTALL, str(horovod)]
     monkeypatch.setattr(host_horovod, "pip", lambda folder: command)
-    with suppress(SystemFault), host_environment.kept(Asked(tmp_path, into=True)):
+    with suppress(SystemFault), host_environment.kept(EnvironmentOptions(tmp_path, into=True)):
         horovod.mkdir()
         raise SystemFault("it does not load")
     assert [path.name for path in site.iterdir()] == ["mine-1.dist-info"]

@@ -154,8 +154,8 @@ def test_pip_chooses_files_for_the_image_not_for_the_host() -> None:
 
 
 def test_the_source_of_wheels(tmp_path: Path) -> None:
-    assert pip.Source().options() == []
-    assert pip.Source(tmp_path).options() == ["--no-index", f"--find-links={tmp_path}"]
-    both = pip.Source(index_url="https://a.example", extra_index_url="https://b.example")
+    assert pip.PackageSource().options() == []
+    assert pip.PackageSource(tmp_path).options() == ["--no-index", f"--find-links={tmp_path}"]
+    both = pip.PackageSource(index_url="https://a.example", extra_index_url="https://b.example")
     expected = ["--index-url=https://a.example", "--extra-index-url=https://b.example"]
     assert both.options() == expected

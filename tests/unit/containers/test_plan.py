@@ -16,7 +16,7 @@ from containers import build_record, build_steps, catalogue, plan, trainers
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.build_modes import Mode
-from containers.plan import Plan, Revision
+from containers.plan import BuildPlan, Revision
 from runners.core import atomic, digest
 from runners.core.places import Places
 
@@ -24,11 +24,11 @@ MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
 REVISION = Revision("1", "abc", 1700000000)
 
 
-def make(tmp_path: Path, **changes: object) -> Plan:
+def make(tmp_path: Path, **changes: object) -> BuildPlan:
     places = Places(tmp_path / "cache", tmp_path / "work", tmp_path / "images")
     image = catalogue.image("cpu")
     output = places.images / "horovod_cpu.sif"
-    made = Plan(image, "", places, output, REVISION)
+    made = BuildPlan(image, "", places, output, REVISION)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -54,7 +54,7 @@ def test_a_key_depends_on_names_and_contents(tmp_path: Path) -> None:
     assert digest.of_files(both, tmp_path) != first
 
 
-def results(made: Plan) -> dict[str, str]:
+def results(made: BuildPlan) -> dict[str, str]:
     return {
         "wheels": made.wheels.name,
         "horovod": made.horovod.name,
@@ -157,11 +157,11 @@ def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
         assert build_record.read(image) is None
 
 
-def builder(made: Plan) -> Builder:
+def builder(made: BuildPlan) -> Builder:
     return Builder(made, Apptainer(MODE, {}, made.places.temporary))
 
 
-def needed(made: Plan) -> list[str]:
+def needed(made: BuildPlan) -> list[str]:
     return [one.name for one in builder(made).steps() if one.needed]
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from containers import plan
-from containers.plan import Options
+from containers.plan import BuildOptions
 from runners.cli.images.build import build_command
 from runners.core.errors import UsageError
 
@@ -23,7 +23,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_the_images_build_compiled_is_taken_with_its_sum(tmp_path: Path) -> None:
-    compiled = plan.make("cpu", Options()).horovod
+    compiled = plan.make("cpu", BuildOptions()).horovod
     compiled.mkdir(parents=True)
     (compiled / NAME).write_text("compiled")
     folder = tmp_path / "it's; $(touch x) out"

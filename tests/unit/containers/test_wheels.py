@@ -92,7 +92,7 @@ def test_the_cpu_build_comes_from_pytorchs_index_when_the_common_one_has_none(
     tmp_path: Path, host: Pip, into: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host.has = {COMMON: [ABSL], CPU: [TORCH, ABSL]}
-    wheels.fetch(image(tmp_path, TORCH, ABSL), pip.Source(), into)
+    wheels.fetch(image(tmp_path, TORCH, ABSL), pip.PackageSource(), into)
     assert sorted(path.name for path in into.iterdir()) == [ABSL, TORCH]
     assert host.asked == [(COMMON, TORCH), (CPU, TORCH), (COMMON, ABSL)]
     said = capsys.readouterr().err
@@ -103,7 +103,7 @@ def test_pytorchs_index_is_not_asked_for_what_the_configured_places_have(
     tmp_path: Path, host: Pip, into: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host.has = {COMMON: [TORCH], CPU: [TORCH]}
-    wheels.fetch(image(tmp_path, TORCH), pip.Source(), into)
+    wheels.fetch(image(tmp_path, TORCH), pip.PackageSource(), into)
     assert (into / TORCH).is_file()
     assert host.asked == [(COMMON, TORCH)]
     assert capsys.readouterr().err == ""
@@ -112,13 +112,13 @@ def test_pytorchs_index_is_not_asked_for_what_the_configured_places_have(
 @pytest.mark.parametrize(
     ("source", "settings", "why"),
     [
-        (pip.Source(index_url="http://mine"), "", "as --index-url says where to look"),
-        (pip.Source(wheelhouse=Path("/wheels")), "", "as --wheelhouse says where to look"),
-        (pip.Source(), "global.no-index='true'", "as pip's configuration says no-index"),
+        (pip.PackageSource(index_url="http://mine"), "", "as --index-url says where to look"),
+        (pip.PackageSource(wheelhouse=Path("/wheels")), "", "as --wheelhouse says where to look"),
+        (pip.PackageSource(), "global.no-index='true'", "as pip's configuration says no-index"),
     ],
 )
 def test_pytorchs_index_is_not_asked_where_the_user_says_so(
-    tmp_path: Path, host: Pip, into: Path, source: pip.Source, settings: str, why: str
+    tmp_path: Path, host: Pip, into: Path, source: pip.PackageSource, settings: str, why: str
 ) -> None:
     host.has, host.settings = {CPU: [TORCH]}, settings
     with pytest.raises(SystemFault) as caught:
@@ -133,7 +133,7 @@ def test_another_file_on_pytorchs_index_is_refused(tmp_path: Path, host: Pip, in
     host.failure = ALTERED
     wanted = f"^{re.escape(TORCH)} is not the file that the lock names"
     with pytest.raises(SystemFault, match=wanted) as caught:
-        wheels.fetch(image(tmp_path, TORCH), pip.Source(), into)
+        wheels.fetch(image(tmp_path, TORCH), pip.PackageSource(), into)
     assert f"{CPU}/torch/" in str(caught.value)
     assert list(into.parent.iterdir()) == []
 
@@ -146,7 +146,7 @@ def test_an_index_without_the_file_and_one_that_does_not_answer_are_told_apart(
 ) -> None:
     host.silent = silent
     with pytest.raises(SystemFault) as caught:
-        wheels.fetch(image(tmp_path, TORCH), pip.Source(), into)
+        wheels.fetch(image(tmp_path, TORCH), pip.PackageSource(), into)
     assert f"PyTorch's CPU index ({CPU}) {said}" in str(caught.value)
     assert "--wheelhouse DIR" in str(caught.value)
 
@@ -166,12 +166,12 @@ def test_another_failure_of_pip_is_passed_on(
 
     monkeypatch.setattr(pip, "run", run)
     with pytest.raises(SystemFault, match=r"^connection refused$"):
-        wheels.fetch(catalogue.image("cpu"), pip.Source(), tmp_path / "wheels")
+        wheels.fetch(catalogue.image("cpu"), pip.PackageSource(), tmp_path / "wheels")
 
 
 def test_wheels_and_source_archives_are_asked_for_apart(host: Pip, tmp_path: Path) -> None:
     host.has_all = True
-    wheels.fetch(catalogue.image("cpu"), pip.Source(tmp_path), tmp_path / "wheels")
+    wheels.fetch(catalogue.image("cpu"), pip.PackageSource(tmp_path), tmp_path / "wheels")
     assert (tmp_path / "wheels").is_dir()
     assert ["--only-binary=:all:" in call for call in host.calls] == [True, True, False]
     assert "--no-binary=horovod" in host.calls[2]

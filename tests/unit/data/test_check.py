@@ -12,17 +12,17 @@ import pytest
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.progress import Progress
 from runners.data import catalogue, manifest, synth, verify
-from runners.data.catalogue import Entry, Source
+from runners.data.catalogue import DatasetFile, Entry
 from runners.data.check import Report
 from runners.data.formats import CIFAR_BINARY, CIFAR_RECORD
 
 from .test_fetch import Quiet
 
 QUIET: Progress = Quiet()
-SMALL = synth.Asked(60, size=8)
+SMALL = synth.SyntheticSpec(60, size=8)
 
 
-def made(kind: str, folder: Path, asked: synth.Asked = SMALL) -> Path:
+def made(kind: str, folder: Path, asked: synth.SyntheticSpec = SMALL) -> Path:
     synth.write(kind, folder / kind, asked)
     return folder / kind
 
@@ -56,7 +56,7 @@ def test_the_same_request_gives_the_same_bytes(tmp_path: Path, kind: str) -> Non
 
 def test_classes_can_be_told_apart(tmp_path: Path) -> None:
     """The nearest mean of the training images names the class of every test image."""
-    inner = made("cifar10", tmp_path, synth.Asked(200)) / CIFAR_BINARY
+    inner = made("cifar10", tmp_path, synth.SyntheticSpec(200)) / CIFAR_BINARY
 
     def records(pattern: str) -> list[bytes]:
         data = b"".join(path.read_bytes() for path in sorted(inner.glob(pattern)))
@@ -152,7 +152,7 @@ def test_of_two_datasets_with_the_same_names_the_nearer_one_is_meant(
         wrong = {"t10k-labels-idx1-ubyte": sha256}
         sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
         files = ((f"https://a/{n}", {**shas, **wrong}[n], sizes[n]) for n in shas)
-        return Entry(name, "", tuple(Source((url,), sha, size) for url, sha, size in files))
+        return Entry(name, "", tuple(DatasetFile((url,), sha, size) for url, sha, size in files))
 
     right = entry("other", shas["t10k-labels-idx1-ubyte"])
     known = {"mnist": entry("mnist", "0" * 64), "other": right}
@@ -172,14 +172,14 @@ def test_an_unknown_kind_and_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "asked", "words"),
     [
-        ("mnist", synth.Asked(0), "--samples 0 must be 1 or more"),
-        ("mnist", synth.Asked(5, classes=11), "--classes 11 must be 1 to 10"),
-        ("imagenet", synth.Asked(5, size=0), "--size 0"),
-        ("tokens", synth.Asked(5, vocabulary=70_000), "--vocabulary"),
+        ("mnist", synth.SyntheticSpec(0), "--samples 0 must be 1 or more"),
+        ("mnist", synth.SyntheticSpec(5, classes=11), "--classes 11 must be 1 to 10"),
+        ("imagenet", synth.SyntheticSpec(5, size=0), "--size 0"),
+        ("tokens", synth.SyntheticSpec(5, vocabulary=70_000), "--vocabulary"),
     ],
 )
 def test_numbers_that_make_no_dataset(
-    tmp_path: Path, kind: str, asked: synth.Asked, words: str
+    tmp_path: Path, kind: str, asked: synth.SyntheticSpec, words: str
 ) -> None:
     with pytest.raises(UsageError) as error:
         synth.write(kind, tmp_path / "x", asked)

@@ -17,7 +17,7 @@ import pytest
 from runners.core import download
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
 from runners.data import catalogue, fetch, manifest, verify
-from runners.data.catalogue import Entry, Source
+from runners.data.catalogue import DatasetFile, Entry
 from tests import faulty
 
 CONTENT = bytes(range(256)) * 400
@@ -61,7 +61,7 @@ class Web:
         data = (self.folder / name).read_bytes()
         urls = tuple(self.url(fault, name) for fault in faults)
         digest = hashlib.sha256(data).hexdigest()
-        return Entry("one", "", (Source(urls, digest, len(data), unpack, keep),))
+        return Entry("one", "", (DatasetFile(urls, digest, len(data), unpack, keep),))
 
     def fetch(self, entry: Entry, *mirrors: str, **env: str) -> fetch.Fetched:
         return fetch.fetch(entry, mirrors, env, self.say)
@@ -185,7 +185,7 @@ def test_not_by_each_rank(web: Web) -> None:
 
 def test_no_room(web: Web) -> None:
     entry = web.entry("ok")
-    huge = Entry("one", "", (Source(entry.files[0].urls, "0" * 64, 10**15),))
+    huge = Entry("one", "", (DatasetFile(entry.files[0].urls, "0" * 64, 10**15),))
     with pytest.raises(Refused, match="no space for one: it needs 1000"):
         web.fetch(huge)
     assert web.asked == []

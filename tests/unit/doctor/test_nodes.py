@@ -14,7 +14,7 @@ from runners.core.site import Site
 from runners.doctor.checks import environment, gpu, image, network, scratch
 from runners.doctor.checks.gpu import Gpu
 from runners.doctor.checks.network import Network
-from runners.doctor.checks.scratch import Place
+from runners.doctor.checks.scratch import ScratchFolder
 from runners.doctor.finding import FAILURE, OK, WARNING
 from runners.doctor.question import Answer
 from runners.images.inspect import Fact, Inspection
@@ -94,7 +94,7 @@ ROOM = Volume(Path("/scratch/ada"), 500 * 10**9, 10**7, "lustre", 0)
     ],
 )
 def test_scratch(volume: Volume | None, writable: bool, state: str, says: str) -> None:
-    (found,) = scratch.check((Place("scratch", Path("/scratch/ada"), volume, writable),))
+    (found,) = scratch.check((ScratchFolder("scratch", Path("/scratch/ada"), volume, writable),))
     assert found.state == state
     assert says in found.says
     assert bool(found.fix) == (state != OK)

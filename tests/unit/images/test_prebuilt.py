@@ -46,7 +46,9 @@ def test_a_site_has_a_source_for_all_its_users(tmp_path: Path) -> None:
     text = 'title = "Here"\n[images]\nsource = "/shared/images"\nkey = "/shared/key.asc"\n'
     (tmp_path / "here.toml").write_text(text)
     env = {"RUNNER_SITES_PATH": str(tmp_path), "RUNNER_SITE": "here", "XDG_CONFIG_HOME": "/none"}
-    assert prebuilt.place(env) == prebuilt.Place("/shared/images", "/shared/key.asc", "site here")
+    assert prebuilt.place(env) == prebuilt.ReleaseSource(
+        "/shared/images", "/shared/key.asc", "site here"
+    )
 
 
 def test_a_mirror_in_the_sites_folder_needs_no_option(tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_a_mirror_in_the_sites_folder_needs_no_option(tmp_path: Path) -> None:
     assert prebuilt.place(env).source == "", "of another version"
     for name in (prebuilt.file_of(__version__), prebuilt.KEY_FILE):
         (images / name).touch()
-    assert prebuilt.place(env) == prebuilt.Place(
+    assert prebuilt.place(env) == prebuilt.ReleaseSource(
         str(images), f"{images}/release-key.asc", "site here"
     )
 

@@ -12,7 +12,7 @@ from runners.cli.progress import Lines
 from runners.core import disk_space, runtime_pull
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
 from runners.images import images_lock, local, pull, reference, store
-from runners.images.pull import Request
+from runners.images.pull import PullRequest
 
 from ..core.test_sif import make_sif
 from .test_store import Silent
@@ -33,9 +33,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def request(image: str, **changes: object) -> Request:
+def request(image: str, **changes: object) -> PullRequest:
     found = reference.parse(f"../{image}.sif")
-    return replace(Request(found, pull.name_of(found), ARCH), **changes)  # type: ignore[arg-type]
+    return replace(PullRequest(found, pull.name_of(found), ARCH), **changes)  # type: ignore[arg-type]
 
 
 def digest_of(name: str) -> str:

@@ -57,10 +57,10 @@ def test_an_architecture_that_was_not_published_is_refused() -> None:
 
 def test_without_a_source_or_a_key_nothing_is_pulled(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no source of prebuilt images is set") as none:
-        release.verified(prebuilt.Place(), plain=False)
+        release.verified(prebuilt.ReleaseSource(), plain=False)
     assert str(none.value.remedies[-1]) == "runner build cpu"
     with pytest.raises(Refused, match="no public key is known") as no_key:
-        release.verified(prebuilt.Place(str(tmp_path), "", "runner.toml"), plain=False)
+        release.verified(prebuilt.ReleaseSource(str(tmp_path), "", "runner.toml"), plain=False)
     assert "the source is from runner.toml" in str(no_key.value)
 
 

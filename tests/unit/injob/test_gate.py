@@ -229,7 +229,7 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_torchrun_within_has_to_have_all_tasks(variables: dict[str, str], right: int) -> None:
-    terms = gate.Terms(task.read("srun", SRUN), "none", "", ("", ""), (0, ""), False)
+    terms = gate.GateSettings(task.read("srun", SRUN), "none", "", ("", ""), (0, ""), False)
     env = {**variables, **({"TORCHELASTIC_RUN_ID": "1"} if variables else {})}
     assert gate.expected(terms, env) == right
 
@@ -242,7 +242,9 @@ def test_message_of_another_size(
     tmp_path: Path, controller: str, mpi: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_MPI_TYPE", mpi)
-    terms = gate.Terms(task.read("srun", SRUN), controller, str(tmp_path), ("", ""), (0, ""), False)
+    terms = gate.GateSettings(
+        task.read("srun", SRUN), controller, str(tmp_path), ("", ""), (0, ""), False
+    )
     text = gate.mismatch(terms, "Horovod", 1, 0, 4)
     assert "rank 0@n2: 4 ranks were started, but Horovod has world size 1" in text
     assert remedy in text
@@ -251,7 +253,9 @@ def test_message_of_another_size(
 def test_message_for_another_launcher(tmp_path: Path) -> None:
     env = {f"OMPI_COMM_WORLD_{name}": "1" for name in ("RANK", "LOCAL_RANK", "LOCAL_SIZE")}
     me = task.read("mpirun", {**env, "OMPI_COMM_WORLD_SIZE": "4"})
-    terms = gate.Terms(replace(me, local_rank=0), "mpi", str(tmp_path), ("", ""), (0, ""), False)
+    terms = gate.GateSettings(
+        replace(me, local_rank=0), "mpi", str(tmp_path), ("", ""), (0, ""), False
+    )
     text = gate.mismatch(terms, "Horovod", 1, 0, 4)
     assert "does not work with the mpirun that started it" in text
     assert "--launcher srun" in text
@@ -268,7 +272,7 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
 def test_a_late_world_is_told_once_while_the_trainer_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, said: str
 ) -> None:
-    terms = gate.Terms(task.read("srun", SRUN), "none", "", ("", ""), (0, ""), False)
+    terms = gate.GateSettings(task.read("srun", SRUN), "none", "", ("", ""), (0, ""), False)
     inbox = reports.Inbox()
     if state:
         reports.tell(inbox.name, inbox.token, "torch.distributed", state)

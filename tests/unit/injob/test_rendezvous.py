@@ -25,7 +25,7 @@ from runners.injob.rank.rendezvous import connections, join, link, protocol, ser
 from runners.injob.rank.rendezvous.join import MEETING
 from runners.injob.rank.rendezvous.membership import Member, Roll
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Opening
-from runners.injob.rank.rendezvous.server import Hub, Terms
+from runners.injob.rank.rendezvous.server import Hub, HubSettings
 from runners.injob.rank.rendezvous.store import Store
 
 SECRET = b"s" * protocol.SECRET_BYTES
@@ -93,7 +93,7 @@ class World:
         self.job, self.size, self.seconds = "job 42", size, seconds
         listening, further = connections.listen(["127.0.0.1"]), connections.bind(more)
         self.places = [sock.getsockname() for sock in listening + further]
-        terms = Terms(listening, further, {"127.0.0.1"}, seconds, ports.hold(), one_host)
+        terms = HubSettings(listening, further, {"127.0.0.1"}, seconds, ports.hold(), one_host)
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
         self.hub = Hub(terms, SECRET, self.job, roll, self.said.append)
         self.hub.start()
@@ -113,7 +113,7 @@ class World:
     def store(self, rank: int, address: str = "10.0.0.1") -> Store:
         """Start a rank's store."""
         store, gloo = Store(), {"interface": "eth0", "address": address}
-        terms = link.Terms(
+        terms = link.LinkSettings(
             lambda: self.places, SECRET, self.job, self.who(rank), lambda _: gloo, nobody, 5
         )
         store.start(terms)
@@ -390,7 +390,7 @@ def test_rank_0_stays_until_each_rank_knows_where_it_was() -> None:
 def test_without_a_hub_the_store_says_so() -> None:
     store = Store()
     gloo = {"interface": "", "address": ""}
-    store.start(link.Terms(list, SECRET, "job", {}, lambda _: gloo, nobody, 0.2))
+    store.start(link.LinkSettings(list, SECRET, "job", {}, lambda _: gloo, nobody, 0.2))
     with pytest.raises(RendezvousError, match="rank 0 on n1 did not answer"):
         join.join(store.port, store.prefix)
     assert ask(store, f"{store.prefix}global/0")[0] == 500
@@ -400,7 +400,9 @@ def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
     """Rank 0 may be late; the time counts from when Horovod has asked."""
     world, store, places = World(1), Store(), list[tuple[str, int]]()
     gloo = {"interface": "", "address": ""}
-    terms = link.Terms(lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 0.2)
+    terms = link.LinkSettings(
+        lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 0.2
+    )
     store.start(terms)
     with socket.create_connection(("127.0.0.1", store.port)) as sock:
         sock.sendall(b"GET /runner/meet HTTP/1.1\r\n\r\n")
@@ -414,7 +416,7 @@ def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
     gloo = {"interface": "", "address": ""}
     with socket.create_server(("127.0.0.1", 0)) as silent:
         places = [silent.getsockname(), ("127.0.0.1", 1), *world.places]
-        terms = link.Terms(
+        terms = link.LinkSettings(
             lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 5
         )
         store.start(terms)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners.injob import folders
-from runners.injob.ssh.ask import Asked
+from runners.injob.ssh.ask import SshArguments
 
 HOSTILE = ["a b", "it's", "$HOME", "`id`", ";", "new\nline", "ü", "a,b:c"]
 # Leaves out the options, as srun would, and writes them down with the environment.
@@ -39,7 +39,7 @@ exec "$@"
     ],
 )
 def test_arguments_are_read_as_ssh_does(typed: list[str], host: str, command: str) -> None:
-    asked = Asked(typed)
+    asked = SshArguments(typed)
     assert (asked.host, asked.command) == (host, command)
 
 

@@ -26,8 +26,8 @@ from runners.core.plan import Plan
 from runners.injob import addresses
 from runners.injob.serve import jupyter, tensorboard_app
 from runners.injob.serve.start import http_status, keeps_out
-from runners.injob.serve.tensorboard_app import Door
-from runners.schedulers.base import Place
+from runners.injob.serve.tensorboard_app import TokenProxy
+from runners.schedulers.base import JobLocation
 from runners.schedulers.slurm_calls import LABELLED, SlurmSteps
 from runners.script import render
 from runners.submit import private_folder
@@ -150,10 +150,10 @@ class TestSteps:
             terminal.chosen(("n1",), ("n1",), True)
 
     def test_one_node_has_a_terminal_several_have_labels(self) -> None:
-        one = SlurmSteps().argv(Place("42", ("n2",)), ["top"], pty=True)
+        one = SlurmSteps().argv(JobLocation("42", ("n2",)), ["top"], pty=True)
         assert {"--pty", "--jobid=42", "--nodelist=n2", "--overlap", "--mpi=none"} <= set(one)
         assert one[-1] == "top"
-        several = SlurmSteps().argv(Place("42", ("n1", "n2")), ["df", "/a b"], labelled=True)
+        several = SlurmSteps().argv(JobLocation("42", ("n1", "n2")), ["df", "/a b"], labelled=True)
         assert several[-5:] == ["bash", "-c", LABELLED, "df", "/a b"]
         assert "--ntasks=2" in several
 
@@ -232,7 +232,7 @@ def hello(environ: dict[str, Any], start: Any) -> list[bytes]:
 def port() -> Iterator[int]:
     """The port of a server behind the door."""
     server = tensorboard_app.listen("127.0.0.1", 0)
-    server.set_app(Door(hello, TOKEN, server.server_port))
+    server.set_app(TokenProxy(hello, TOKEN, server.server_port))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server.server_port

@@ -19,7 +19,7 @@ CONNECT_SECONDS = 2.0  # an interface that leads nowhere never answers
 
 
 @dataclass(frozen=True)
-class Terms:
+class LinkSettings:
     """How a rank finds the hub. `places` returns where it may be, as far as is known by now.
 
     `who` is the rank, for the hub; `gloo` tells through what Gloo will talk, where a connection
@@ -40,7 +40,7 @@ class Link:
     """Uses the `connections` of a store; `heard` is called with each frame."""
 
     def __init__(
-        self, terms: Terms, connections: Connections, heard: Callable[[Frame], None]
+        self, terms: LinkSettings, connections: Connections, heard: Callable[[Frame], None]
     ) -> None:
         self.terms, self.connections, self.heard = terms, connections, heard
         self.hub: Connection | None = None

@@ -32,7 +32,7 @@ TICK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Terms:
+class HubSettings:
     """Where the hub listens, and how long the ranks wait for each other.
 
     Both are bound; `more` are to be listened on too when not all ranks have come. `own` are all
@@ -52,7 +52,7 @@ class Hub:
     """Listens until all ranks are in, then serves those only. `say` prints a line."""
 
     def __init__(
-        self, terms: Terms, secret: bytes, job: str, roll: Roll, say: Callable[[str], None]
+        self, terms: HubSettings, secret: bytes, job: str, roll: Roll, say: Callable[[str], None]
     ) -> None:
         self.terms, self.secret, self.job, self.roll, self.say = terms, secret, job, roll, say
         self.exchange = Exchange(lambda rank, frame: self._send(self.ranks[rank], frame))

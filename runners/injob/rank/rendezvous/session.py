@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class MasterAddress:
     """Where rank 0's server is to be, "" and 0 if nobody knows, and this rank's way to it.
 
     `interface` is empty where all ranks are on one host.
@@ -38,7 +38,7 @@ class Place:
     own_address: str
 
 
-class Session:
+class RendezvousSession:
     """A task's store, and on rank 0 the hub. Raises RendezvousError and OSError.
 
     The ranks wait for each other at most for `seconds`, and Gloo talks through one of the `wanted`
@@ -88,10 +88,10 @@ class Session:
     def serve(self) -> None:
         """Start to serve, in the parent."""
         if self.listening:
-            from .server import Hub, Terms  # here, because no other rank needs it
+            from .server import Hub, HubSettings  # here, because no other rank needs it
 
             own = {one.address for one in self.own}
-            terms = Terms(
+            terms = HubSettings(
                 self.listening, self.more, own, self.seconds, self.held, self.task.one_host
             )
             roll = Roll(self.task.size, self.task.hosts)
@@ -100,7 +100,7 @@ class Session:
         task = self.task
         who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
         self.store.start(
-            link.Terms(
+            link.LinkSettings(
                 places=lambda: connections.published(self.run_dir, self.job),
                 secret=self.secret,
                 job=self.job,
@@ -132,15 +132,15 @@ class Session:
         for sock in self.listening + self.more:
             sock.close()
 
-    def place(self) -> Place:
+    def place(self) -> MasterAddress:
         """Ask in the child where rank 0 is, and how Gloo gets there. Raises RendezvousError."""
         master, gloo = join.where(self.store.port, self.store.prefix)
         address = master["address"] if master else ""
         interface = gloo["interface"] or network.with_address(self.own, address)
         own = network.first_address(self.own, interface) or addresses.LOOPBACK
-        return Place(address, master["port"] if master else 0, interface, own)
+        return MasterAddress(address, master["port"] if master else 0, interface, own)
 
-    def variables(self, place: Place) -> dict[str, str]:
+    def variables(self, place: MasterAddress) -> dict[str, str]:
         """Return Horovod's variables in the child, whose name will lead to the interface.
 
         Raises RendezvousError where it cannot.
@@ -150,7 +150,7 @@ class Session:
         gloo = {"HOROVOD_GLOO_IFACE": place.interface} if place.interface else {}
         return {**self.store.variables, **gloo}
 
-    def cluster(self, place: Place) -> list[str]:
+    def cluster(self, place: MasterAddress) -> list[str]:
         """Return address and port of each rank's own server; the ports are held until then.
 
         Raises RendezvousError when not all ranks come, or somebody listens on this one's port.

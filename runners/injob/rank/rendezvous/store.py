@@ -50,7 +50,7 @@ def parse_head(head: bytes) -> tuple[str, str, int] | None:
 
 
 @dataclass
-class Request:
+class PendingRequest:
     """One that waits, until `ready` or for `seconds`, for what `answer` returns then."""
 
     connection: Connection
@@ -71,7 +71,7 @@ class Store:
         self.sock = connections.listen([LOOPBACK])[0]
         self.port = int(self.sock.getsockname()[1])
         self.token = os.urandom(16).hex()
-        self.waiting: list[Request] = []
+        self.waiting: list[PendingRequest] = []
         self.asked: float | None = None  # when Horovod first did
         self.go: dict[str, Any] | None = None
         self.master: dict[str, Any] | None = None
@@ -92,7 +92,7 @@ class Store:
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
         }
 
-    def start(self, terms: link.Terms) -> None:
+    def start(self, terms: link.LinkSettings) -> None:
         """Serve in a daemon thread until this process ends."""
         self.connections = Connections(0, self._talk, self._ended)
         self.link = link.Link(terms, self.connections, self._heard)
@@ -159,7 +159,7 @@ class Store:
             answer: Callable[[], tuple[str, bytes]],
             seconds: float = HOLD_SECONDS,
         ) -> None:
-            self.waiting.append(Request(connection, ready, answer, seconds, now))
+            self.waiting.append(PendingRequest(connection, ready, answer, seconds, now))
 
         if name == MEETING:  # tell the hub that this rank is in hvd.init()
             self.go = None
