@@ -104,7 +104,7 @@ def test_another_sites_script_has_nothing_of_this_cluster(login: Login) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("#!/bin/bash -l\n#PBS -N torch_mnist\n")
     assert "#SBATCH" not in done.stdout
-    assert "\n# scheduler: pbs (what polaris has)\n" in done.stdout
+    assert "\n# scheduler: pbs (the scheduler of polaris)\n" in done.stdout
     assert "\nmpiexec -n 4 " in done.stdout
     assert login.runs() == []
 
