@@ -30,6 +30,13 @@ class ImageAccess(Word):
         return self in (ImageAccess.IN_PLACE, ImageAccess.MOUNTED)
 
 
+class DataAccess(Word):
+    """How the ranks of a node read the data: the values of --stage-data, less `auto`."""
+
+    IN_PLACE = "none"
+    COPIED = "node-local"
+
+
 class Controller(Word):
     """Horovod's controller, or that Horovod is not used."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core import tokens
-from ..core.model import ImageAccess, ImageInfo
+from ..core.model import DataAccess, ImageAccess, ImageInfo
 from ..core.plan import Launching, Staging
 from ..core.remedy import Remedy, change, command
 from ..core.site_profile import Profile
@@ -23,7 +23,6 @@ from .execution import CONTAINERS
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
 OF_SITE = "node_local"  # the key of a profile's `paths`
-IN_PLACE, COPIED = "none", "node-local"  # the values of --stage-data
 UNPACKED = 4  # times the size of the file
 MEASURED_IMAGE = (
     "docs/guides/images-on-nodes.md: of 487 MB a node reads 162 MB until torch_mnist's first "
@@ -158,17 +157,21 @@ def _data(case: Case, launching: Launching, log: DecisionLog) -> bool:
         if each.found:
             log.choose("data", str(each.path), each.found)
     asked, why = spec.stage_data, cannot(launching)
-    if asked == COPIED and not spec.data:
+    if asked == DataAccess.COPIED and not spec.data:
         log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))
-    elif asked == COPIED:
+    elif asked == DataAccess.COPIED:
         if why:
-            log.refuse(f"--stage-data node-local: {why}", "", change(stage_data=IN_PLACE))
-        log.choose("stage-data", IN_PLACE if why else COPIED, case.why("stage-data"))
+            log.refuse(
+                f"--stage-data node-local: {why}", "", change(stage_data=DataAccess.IN_PLACE.value)
+            )
+        access = DataAccess.IN_PLACE if why else DataAccess.COPIED
+        log.choose("stage-data", access.value, case.why("stage-data"))
         return not why
     elif asked == "auto" and spec.data:
         staged, reason = (False, why) if why else _data_worth_it(case)
         many = sum(each.files for each in spec.data) > MANY_FILES
-        log.choose("stage-data", COPIED if staged else IN_PLACE, reason, MEASURED_DATA * many)
+        access = DataAccess.COPIED if staged else DataAccess.IN_PLACE
+        log.choose("stage-data", access.value, reason, MEASURED_DATA * many)
         return staged
     return False
 

@@ -40,16 +40,17 @@ def image(plan: Plan) -> str:
 
 @dataclass(frozen=True)
 class Image:
-    """An image to stage: unpacked from `offset` on unless that is 0, after a check of its digest.
+    """An image to stage: its copy is checked, and unpacked if `access` says so, or it is mounted.
 
-    `digest` is the SHA-256 of the launched file, in hex; "" where it is not known. With
-    `mounted_for`, a runtime, it is not copied but mounted from `offset` on.
+    Its squashfs begins at `offset`. `digest` is the SHA-256 of the launched file, in hex; "" where
+    it is not known. `runtime` is for whom it is mounted.
     """
 
     path: Path
-    offset: int = 0
-    digest: str = ""
-    mounted_for: str = ""
+    access: ImageAccess
+    offset: int
+    digest: str
+    runtime: str
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,10 @@ def of(plan: Plan, paths: JobPaths) -> list[str]:
     """
     if not plan.staging.any:
         return []
-    image, spec = None, plan.spec
-    access, offset = plan.staging.image, plan.staging.image_offset
-    if access is ImageAccess.MOUNTED:
-        image = Image(spec.image.path, offset, mounted_for=plan.launching.runtime)
-    elif access is not ImageAccess.IN_PLACE:
-        offset = offset if access is ImageAccess.UNPACKED else 0
-        image = Image(spec.image.path, offset, plan.verified_digest.partition(":")[2])
+    image, spec, planned = None, plan.spec, plan.staging
+    if planned.image is not ImageAccess.IN_PLACE:
+        digest, runtime = plan.verified_digest.partition(":")[2], plan.launching.runtime
+        image = Image(spec.image.path, planned.image, planned.image_offset, digest, runtime)
     data, nodes = spec.data if plan.staging.data else (), spec.resources.nodes
     staging = Staging(data, plan.launching.scheduler, nodes, plan.staging.root, image)
     helper = str(paths.code / "injob" / STAGE.name)
@@ -104,8 +102,8 @@ def lines(staging: Staging, helper: str) -> list[str]:
     steps, image = SCHEDULERS[staging.scheduler].STEPS, staging.image
     on_each = [*(steps.once_per_node(staging.nodes) if steps else ()), "python3", quote(helper)]
     hold = ["on_each_node", "hold", "image" if image else "data"]
-    if image and image.mounted_for:
-        hold += [UNPACKED, quote(str(image.path)), str(image.offset), image.mounted_for]
+    if image and image.access is ImageAccess.MOUNTED:
+        hold += [UNPACKED, quote(str(image.path)), str(image.offset), image.runtime]
     text = [
         f"# {_what(staging)}; `hold` removes it once its input ends.",
         f"stage={root}",
@@ -127,7 +125,7 @@ def lines(staging: Staging, helper: str) -> list[str]:
 
 def _what(staging: Staging) -> str:
     on_disk = "on each node's own disk"
-    if staging.image and staging.image.mounted_for:
+    if staging.image and staging.image.access is ImageAccess.MOUNTED:
         once = "The image mounted once on each node for all its ranks"
         return f"{once}, the data {on_disk}" if staging.data else once
     what = ["image"] * bool(staging.image) + ["data"] * bool(staging.data)
@@ -149,11 +147,11 @@ def _bring_image(image: Image, staging: Staging) -> list[str]:
 
     For one that is mounted `hold` has all it needs, and is waited for.
     """
-    if image.mounted_for:
+    if image.access is ImageAccess.MOUNTED:
         return [f"stage mounted {UNPACKED}"]
     text = _bring(IMAGE, image.path, True, staging)
     if image.digest:
         text.append(f"stage verify {IMAGE} {image.digest}")
-    if image.offset:
+    if image.access is ImageAccess.UNPACKED:
         text.append(f"stage unpack {IMAGE} {image.offset} {UNPACKED}")
     return text
