@@ -68,8 +68,8 @@ def flags(values: dict[str, Any]) -> dict[str, Any]:
     Lists are lists, and what was not given is None.
     """
     known = {parameter(name): name for name in SETTINGS}
-    found = {known[given]: value for given, value in values.items() if given in known}
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+    settings = {known[given]: value for given, value in values.items() if given in known}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in settings.items()}
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:

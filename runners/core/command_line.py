@@ -85,6 +85,6 @@ def read(value: Mapping[str, Any]) -> CommandLine:
     )
 
 
-def as_json(found: CommandLine) -> dict[str, Any]:
+def as_json(command_line: CommandLine) -> dict[str, Any]:
     """Return the same for JSON, by name."""
-    return {**vars(found), "settings": [each._asdict() for each in found.settings]}
+    return {**vars(command_line), "settings": [each._asdict() for each in command_line.settings]}

@@ -24,14 +24,14 @@ def sha256(file: Path, progress: Callable[[int], None] | None = None) -> str:
 
     `progress` is called with the number of bytes read so far.
     """
-    found, read = _sha256(), 0
+    hasher, read = _sha256(), 0
     with file.open("rb") as stream:
         while block := stream.read(BLOCK):
-            found.update(block)
+            hasher.update(block)
             read += len(block)
             if progress:
                 progress(read)
-    return found.hexdigest()
+    return hasher.hexdigest()
 
 
 def key(**inputs: str) -> str:

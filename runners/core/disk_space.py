@@ -82,15 +82,15 @@ def check_volume(volume: Volume, needs: Needs, memory: int) -> list[str]:
             f" {needs.inodes}.\n{ELSEWHERE}"
         )
     check_place(volume)
-    found = []
+    problems = []
     if volume.flags & os.ST_NODEV:
-        found.append(f"{place} is mounted nodev: an image with device files cannot be unpacked")
+        problems.append(f"{place} is mounted nodev: an image with device files cannot be unpacked")
     if volume.type in MEMORY:
         if memory < needs.bytes:
             free = f"{shown(memory)} of memory are available"
             raise Refused(f"{place} is in memory, and {free}; {build} there.\n{ELSEWHERE}")
-        found.append(f"{place} is in memory: what the build writes is taken from programs")
-    return found
+        problems.append(f"{place} is in memory: what the build writes is taken from programs")
+    return problems
 
 
 def check_place(volume: Volume) -> None:

@@ -106,5 +106,5 @@ def _words(error: object) -> str:
 
 def _proxies() -> str:
     """Name the proxies' variables that are set; their values may hold a password."""
-    there = [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy")]
-    return f"through the proxy of {', '.join(sorted(there))}" if there else "without a proxy"
+    proxies = [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy")]
+    return f"through the proxy of {', '.join(sorted(proxies))}" if proxies else "without a proxy"

@@ -171,8 +171,8 @@ def next_folder(runs_dir: Path, name: str) -> Path:
     """
     stem = name.replace("/", "_")
     pattern = re.compile(re.escape(stem) + r"-(\d+)(?:_\d+)?")
-    there = [pattern.fullmatch(path.name) for path in entries(runs_dir)]
-    return runs_dir / f"{stem}-{max((int(m.group(1)) for m in there if m), default=0) + 1}"
+    matches = [pattern.fullmatch(path.name) for path in entries(runs_dir)]
+    return runs_dir / f"{stem}-{max((int(m.group(1)) for m in matches if m), default=0) + 1}"
 
 
 def load(paths: JobPaths) -> Job:

@@ -92,7 +92,7 @@ def read(paths: JobPaths) -> PlanRecord:
 
 def _of_form_1(choices: Mapping[str, Any]) -> dict[str, Any]:
     """Return the decisions that choices tell: what stayed as it is by default is not among them."""
-    found: dict[str, Any] = {
+    decisions: dict[str, Any] = {
         "staging": {
             "data": choices.get("stage-data", "none") != "none",
             "image": choices.get("stage-image", ImageAccess.IN_PLACE.value),
@@ -104,10 +104,10 @@ def _of_form_1(choices: Mapping[str, Any]) -> dict[str, Any]:
     }
     names = [each.name for each in fields(Launching)]
     if all(name in choices for name in names):
-        found["launching"] = {name: choices[name] for name in names}
+        decisions["launching"] = {name: choices[name] for name in names}
     if "controller" in choices:
-        found["wireup"] = {"controller": choices["controller"], "mpi": choices.get("mpi")}
-    return found
+        decisions["wireup"] = {"controller": choices["controller"], "mpi": choices.get("mpi")}
+    return decisions
 
 
 def _decision(kind: Callable[..., Decision], value: Mapping[str, Any]) -> Decision:

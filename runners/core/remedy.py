@@ -40,8 +40,8 @@ class Remedy:
         words = [", ".join([" ".join(set_)] * bool(set_) + gone)]
         words += [shlex.join(["--", *arguments])] if arguments else []
         same = " ".join(filter(None, words)) or "the same command once more"
-        there = [f"cd {shlex.quote(self.cwd)}"] if self.cwd else []
-        return " && ".join([*filter(None, [self.text]), *there, same])
+        change_folder = [f"cd {shlex.quote(self.cwd)}"] if self.cwd else []
+        return " && ".join([*filter(None, [self.text]), *change_folder, same])
 
 
 def change(

@@ -68,8 +68,8 @@ def run(
                 start_new_session=apart,
             )
     except subprocess.TimeoutExpired as late:
-        said = (late.stderr or b"").decode(errors="replace")  # bytes, whatever was asked for
-        raise NoAnswer(f"{argv[0]} did not answer within {timeout:.0f} s", said.strip()) from None
+        stderr = (late.stderr or b"").decode(errors="replace")  # bytes, whatever was asked for
+        raise NoAnswer(f"{argv[0]} did not answer within {timeout:.0f} s", stderr.strip()) from None
     return Result(done.returncode, done.stdout, done.stderr)
 
 

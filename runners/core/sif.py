@@ -106,15 +106,15 @@ def _read(file: BinaryIO) -> tuple[Header, list[Descriptor]]:
     head, length = _read_header(file), file.seek(0, 2)
     table = _read_table(file, head, length)
     entries = (Descriptor(*values) for values in DESCRIPTOR.iter_unpack(table))
-    found = [entry for entry in entries if entry.used]
-    if any(item.offset < 0 or item.size < 0 for item in found):
+    used = [entry for entry in entries if entry.used]
+    if any(item.offset < 0 or item.size < 0 for item in used):
         raise SifError("its table of contents is damaged")
-    if not any(item.type == PARTITION for item in found):
+    if not any(item.type == PARTITION for item in used):
         raise SifError("it holds no file system")
-    end = max(item.offset + item.size for item in found)
+    end = max(item.offset + item.size for item in used)
     if end > length:
         raise SifError(f"it is truncated: {length} bytes of at least {end}")
-    return head, found
+    return head, used
 
 
 def _read_table(file: BinaryIO, head: Header, length: int) -> bytes:
@@ -172,9 +172,9 @@ def table_of_contents(path: Path) -> dict[int, bytes]:
         return {0: HEADER.pack(*head), head.table_offset: _read_table(file, head, length)}
 
 
-def architecture(found: list[Descriptor]) -> str | None:
+def architecture(descriptors: list[Descriptor]) -> str | None:
     """Return the machine that the image's file system is for, in Go's words, such as amd64."""
-    for item in found:
+    for item in descriptors:
         if item.type == PARTITION:
             _, kind, code = PARTITION_EXTRA.unpack_from(item.extra)
             if kind == PRIMARY_SYSTEM:

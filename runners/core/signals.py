@@ -35,9 +35,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise Interrupted(128 + number)
 
 
-def code(told: KeyboardInterrupt) -> int:
+def code(interrupt: KeyboardInterrupt) -> int:
     """Return the exit code for it, as the shell counts."""
-    return told.code if isinstance(told, Interrupted) else 128 + signal.SIGINT
+    return interrupt.code if isinstance(interrupt, Interrupted) else 128 + signal.SIGINT
 
 
 @contextmanager

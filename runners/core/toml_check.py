@@ -68,20 +68,20 @@ def _in_table(kind: Any, table: Any, key: str) -> list[str]:
     if not isinstance(table, dict):
         return [_must(key, "a table", table)]
     known = kinds(kind) if is_dataclass(kind) else kind
-    found: list[str] = []
+    errors: list[str] = []
     for name, value in table.items():
         path = f"{key}.{name}" if key else name
         if get_origin(kind) is dict:
-            found += faults(get_args(kind)[1], value, path)
+            errors += faults(get_args(kind)[1], value, path)
         elif name in known:
-            found += faults(known[name], value, path)
+            errors += faults(known[name], value, path)
         else:
-            found.append(f"unknown key {path}; {nearest(name, known)}")
+            errors.append(f"unknown key {path}; {nearest(name, known)}")
     if is_dataclass(kind):
         needed = {f.name for f in fields(kind) if f.default is MISSING}
         needed -= {f.name for f in fields(kind) if f.default_factory is not MISSING}
-        found += [f"{key} lacks {name}" for name in known if name in needed - table.keys()]
-    return found
+        errors += [f"{key} lacks {name}" for name in known if name in needed - table.keys()]
+    return errors
 
 
 def _must(key: str, words: str, value: Any) -> str:

@@ -34,15 +34,15 @@ def all_of(
     Raises UsageError for what contradicts itself, NotFound for what is not there, Refused for what
     cannot be used as it is.
     """
-    found = {each.name: each for each in (one(text, profile, env) for text in texts)}
-    if "" in found and len(found) > 1:
-        others = ", ".join(name for name in found if name)
-        data = [f"{each.name or each.path.stem}={each.path}" for each in found.values()]
+    datasets = {each.name: each for each in (one(text, profile, env) for text in texts)}
+    if "" in datasets and len(datasets) > 1:
+        others = ", ".join(name for name in datasets if name)
+        data = [f"{each.name or each.path.stem}={each.path}" for each in datasets.values()]
         raise UsageError(
-            f"--data {found[''].path} uses all of /data, and {others} would be below it",
+            f"--data {datasets[''].path} uses all of /data, and {others} would be below it",
             remedy=change(data=data, leave_out=["data"]),
         )
-    return tuple(found.values())
+    return tuple(datasets.values())
 
 
 def one(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
@@ -72,12 +72,12 @@ def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Pa
     shared = profile.folder(SITES_OWN, env) if profile else None
     folders = [(shared, f"a dataset of {profile.name}")] if profile else []
     folders.append((places.data(), "fetched or packed before"))
-    found: dict[str, tuple[Path, str]] = {}
+    datasets: dict[str, tuple[Path, str]] = {}
     for folder, why in folders:  # the later ones win: what is the user's own
         for path in _entries(folder):
             packed = path.suffix in pack.ENDINGS
-            found[path.stem if packed else path.name] = (path, why)
-    return found
+            datasets[path.stem if packed else path.name] = (path, why)
+    return datasets
 
 
 def _entries(folder: Path | None) -> list[Path]:

@@ -62,9 +62,9 @@ def of_folder(folder: Path, dataset: str, say: Progress) -> Manifest:
     return Manifest(dataset, {name: of_file(folder / name, name, say) for name in names(folder)})
 
 
-def write(found: Manifest, dataset: Path) -> None:
+def write(manifest: Manifest, dataset: Path) -> None:
     """Write it atomically."""
-    write_versioned(path_of(dataset), FORM, asdict(found))
+    write_versioned(path_of(dataset), FORM, asdict(manifest))
 
 
 def read(dataset: Path) -> Manifest | None:

@@ -50,20 +50,20 @@ class SyntheticSpec:
         return self.samples, max(1, self.samples // 5)
 
 
-def write(kind: str, folder: Path, asked: SyntheticSpec) -> None:
+def write(kind: str, folder: Path, spec: SyntheticSpec) -> None:
     """Write a dataset into a new folder atomically.
 
     Raises UsageError for numbers that make no dataset, Refused where there is something already,
     SystemFault when the disk is full.
     """
-    _check(kind, asked)
+    _check(kind, spec)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused(f"{folder} already exists and is not an empty folder")
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
         part.mkdir(parents=True)
-        KINDS[kind](part, asked)
+        KINDS[kind](part, spec)
         if folder.exists():
             folder.rmdir()
         part.rename(folder)
@@ -73,12 +73,12 @@ def write(kind: str, folder: Path, asked: SyntheticSpec) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _check(kind: str, asked: SyntheticSpec) -> None:
+def _check(kind: str, spec: SyntheticSpec) -> None:
     for name, value, largest in (
-        ("samples", asked.samples, None),
-        ("classes", asked.classes, MOST_CLASSES.get(kind)),
-        ("size", asked.size, None),
-        ("vocabulary", asked.vocabulary, MOST_TOKENS),
+        ("samples", spec.samples, None),
+        ("classes", spec.classes, MOST_CLASSES.get(kind)),
+        ("size", spec.size, None),
+        ("vocabulary", spec.vocabulary, MOST_TOKENS),
     ):
         if value < 1 or (largest is not None and value > largest):
             to = f" to {largest}" if largest is not None else " or more"
@@ -108,9 +108,9 @@ class Images:
         return number % classes if number < classes else self.random.randrange(classes)
 
 
-def _mnist(folder: Path, asked: SyntheticSpec) -> None:
-    images = Images(asked.classes, EDGE * EDGE)
-    for count, part in zip(asked.parts, ("train", "test")):
+def _mnist(folder: Path, spec: SyntheticSpec) -> None:
+    images = Images(spec.classes, EDGE * EDGE)
+    for count, part in zip(spec.parts, ("train", "test")):
         numbers = bytes(images.label(number) for number in range(count))
         with (folder / formats.IDX_NAMES[f"x_{part}"]).open("wb") as file:
             file.write(formats.idx_header((count, EDGE, EDGE)))
@@ -120,13 +120,13 @@ def _mnist(folder: Path, asked: SyntheticSpec) -> None:
         )
 
 
-def _cifar(folder: Path, asked: SyntheticSpec) -> None:
+def _cifar(folder: Path, spec: SyntheticSpec) -> None:
     """Write the five files to train on, which share the samples, and the one to test with."""
-    images = Images(asked.classes, formats.CIFAR_PIXELS)
+    images = Images(spec.classes, formats.CIFAR_PIXELS)
     binary, ending = folder / formats.CIFAR_BINARY, formats.CIFAR_FORMS[formats.CIFAR_BINARY]
     binary.mkdir()
     number = 0
-    for count, names in zip(asked.parts, (formats.CIFAR_TRAINING, formats.CIFAR_TEST)):
+    for count, names in zip(spec.parts, (formats.CIFAR_TRAINING, formats.CIFAR_TEST)):
         for position, name in enumerate(names):
             share = count * (position + 1) // len(names) - count * position // len(names)
             with (binary / f"{name}{ending}").open("wb") as file:
@@ -136,16 +136,16 @@ def _cifar(folder: Path, asked: SyntheticSpec) -> None:
                     number += 1
 
 
-def _imagenet(folder: Path, asked: SyntheticSpec) -> None:
+def _imagenet(folder: Path, spec: SyntheticSpec) -> None:
     """Write PNGs of `size` x `size` pixels in three colours: train/CLASS/NUMBER.png, val/..."""
-    images = Images(asked.classes, 3 * asked.size * asked.size)
-    for count, part in zip(asked.parts, formats.IMAGE_PARTS):
-        for label in range(min(asked.classes, count)):
+    images = Images(spec.classes, 3 * spec.size * spec.size)
+    for count, part in zip(spec.parts, formats.IMAGE_PARTS):
+        for label in range(min(spec.classes, count)):
             (folder / part / f"n{label:08d}").mkdir(parents=True)
         for number in range(count):
             label = images.label(number)
             path = folder / part / f"n{label:08d}" / f"{number:08d}.png"
-            path.write_bytes(_png(images.image(label), asked.size))
+            path.write_bytes(_png(images.image(label), spec.size))
 
 
 def _png(pixels: bytes, edge: int) -> bytes:
@@ -165,14 +165,14 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + checksum
 
 
-def _tokens(folder: Path, asked: SyntheticSpec) -> None:
+def _tokens(folder: Path, spec: SyntheticSpec) -> None:
     """Write as many tokens as there are samples, and their description."""
     source = random.Random(SEED)  # noqa: S311  no secret
-    follower = [source.randrange(asked.vocabulary) for _ in range(asked.vocabulary)]
-    for count, name in zip(asked.parts, formats.TOKENS_FILES):
+    follower = [source.randrange(spec.vocabulary) for _ in range(spec.vocabulary)]
+    for count, name in zip(spec.parts, formats.TOKENS_FILES):
         with (folder / name).open("wb") as file:
             _text(source, follower, count).tofile(file)
-    meta = {"vocabulary": asked.vocabulary, "dtype": DTYPE}
+    meta = {"vocabulary": spec.vocabulary, "dtype": DTYPE}
     (folder / formats.TOKENS_META).write_text(json.dumps(meta) + "\n", encoding="utf-8")
 
 

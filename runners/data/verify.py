@@ -109,11 +109,11 @@ def _mounted(path: Path) -> Iterator[Path]:
 
 def _first(names: tuple[str, ...]) -> str:
     folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *LIBEXEC])
-    found = [path for path in (shutil.which(name, path=folders) for name in names) if path]
-    if not found:
+    programs = [path for path in (shutil.which(name, path=folders) for name in names) if path]
+    if not programs:
         raise Refused(
             f"{' and '.join(names)} are not on this machine",
             "to look into a squashfs file without root",
             "unsquashfs -d DIR FILE, then runner data check DIR",
         )
-    return found[0]
+    return programs[0]

@@ -58,8 +58,8 @@ def record_of(facts: Facts) -> tuple[str, ...]:
 
 def dataset_in(text: str) -> str:
     """Return the name for `runner data fetch` of the dataset that a text names, or ""."""
-    found = (name for words, name in DATASETS.items() if re.search(rf"(?i)\b{words}\b", text))
-    return next(found, "")
+    names = (name for words, name in DATASETS.items() if re.search(rf"(?i)\b{words}\b", text))
+    return next(names, "")
 
 
 def signal_of(facts: Facts) -> int:

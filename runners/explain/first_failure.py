@@ -116,6 +116,6 @@ def _on_top(record: Failure, log: LogFacts) -> bool:
 
 def _error(lines: Iterable[str]) -> str:
     """Return the first error that is not on top, and if there is one no lost peer's."""
-    found = [each for each in map(ERROR.match, lines) if each and not ON_TOP.search(each[0])]
-    errors = [each["error"] for each in found]
+    matches = [each for each in map(ERROR.match, lines) if each and not ON_TOP.search(each[0])]
+    errors = [each["error"] for each in matches]
     return next((each for each in errors if not kinds.of_lost_peer(each)), [*errors, ""][0])

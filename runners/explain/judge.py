@@ -56,14 +56,14 @@ def judge(facts: Facts) -> Explanation:
     nothing = _nothing(facts)
     if nothing and facts.state != JobState.RUNNING:
         return nothing
-    asked = [one for one in SIGNATURES if one.early or not nothing]
-    findings = ((one.name, one.ask(facts)) for one in asked)
+    signatures = [one for one in SIGNATURES if one.early or not nothing]
+    findings = ((one.name, one.ask(facts)) for one in signatures)
     unsure: Explanation | None = None
-    for name, found in findings:
-        if found and found.certainty != Certainty.UNSURE:
-            return _explanation(name, found, facts)
-        if found and unsure is None:
-            unsure = _explanation(name, found, facts)
+    for name, finding in findings:
+        if finding and finding.certainty != Certainty.UNSURE:
+            return _explanation(name, finding, facts)
+        if finding and unsure is None:
+            unsure = _explanation(name, finding, facts)
     return unsure or nothing or _explanation("unknown", unrecognised.unknown(facts), facts)
 
 
@@ -74,19 +74,19 @@ def _nothing(facts: Facts) -> Explanation | None:
     return Explanation(name, cause, (), None, Certainty.CERTAIN, "that is its state")
 
 
-def _explanation(name: str, said: Explanation, facts: Facts) -> Explanation:
+def _explanation(name: str, explanation: Explanation, facts: Facts) -> Explanation:
     """Return what a signature said with its name, and with the rank that it is about."""
-    first, rank, host = facts.first, said.rank, said.host
+    first, rank, host = facts.first, explanation.rank, explanation.host
     who = host if rank is None else f"rank {rank}@{host}".rstrip("@")
     traceback: tuple[str, ...] = ()
-    if rank is None and not host and first and not said.of_job:
+    if rank is None and not host and first and not explanation.of_job:
         rank, host, who = (None if first.alike > 1 else first.rank), first.host, first.name
         traceback = first.record.traceback if first.record else ()
     return replace(
-        said,
+        explanation,
         name=name,
-        evidence=tuple(dict.fromkeys(said.evidence)),
-        because="; ".join(filter(None, (said.because, first.doubt if first else ""))),
+        evidence=tuple(dict.fromkeys(explanation.evidence)),
+        because="; ".join(filter(None, (explanation.because, first.doubt if first else ""))),
         rank=rank,
         host=host if rank is not None or not first or first.alike == 1 else "",
         who=who,

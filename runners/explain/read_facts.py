@@ -68,9 +68,9 @@ def failures(paths: JobPaths) -> tuple[Failure, ...]:
     """
     there = sorted(paths.failures.glob("rank-*.json")) if paths.failures.is_dir() else []
     records = [(path, files.read_json(path)) for path in there]
-    found = [_failure(path, record) for path, record in records if record]
-    found.sort(key=lambda one: (one.kind != kinds.PORT_TAKEN, one.follower, one.time))
-    return tuple(found)
+    failures = [_failure(path, record) for path, record in records if record]
+    failures.sort(key=lambda one: (one.kind != kinds.PORT_TAKEN, one.follower, one.time))
+    return tuple(failures)
 
 
 def _failure(path: Path, record: dict[str, Any]) -> Failure:

@@ -148,19 +148,19 @@ class _Reader:
 
     def _tail(self, piece: bytes) -> list[Line]:
         """Return the piece's last lines of the rank that is looked at."""
-        found: list[Line] = []
+        lines: list[Line] = []
         number, end = self.lines + piece.count(b"\n") + 1, len(piece)
         for start, stop in islice(_from_the_end(piece, self.label), LAST):
             number, end = number - piece.count(b"\n", start, end), start
             rank, host, text = _parted(piece, start, stop)
-            found.append(Line(number, text, rank, host, self.name))
-        return found[::-1]
+            lines.append(Line(number, text, rank, host, self.name))
+        return lines[::-1]
 
     def facts(self) -> LogFacts:
         hits = {pattern: tuple(lines) for pattern, lines in self.hits.items()}
         errors = sorted({line for pattern in ERRORS for line in hits.get(pattern, ())}, key=NUMBER)
-        told = [(re.search(FAILED.pattern, line.text), line) for line in hits.get(FAILED, ())]
-        failed = {int(match.group(1)): line.number for match, line in told if match}
+        matches = [(re.search(FAILED.pattern, line.text), line) for line in hits.get(FAILED, ())]
+        failed = {int(match.group(1)): line.number for match, line in matches if match}
         ends = [one.number for pattern in ENDING for one in hits.get(pattern, ())]
         ending = min(ends, default=math.inf)
         lost = [line for pattern in LOST for line in hits.get(pattern, ())]
@@ -202,7 +202,7 @@ def _parted(piece: bytes, start: int, stop: int) -> tuple[int | None, str, str]:
 
 def _lost(lines: Sequence[Line]) -> tuple[Lost, ...]:
     """Return the ranks that somebody says were lost, in the order of the log."""
-    told = ((line, logs.lost_ranks(line.text)) for line in sorted(set(lines), key=NUMBER))
+    lost = ((line, logs.lost_ranks(line.text)) for line in sorted(set(lines), key=NUMBER))
     return tuple(
-        Lost(rank, named[1], named[2], line) for line, named in told if named for rank in named[0]
+        Lost(rank, named[1], named[2], line) for line, named in lost if named for rank in named[0]
     )

@@ -121,8 +121,8 @@ def no_world_formed(facts: Facts) -> Explanation:
 
 def interface(facts: Facts) -> Explanation:
     usable, wanted = facts.fields["usable"], " or ".join(facts.fields["wanted"])
-    there = ", ".join(usable) or "none but loopback"
-    cause = f"{host(facts)} has no network interface {wanted} with an address; it has {there}"
+    names = ", ".join(usable) or "none but loopback"
+    cause = f"{host(facts)} has no network interface {wanted} with an address; it has {names}"
     fix = BY_ITSELF
     if usable and not facts.job.typed.text("network-interfaces"):
         fix = change(network_interfaces=usable[0])

@@ -55,10 +55,10 @@ def compute_digest(path: Path, progress: Progress | None = None) -> str:
             seen, now = stamp(path), time.time()
             if progress:
                 progress.begin(f"reading {path}, whose digest is not known", seen[2])
-            found = "sha256:" + file_digest.sha256(path, progress.at if progress else None)
+            digest = "sha256:" + file_digest.sha256(path, progress.at if progress else None)
             if stamp(path) == seen:
-                remember(path, seen, now, DIGEST, found)
-                return found
+                remember(path, seen, now, DIGEST, digest)
+                return digest
     except OSError as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
     what = f"{path} changed while it was read, {READS} times"

@@ -133,12 +133,12 @@ def read_labels(folder: Path) -> dict[str, str]:
 
 def facts_now(labels: Mapping[str, str]) -> dict[str, str]:
     """Return what has become of the MPI library and of the modules since it was made."""
-    found = {}
+    facts = {}
     if library := labels.get(LIBRARY):
-        there = os.path.isfile(library)
-        found[LIBRARY_NOW] = digest.sha256(Path(library)) if there else GONE
+        exists = os.path.isfile(library)
+        facts[LIBRARY_NOW] = digest.sha256(Path(library)) if exists else GONE
     gone = _not_loadable(labels.get(MODULES, "").split())
-    return {**found, **({MODULES_GONE: " ".join(gone)} if gone else {})}
+    return {**facts, **({MODULES_GONE: " ".join(gone)} if gone else {})}
 
 
 def _not_loadable(modules: Sequence[str]) -> list[str]:

@@ -120,21 +120,21 @@ def parse_build(text: str) -> dict[str, str]:
 def parse(text: str) -> dict[str, str]:
     pieces = re.split(r"^== (\w+)$", text, flags=re.MULTILINE)
     parts = dict(zip(pieces[1::2], pieces[2::2]))
-    found = {**_from_tools(parts), **_from_python(parts["python"])}
-    if "python.version" in found and "mpi.version" not in found:
-        found.update(dict.fromkeys(MPI, "none"))
-    return found
+    facts = {**_from_tools(parts), **_from_python(parts["python"])}
+    if "python.version" in facts and "mpi.version" not in facts:
+        facts.update(dict.fromkeys(MPI, "none"))
+    return facts
 
 
 def _from_tools(parts: dict[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for part, pattern, fact, flavour in PATTERNS:
         match = re.search(pattern, parts[part])
-        if match and fact not in found:
-            found[fact] = match.group(1)
+        if match and fact not in facts:
+            facts[fact] = match.group(1)
             if flavour:
-                found["mpi.flavour"] = flavour
-    return found
+                facts["mpi.flavour"] = flavour
+    return facts
 
 
 def _from_python(text: str) -> dict[str, str]:
@@ -172,8 +172,8 @@ def foreign_test(image: Path) -> Proof:
         return Proof(built, "", "there is no Horovod in it that could be tested")
     file = Path(selftest.__file__).resolve()
     prove = ["python3", str(file), "prove"]
-    said = [_said(run(image, [*prove, *pair], TEST_SECONDS, bind=file)) for pair in pairs]
-    agreed, failures = ("\n".join(filter(None, texts)) for texts in zip(*said))
+    outputs = [_said(run(image, [*prove, *pair], TEST_SECONDS, bind=file)) for pair in pairs]
+    agreed, failures = ("\n".join(filter(None, texts)) for texts in zip(*outputs))
     return Proof(built, agreed, failures)
 
 

@@ -49,8 +49,8 @@ def _missing(name: str) -> Path:
     from . import prebuilt  # only here, since launches mostly find their image
 
     folders = {Path(name).expanduser().parent, places.images()}
-    there = [str(file) for folder in folders for file in folder.glob("*.sif")]
-    near = nearest(Path(name).name, [Path(file).name for file in there])
+    files = [str(file) for folder in folders for file in folder.glob("*.sif")]
+    near = nearest(Path(name).name, [Path(file).name for file in files])
     looked = ", ".join(sorted(str(folder) for folder in folders))
     short = prebuilt.short(Path(name).name)
     error = ImageMissing(

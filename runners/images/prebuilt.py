@@ -43,10 +43,10 @@ def place(env: Mapping[str, str]) -> ReleaseSource:
     UsageError for what is no source.
     """
     source, key, origin = "", "", ""
-    for where, found in _said(env):
-        if found.source and not source:
-            source, origin = checked(where, found.source), where
-        key = key or found.key
+    for where, prebuilt in _said(env):
+        if prebuilt.source and not source:
+            source, origin = checked(where, prebuilt.source), where
+        key = key or prebuilt.key
         if source and key:
             break
     return ReleaseSource(source, os.path.expanduser(key), origin)
@@ -63,11 +63,11 @@ def _said(env: Mapping[str, str]) -> Iterator[tuple[str, Prebuilt]]:
 
 
 def _in_files(env: Mapping[str, str]) -> list[tuple[str, Prebuilt]]:
-    found = []
+    sources = []
     for where, table in config.tables(env, "images"):
         check(where, kinds(Prebuilt), table)
-        found.append((where, Prebuilt(**table)))
-    return found
+        sources.append((where, Prebuilt(**table)))
+    return sources
 
 
 def _mirror(profile: Profile, env: Mapping[str, str]) -> Prebuilt:
@@ -94,8 +94,8 @@ def _packaged() -> str:
         urls = metadata.metadata("horovod-runner").get_all("Project-URL") or []
     except metadata.PackageNotFoundError:  # a checkout that nobody installed
         return ""
-    found: list[str] = [url for url in urls if url.startswith(f"{URL_LABEL}, ")]
-    return found[0].partition(", ")[2] if found else ""
+    labels: list[str] = [url for url in urls if url.startswith(f"{URL_LABEL}, ")]
+    return labels[0].partition(", ")[2] if labels else ""
 
 
 def checked(where: str, text: str) -> str:

@@ -55,8 +55,8 @@ def publish(images: Sequence[Path], target: Source, key: str, progress: Progress
     built = [_built(path, progress) for path in images]
     origins = {(each.version, each.revision) for each in built}
     if len(origins) > 1:
-        told = "\n".join(f"{each.path}: {each.version}, {each.revision}" for each in built)
-        raise Refused("the images are not of one revision", told)
+        versions = "\n".join(f"{each.path}: {each.version}, {each.revision}" for each in built)
+        raise Refused("the images are not of one revision", versions)
     ((version, revision),) = origins
     made = Release(version, revision, tuple(each.image for each in built))
     if len({made.file(each.image) for each in built}) < len(built):

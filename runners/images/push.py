@@ -105,11 +105,11 @@ def _check_image(image: Path) -> None:
         ) from None
 
 
-def _check_arrived(server: Registry, sent: str, there: list[str]) -> None:
-    if sent not in there:
+def _check_arrived(server: Registry, sent: str, digests: list[str]) -> None:
+    if sent not in digests:
         raise NotVerified(
             f"{server.reference.source} is not what was sent",
-            f"sent {sent}\nthere {', '.join(there)}",
+            f"sent {sent}\nthere {', '.join(digests)}",
             "again; somebody else may have pushed to the same tag",
         )
 

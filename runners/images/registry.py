@@ -151,8 +151,10 @@ class Registry:
             raise self.other_architecture(arch, ", ".join(sorted(there)))
         return _blob(there[arch]).digest
 
-    def other_architecture(self, wanted: str, there: str) -> Refused:
-        return Refused(f"{self.reference.source} is not for {wanted}", f"for {there}", OTHER_ARCH)
+    def other_architecture(self, wanted: str, available: str) -> Refused:
+        return Refused(
+            f"{self.reference.source} is not for {wanted}", f"for {available}", OTHER_ARCH
+        )
 
     def blob(self, blob: Blob, bytes_range: str = "") -> HTTPResponse:
         """Return the open answer with a blob, or a range such as "0-127"; raise a RunnerError."""
@@ -197,12 +199,12 @@ class Registry:
             return Refused(f"{self.host} speaks https", told, "leave out --no-https")
         return SystemFault(f"{self.host} failed: HTTP {error.code}", told)
 
-    def _no_access(self, told: str) -> Refused:
+    def _no_access(self, evidence: str) -> Refused:
         who = credentials.find(self.host)
         us = f"as {who.user} (of {who.origin})" if who else "without a login"
         return Refused(
             f"{self.host} refuses access to {self.reference.repository or 'itself'}, {us}",
-            f"{told}\nsome registries answer the same if the image does not exist",
+            f"{evidence}\nsome registries answer the same if the image does not exist",
             f"runner registry login -u NAME {self.host}",
         )
 

@@ -184,10 +184,10 @@ def choose(keys: list[tuple[str, str]], wanted: str) -> int:
     fits = [number for number, (print_, _) in enumerate(keys) if print_.endswith(end)]
     if len(fits) == 1 and (not end or len(end) >= 8):
         return fits[0]
-    there = "\n".join(f"{print_} ({name})" for print_, name in keys)
+    listed_keys = "\n".join(f"{print_} ({name})" for print_, name in keys)
     if not end:
-        raise UsageError("there is more than one key", there, "--key FINGERPRINT")
-    raise UsageError(f"--key {wanted} is not one of your keys", there, "--key FINGERPRINT")
+        raise UsageError("there is more than one key", listed_keys, "--key FINGERPRINT")
+    raise UsageError(f"--key {wanted} is not one of your keys", listed_keys, "--key FINGERPRINT")
 
 
 def _sign(image: Path, number: int) -> Signature:

@@ -122,8 +122,8 @@ def remove(digest: str) -> None:
 def names() -> dict[str, str]:
     """Return the digest that each name of the store points to."""
     links = [path for path in sorted(files.entries(places.images())) if path.is_symlink()]
-    found = {link.name: digest_named(Path(os.readlink(link))) for link in links}
-    return {name: digest for name, digest in found.items() if digest}
+    names = {link.name: digest_named(Path(os.readlink(link))) for link in links}
+    return {name: digest for name, digest in names.items() if digest}
 
 
 def check_name(name: str) -> None:

@@ -101,13 +101,13 @@ def _digest(request: VerifyRequest) -> Check:
     """Compare the file's digest with those that are wanted; it is computed again each time."""
     if request.image.is_dir():
         return Check("digest", FAIL if request.digest else OPEN, "a folder has no digest")
-    found, wanted = digest_cache.compute_digest(request.image), _wanted(request)
+    actual, wanted = digest_cache.compute_digest(request.image), _wanted(request)
     for origin, digest in wanted.items():
-        if digest != found:
-            return Check("digest", FAIL, f"{found}\nnot {digest} ({origin})", AGAIN)
+        if digest != actual:
+            return Check("digest", FAIL, f"{actual}\nnot {digest} ({origin})", AGAIN)
     if not wanted:
-        return Check("digest", OPEN, f"{found}; no --digest, and not in {request.lockfile.name}")
-    return Check("digest", PASS, f"{found} ({', '.join(wanted)})")
+        return Check("digest", OPEN, f"{actual}; no --digest, and not in {request.lockfile.name}")
+    return Check("digest", PASS, f"{actual} ({', '.join(wanted)})")
 
 
 def _wanted(request: VerifyRequest) -> dict[str, str]:
@@ -140,9 +140,9 @@ def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
         yield _failed("runs", error)
 
 
-def _labels(labels: dict[str, str], found: dict[str, str]) -> Check:
+def _labels(labels: dict[str, str], inside: dict[str, str]) -> Check:
     """Compare each label with what is inside, where that could be found out."""
-    both, wrong = [name for name in labels if name in found], differing(labels, found)
+    both, wrong = [name for name in labels if name in inside], differing(labels, inside)
     if not both:
         return Check("labels", OPEN, "it has no labels of this project")
     if wrong:
@@ -150,12 +150,12 @@ def _labels(labels: dict[str, str], found: dict[str, str]) -> Check:
     return Check("labels", PASS, f"{len(both)} agree with what is inside")
 
 
-def differing(labels: dict[str, str], found: dict[str, str]) -> list[str]:
+def differing(labels: dict[str, str], inside: dict[str, str]) -> list[str]:
     """Return one line for each label that says something else than was found inside."""
     return [
-        f"{name}: the label says {text}, inside is {found[name]}"
+        f"{name}: the label says {text}, inside is {inside[name]}"
         for name, text in labels.items()
-        if name in found and set(text.split(",")) != set(found[name].split(","))
+        if name in inside and set(text.split(",")) != set(inside[name].split(","))
     ]
 
 

@@ -82,8 +82,8 @@ def _meant(word: str | None, runs: list[Run]) -> list[Run]:
 
 def _together(word: str, runs: list[Run]) -> list[Run]:
     """Return the runs of the last array of that name or number."""
-    found = [run for run in runs if run[1].array and word in (run[1].array, number(run[1].id))]
-    return [run for run in found if run[1].array == found[-1][1].array]
+    members = [run for run in runs if run[1].array and word in (run[1].array, number(run[1].id))]
+    return [run for run in members if run[1].array == members[-1][1].array]
 
 
 def number(id: str) -> str:

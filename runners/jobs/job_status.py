@@ -61,7 +61,7 @@ def status(paths: JobPaths, job: Job) -> Status:
     return statuses([(paths, job)])[0]
 
 
-def _status(paths: JobPaths, job: Job, told: Status | None) -> Status:
+def _status(paths: JobPaths, job: Job, answer: Status | None) -> Status:
     """Combine what was recorded, what the scheduler says, and what the folder shows."""
     record = files.read_json(paths.exit) or {}
     code = record.get("exit_code")
@@ -69,15 +69,15 @@ def _status(paths: JobPaths, job: Job, told: Status | None) -> Status:
         code = EXIT_STOPPED if job.state == JobState.STOPPED.name else code
         now = Status(JobState[job.state], job.reason, code, job.restart, job.nodes, job.elapsed)
         return _timed(now, record)
-    if code is not None and (told is None or told.state == JobState.UNKNOWN):
-        told = Status(_state_of(code))
-    elif code == 0 and job.restarts and told:
+    if code is not None and (answer is None or answer.state == JobState.UNKNOWN):
+        answer = Status(_state_of(code))
+    elif code == 0 and job.restarts and answer:
         # NOTE: Slurm up to 26.05 may start such a job once more (see script/exit_trap.py).
-        told = told._replace(state=JobState.COMPLETED, reason="")
-    told = told or Status(JobState.UNKNOWN, FORGOTTEN)
-    if code is None and told.state in CAN_BE_STOPPED and paths.stopped.exists():
+        answer = answer._replace(state=JobState.COMPLETED, reason="")
+    answer = answer or Status(JobState.UNKNOWN, FORGOTTEN)
+    if code is None and answer.state in CAN_BE_STOPPED and paths.stopped.exists():
         code = EXIT_STOPPED  # the ranks saved, and Slurm killed the script before it could say so
-    now = _stopped(told._replace(exit_code=code))
+    now = _stopped(answer._replace(exit_code=code))
     if now.state.ended and now.state != JobState.UNKNOWN:
         if now.state in (JobState.FAILED, JobState.STOPPED) and _was_cancelled(paths):
             now = now._replace(state=JobState.CANCELLED, reason="")
@@ -180,8 +180,8 @@ def _again(paths: JobPaths, job: Job, last: Status) -> Status:
 
 def without_asking(runs: Iterable[Run], why: str) -> list[Status]:
     """Return what the folders alone say; `why` becomes the reason of those that have not ended."""
-    found = [_status(paths, job, None) for paths, job in runs]
-    return [each._replace(reason=why) if each.reason == FORGOTTEN else each for each in found]
+    statuses = [_status(paths, job, None) for paths, job in runs]
+    return [each._replace(reason=why) if each.reason == FORGOTTEN else each for each in statuses]
 
 
 def ahead(job: Job) -> int | None:

@@ -34,13 +34,13 @@ def last(paths: JobPaths) -> Reading | None:
     A line that is being written, or was cut, is passed over. Raises OSError for a file that is
     there and cannot be read.
     """
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for event in events(reversed(_tail(paths).splitlines())):
         if isinstance(event.get("step"), int) and "time" in event:
-            found = {**_facts(event), **found}
-        if "loss" in found and "rate" in found:  # lines of resume and stop have neither
+            facts = {**_facts(event), **facts}
+        if "loss" in facts and "rate" in facts:  # lines of resume and stop have neither
             break
-    return Reading(**found) if "step" in found else None
+    return Reading(**facts) if "step" in facts else None
 
 
 def _tail(paths: JobPaths) -> bytes:

@@ -68,13 +68,13 @@ def find_stall(
 def missing(tail: Sequence[str]) -> list[int]:
     """Return the ranks that Horovod's stall inspector named last, as far as these lines tell."""
     titles = [at for at, line in enumerate(tail) if TITLE in line]
-    found: list[int] = []
+    ranks: list[int] = []
     for line in tail[titles[-1] + 1 :] if titles else ():
         match = MISSING.match(line)
         if not match:
             break
-        found.append(int(match.group(1)))
-    return found
+        ranks.append(int(match.group(1)))
+    return ranks
 
 
 def lagging(samples: Sequence[RankSample]) -> list[tuple[RankSample, str]]:
@@ -85,9 +85,9 @@ def lagging(samples: Sequence[RankSample]) -> list[tuple[RankSample, str]]:
         ("it computes, and the others wait", lambda one: one.busy >= BUSY),
         ("it sleeps, and the others look for it", lambda one: one.wakes < WAKES),
     ):
-        found = [one for one in samples if differs(one)]
-        if found and len(found) < len(samples):
-            return [(one, why) for one in found]
+        differing = [one for one in samples if differs(one)]
+        if differing and len(differing) < len(samples):
+            return [(one, why) for one in differing]
     return []
 
 

@@ -29,15 +29,15 @@ def explain(paths: JobPaths, job: Job, status: Status) -> Explanation:
     return judge.explain(paths, job, status)
 
 
-def with_commands(said: Explanation, job: Job) -> Explanation:
+def with_commands(explanation: Explanation, job: Job) -> Explanation:
     """Return an explanation whose fixes are the whole commands to type."""
     typed = suggest.of_job(job)
     if typed is None:
-        return said
-    (fix,) = suggest.resolved([said.fix], typed) if said.fix else (None,)
-    others = suggest.resolved([other.fix for other in said.others], typed)
-    changed = (other._replace(fix=each) for other, each in zip(said.others, others))
-    return replace(said, fix=fix, others=tuple(changed))
+        return explanation
+    (fix,) = suggest.resolved([explanation.fix], typed) if explanation.fix else (None,)
+    others = suggest.resolved([other.fix for other in explanation.others], typed)
+    changed = (other._replace(fix=each) for other, each in zip(explanation.others, others))
+    return replace(explanation, fix=fix, others=tuple(changed))
 
 
 def result(paths: JobPaths, job: Job) -> dict[str, Any]:
@@ -62,24 +62,24 @@ def resume_command(paths: JobPaths, job: Job) -> str:
     return suggest.text(change(arguments={"--resume": paths.root}, bind=bind), typed)
 
 
-def explanation_facts(said: Explanation, job: Job) -> dict[str, Any]:
+def explanation_facts(explanation: Explanation, job: Job) -> dict[str, Any]:
     """Return an explanation for programs; `fix` has the whole command as its text."""
     return {
         "id": job.id,
-        "name": said.name,
-        "cause": said.cause,
-        "who": said.who,
-        "rank": said.rank,
-        "host": said.host,
-        "evidence": list(said.evidence),
-        "traceback": list(said.traceback),
-        "fix": suggest.as_json(said.fix, suggest.of_job(job)) if said.fix else None,
+        "name": explanation.name,
+        "cause": explanation.cause,
+        "who": explanation.who,
+        "rank": explanation.rank,
+        "host": explanation.host,
+        "evidence": list(explanation.evidence),
+        "traceback": list(explanation.traceback),
+        "fix": suggest.as_json(explanation.fix, suggest.of_job(job)) if explanation.fix else None,
         "other_fixes": [
             {"does": does, **suggest.as_json(other, suggest.of_job(job))}
-            for does, other in said.others
+            for does, other in explanation.others
         ],
-        "certainty": said.certainty.value,
-        "because": said.because,
+        "certainty": explanation.certainty.value,
+        "because": explanation.because,
     }
 
 

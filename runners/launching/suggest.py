@@ -26,8 +26,8 @@ def text(remedy: Remedy, typed: CommandLine | None) -> str:
     if remedy.kind != LAUNCH or typed is None:
         return str(remedy)
     folder = remedy.cwd or (typed.cwd if typed.cwd != os.getcwd() else "")
-    there = [shlex.join(["cd", folder])] if folder else []
-    parts = [*filter(None, [remedy.text]), *there, shlex.join(argv(remedy, typed))]
+    change_folder = [shlex.join(["cd", folder])] if folder else []
+    parts = [*filter(None, [remedy.text]), *change_folder, shlex.join(argv(remedy, typed))]
     return "; then ".join([*_in_files(remedy, typed), " && ".join(parts)])
 
 
@@ -72,8 +72,8 @@ def refused(refusals: Sequence[Refusal]) -> Refused:
     evidence = [first.evidence]
     for other in others:
         evidence += [f"also: {other.what}", other.evidence]
-    told = "\n".join(line for line in evidence if line)
-    return Refused(first.what, told, remedies(refusals))
+    text = "\n".join(line for line in evidence if line)
+    return Refused(first.what, text, remedies(refusals))
 
 
 def remedies(refusals: Sequence[Refusal]) -> list[Remedy]:

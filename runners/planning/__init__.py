@@ -66,7 +66,7 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
 
     Found by solving again: never a guess.
     """
-    found: list[Remedy] = []
+    remedies: list[Remedy] = []
     spec = case.spec
     for changes in CHANGES:
         if all(getattr(spec, name) == value for name, value in changes.items()):
@@ -75,15 +75,15 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
             continue  # an environment's folder is no image
         solved = _attempt(case.asking(**changes))
         remedy = change(dict(_options(spec, solved, changes)))
-        if not solved.refusals and remedy.options and remedy not in found:
-            found.append(remedy)
-    return tuple(_shortest(found))[:MOST_REMEDIES]
+        if not solved.refusals and remedy.options and remedy not in remedies:
+            remedies.append(remedy)
+    return tuple(_shortest(remedies))[:MOST_REMEDIES]
 
 
-def _shortest(found: list[Remedy]) -> Iterator[Remedy]:
+def _shortest(remedies: list[Remedy]) -> Iterator[Remedy]:
     """Leave out what another remedy already does with fewer options."""
-    for remedy in found:
-        if not any(set(other.options) < set(remedy.options) for other in found):
+    for remedy in remedies:
+        if not any(set(other.options) < set(remedy.options) for other in remedies):
             yield remedy
 
 
@@ -176,13 +176,13 @@ def _framework(case: Case, log: DecisionLog) -> None:
     image, wanted = case.image, case.spec.trainer.requires
     if not wanted:
         return
-    there, package = image.listed("horovod.frameworks"), PACKAGES[wanted]
+    frameworks, package = image.listed("horovod.frameworks"), PACKAGES[wanted]
     what = f"{case.spec.trainer.name} needs {wanted}, which {image.path.name} does not have"
     if image.fact(f"{package}.version") == "none":
         install = command(f"{image.path}/bin/python", "-m", "pip", "install", package)
         remedy = [install] if case.spec.runtime == "none" else []
         log.refuse(what, image.how(f"{package}.version"), *remedy)
-    elif there and wanted not in there:
+    elif frameworks and wanted not in frameworks:
         log.refuse(what, image.how("horovod.frameworks"))
 
 
@@ -209,10 +209,10 @@ def _refused_elsewhere(case: Case, launching: Launching, log: DecisionLog) -> No
 
 def _brings_recipe(case: Case, log: DecisionLog) -> bool:
     """Whether the packaged trainer comes from this machine, as the image does not have it."""
-    trainer, there = case.spec.trainer, case.image.listed("recipes")
+    trainer, recipes = case.spec.trainer, case.image.listed("recipes")
     if trainer.module is None and not trainer.uses_recipes:
         return False
-    if trainer.name in there or (trainer.file and there):
+    if trainer.name in recipes or (trainer.file and recipes):
         log.choose("recipe", IMAGE, "the image contains it", case.image.how("recipes"))
         return False
     log.choose("recipe", HOST, "the image does not have it")

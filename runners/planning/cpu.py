@@ -37,22 +37,22 @@ def share(case: Case, scheduler: str, log: DecisionLog) -> Case:
 
 def _room(case: Case, scheduler: str) -> int | None:
     """Return how many CPUs the surrounding job has for each rank, None without one."""
-    there, resources = case.site.allocated_cpus, case.resources
-    if not capabilities(scheduler).within_job or not there or resources.overcommit:
+    allocated, resources = case.site.allocated_cpus, case.resources
+    if not capabilities(scheduler).within_job or not allocated or resources.overcommit:
         return None
-    return there // resources.tasks_of_a_node
+    return allocated // resources.tasks_of_a_node
 
 
 def _within(case: Case, room: int, log: DecisionLog) -> Case:
     """Let what nobody asked for give way to what the surrounding job has; refuse what was asked."""
-    asked, site = case.resources.cpus_per_task or 1, case.site
+    requested, site = case.resources.cpus_per_task or 1, case.site
     evidence = f"SLURM_JOB_CPUS_PER_NODE: {site.allocated_cpus} CPUs on a node at least"
     if room and EACH in case.unasked:
-        reason = f"available per rank in job {site.allocation}; {case.why(EACH)}: {asked}"
+        reason = f"available per rank in job {site.allocation}; {case.why(EACH)}: {requested}"
         log.choose(EACH, room, reason, evidence)
         return case.asking(resources=replace(case.resources, cpus_per_task=room))
     log.refuse(
-        f"job {site.allocation} has too few CPUs for ranks with {asked} each",
+        f"job {site.allocation} has too few CPUs for ranks with {requested} each",
         evidence,
         change(cpus_per_task=room) if room else change(overcommit=True),
     )

@@ -56,26 +56,26 @@ def _its_tasks(case: Case, log: DecisionLog) -> Case:
     """Take as many ranks a node as the surrounding job has, where nobody asked for a number."""
     site, resources = case.site, case.resources
     given = {"ntasks": resources.ntasks, "ntasks-per-node": resources.ntasks_per_node}
-    asked = [name for name, value in given.items() if value and name not in case.unasked]
+    requested = [name for name, value in given.items() if value and name not in case.unasked]
     tasks = site.allocated_tasks
-    if asked or not tasks or (resources.ntasks_per_node or 1) == tasks:
+    if requested or not tasks or (resources.ntasks_per_node or 1) == tasks:
         return case
     log.choose("ntasks-per-node", tasks, f"from job {site.allocation}")
     return case.asking(resources=replace(resources, ntasks=None, ntasks_per_node=tasks))
 
 
 def _is_here(wanted: str, site: Site, log: DecisionLog) -> None:
-    there, profile = capabilities(wanted), site.profile
-    if site.elsewhere and profile and there.queue and wanted != profile.scheduler:
+    wanted_scheduler, profile = capabilities(wanted), site.profile
+    if site.elsewhere and profile and wanted_scheduler.queue and wanted != profile.scheduler:
         theirs = capabilities(profile.scheduler).title
-        what = f"there is no {there.title} on {profile.name}, which has {theirs}"
+        what = f"there is no {wanted_scheduler.title} on {profile.name}, which has {theirs}"
         log.refuse(what, "its profile", change(leave_out=["scheduler"]))
     elif site.elsewhere:
         return
-    elif there.queue and wanted not in site.schedulers:
-        what = f"there is no {there.title} on this machine"
+    elif wanted_scheduler.queue and wanted not in site.schedulers:
+        what = f"there is no {wanted_scheduler.title} on this machine"
         remedy = advice("run the same command on a login node of the cluster")
-        log.refuse(what, f"{there.command} is not on the PATH", remedy)
+        log.refuse(what, f"{wanted_scheduler.command} is not on the PATH", remedy)
 
 
 def expected_scheduler(wanted: str, site: Site) -> str:

@@ -92,9 +92,9 @@ def _check_partition(wanted: tuple[str, int], case: Case, log: DecisionLog) -> N
     log.refuse(what, f"sinfo: {there.name} has {listed}", *remedies)
 
 
-def _has(there: Partition, kind: str, number: int) -> bool:
+def _has(partition: Partition, kind: str, number: int) -> bool:
     """Whether a node has `number` of the kind; without a kind those of one node add up."""
-    fitting = [n for name, n in there.gpus if not kind or name.lower() == kind.lower()]
+    fitting = [n for name, n in partition.gpus if not kind or name.lower() == kind.lower()]
     return bool(fitting) and number <= (max(fitting) if kind else sum(fitting))
 
 

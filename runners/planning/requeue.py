@@ -69,12 +69,14 @@ def _seconds(spec: JobSpec) -> int:
 
 def _possible(spec: JobSpec, launching: Launching, log: DecisionLog) -> None:
     """Refuse what this scheduler, or who starts the ranks, would not do."""
-    there, launcher = capabilities(launching.scheduler), launching.launcher
+    scheduler, launcher = capabilities(launching.scheduler), launching.launcher
     for option, remedy in _asked(spec):
-        does_it_itself = there.requeues and not there.warns and option == "--requeue"
-        if not there.warns and not does_it_itself:
+        does_it_itself = scheduler.requeues and not scheduler.warns and option == "--requeue"
+        if not scheduler.warns and not does_it_itself:
             what = (
-                f"{there.title} does not support it" if there.queue else "this machine has no queue"
+                f"{scheduler.title} does not support it"
+                if scheduler.queue
+                else "this machine has no queue"
             )
             log.refuse(f"{option} is Slurm only: {what}", "", remedy)
         elif launcher in NOT_ALONG and not does_it_itself:

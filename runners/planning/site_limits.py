@@ -15,19 +15,19 @@ from ..schedulers import CAPABILITIES
 from ..schedulers.base import limit_seconds
 
 
-def node_kinds(asked: Resources, profile: Profile) -> tuple[NodeKind, ...]:
+def node_kinds(resources: Resources, profile: Profile) -> tuple[NodeKind, ...]:
     """Return the kinds of nodes that the job can get: by type of GPU, partition or constraint.
 
     Empty when the profile does not know. A site with nodes of one kind has no choice.
     """
     if len(profile.nodes) == 1:
         return profile.nodes
-    typed_gpus = gpus.on_a_node(asked)
+    typed_gpus = gpus.on_a_node(resources)
     wanted = typed_gpus[0].lower() if typed_gpus else ""  # Slurm ignores the case
     typed = [kind for kind in profile.nodes if wanted and kind.gpu_type.lower() == wanted]
     there = typed or list(profile.nodes)
-    words = re.split(r"[&|,*()\[\]]", asked.constraint or "")
-    words += (asked.partition or "").split(",")  # of several Slurm takes one
+    words = re.split(r"[&|,*()\[\]]", resources.constraint or "")
+    words += (resources.partition or "").split(",")  # of several Slurm takes one
     named = [kind for kind in there if kind.name in words]
     return tuple(named or typed)
 
@@ -55,7 +55,7 @@ def shares(resources: Resources) -> bool:
 
 
 def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
-    asked, rules = gpus.on_a_node(spec.resources), profile.rules
+    requested, rules = gpus.on_a_node(spec.resources), profile.rules
     whole, nodes = spec.resources.gpus or "", spec.resources.nodes
     if rules.gpu_request and shares(spec.resources):
         what = (
@@ -63,9 +63,9 @@ def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
         )
         even = replace(request(profile, gpus.shared_out(whole, nodes)), leave_out=("gpus",))
         yield Refusal(what, because(profile, "rules.gpu_request"), (even,))
-    elif asked and not asked[0] and rules.gpu_type:
+    elif requested and not requested[0] and rules.gpu_type:
         counts = {kind.gpu_type: kind.gpus for kind in profile.nodes if kind.gpu_type}
-        remedies = [f"{kind}:{min(asked[1], count)}" for kind, count in counts.items()]
+        remedies = [f"{kind}:{min(requested[1], count)}" for kind, count in counts.items()]
         yield Refusal(
             f"{profile.name} requires the type of the GPUs",
             because(profile, "rules.gpu_type"),
@@ -113,9 +113,9 @@ def _whole(spec: JobSpec, profile: Profile) -> bool:
 
 
 def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Iterator[Refusal]:
-    asked, most = spec.resources, max((kind.cpus for kind in kinds), default=0)
-    tasks, each = asked.tasks_of_a_node, asked.cpus_per_task or 1
-    if not most or tasks * each <= most or asked.overcommit or _scheduler_knows(profile):
+    resources, most = spec.resources, max((kind.cpus for kind in kinds), default=0)
+    tasks, each = resources.tasks_of_a_node, resources.cpus_per_task or 1
+    if not most or tasks * each <= most or resources.overcommit or _scheduler_knows(profile):
         return
     what = f"{tasks} ranks on a node with {each} CPUs each, but {_name(kinds)} have {most} CPUs"
     fitting = most // tasks
@@ -123,18 +123,18 @@ def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
     yield Refusal(what, because(profile, f"nodes.{kinds[0].name}.cpus"), (remedy,))
 
 
-def architectures(asked: Resources, profile: Profile) -> set[str]:
+def architectures(resources: Resources, profile: Profile) -> set[str]:
     """Return the architectures of the nodes that the job can get, "" where one is not told."""
-    return {kind.architecture for kind in node_kinds(asked, profile)}
+    return {kind.architecture for kind in node_kinds(resources, profile)}
 
 
 def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusal]:
     """Yield that an image for machines of the kind `image` cannot run on all the job's nodes."""
     kinds, there = node_kinds(spec.resources, profile), architectures(spec.resources, profile)
     if len(there - {""}) > 1:
-        told = ", ".join(f"{kind.name} {kind.architecture}" for kind in kinds)
+        listed = ", ".join(f"{kind.name} {kind.architecture}" for kind in kinds)
         what = "the job may get nodes of several architectures, but an image is for one"
-        yield Refusal(what, told, tuple(_one_kind(kinds, image, spec)))
+        yield Refusal(what, listed, tuple(_one_kind(kinds, image, spec)))
         return
     if not image or not there or there & {image, ""}:
         return
@@ -155,29 +155,34 @@ def _one_kind(kinds: tuple[NodeKind, ...], image: str, spec: JobSpec) -> Iterato
 
 
 def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
-    asked, limits = spec.resources, profile.rules.max_time
-    names = (asked.qos, asked.partition, "*")
+    resources, limits = spec.resources, profile.rules.max_time
+    names = (resources.qos, resources.partition, "*")
     name = next((name for name in names if name and name in limits), "")
-    most, wanted = limit_seconds(limits.get(name, "")), limit_seconds(asked.time or "")
-    if not asked.time or most is None or (wanted is not None and wanted <= most):
+    most, wanted = limit_seconds(limits.get(name, "")), limit_seconds(resources.time or "")
+    if not resources.time or most is None or (wanted is not None and wanted <= most):
         return
     where = "" if name == "*" else f" in {name}"
-    what = f"--time {asked.time} is more than {profile.name} allows{where}: {limits[name]}"
+    what = f"--time {resources.time} is more than {profile.name} allows{where}: {limits[name]}"
     yield Refusal(what, because(profile, f"rules.max_time.{name}"), (change(time=limits[name]),))
 
 
 def warnings(spec: JobSpec, profile: Profile) -> Iterator[str]:
     """Yield what works, and not as the user may expect."""
-    asked, kinds = gpus.on_a_node(spec.resources), node_kinds(spec.resources, profile)
+    requested, kinds = gpus.on_a_node(spec.resources), node_kinds(spec.resources, profile)
     known = sorted({kind.gpu_type for kind in profile.nodes if kind.gpu_type})
-    if asked and asked[0] and known and asked[0].lower() not in {one.lower() for one in known}:
-        yield f"{profile.name} is not known to have {asked[0]}, but {', '.join(known)}"
+    if (
+        requested
+        and requested[0]
+        and known
+        and requested[0].lower() not in {one.lower() for one in known}
+    ):
+        yield f"{profile.name} is not known to have {requested[0]}, but {', '.join(known)}"
     slow = {one.lower() for one in profile.rules.no_fast_network}
     without = next((kind.gpu_type for kind in kinds if kind.gpu_type.lower() in slow), "")
     if without and spec.resources.nodes > 1:
         reason = because(profile, "rules.no_fast_network")
         yield f"nodes with {without} have no InfiniBand: gradients go over Ethernet ({reason})"
-    if not asked and kinds and all(kind.gpus for kind in kinds):
+    if not requested and kinds and all(kind.gpus for kind in kinds):
         option = request(profile, str(kinds[0].gpus))
         yield f"{_name(kinds)} have GPUs, but the job requests none: {option}"
 

@@ -133,8 +133,8 @@ def adapt(spec: JobSpec, profile: Profile) -> tuple[JobSpec, tuple[Choice, ...]]
     """Return the request with GPUs asked for as this site wants it, and why, if that changed it."""
     form, old = profile.rules.gpu_request, spec.resources
     asked = gpus.on_a_node(old)
-    there = {"gres": bool(gpus.in_gres(old.gres)), "gpus-per-node": bool(old.gpus_per_node)}
-    if not asked or not form or there[form] or site_limits.shares(spec.resources):
+    requests = {"gres": bool(gpus.in_gres(old.gres)), "gpus-per-node": bool(old.gpus_per_node)}
+    if not asked or not form or requests[form] or site_limits.shares(spec.resources):
         return spec, ()
     count = ":".join(filter(None, (asked[0], str(asked[1]))))
     others = [part for part in (old.gres or "").split(",") if part and part.split(":")[0] != "gpu"]
@@ -154,7 +154,7 @@ def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
     tables = {"env": profile.env}
     if spec.resources.nodes > 1:
         tables["env_several_nodes"] = profile.env_several_nodes
-    found = [
+    site_variables = [
         Variable(name, value, f"{profile.name}: {site_limits.because(profile, f'{table}.{name}')}")
         for table, values in tables.items()
         for name, value in values.items()
@@ -163,12 +163,20 @@ def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
     if profile.gpu_order and _takes_all(spec, profile) and name not in dict(spec.env):
         reason = site_limits.because(profile, "gpu_order", "GPUs in the order of the ranks' CPUs")
         # Forced: what a job finds in this variable is the scheduler's, not the user's.
-        found.append(Variable(name, profile.gpu_order, reason, "image", forced=True))
-    return tuple(found)
+        site_variables.append(Variable(name, profile.gpu_order, reason, "image", forced=True))
+    return tuple(site_variables)
 
 
 def _takes_all(spec: JobSpec, profile: Profile) -> bool:
-    asked, kinds = gpus.on_a_node(spec.resources), site_limits.node_kinds(spec.resources, profile)
+    requested, kinds = (
+        gpus.on_a_node(spec.resources),
+        site_limits.node_kinds(spec.resources, profile),
+    )
     listed = len(profile.gpu_order.split(","))
     whole = bool(kinds) and all(kind.gpus == listed for kind in kinds)
-    return whole and asked is not None and asked[1] == listed and not spec.resources.gpus_per_task
+    return (
+        whole
+        and requested is not None
+        and requested[1] == listed
+        and not spec.resources.gpus_per_task
+    )

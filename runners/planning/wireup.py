@@ -52,7 +52,7 @@ def controller(case: Case, scheduler: str, log: DecisionLog) -> Controller:
 def _controller(case: Case, scheduler: str, log: DecisionLog) -> tuple[Controller, str, str]:
     """Return the controller, the reason and the evidence."""
     spec, image = case.spec, case.image
-    there = image.listed("horovod.controllers")
+    controllers = image.listed("horovod.controllers")
     known = image.how("horovod.controllers")
     if spec.launcher in AGENTS and spec.controller in ("auto", Controller.NONE):
         return Controller.NONE, f"{spec.launcher}'s ranks are not Horovod's", ""
@@ -60,21 +60,21 @@ def _controller(case: Case, scheduler: str, log: DecisionLog) -> tuple[Controlle
         reason = f"{spec.trainer.name} exchanges gradients by {spec.trainer.world}"
         return Controller.NONE, reason, ""
     if spec.controller != "auto":
-        if there and spec.controller not in (*there, Controller.NONE):
+        if controllers and spec.controller not in (*controllers, Controller.NONE):
             what = f"the Horovod in {image.path.name} has no {spec.controller} controller"
             log.refuse(what, known)
         return Controller(spec.controller), case.why("controller"), ""
-    if spec.host_mpi and "mpi" in (there or "mpi"):
+    if spec.host_mpi and "mpi" in (controllers or "mpi"):
         return Controller.MPI, "the host's MPI is to be used", ""
     if image.fact("horovod.version") == "none":
         return Controller.NONE, f"there is no Horovod in {image.path.name}", ""
-    if not there:
+    if not controllers:
         reason = "the image's controllers are unknown; Gloo needs nothing from the host"
         return Controller.GLOO, reason, known
-    if "mpi" in there and _is_at_hand(case, scheduler):
+    if "mpi" in controllers and _is_at_hand(case, scheduler):
         reason = f"the image has PMIx {image.fact('pmix.version')} and srun offers --mpi=pmix"
         return Controller.MPI, reason, image.how("pmix.version")
-    if "gloo" in there:
+    if "gloo" in controllers:
         return Controller.GLOO, _why_not_mpi(case, scheduler), known
     return Controller.MPI, "the only one in the image", ""
 
@@ -122,15 +122,15 @@ def choose(case: Case, launching: Launching, controller: Controller, log: Decisi
 
 def _by_agents(case: Case, launcher: str, controller: Controller, log: DecisionLog) -> None:
     """Refuse what an agent on each node, which starts that node's ranks, cannot do."""
-    asked = case.resources
+    resources = case.resources
     if controller is not Controller.NONE:
         what = f"--launcher {launcher} sets up torch.distributed's process group, not Horovod"
         log.refuse(what, "", change(leave_out=["controller"]), change(leave_out=["launcher"]))
-    if asked.tasks % asked.nodes:
+    if resources.tasks % resources.nodes:
         what = f"--launcher {launcher} starts the same number of ranks on every node"
-        more = change(ntasks=asked.tasks_of_a_node * asked.nodes)
-        log.refuse(what, f"{asked.tasks} ranks on {asked.nodes} nodes", more)
-    if asked.gpus_per_task:
+        more = change(ntasks=resources.tasks_of_a_node * resources.nodes)
+        log.refuse(what, f"{resources.tasks} ranks on {resources.nodes} nodes", more)
+    if resources.gpus_per_task:
         what = f"--launcher {launcher} assigns each rank a GPU of its node"
         log.refuse(what, "--gpus-per-task hides them", change(leave_out=["gpus-per-task"]))
 
@@ -213,9 +213,9 @@ def _without_horovod(case: Case, log: DecisionLog) -> str:
 
 def _check_type(mpi: str, case: Case, controller: Controller, log: DecisionLog) -> None:
     """Refuse a type that cannot work with this Slurm, image and controller."""
-    image, there = case.image, case.site.mpi_types
-    if there and mpi not in there:
-        log.refuse(f"this Slurm has no --mpi={mpi}", f"srun --mpi=list: {', '.join(there)}")
+    image, offered = case.image, case.site.mpi_types
+    if offered and mpi not in offered:
+        log.refuse(f"this Slurm has no --mpi={mpi}", f"srun --mpi=list: {', '.join(offered)}")
     elif controller is not Controller.MPI:
         return
     elif _client(image) == NONE:

@@ -31,24 +31,24 @@ class Bar(NamedTuple):
 def throughput(axes: Axes, report: Report) -> None:
     """Draw a bar for each way, its number, and how many times that of the first way it is."""
     ratios = {(each.variant, each.nodes): each.ratio for each in report.comparisons}
-    found = []
+    bars = []
     for point in report.points:
         ratio = ratios.get((point.variant, point.nodes))
         times = f"  {number_format.number(ratio.value)} {TIMES}" if ratio else ""
-        found.append(Bar(point, point.rate, number_format.number(point.rate.value) + times))
-    _draw(axes, report, found, f"{report.unit}/s")
+        bars.append(Bar(point, point.rate, number_format.number(point.rate.value) + times))
+    _draw(axes, report, bars, f"{report.unit}/s")
 
 
 def epochs(axes: Axes, report: Report) -> None:
     """Draw the seconds of an epoch as bars, the first epoch as a hollow marker."""
-    found = []
+    bars = []
     for point in report.points:
         value, first = point.epoch_seconds, point.first_epoch_seconds
         if value:
             text = number_format.seconds(value.value)
             text += f"  (first {number_format.seconds(first.value)})" if first else ""
-            found.append(Bar(point, value, text, first.value if first else None))
-    _draw(axes, report, found, "seconds per epoch")
+            bars.append(Bar(point, value, text, first.value if first else None))
+    _draw(axes, report, bars, "seconds per epoch")
 
 
 def _draw(axes: Axes, report: Report, bars: Sequence[Bar], label: str) -> None:

@@ -38,13 +38,13 @@ def cautions(points: Sequence[Summary], repeats: int) -> list[Caution]:
     if not points:
         return []
     runs = [run for point in points for run in point.runs]
-    found = [
+    cautions = [
         *_too_good(points),
         *_noisy(points),
         *_hosts(points),
     ]
-    found += [*_accuracy(points), *_software(runs), *_resumed(runs), *_missing(points, repeats)]
-    return [*found, *_short(points), *_baseline(points)]
+    cautions += [*_accuracy(points), *_software(runs), *_resumed(runs), *_missing(points, repeats)]
+    return [*cautions, *_short(points), *_baseline(points)]
 
 
 def _at(kind: str, point: Summary, **facts: Any) -> Caution:

@@ -111,12 +111,12 @@ def rows(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 def differing(runs: Sequence[Compared]) -> list[str]:
     """Return the settings in which runs differ; what is not known of a run differs from nothing."""
-    found = []
+    names = []
     for name, values in rows([each.settings for each in runs]).items():
         known = [v for v, each in zip(values, runs) if v is not None or each.result]
         if any(value != known[0] for value in known):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def change(value: Any, first: Any) -> str:
@@ -154,17 +154,19 @@ def less_is_better(name: str) -> bool:
     return not name.endswith(RATE) and any(part in name.lower() for part in LESS)
 
 
-def metric(results: Sequence[Mapping[str, Any]], asked: str | None) -> str | None:
+def metric(results: Sequence[Mapping[str, Any]], requested: str | None) -> str | None:
     """Return what to sort by: what was asked, else what decides; None where there is nothing.
 
     Raises UsageError for a name that is no number of any result.
     """
-    if asked is None:
+    if requested is None:
         return next(iter(metrics(results)), None)
     known = {name for result in results for name, value in result.items() if is_number(value)}
-    if asked not in known:
-        raise UsageError(f"--sort {asked}: no run has such a number", nearest(asked, sorted(known)))
-    return asked
+    if requested not in known:
+        raise UsageError(
+            f"--sort {requested}: no run has such a number", nearest(requested, sorted(known))
+        )
+    return requested
 
 
 def best_first(results: Sequence[Mapping[str, Any]], name: str) -> list[int]:

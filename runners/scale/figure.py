@@ -155,6 +155,6 @@ def _for_page(name: str, text: str) -> str:
     return re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', opening, text, count=1)
 
 
-def _font(found: re.Match[str]) -> str:
-    weight = "; font-weight: 600" if found[1] else ""
-    return f"font-size: {found[2]}px{weight}"
+def _font(match: re.Match[str]) -> str:
+    weight = "; font-weight: 600" if match[1] else ""
+    return f"font-size: {match[2]}px{weight}"

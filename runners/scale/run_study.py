@@ -179,8 +179,8 @@ def _submit_apart(drafts: Sequence[Draft]) -> str:
 
 def _allocations(paths: StudyPaths) -> list[find.Run]:
     """Return the study's allocations and their jobs, the first one first."""
-    found = [(NAME.fullmatch(each.name), each) for each in paths.root.iterdir()]
-    folders = [JobPaths(each) for _, each in sorted((int(m[1]), each) for m, each in found if m)]
+    matches = [(NAME.fullmatch(each.name), each) for each in paths.root.iterdir()]
+    folders = [JobPaths(each) for _, each in sorted((int(m[1]), each) for m, each in matches if m)]
     return [(folder, job_record.load(folder)) for folder in folders]
 
 

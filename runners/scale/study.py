@@ -145,15 +145,15 @@ def look(
 ) -> list[PointStatus]:
     """Return how each point stands; those that have ended and are `known` by key are not read."""
     folders = _attempts(paths.runs)
-    found = []
+    statuses = []
     for point in question.points():
         before = known.get(point.key)
         attempts = folders.get(point.key, [])
         if before and before.state in ENDED and attempts and before.paths == attempts[-1]:
-            found.append(before)
+            statuses.append(before)
         else:
-            found.append(_status(point, attempts, question))
-    return found
+            statuses.append(_status(point, attempts, question))
+    return statuses
 
 
 def _attempts(runs: Path) -> dict[str, list[JobPaths]]:
@@ -176,9 +176,9 @@ def next_attempts(paths: StudyPaths, points: Sequence[Point]) -> list[JobPaths]:
 
 def _status(point: Point, attempts: Sequence[JobPaths], question: StudyRequest) -> PointStatus:
     """Return the measurement of the first attempt that has one, else how the last one stands."""
-    found = [_attempt(point, each, question) for each in attempts]
-    measured = [each for each in found if each.state is PointState.MEASURED]
-    return (measured or found[-1:] or [PointStatus(point, PointState.TO_DO)])[0]
+    tried = [_attempt(point, each, question) for each in attempts]
+    measured = [each for each in tried if each.state is PointState.MEASURED]
+    return (measured or tried[-1:] or [PointStatus(point, PointState.TO_DO)])[0]
 
 
 def _attempt(point: Point, paths: JobPaths, question: StudyRequest) -> PointStatus:

@@ -84,12 +84,12 @@ class StudyRequest:
         A machine that grows warm or busy must not meet the sizes in their order: a randomised
         complete block design (Fisher 1935, The Design of Experiments).
         """
-        found = []
+        points = []
         for repeat in range(1, self.repeats + 1):
             block = [Point(s, v, repeat) for s in self.sizes for v in self.variants]
             random.Random(repeat).shuffle(block)  # noqa: S311  no secret
-            found += block
-        return found
+            points += block
+        return points
 
     def settings(self, point: Point) -> dict[str, Any]:
         """Return the settings of one run, `trainer` left out."""
@@ -165,7 +165,7 @@ def check_epochs(args: Sequence[str], drop: int) -> None:
 
 def sizes(text: str) -> tuple[Size, ...]:
     """Read `1,2,4,8` nodes, each perhaps with its ranks as in `1x1,1x4,2x4`."""
-    found = []
+    sizes = []
     for word in text.split(","):
         match = SIZE.fullmatch(word.strip())
         if not match:
@@ -174,10 +174,10 @@ def sizes(text: str) -> tuple[Size, ...]:
                 f"{word!r} is none",
                 "--nodes 1,2,4 or, with the ranks on each node, --nodes 1x1,1x4,2x4",
             )
-        found.append(Size(int(match.group(1)), int(match.group(2)) if match.group(2) else None))
-    if len(set(found)) != len(found):
+        sizes.append(Size(int(match.group(1)), int(match.group(2)) if match.group(2) else None))
+    if len(set(sizes)) != len(sizes):
         raise UsageError(f"--nodes {text} names a size twice")
-    return tuple(sorted(found))
+    return tuple(sorted(sizes))
 
 
 def variants(texts: Sequence[str]) -> tuple[Variant, ...]:

@@ -88,11 +88,11 @@ def summaries(runs: Iterable[Measured]) -> list[Summary]:
     groups: dict[tuple[str, int, int], list[Measured]] = {}
     for run in runs:
         groups.setdefault((run.variant, run.ranks, run.nodes), []).append(run)
-    found = []
+    summaries = []
     for name in dict.fromkeys(variant for variant, _, _ in groups):
         keys = sorted(key for key in groups if key[0] == name)
-        found += [_summary(groups[key], groups[keys[0]]) for key in keys]
-    return found
+        summaries += [_summary(groups[key], groups[keys[0]]) for key in keys]
+    return summaries
 
 
 def _summary(runs: Sequence[Measured], base: Sequence[Measured]) -> Summary:
@@ -162,10 +162,10 @@ def comparisons(points: Sequence[Summary]) -> list[Comparison]:
     """Compare each variant with the first one, at each size that both have."""
     first = points[0].variant if points else ""
     base = {(point.nodes, point.ranks): point for point in points if point.variant == first}
-    found = []
+    comparisons = []
     for point in points:
         other = base.get((point.nodes, point.ranks))
         if point.variant != first and other:
             ratio = _ratio(point.runs, other.runs)
-            found.append(Comparison(point.variant, first, point.nodes, point.ranks, ratio))
-    return found
+            comparisons.append(Comparison(point.variant, first, point.nodes, point.ranks, ratio))
+    return comparisons

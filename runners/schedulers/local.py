@@ -88,8 +88,8 @@ class Local(Scheduler):
         return f"local-{pid}-{start_time(pid)}"
 
     def states(self, ids: Iterable[str]) -> dict[str, Status]:
-        found = {id: _status(id) for id in ids}
-        return {id: status for id, status in found.items() if status}
+        statuses = {id: _status(id) for id in ids}
+        return {id: status for id, status in statuses.items() if status}
 
     def cancel(self, id: str) -> None:
         """End a job with SIGTERM to its whole session; raise SystemFault when it has ended.

@@ -90,9 +90,9 @@ class Pbs(Qsub):
             jobs = json.loads(answer.out)["Jobs"]
             return {id.split(".")[0]: _status(job) for id, job in jobs.items()}
         except (ValueError, KeyError, TypeError, AttributeError):
-            said = (answer.err.strip() or answer.out.strip())[:500]
+            message = (answer.err.strip() or answer.out.strip())[:500]
             what = "PBS's answer was not understood"
-            raise SystemFault(what, said, "qstat -x -f -F json") from None
+            raise SystemFault(what, message, "qstat -x -f -F json") from None
 
 
 def _unclear(resources: Resources) -> Iterator[Refusal]:

@@ -118,16 +118,16 @@ def parse_squeue(text: str) -> dict[str, Status]:
 
     `used` and `left` are as in 1-02:03:04, or a word such as UNLIMITED.
     """
-    found = {}
+    statuses = {}
     for line in text.splitlines():
         id, word, reason, restarts, nodes, used, left, start = line.split("|")[:8]
         state = STATES.get(word, JobState.UNKNOWN)
         seen = Status(state, _reason(state, reason), None, int(restarts), nodes)
         if state == JobState.PENDING:
-            found[id] = seen._replace(start=float(start) if start.isdigit() else None)
+            statuses[id] = seen._replace(start=float(start) if start.isdigit() else None)
         else:
-            found[id] = seen._replace(elapsed=limit_seconds(used), left=limit_seconds(left))
-    return found
+            statuses[id] = seen._replace(elapsed=limit_seconds(used), left=limit_seconds(left))
+    return statuses
 
 
 def _reason(state: JobState, code: str) -> str:
@@ -155,14 +155,14 @@ def _number(id: str) -> int:
 
 def parse_sacct(text: str) -> dict[str, Status]:
     """Parse lines of `id|STATE|nodes|seconds`; CANCELLED goes on with "by UID"."""
-    found = {}
+    statuses = {}
     for line in text.splitlines():
         id, words, nodes, elapsed = line.split("|")
         state, _, reason = words.partition(" ")
         nodes = "" if nodes == "None assigned" else nodes
         known = STATES.get(state, JobState.UNKNOWN)
-        found[id] = Status(known, reason, None, 0, nodes, float(elapsed) if elapsed else None)
-    return found
+        statuses[id] = Status(known, reason, None, 0, nodes, float(elapsed) if elapsed else None)
+    return statuses
 
 
 SCHEDULER = Slurm()

@@ -50,12 +50,12 @@ label() { sed -u "s/^/$SLURMD_NODENAME | /"; }
 
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without what a surrounding job, or SBATCH_*, would tell sbatch."""
-    told = ("SLURM_", "SBATCH_", "SRUN_", "PMI_", "PMIX_")
+    prefixes = ("SLURM_", "SBATCH_", "SRUN_", "PMI_", "PMIX_")
     return {
         name: value
         for name, value in env.items()
         # PMIX_MCA_* are the user's settings, which no job makes.
-        if name in KEPT or name.startswith("PMIX_MCA_") or not name.startswith(told)
+        if name in KEPT or name.startswith("PMIX_MCA_") or not name.startswith(prefixes)
     }
 
 
@@ -90,18 +90,19 @@ def check_controller(answer: shell.Result) -> None:
         )
 
 
-def no_answer(message: str, said: str) -> RunnerError:
-    """Return the error for a submission without an answer; `said` are sbatch's words before."""
-    if "temporarily unable to accept job" in said:
+def no_answer(message: str, output: str) -> RunnerError:
+    """Return the error for a submission without an answer; `output` is what sbatch said before."""
+    if "temporarily unable to accept job" in output:
         return Refused(
             "Slurm takes no more jobs now; nothing was submitted",
-            f"{said}\nit keeps MaxJobCount jobs, those of all users and those that ended just now",
+            f"{output}\nit keeps MaxJobCount jobs, those of all users and those that ended "
+            "just now",
             "scontrol show config | grep MaxJobCount, squeue --me, and the same command later",
         )
     removed = "the run's folder is removed: such a job ends at once"
     return SystemFault(
         "Slurm did not answer; whether it has taken the job is not known",
-        "\n".join(filter(None, [message, said, removed])),
+        "\n".join(filter(None, [message, output, removed])),
         "squeue --me, and the same command once more",
     )
 
@@ -116,9 +117,9 @@ def parse_submit(answer: shell.Result) -> str:
     return answer.out.strip().splitlines()[-1].split(";")[0]
 
 
-def look(said: str) -> str:
+def look(output: str) -> str:
     """Return the command that shows what there is instead; "" for a refusal of another kind."""
-    words = said.lower()
+    words = output.lower()
     return next((command for part, command in LOOK if part in words), "")
 
 

@@ -32,21 +32,21 @@ def parse_mpi_list(text: str) -> tuple[str, ...]:
 
 def parse_config(text: str) -> dict[str, str]:
     """Return the settings of `scontrol show config`, in which (null) stands for none."""
-    found = {}
+    settings = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
         if equals:
-            found[name.strip()] = "" if value.strip() == "(null)" else value.strip()
-    return found
+            settings[name.strip()] = "" if value.strip() == "(null)" else value.strip()
+    return settings
 
 
 def parse_partitions(text: str) -> tuple[Partition, ...]:
     """Return the partitions in sinfo's lines; raise ValueError for a line of another form."""
-    found: dict[str, Partition] = {}
+    partitions: dict[str, Partition] = {}
     for line in text.splitlines():
         one = _parse_partition(line)
-        found[one.name] = _merged(found[one.name], one) if one.name in found else one
-    return tuple(found.values())
+        partitions[one.name] = _merged(partitions[one.name], one) if one.name in partitions else one
+    return tuple(partitions.values())
 
 
 def _parse_partition(line: str) -> Partition:

@@ -59,12 +59,12 @@ def _load(module: str) -> str:
 
 def lines(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the script's lines: the plan's variables, then the user's own, which win."""
-    found = [f"export {name}={text}" for name, text in exports(plan, str(paths.root))]
+    lines = [f"export {name}={text}" for name, text in exports(plan, str(paths.root))]
     if plan.spec.env:
         names = " ".join(name for name, _ in plan.spec.env)
-        found += [f"# The values of {names} stand where only their owner reads them."]
-        found += runtimes.read_own(plan, str(paths.env.relative_to(paths.root)))
-    return found
+        lines += [f"# The values of {names} stand where only their owner reads them."]
+        lines += runtimes.read_own(plan, str(paths.env.relative_to(paths.root)))
+    return lines
 
 
 def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
@@ -72,12 +72,12 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
 
     Of two with one name the first is taken: the plan's own come before the site's.
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for v in (v for v in plan.variables if v.where == "job"):
         value = tokens.path(v.value)
         text = shlex.quote(value) if v.forced else tokens.default(value, v.name)
-        found.setdefault(v.name, text)
-    return [*found.items(), *runtimes.exports(plan, run_dir)]
+        variables.setdefault(v.name, text)
+    return [*variables.items(), *runtimes.exports(plan, run_dir)]
 
 
 def names(plan: Plan) -> list[str]:

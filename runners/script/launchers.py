@@ -59,13 +59,13 @@ def mpirun(plan: Plan) -> list[str]:
     For a scheduler that it does not know it gets the list of the nodes. It may reach them by ssh,
     so the job's variables have to be named.
     """
-    asked, node_file = plan.spec.resources, capabilities(plan.launching.scheduler).node_file
-    share = ["--oversubscribe"] * asked.overcommit
+    resources, node_file = plan.spec.resources, capabilities(plan.launching.scheduler).node_file
+    share = ["--oversubscribe"] * resources.overcommit
     if not node_file:
-        each = asked.ntasks_per_node
+        each = resources.ntasks_per_node
         place = ["--map-by", f"ppr:{each}:node"] if each else []
-        return ["mpirun", "-np", str(asked.tasks), "--bind-to", "none", *place, *share]
-    argv = ["mpirun", "-hostfile", Expanded(node_file), "-n", str(asked.tasks)]
+        return ["mpirun", "-np", str(resources.tasks), "--bind-to", "none", *place, *share]
+    argv = ["mpirun", "-hostfile", Expanded(node_file), "-n", str(resources.tasks)]
     argv += ["-npernode", str(per_node(plan)), "--bind-to", "none"]
     for name in ("PATH", *(n for n in environment.names(plan) if n != "PATH")):
         argv += ["-x", name]

@@ -95,14 +95,14 @@ class Config:
 
     def reasons(self) -> dict[str, str]:
         """Return, for each setting that was not typed, where its value comes from."""
-        told = {each.name for each in self.given if each.origin not in (DEFAULT, FLAG)}
-        found = {name: f"from {self.origins(name)}" for name in told}
-        return {**found, **dict.fromkeys(self.presets, "the trainer's preset")}
+        given_names = {each.name for each in self.given if each.origin not in (DEFAULT, FLAG)}
+        origins = {name: f"from {self.origins(name)}" for name in given_names}
+        return {**origins, **dict.fromkeys(self.presets, "the trainer's preset")}
 
     def origins(self, name: str) -> str:
         """Return where it came from in words, a list's items perhaps from several places."""
-        found = [each for each in self.given if each.name == name]
-        return ", ".join(dict.fromkeys(each.where or WORDS[each.origin] for each in found))
+        layers = [each for each in self.given if each.name == name]
+        return ", ".join(dict.fromkeys(each.where or WORDS[each.origin] for each in layers))
 
 
 def merge(layers: list[Layer]) -> Config:
@@ -117,21 +117,21 @@ def merge(layers: list[Layer]) -> Config:
             else:
                 values[name], given[name] = value, layer.given(name)
     # Flags last, in the order in which they were typed.
-    found = [each for items in given.values() for each in items]
-    return Config(values, tuple(sorted(found, key=lambda each: each.origin == FLAG)))
+    entries = [each for items in given.values() for each in items]
+    return Config(values, tuple(sorted(entries, key=lambda each: each.origin == FLAG)))
 
 
 def _joined(name: str, old: list[Given], new: list[Given]) -> list[Given]:
     """Return a list's items; a module takes the place of one of the same name."""
     if name != "module":
         return [*old, *new]
-    found = list(old)
+    entries = list(old)
     for each in new:
-        same = [one for one in found if one in old and _modules(one) & _modules(each)]
-        place = found.index(same[0]) if same else len(found)
-        rest = [one for one in found[place:] if one not in same]
-        found = [*found[:place], each, *rest]
-    return found
+        same = [one for one in entries if one in old and _modules(one) & _modules(each)]
+        place = entries.index(same[0]) if same else len(entries)
+        rest = [one for one in entries[place:] if one not in same]
+        entries = [*entries[:place], each, *rest]
+    return entries
 
 
 def _modules(given: Given) -> set[str]:
@@ -211,8 +211,10 @@ def tables(env: Mapping[str, str], name: str) -> list[tuple[str, dict[str, Any]]
     contents = {mine: read_toml(mine)} if mine.is_file() else {}
     if os.path.lexists(project):
         contents[project] = read_trusted(project, env)
-    found = [(str(path), _tables_of(path, content).get(name)) for path, content in contents.items()]
-    return [(path, table) for path, table in found if table is not None]
+    parsed = [
+        (str(path), _tables_of(path, content).get(name)) for path, content in contents.items()
+    ]
+    return [(path, table) for path, table in parsed if table is not None]
 
 
 def _tables_of(path: Path, content: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -241,14 +243,14 @@ def from_environment(env: Mapping[str, str]) -> list[Layer]:
     sbatch would read SBATCH_* itself and let them win over the script's own lines; taken here
     they appear in the script, and `submit` removes them.
     """
-    found = []
+    layers = []
     for prefix in ("RUNNER_", "SBATCH_"):
         for setting in SETTINGS.values():
             name = variable(setting) if prefix == "RUNNER_" else setting.sbatch
             if name and env.get(name):
                 value = _from_text(setting.kind, env[name])
-                found.append(check_table(name, {setting.name: value}, ENVIRONMENT))
-    return found
+                layers.append(check_table(name, {setting.name: value}, ENVIRONMENT))
+    return layers
 
 
 def variable(setting: Setting) -> str:

@@ -85,52 +85,55 @@ def resources(config: Config, ranks: bool) -> Resources:
     return _tasks(asked) if ranks else asked
 
 
-def _tasks(asked: Resources) -> Resources:
+def _tasks(resources: Resources) -> Resources:
     """Return the request with a task for each GPU of a node, unless a number was asked for."""
-    if asked.ntasks_per_node is not None or asked.ntasks is not None:
-        return asked
-    found = gpus.on_a_node(asked)
-    return replace(asked, ntasks_per_node=found[1]) if found and found[1] else asked
+    if resources.ntasks_per_node is not None or resources.ntasks is not None:
+        return resources
+    found = gpus.on_a_node(resources)
+    return replace(resources, ntasks_per_node=found[1]) if found and found[1] else resources
 
 
-def _consistent(asked: Resources) -> None:
-    _check_gpus(asked)
-    per_node, total = asked.ntasks_per_node, asked.ntasks
-    if total is not None and total < asked.nodes:
+def _consistent(resources: Resources) -> None:
+    _check_gpus(resources)
+    per_node, total = resources.ntasks_per_node, resources.ntasks
+    if total is not None and total < resources.nodes:
         raise UsageError(
-            f"--ntasks {total} leaves some of --nodes {asked.nodes} without a task",
-            remedy=[change(ntasks=asked.nodes), change(nodes=total)],
+            f"--ntasks {total} leaves some of --nodes {resources.nodes} without a task",
+            remedy=[change(ntasks=resources.nodes), change(nodes=total)],
         )
-    if total is not None and per_node is not None and total != asked.nodes * per_node:
+    if total is not None and per_node is not None and total != resources.nodes * per_node:
         raise UsageError(
-            f"--ntasks {total} is not --nodes {asked.nodes} times --ntasks-per-node {per_node}",
-            remedy=[change(leave_out=["ntasks"]), change(ntasks=asked.nodes * per_node)],
+            f"--ntasks {total} is not --nodes {resources.nodes} times --ntasks-per-node {per_node}",
+            remedy=[change(leave_out=["ntasks"]), change(ntasks=resources.nodes * per_node)],
         )
 
 
-def _check_gpus(asked: Resources) -> None:
+def _check_gpus(resources: Resources) -> None:
     """Refuse requests that are not Slurm's, or that say two things."""
     for name in ("gpus", "gpus_per_node", "gpus_per_task"):
-        text = getattr(asked, name)
+        text = getattr(resources, name)
         if text is not None and not gpus.TYPED.fullmatch(text):
             raise UsageError(
                 f"--{name.replace('_', '-')} {text!r} is not [TYPE:]N",
                 remedy=change({name.replace("_", "-"): "A100:4"}),
             )
     ways = {
-        "--gpus-per-node": asked.gpus_per_node,
-        "--gres": asked.gres if gpus.in_gres(asked.gres) else None,
+        "--gpus-per-node": resources.gpus_per_node,
+        "--gres": resources.gres if gpus.in_gres(resources.gres) else None,
     }
-    said = {name: text for name, text in ways.items() if text}
-    if len(said) == 2 and gpus.in_gres(asked.gres) != gpus.typed(asked.gpus_per_node or ""):
-        both = " and ".join(f"{name} {text}" for name, text in said.items())
+    given = {name: text for name, text in ways.items() if text}
+    if len(given) == 2 and gpus.in_gres(resources.gres) != gpus.typed(
+        resources.gpus_per_node or ""
+    ):
+        both = " and ".join(f"{name} {text}" for name, text in given.items())
         raise UsageError(
-            f"{both} ask for different GPUs", remedy=[change(leave_out=[name[2:]]) for name in said]
+            f"{both} ask for different GPUs",
+            remedy=[change(leave_out=[name[2:]]) for name in given],
         )
-    if asked.gpus and gpus.typed(asked.gpus)[1] % asked.nodes:
-        each = gpus.shared_out(asked.gpus, asked.nodes)
+    if resources.gpus and gpus.typed(resources.gpus)[1] % resources.nodes:
+        each = gpus.shared_out(resources.gpus, resources.nodes)
         raise UsageError(
-            f"--gpus {asked.gpus} cannot be shared evenly by --nodes {asked.nodes}",
+            f"--gpus {resources.gpus} cannot be shared evenly by --nodes {resources.nodes}",
             remedy=change(gpus_per_node=each, leave_out=["gpus"]),
         )
 

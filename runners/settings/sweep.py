@@ -107,25 +107,25 @@ VARY = AxisOption("--vary", "a setting of runner launch, or trainer", "controlle
 
 def axes(option: AxisOption, texts: Sequence[str]) -> dict[str, list[str]]:
     """Return the values by name; raise UsageError for what would make two runs the same."""
-    found: dict[str, list[str]] = {}
+    values_by_name: dict[str, list[str]] = {}
     for text in texts:
         name, values = _axis(option, text)
-        if name in found:
+        if name in values_by_name:
             raise UsageError(
                 f"{option.flag} {name} is there twice",
                 remedy=f"{option.flag} {name}=ALL,ITS,VALUES",
             )
-        found[name] = values
-    count = math.prod(map(len, found.values()))
+        values_by_name[name] = values
+    count = math.prod(map(len, values_by_name.values()))
     if count > MOST:
         raise UsageError(f"{option.flag} makes {count} runs, more than {MOST}")
-    return found
+    return values_by_name
 
 
-def combinations(found: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+def combinations(values_by_name: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
     """Yield each combination of the values, the last name's changing first."""
-    for values in itertools.product(*found.values()):
-        yield dict(zip(found, values))
+    for values in itertools.product(*values_by_name.values()):
+        yield dict(zip(values_by_name, values))
 
 
 def _axis(option: AxisOption, text: str) -> tuple[str, list[str]]:

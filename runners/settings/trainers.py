@@ -165,8 +165,8 @@ def copy(name: str, folder: Path, *, force: bool) -> list[Path]:
     files |= {folder / PACKAGE / each.name: each for each in shared_modules(original)}
     for target, original in files.items():
         if not force and target.exists() and target.read_bytes() != original.read_bytes():
-            there = [] if folder == Path() else [folder]
-            again = command("runner", "recipes", "copy", "--force", name, *there)
+            folders = [] if folder == Path() else [folder]
+            again = command("runner", "recipes", "copy", "--force", name, *folders)
             raise UsageError(f"{target} exists already, with other content", remedy=again)
     for target, original in files.items():
         _copy(original, target)

@@ -82,13 +82,13 @@ def ask() -> Machine:
     return Machine(found, settings, socket.gethostname(), scratch, kinds, fabrics)
 
 
-def _slurm(found: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
+def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
     """Return Slurm's settings, and its partitions once for each kind of their nodes.
 
     What did not answer the probe is not asked again.
     """
-    commands = [slurm_facts.CONFIG] if found.cluster_name else []
-    commands += [slurm_facts.PARTITIONS] if found.partitions else []
+    commands = [slurm_facts.CONFIG] if site.cluster_name else []
+    commands += [slurm_facts.PARTITIONS] if site.partitions else []
     told = dict(zip((command[0] for command in commands), shell.together(commands, find.SECONDS)))
     config, sinfo = told.get("scontrol", NOTHING), told.get("sinfo", NOTHING)
     kinds = [slurm_facts.parse_partitions(line) for line in sinfo.out.splitlines()]

@@ -40,8 +40,8 @@ def cluster(env: Mapping[str, str]) -> tuple[str, str]:
         return env.get("SLURM_CLUSTER_NAME", ""), ""
     answer = shell.together([slurm_facts.CONFIG], SECONDS)[0]
     found = slurm_facts.parse_config(answer.out).get("ClusterName", "")
-    said = (answer.err or answer.out).strip().partition("\n")[0]
-    return found, "" if found else f"scontrol did not tell the cluster's name: {said}"
+    message = (answer.err or answer.out).strip().partition("\n")[0]
+    return found, "" if found else f"scontrol did not tell the cluster's name: {message}"
 
 
 def find(name: str | None, cluster: str, host: str, env: Mapping[str, str]) -> Profile | None:

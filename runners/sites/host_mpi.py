@@ -43,13 +43,13 @@ def libraries() -> HostMpi | None:
 
 def _library(prefix: Path) -> Path | None:
     """Return libmpi.so.N of a prefix, without the names of its exact version."""
-    found = [
+    libraries = [
         path
         for folder in FOLDERS
         for path in prefix.glob(f"{folder}/libmpi.so.*")
         if re.fullmatch(r"libmpi\.so\.\d+", path.name)
     ]
-    return next(iter(found), None)
+    return next(iter(libraries), None)
 
 
 def parse_ldd(text: str) -> dict[str, Path]:

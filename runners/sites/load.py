@@ -222,11 +222,11 @@ def _sources(table: Table) -> list[str]:
 
 
 def _source(name: str, source: Mapping[str, str], keys: list[str]) -> list[str]:
-    found = []
+    faults = []
     if not source.get("text"):
-        found.append(f"sources.{name} has no text")
+        faults.append(f"sources.{name} has no text")
     if not DATE.fullmatch(source.get("date", "")):
-        found.append(f"sources.{name} has no date such as 2026-11-21")
+        faults.append(f"sources.{name} has no date such as 2026-11-21")
     if not any(f"{key}.".startswith(f"{name}.") for key in keys):
-        found.append(f"sources.{name} is about nothing in this file")
-    return found
+        faults.append(f"sources.{name} is about nothing in this file")
+    return faults

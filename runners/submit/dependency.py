@@ -58,8 +58,8 @@ def _part(part: str, scheduler: str, runs_dir: Path, reasons: list[str]) -> str:
             f"the conditions are {', '.join(KINDS)} and singleton",
             f"--dependency afterok:{first or 'RUN'}",
         )
-    found = [_ids(kind, name, scheduler, runs_dir, reasons) for name in names.split(":")]
-    ids = [id for some in found for id in some]
+    job_ids = [_ids(kind, name, scheduler, runs_dir, reasons) for name in names.split(":")]
+    ids = [id for some in job_ids for id in some]
     return ":".join([kind, *ids]) if ids else ""
 
 

@@ -46,13 +46,13 @@ def drafts(plans: Sequence[Plan], tasks: Sequence[int] | None = None) -> list[Dr
     `tasks` are the numbers to have, 0, 1, 2 ... by default.
     """
     stem = next_folder(plans[0].spec.runs_dir, plans[0].spec.name)
-    found = []
+    drafts = []
     for place, plan in enumerate(plans):
         number = place if tasks is None else tasks[place]
         paths = JobPaths(stem.with_name(f"{stem.name}_{number}"))
         text = render.render(plan, paths, os.getcwd())
-        found.append(Draft(plan, paths, text, task=None if tasks is None else number))
-    return found
+        drafts.append(Draft(plan, paths, text, task=None if tasks is None else number))
+    return drafts
 
 
 def batches(drafts: Sequence[Draft], at_once: int | None = None) -> list[Batch]:
@@ -88,14 +88,14 @@ def submit_all(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]
     """
     for plan in {id(draft.plan): draft.plan for draft in drafts}.values():
         launch.check(plan)
-    found, root = batches(drafts, at_once), together(drafts)
+    batch_list, root = batches(drafts, at_once), together(drafts)
     several = _several(drafts)
     folders = (*(draft.paths.root for draft in drafts), *[root] * several)
     with signals.held(), launch.claimed(*folders):
         launch.write_all(drafts)
-        for batch in found:
+        for batch in batch_list:
             _write_array(batch)
-        jobs = _hand_over(found, root.name if several else "")
+        jobs = _hand_over(batch_list, root.name if several else "")
     return [jobs[draft.paths.root] for draft in drafts]
 
 
@@ -162,12 +162,12 @@ def _write_array(batch: Batch) -> None:
     atomic.write_text(batch.array.script, batch.text, private=True)
 
 
-def _hand_over(found: Sequence[Batch], name: str) -> dict[Path, Job]:
+def _hand_over(batches: Sequence[Batch], name: str) -> dict[Path, Job]:
     """Submit all batches, or none; return the jobs by the folders of the runs."""
     done: list[tuple[Scheduler, str]] = []
     jobs: dict[Path, Job] = {}
     try:
-        for batch in found:
+        for batch in batches:
             scheduler = SCHEDULERS[batch.drafts[0].plan.launching.scheduler]
             paths, arrays = batch.array or batch.drafts[0].paths, scheduler.ARRAYS
             id = scheduler.submit(paths, paths.log)
@@ -194,12 +194,12 @@ def until_end(runs: Runs) -> Iterator[list[Status]]:
         ended = {folder for folder, status in known.items() if status.state.ended}
         left = [run for run in runs if run[0].root not in ended]
         try:
-            found = job_status.statuses(left)
+            statuses = job_status.statuses(left)
         except SystemFault:
             if not known:
                 raise
-            found = []  # jobs that run for days must not be given up for a restarted scheduler
-        known.update(zip((paths.root for paths, _ in left), found))
+            statuses = []  # jobs that run for days must not be given up for a restarted scheduler
+        known.update(zip((paths.root for paths, _ in left), statuses))
         yield [known[paths.root] for paths, _ in runs]
         if all(status.state.ended for status in known.values()):
             return

@@ -142,14 +142,14 @@ def _wheel(names: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> Non
         raise UsageError(
             f"name the image whose Horovod it is: {WHEEL} {f' or {WHEEL} '.join(IMAGES)}"
         )
-    asked, progress = _options(values), phases()
-    made = plan.make(names[0], asked)
-    folder = made.output if asked.output else made.output.parent
+    options, progress = _options(values), phases()
+    made = plan.make(names[0], options)
+    folder = made.output if options.output else made.output.parent
     if dry_run:
-        click.echo(horovod_alone.describe(made, asked, progress))
+        click.echo(horovod_alone.describe(made, options, progress))
         return
     if not made.horovod.exists():
-        horovod_alone.make(made, asked, progress)
+        horovod_alone.make(made, options, progress)
     found = horovod_alone.copy(made.horovod, folder)
     progress.say(found.with_name(f"{found.name}.sha256").read_text(encoding="utf-8").rstrip())
     click.echo(found)
@@ -185,16 +185,16 @@ def failures() -> Iterator[None]:
 def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
     if values["given"]:
         raise UsageError("--build-arg is only for your own definition file")
-    asked, progress = _options(values), phases()
-    made = plan.make(name, asked)
+    options, progress = _options(values), phases()
+    made = plan.make(name, options)
     build_from.check_files(made.output, values)
     if dry_run:
-        click.echo(build.describe(made, asked, progress))
+        click.echo(build.describe(made, options, progress))
         return
     if build_record.is_current(made.output, made.key):
         progress.say("nothing changed")
     else:
-        build.build(made, asked, progress)
+        build.build(made, options, progress)
         recorded_digest.remember(made.output)
         progress.say(f"bill of materials: {extract_bill(made.output)}")
     if record := build_record.read(made.output):

@@ -93,10 +93,10 @@ def _prepared(name: str, values: dict[str, Any]) -> Prepared:
 
 def _last(folder: Path) -> tuple[JobPaths, Job]:
     """Return the last run that has written something; raise NotFound when there is none."""
-    found = [run for run in find.all_runs(folder) if run[0].tensorboard.is_dir()]
-    if not found:
+    runs = [run for run in find.all_runs(folder) if run[0].tensorboard.is_dir()]
+    if not runs:
         raise NotFound(f"no run in {folder} has written for TensorBoard", "", "--runs-dir DIR")
-    return found[-1]
+    return runs[-1]
 
 
 def _one_task(values: dict[str, Any], first: Job) -> dict[str, Any]:

@@ -71,9 +71,9 @@ def exec_command(job: str, command: tuple[str, ...], runs_dir: str | None, **whe
     COMMAND uses the image, mounts and variables of the ranks and does not stop them. With several
     nodes, each line starts with the node's name. The exit code is that of COMMAND.
     """
-    paths, found = run_arguments.find(job, runs_dir)
-    run_arguments.check_ours([(paths, found)])  # what leads into the container lies there
-    sys.exit(terminal.run(paths, found, _within(command), pty=_at_terminal(), **where))
+    paths, job_record = run_arguments.find(job, runs_dir)
+    run_arguments.check_ours([(paths, job_record)])  # what leads into the container lies there
+    sys.exit(terminal.run(paths, job_record, _within(command), pty=_at_terminal(), **where))
 
 
 def _within(words: Sequence[str]) -> list[str]:

@@ -137,39 +137,39 @@ class Visit:
             printer.tell(text)
         self.told = text
 
-    def _arrived(self, found: Address, now: Status) -> None:
+    def _arrived(self, address: Address, now: Status) -> None:
         token = private_folder.token(self.paths)
         here = not capabilities(self.job.scheduler).queue
-        self.way = tunnel.way(found, token, self.login, places.user(), here)
-        reached = found.loopback or _reached(found, token)
+        self.way = tunnel.way(address, token, self.login, places.user(), here)
+        reached = address.loopback or _reached(address, token)
         if not reached:
             printer.tell(
-                f"warning: {found.host} answers itself, and not to this machine: "
-                f"{found.address}, port {found.port}, is not reached; a firewall?\n"
-                f"  try: --loopback, where ssh to {found.host} is allowed"
+                f"warning: {address.host} answers itself, and not to this machine: "
+                f"{address.address}, port {address.port}, is not reached; a firewall?\n"
+                f"  try: --loopback, where ssh to {address.host} is allowed"
             )
         kept = private_folder.keep(self.paths, self.way.told())
         if self.as_json:
-            facts = {"id": self.job.id, "folder": str(self.paths.root), **asdict(found)}
+            facts = {"id": self.job.id, "folder": str(self.paths.root), **asdict(address)}
             printer.print_json({**facts, **asdict(self.way), "token": token, "reached": reached})
         else:
-            self._print(found, now, kept)
+            self._print(address, now, kept)
 
-    def _print(self, found: Address, now: Status, kept: str) -> None:
+    def _print(self, address: Address, now: Status, kept: str) -> None:
         assert self.way is not None  # the caller has just found it
         left = wording.beside(self.job, now).partition(", ")[2]
-        click.echo(f"{self.title} answers on {found.host}" + (f", {left}" if left else ""))
+        click.echo(f"{self.title} answers on {address.host}" + (f", {left}" if left else ""))
         if self.way.ssh:
             click.echo(f"on your own machine: {self.way.ssh}")
         click.echo(f"open there:          {self.way.url}")
         click.echo(f"(also in {kept}, for your eyes only)", err=True)
 
 
-def _reached(found: Address, token: str) -> bool:
+def _reached(address: Address, token: str) -> bool:
     """Whether the session answers to this machine, from where the tunnel will come."""
     deadline = time.monotonic() + SECONDS_TO_BE_REACHED
     while True:
-        if http_status(found.address, found.port, found.page, token) == 200:
+        if http_status(address.address, address.port, address.page, token) == 200:
             return True
         if time.monotonic() > deadline:
             return False

@@ -123,13 +123,13 @@ def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
     from ...sites import load
 
     checked = paths or tuple(load.found(os.environ).values())
-    found = {load.shown(path): load.faults(path, os.environ) for path in checked}
+    faults_by_file = {load.shown(path): load.faults(path, os.environ) for path in checked}
     if as_json:
-        printer.print_json(found)
-    for name, faults in found.items():
+        printer.print_json(faults_by_file)
+    for name, faults in faults_by_file.items():
         for fault in faults if not as_json else ():
             click.echo(f"{name}: {fault}", err=True)
-    if any(found.values()):
+    if any(faults_by_file.values()):
         sys.exit(2)
     if not as_json:
         click.echo(f"{len(checked)} without fault")

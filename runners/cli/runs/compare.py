@@ -36,33 +36,35 @@ def compare_command(
     meant = [run for name in names for run in run_arguments.find_all(name, runs_dir)]
     if len(meant) < 2:
         raise click.UsageError("compare needs at least two runs; runner list shows them")
-    found = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]
-    metric = compare.metric([each.measured for each in found], sort)
-    ordered = _order(found, metric)
+    compared = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]
+    metric = compare.metric([each.measured for each in compared], sort)
+    ordered = _order(compared, metric)
     if not as_json:
-        _print(found, ordered, metric, every)
+        _print(compared, ordered, metric, every)
         return
     names = ("run", "settings", "measured")
-    runs = [{name: getattr(each, name) for name in names} for each in found]
+    runs = [{name: getattr(each, name) for name in names} for each in compared]
     best = ordered[0].run if metric else None
-    facts = {"runs": runs, "differ": compare.differing(found), "metric": metric, "best": best}
+    facts = {"runs": runs, "differ": compare.differing(compared), "metric": metric, "best": best}
     printer.print_json(facts)
 
 
-def _order(found: list[Compared], metric: str | None) -> list[Compared]:
+def _order(compared: list[Compared], metric: str | None) -> list[Compared]:
     if metric is None:
-        return found
-    return [found[n] for n in compare.best_first([each.measured for each in found], metric)]
+        return compared
+    return [compared[n] for n in compare.best_first([each.measured for each in compared], metric)]
 
 
-def _print(found: list[Compared], ordered: list[Compared], metric: str | None, every: bool) -> None:
-    settings = compare.rows([each.settings for each in found])
-    shown = list(settings) if every else compare.differing(found)
-    reached = compare.rows([each.measured for each in found])
+def _print(
+    compared: list[Compared], ordered: list[Compared], metric: str | None, every: bool
+) -> None:
+    settings = compare.rows([each.settings for each in compared])
+    shown = list(settings) if every else compare.differing(compared)
+    reached = compare.rows([each.measured for each in compared])
     names = ["state", *([metric] if metric else []), *reached]
     reached = {name: reached[name] for name in dict.fromkeys(names)}
     spare = [name for name in reached if name not in ("state", metric)]
-    _table(found, ordered, shown, list(reached), spare)
+    _table(compared, ordered, shown, list(reached), spare)
     if len(shown) < len(settings):
         click.echo(f"{len(settings) - len(shown)} settings agree: --all shows them", err=True)
     if metric:

@@ -34,16 +34,18 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
     if len(meant) > 1:
         _explain_array(meant, as_json)
         return
-    paths, found = meant[0]
-    status = job_status.status(paths, found)
-    said = explain(paths, found, status)
-    if status.state == JobState.RUNNING and not said.failed:
-        said = _so_far(paths, found) or said
+    paths, job_record = meant[0]
+    status = job_status.status(paths, job_record)
+    explanation = explain(paths, job_record, status)
+    if status.state == JobState.RUNNING and not explanation.failed:
+        explanation = _so_far(paths, job_record) or explanation
     if as_json:
-        printer.print_json(end.explanation_facts(said, found))
+        printer.print_json(end.explanation_facts(explanation, job_record))
         return
-    click.echo(f"job {found.id}: {wording.describe(status, found.restarts)}, in {paths.root}")
-    click.echo("\n".join(job_end.explanation_lines(said, found)))
+    click.echo(
+        f"job {job_record.id}: {wording.describe(status, job_record.restarts)}, in {paths.root}"
+    )
+    click.echo("\n".join(job_end.explanation_lines(explanation, job_record)))
 
 
 def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
@@ -60,20 +62,20 @@ def _explain_array(runs: Runs, as_json: bool) -> None:
     """Print why those runs failed that did, with one scheduler call for all."""
     pairs = zip(runs, job_status.statuses(runs))
     failed = [(run, status) for run, status in pairs if status.state not in WELL]
-    said = [(job, explain(paths, job, status)) for (paths, job), status in failed]
+    explanations = [(job, explain(paths, job, status)) for (paths, job), status in failed]
     if as_json:
-        printer.print_json([end.explanation_facts(why, job) for job, why in said])
+        printer.print_json([end.explanation_facts(why, job) for job, why in explanations])
         return
-    click.echo(f"{runs[0][1].array}: {len(said)} of {len(runs)} runs did not end well")
-    for group in _alike(said):
+    click.echo(f"{runs[0][1].array}: {len(explanations)} of {len(runs)} runs did not end well")
+    for group in _alike(explanations):
         job, why = group[0]
         click.echo("\n".join([_who(group), *job_end.explanation_lines(why, job)]))
 
 
-def _alike(said: Explained) -> list[Explained]:
+def _alike(explanations: Explained) -> list[Explained]:
     """Group by what failed, the most frequent first; one explanation stands for its group."""
     groups: dict[str, list[tuple[Job, Explanation]]] = {}
-    for job, why in said:
+    for job, why in explanations:
         groups.setdefault(why.name, []).append((job, why))
     return sorted(groups.values(), key=len, reverse=True)
 

@@ -96,17 +96,25 @@ def finish(
     return code
 
 
-def explanation_lines(said: Explanation, job: Job) -> list[str]:
+def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
     """Return an explanation for people, one fact a line under its word."""
-    if not said.failed:
-        return [f"  {line}" for line in (said.cause, *said.evidence)]
-    who = "failed" if said.who and said.rank is None and not said.host else "first to fail"
-    facts = [("cause", [said.cause]), (who, [said.who]), ("traceback", list(said.traceback))]
-    fix = suggest.text(said.fix, suggest.of_job(job)) if said.fix else ""
-    facts += [("evidence", list(said.evidence)), ("fix", [fix])]
-    for does, other in said.others:
+    if not explanation.failed:
+        return [f"  {line}" for line in (explanation.cause, *explanation.evidence)]
+    who = (
+        "failed"
+        if explanation.who and explanation.rank is None and not explanation.host
+        else "first to fail"
+    )
+    facts = [
+        ("cause", [explanation.cause]),
+        (who, [explanation.who]),
+        ("traceback", list(explanation.traceback)),
+    ]
+    fix = suggest.text(explanation.fix, suggest.of_job(job)) if explanation.fix else ""
+    facts += [("evidence", list(explanation.evidence)), ("fix", [fix])]
+    for does, other in explanation.others:
         facts.append(("or", [f"{does}:", suggest.text(other, suggest.of_job(job))]))
-    facts += [("certainty", [f"{said.certainty.value}: {said.because}"])]
+    facts += [("certainty", [f"{explanation.certainty.value}: {explanation.because}"])]
     return [
         f"  {word + ':' if at == 0 else '':<{WIDTH}}{text}"
         for word, texts in facts

@@ -26,12 +26,12 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
     meant = run_arguments.find_all(job, runs_dir)
     if len(meant) > 1:
         sys.exit(array_status.wait(meant))
-    paths, found = meant[0]
-    status = follow.waited(paths, found)
+    paths, job_record = meant[0]
+    status = follow.waited(paths, job_record)
     if status is None:
         sys.exit(follow.INTERRUPTED)
-    job_end.tell_success(found, status)
-    sys.exit(job_end.ending(paths, found, status))
+    job_end.tell_success(job_record, status)
+    sys.exit(job_end.ending(paths, job_record, status))
 
 
 @click.command("cancel", epilog="Example: runner cancel 42")
@@ -49,10 +49,12 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
     if len(meant) > 1:
         array_status.cancel(meant)
         return
-    paths, found = meant[0]
-    if job_status.status(paths, found).state.ended:
-        raise NotFound(f"job {found.id} has ended already", remedy=f"runner status {found.id}")
-    follow.cancel(paths, found)
+    paths, job_record = meant[0]
+    if job_status.status(paths, job_record).state.ended:
+        raise NotFound(
+            f"job {job_record.id} has ended already", remedy=f"runner status {job_record.id}"
+        )
+    follow.cancel(paths, job_record)
 
 
 def _confirm(meant: Sequence[tuple[JobPaths, Job]]) -> None:
@@ -80,6 +82,6 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     if len(meant) > 1:
         array_status.show(meant, status_view.ask(meant), as_json, sort)
         return
-    paths, found = meant[0]
-    result = end.result(paths, found)
+    paths, job_record = meant[0]
+    result = end.result(paths, job_record)
     printer.print_json(result) if as_json else printer.result_table(result)

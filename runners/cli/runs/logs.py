@@ -44,12 +44,12 @@ def logs_command(
 
     Lines of Slurm and of the runner itself are always shown.
     """
-    paths, found = run_arguments.find(job, runs_dir)
+    paths, job_record = run_arguments.find(job, runs_dir)
     ranks = run_arguments.ranks(rank, all_ranks)
     if goes_on:
-        status = follow.to_the_end(paths, found, ranks, tail=tail)
-        sys.exit(job_end.finish(paths, found, status, ranks) if status else follow.INTERRUPTED)
-    _print(found, ranks, tail)
+        status = follow.to_the_end(paths, job_record, ranks, tail=tail)
+        sys.exit(job_end.finish(paths, job_record, status, ranks) if status else follow.INTERRUPTED)
+    _print(job_record, ranks, tail)
 
 
 def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:

@@ -113,16 +113,16 @@ def _print_changes(look: Callable[[], list[Run]]) -> None:
                 click.echo(time.strftime("%H:%M:%S  ") + "  ".join(texts))
 
 
-def _screenful(found: Sequence[dict[str, Any]], lines: int) -> Table:
+def _screenful(runs: Sequence[dict[str, Any]], lines: int) -> Table:
     """Return the runs that go on and then the newest, as many as the screen has lines for."""
     from rich.table import Table
     from rich.text import Text
 
-    newest_first = range(len(found) - 1, -1, -1)
-    order = sorted(newest_first, key=lambda place: status_view.ended([found[place]]))
+    newest_first = range(len(runs) - 1, -1, -1)
+    order = sorted(newest_first, key=lambda place: status_view.ended([runs[place]]))
     kept = sorted(order[: max(1, lines)])
-    more = f"and {len(found) - len(kept)} more" if len(found) > len(kept) else None
-    rows, headers = status_view.table([found[place] for place in kept])
+    more = f"and {len(runs) - len(kept)} more" if len(runs) > len(kept) else None
+    rows, headers = status_view.table([runs[place] for place in kept])
     table = Table(*headers, box=None, caption=more, caption_justify="left")
     for row in rows:
         table.add_row(*(Text(text) for text in row))

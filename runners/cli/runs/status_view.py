@@ -86,11 +86,11 @@ def _exit_code(paths: JobPaths, job: Job, status: Status, first: FirstFailure | 
     return job_end.exit_code(paths, job, status) if known else status.exit_code
 
 
-def table(found: Sequence[dict[str, Any]]) -> tuple[list[list[str]], list[str]]:
+def table(runs: Sequence[dict[str, Any]]) -> tuple[list[list[str]], list[str]]:
     """Return rows and headers; of a sweep's runs also in which arguments they differ."""
-    if not any(facts["varied"] for facts in found):
-        return [row(facts) for facts in found], HEADERS
-    rows = [[*row(facts)[:2], varied(facts["varied"]), *row(facts)[2:]] for facts in found]
+    if not any(facts["varied"] for facts in runs):
+        return [row(facts) for facts in runs], HEADERS
+    rows = [[*row(facts)[:2], varied(facts["varied"]), *row(facts)[2:]] for facts in runs]
     return rows, [*HEADERS[:2], "arguments", *HEADERS[2:]]
 
 
@@ -135,7 +135,7 @@ def rate(facts: dict[str, Any]) -> str:
 
 def in_words(facts: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of a run, each fact as it is read by people."""
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         **facts,
         "state": JobState[facts["state"]].value,
         "elapsed": wording.span(facts["elapsed"]),
@@ -145,11 +145,9 @@ def in_words(facts: dict[str, Any]) -> dict[str, Any]:
         "varied": varied(facts["varied"]),
     }
     for name in ("reason", "steps", "unit"):  # told by another
-        del found[name]
-    return {
-        name.replace("_", " "): value for name, value in found.items() if value not in ("", None)
-    }
+        del row[name]
+    return {name.replace("_", " "): value for name, value in row.items() if value not in ("", None)}
 
 
-def ended(found: Iterable[dict[str, Any]]) -> bool:
-    return all(JobState[facts["state"]].ended for facts in found)
+def ended(runs: Iterable[dict[str, Any]]) -> bool:
+    return all(JobState[facts["state"]].ended for facts in runs)

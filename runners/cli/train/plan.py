@@ -42,8 +42,8 @@ def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
 def _as_data(made: Plan) -> dict[str, Any]:
     here = typed.command_line()
 
-    def remedies(found: Caution | Refusal) -> list[dict[str, Any]]:
-        return [suggest.as_json(remedy, here) for remedy in found.remedies]
+    def remedies(problem: Caution | Refusal) -> list[dict[str, Any]]:
+        return [suggest.as_json(remedy, here) for remedy in problem.remedies]
 
     return {
         "works": not made.refusals,

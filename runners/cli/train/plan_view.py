@@ -95,24 +95,24 @@ def show(made: Plan, verbose: bool) -> None:
 
 def line(made: Plan) -> str:
     """Return such as `2 nodes x 1 rank, 2 CPUs each, 30 min, cpu.sif, MPI over PMIx`."""
-    asked, image = made.spec.resources, made.spec.image.path.name
+    resources, image = made.spec.resources, made.spec.image.path.name
     parts = [
-        _places(asked),
-        f"{count(asked.cpus_per_task, 'CPU')} each" if asked.cpus_per_task else "",
-        *_gpus(asked),
-        _limit(asked.time) if asked.time else "",
-        f"partition {asked.partition}" if asked.partition else "",
+        _places(resources),
+        f"{count(resources.cpus_per_task, 'CPU')} each" if resources.cpus_per_task else "",
+        *_gpus(resources),
+        _limit(resources.time) if resources.time else "",
+        f"partition {resources.partition}" if resources.partition else "",
         image,
         _meeting(made),
     ]
     return ", ".join(part for part in parts if part)
 
 
-def _places(asked: Resources) -> str:
-    nodes = count(asked.nodes, "node")
-    each, rest = divmod(asked.tasks, asked.nodes)
+def _places(resources: Resources) -> str:
+    nodes = count(resources.nodes, "node")
+    each, rest = divmod(resources.tasks, resources.nodes)
     if rest or not each:
-        return f"{count(asked.tasks, 'rank')} on {nodes}"
+        return f"{count(resources.tasks, 'rank')} on {nodes}"
     return f"{nodes} x {count(each, 'rank')}"
 
 
@@ -126,14 +126,14 @@ def _limit(text: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _gpus(asked: Resources) -> list[str]:
+def _gpus(resources: Resources) -> list[str]:
     found = (
-        ("", asked.gpus),
-        (" on each node", asked.gpus_per_node),
-        (" for each rank", asked.gpus_per_task),
+        ("", resources.gpus),
+        (" on each node", resources.gpus_per_node),
+        (" for each rank", resources.gpus_per_task),
     )
     told = [f"GPUs{where}: {number}" for where, number in found if number]
-    return told + ([asked.gres] if asked.gres else [])
+    return told + ([resources.gres] if resources.gres else [])
 
 
 def _meeting(made: Plan) -> str:

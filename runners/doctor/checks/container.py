@@ -111,11 +111,11 @@ def _tried_builds(folder: Path) -> tuple[tuple[build_modes.Mode | None, str], ..
     if not shutil.which("apptainer"):
         return ()
     environ = {"APPTAINER_TMPDIR": str(folder), **os.environ}
-    found = []
+    attempts = []
     for flags in build_modes.FLAGS:
         mode, told = build_modes.attempt(flags, environ)
-        found.append((mode, f"{' '.join(flags) or 'no flag'}: {told}"))
-    return tuple(found)
+        attempts.append((mode, f"{' '.join(flags) or 'no flag'}: {told}"))
+    return tuple(attempts)
 
 
 def _runs(command: str, folder: Path) -> tuple[Run, ...]:
@@ -130,8 +130,8 @@ def _runs(command: str, folder: Path) -> tuple[Run, ...]:
             words = [*binds, str(sif)]
             runs.append(("a SIF file", words))
             runs.append(("a SIF file, unpacked first (--unsquash)", ["--unsquash", *words]))
-        found = [start(what, command, words) for what, words in runs]
-        return tuple(found) if not made.problem else (*found, Run("making a SIF file", made))
+        starts = [start(what, command, words) for what, words in runs]
+        return tuple(starts) if not made.problem else (*starts, Run("making a SIF file", made))
     finally:
         process.remove(work)
 
@@ -169,75 +169,75 @@ def absent(site: Site) -> list[Finding]:
     return [ABOUT.finding("runtime", state, says, evidence, LOAD)]
 
 
-def check(found: Container) -> list[Finding]:
+def check(container: Container) -> list[Finding]:
     """Return what can be said of the runtime; of one that does not answer, only that."""
-    if found.version.problem:
-        says = f"{found.command} does not answer: {found.version.problem}"
-        fix = _cause(found.version.err) or LOAD
-        return [ABOUT.failure("runtime", says, found.version.shown, fix)]
+    if container.version.problem:
+        says = f"{container.command} does not answer: {container.version.problem}"
+        fix = _cause(container.version.err) or LOAD
+        return [ABOUT.failure("runtime", says, container.version.shown, fix)]
     return [
-        _runtime(found),
-        _namespaces(found),
-        _subordinate(found),
-        _mounts(found),
-        *_builds(found),
-        *map(run, found.runs),
+        _runtime(container),
+        _namespaces(container),
+        _subordinate(container),
+        _mounts(container),
+        *_builds(container),
+        *map(run, container.runs),
     ]
 
 
-def _runtime(found: Container) -> Finding:
-    how = "with a setuid part" if found.setuid else "without setuid, through user namespaces"
-    says = found.version.out.strip() or "says no version"
-    return ABOUT.ok("runtime", says, f"{found.command}, installed {how}")
+def _runtime(container: Container) -> Finding:
+    how = "with a setuid part" if container.setuid else "without setuid, through user namespaces"
+    says = container.version.out.strip() or "says no version"
+    return ABOUT.ok("runtime", says, f"{container.command}, installed {how}")
 
 
-def _namespaces(found: Container) -> Finding:
+def _namespaces(container: Container) -> Finding:
     name = "user namespaces"
-    if not found.namespace.problem:
-        return ABOUT.ok(name, "allowed", found.namespace.command)
-    told = [f"{key} = {value}" for key, value in found.settings.items()]
-    evidence = "\n".join([found.namespace.shown, *told])
-    state = WARNING if found.setuid else FAILURE
+    if not container.namespace.problem:
+        return ABOUT.ok(name, "allowed", container.namespace.command)
+    settings = [f"{key} = {value}" for key, value in container.settings.items()]
+    evidence = "\n".join([container.namespace.shown, *settings])
+    state = WARNING if container.setuid else FAILURE
     says = "not allowed here: nothing can be built, and without setuid nothing can run"
-    return ABOUT.finding(name, state, says, evidence, found.remedy)
+    return ABOUT.finding(name, state, says, evidence, container.remedy)
 
 
-def _subordinate(found: Container) -> Finding:
+def _subordinate(container: Container) -> Finding:
     name = "subordinate ids"
     missing = [
         file
         for file in ("subuid", "subgid")
-        if not any(f"/{file}:" in line for line in found.subordinate)
+        if not any(f"/{file}:" in line for line in container.subordinate)
     ]
-    if not missing and found.tools.get("newuidmap"):
+    if not missing and container.tools.get("newuidmap"):
         says = "there are some for this user"
-        return ABOUT.ok(name, says, "\n".join(found.subordinate))
+        return ABOUT.ok(name, says, "\n".join(container.subordinate))
     lacks = " and ".join(f"no line in /etc/{file}" for file in missing) or "no newuidmap"
     says = f"{lacks}: images with several owners cannot be built in the best way"
-    return ABOUT.warning(name, says, "\n".join(found.subordinate), found.remedy)
+    return ABOUT.warning(name, says, "\n".join(container.subordinate), container.remedy)
 
 
-def _mounts(found: Container) -> Finding:
-    tools = [f"{tool}: {path or 'not here'}" for tool, path in found.tools.items()]
-    fuse = f"/dev/fuse: {'usable' if found.fuse else 'not usable'}"
+def _mounts(container: Container) -> Finding:
+    tools = [f"{tool}: {path or 'not here'}" for tool, path in container.tools.items()]
+    fuse = f"/dev/fuse: {'usable' if container.fuse else 'not usable'}"
     return ABOUT.either(
-        bool(found.setuid or (found.fuse and found.tools.get("squashfuse"))),
+        bool(container.setuid or (container.fuse and container.tools.get("squashfuse"))),
         "image mounts",
-        "by the setuid part" if found.setuid else "by squashfuse",
+        "by the setuid part" if container.setuid else "by squashfuse",
         "no squashfuse: each start unpacks the whole image first, into memory or /tmp",
         "\n".join([*tools, fuse]),
         "sudo apt-get install squashfuse    (on RPM systems: sudo dnf install squashfuse)",
     )
 
 
-def _builds(found: Container) -> list[Finding]:
-    if not found.builds:
+def _builds(container: Container) -> list[Finding]:
+    if not container.builds:
         return []
-    works = [mode for mode, _ in found.builds if mode]
-    evidence = "\n".join(text for _, text in found.builds)
+    works = [mode for mode, _ in container.builds if mode]
+    evidence = "\n".join(text for _, text in container.builds)
     if not works:
         says = "no way of building works here; finished images can be pulled"
-        fix = _cause("".join(tried.answer.err for tried in found.runs)) or found.remedy
+        fix = _cause("".join(tried.answer.err for tried in container.runs)) or container.remedy
         return [ABOUT.warning("building", says, evidence, fix)]
     names = ", ".join(dict.fromkeys(mode.name for mode in works))
     return [ABOUT.ok("building", names, evidence)]
@@ -258,9 +258,9 @@ def run(tried: Run) -> Finding:
     return ABOUT.ok(name, "works", f"/bin/true ended after {tried.seconds:.2f} s")
 
 
-def _cause(said: str) -> Fix | None:
+def _cause(output: str) -> Fix | None:
     """Return what to type against a cause that the runtime's own words name."""
-    return next((fix for words, fix in CAUSES.items() if words in said), None)
+    return next((fix for words, fix in CAUSES.items() if words in output), None)
 
 
 def _detour(what: str) -> Fix:

@@ -83,9 +83,9 @@ def check(
         rule = _rule(name)
         if rule and HARMLESS.get(name) != env[name]:
             groups.setdefault(rule, []).append(name)
-    found = [_of_rule(rule, groups[rule], env) for rule in RULES if rule in groups]
-    found += [*absent_interfaces(env, interfaces), *_binds(env, missing)]
-    return found or [ABOUT.ok("variables", "nothing that concerns a job")]
+    findings = [_of_rule(rule, groups[rule], env) for rule in RULES if rule in groups]
+    findings += [*absent_interfaces(env, interfaces), *_binds(env, missing)]
+    return findings or [ABOUT.ok("variables", "nothing that concerns a job")]
 
 
 def _rule(name: str) -> Rule | None:
@@ -104,13 +104,13 @@ def absent_interfaces(
     env: Mapping[str, str], interfaces: Collection[str], where: str = "this machine"
 ) -> list[Finding]:
     """Return a warning for each variable that names an interface which is not there."""
-    found = []
+    findings = []
     for name in INTERFACES:
         prefixes = name == "NCCL_SOCKET_IFNAME" and not env.get(name, "").startswith("=")
         gone = [word for word in _named(env.get(name, "")) if not _is(word, interfaces, prefixes)]
         there = f"\ninterfaces: {', '.join(sorted(interfaces))}"
-        found += _gone(name, env, gone, f"{where} does not have", there)
-    return found
+        findings += _gone(name, env, gone, f"{where} does not have", there)
+    return findings
 
 
 def _gone(
@@ -135,13 +135,15 @@ def _is(word: str, interfaces: Collection[str], prefixes: bool) -> bool:
 
 
 def _binds(env: Mapping[str, str], missing: Collection[str]) -> list[Finding]:
-    found = []
+    findings = []
     for name in (*PATHS, *FOLDERS):
         gone = [path for path in paths(name, env) if path in missing]
-        found += _gone(name, env, gone, "is not on this machine")
+        findings += _gone(name, env, gone, "is not on this machine")
         if env.get(name) and name in PATHS and not gone:
-            found.append(ABOUT.ok(name, "is bound into each container, the jobs' too", env[name]))
-    return found
+            findings.append(
+                ABOUT.ok(name, "is bound into each container, the jobs' too", env[name])
+            )
+    return findings
 
 
 def paths(name: str, env: Mapping[str, str]) -> list[str]:

@@ -43,13 +43,13 @@ ABOUT = About("GPU")
 
 
 def check(gpu: Gpu) -> list[Finding]:
-    found = []
+    findings = []
     if gpu.nvidia or gpu.listed:
-        found.append(_nvidia(gpu))
+        findings.append(_nvidia(gpu))
     if gpu.amd:
-        found.append(ABOUT.ok("AMD driver", gpu.amd, "/sys/module/amdgpu, /dev/kfd"))
+        findings.append(ABOUT.ok("AMD driver", gpu.amd, "/sys/module/amdgpu, /dev/kfd"))
     none = "none on this machine; each node is asked when a job starts"
-    return found or [ABOUT.ok("driver", none, "no /proc/driver/nvidia, no /dev/kfd")]
+    return findings or [ABOUT.ok("driver", none, "no /proc/driver/nvidia, no /dev/kfd")]
 
 
 def _nvidia(gpu: Gpu) -> Finding:

@@ -37,14 +37,14 @@ def refused(error: RunnerError) -> Finding:
     return ABOUT.failure("plan", error.what, error.evidence, error.remedies)
 
 
-def facts(found: Inspection) -> list[Finding]:
-    known = {name: fact for name, fact in found.facts.items() if name in SHOWN}
+def facts(inspection: Inspection) -> list[Finding]:
+    known = {name: fact for name, fact in inspection.facts.items() if name in SHOWN}
     lines = "\n".join(f"{name}: {fact.value} ({fact.source})" for name, fact in known.items())
-    if found.problem:
-        says = f"cannot be looked into: {found.problem.what}"
-        return [ABOUT.warning("facts", says, lines, found.problem.remedies)]
+    if inspection.problem:
+        says = f"cannot be looked into: {inspection.problem.what}"
+        return [ABOUT.warning("facts", says, lines, inspection.problem.remedies)]
     values = {name: fact.value for name, fact in known.items()}
-    version = found.facts["horovod.version"].value
+    version = inspection.facts["horovod.version"].value
     if version in ABSENT:
         return [_without_horovod(values, lines)]
     unknown = ", ".join(name for name, value in values.items() if value == UNKNOWN)
@@ -53,30 +53,30 @@ def facts(found: Inspection) -> list[Finding]:
 
 
 def _without_horovod(values: Mapping[str, object], lines: str) -> Finding:
-    there = {name.partition(".")[0]: values.get(name, "none") for name in FRAMEWORKS}
-    names = ", ".join(f"{name} {value}" for name, value in there.items() if value not in ABSENT)
+    versions = {name.partition(".")[0]: values.get(name, "none") for name in FRAMEWORKS}
+    names = ", ".join(f"{name} {value}" for name, value in versions.items() if value not in ABSENT)
     if names:
         return ABOUT.ok("facts", f"{names}; without Horovod", lines)
     says = "neither Horovod, torch nor TensorFlow was found in it"
     return ABOUT.failure("facts", says, lines, command("runner", "build", "cpu"))
 
 
-def fits(found: Inspection, site: Site) -> list[Finding]:
+def fits(inspection: Inspection, site: Site) -> list[Finding]:
     """Return whether machine, driver and C library fit, as far as this machine can tell."""
-    values = {name: str(fact.value) for name, fact in found.facts.items()}
+    values = {name: str(fact.value) for name, fact in inspection.facts.items()}
     looks = (_architecture(values, site), _driver(values, site), _glibc(values, site))
     return [finding for finding in looks if finding]
 
 
 def _architecture(values: dict[str, str], site: Site) -> Finding | None:
-    there, here = values.get("architecture", UNKNOWN), site.architecture
-    there = WORDS.get(there, there)  # the label is in Python's words
-    if there == here:
-        return ABOUT.ok("architecture", there)
-    if there == UNKNOWN:
+    architecture, here = values.get("architecture", UNKNOWN), site.architecture
+    architecture = WORDS.get(architecture, architecture)  # the label is in Python's words
+    if architecture == here:
+        return ABOUT.ok("architecture", architecture)
+    if architecture == UNKNOWN:
         return None
-    says = f"it is for {there}, this machine is {here}"
-    fix = f"runner launch --partition NAME, of {there} nodes; or build it for {here}"
+    says = f"it is for {architecture}, this machine is {here}"
+    fix = f"runner launch --partition NAME, of {architecture} nodes; or build it for {here}"
     return ABOUT.warning("architecture", says, "", fix)
 
 

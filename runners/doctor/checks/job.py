@@ -19,75 +19,77 @@ UNLIMITED = -1
 ENOUGH_LOCKED = 64 * 2**30
 
 
-def check(found: Outcome) -> list[Finding]:
+def check(outcome: Outcome) -> list[Finding]:
     """Return the findings of a trial, be it waiting, failed or complete."""
-    if not found.status.state.ended:
-        return [_waiting(found)]
-    if found.result is None:
-        return [_no_result(found)]
-    result, ranks = found.result, found.result["ranks"]
+    if not outcome.status.state.ended:
+        return [_waiting(outcome)]
+    if outcome.result is None:
+        return [_no_result(outcome)]
+    result, ranks = outcome.result, outcome.result["ranks"]
     return [
-        _ended(found, result),
+        _ended(outcome, result),
         *world.check(ranks, result["started"]),
         *cpus.check(ranks),
-        *transport.check(result, transport.parse(found.log)),
+        *transport.check(result, transport.parse(outcome.log)),
         *_nodes(ranks),
     ]
 
 
-def _waiting(found: Outcome) -> Finding:
-    state = f"{found.status.state.value} {found.status.reason}".strip()
-    says = f"job {found.job.id} has not ended yet: {state}"
-    back = command("runner", "doctor", "--run", found.paths.root)
-    fix = (back, command("runner", "cancel", found.job.id))
-    return ABOUT.warning("trial", says, f"its folder: {found.paths.root}", fix)
+def _waiting(outcome: Outcome) -> Finding:
+    state = f"{outcome.status.state.value} {outcome.status.reason}".strip()
+    says = f"job {outcome.job.id} has not ended yet: {state}"
+    back = command("runner", "doctor", "--run", outcome.paths.root)
+    fix = (back, command("runner", "cancel", outcome.job.id))
+    return ABOUT.warning("trial", says, f"its folder: {outcome.paths.root}", fix)
 
 
-def _no_result(found: Outcome) -> Finding:
-    alone = trial.alone(found.paths)
-    if found.status.state == JobState.COMPLETED and alone:
+def _no_result(outcome: Outcome) -> Finding:
+    alone = trial.alone(outcome.paths)
+    if outcome.status.state == JobState.COMPLETED and alone:
         problems = alone[0]["problems"]
         wanted = "torch" if DISTRIBUTED in problems else "Horovod"
         says = f"{len(alone)} ranks ran, but the image has no {wanted} that Python can use"
         reasons = "\n".join(f"{name}: {why}" for name, why in problems.items())
         fix = change(image="horovod_cpu.sif")
         return ABOUT.failure("trial", says, reasons, fix)
-    says = f"job {found.job.id} ended: {found.status.state.value} {found.status.reason}".rstrip()
-    known = explain(found.paths, found.job, found.status)
-    shown = known.evidence[:LINES_SHOWN] or found.log.strip().splitlines()[-LINES_SHOWN:]
-    mends = known.fix or _logs(found)
+    says = (
+        f"job {outcome.job.id} ended: {outcome.status.state.value} {outcome.status.reason}".rstrip()
+    )
+    known = explain(outcome.paths, outcome.job, outcome.status)
+    shown = known.evidence[:LINES_SHOWN] or outcome.log.strip().splitlines()[-LINES_SHOWN:]
+    mends = known.fix or _logs(outcome)
     return ABOUT.failure("trial", says, "\n".join([known.cause, *shown]), mends)
 
 
-def _ended(found: Outcome, result: Record) -> Finding:
+def _ended(outcome: Outcome, result: Record) -> Finding:
     device = result["ranks"][0]["device"]
-    says = f"job {found.job.id} ran: {result['framework']} on {device}"
+    says = f"job {outcome.job.id} ran: {result['framework']} on {device}"
     controller = result["ranks"][0]["variables"].get("HOROVOD_CONTROLLER")
     says += f", controller {controller}" if controller else ""
-    if found.status.state == JobState.COMPLETED:
-        return ABOUT.ok("trial", says, f"its folder: {found.paths.root}")
-    says += f"; it measured all, then ended: {found.status.state.value}"
-    first = read_facts.first(found.paths, found.job)
+    if outcome.status.state == JobState.COMPLETED:
+        return ABOUT.ok("trial", says, f"its folder: {outcome.paths.root}")
+    says += f"; it measured all, then ended: {outcome.status.state.value}"
+    first = read_facts.first(outcome.paths, outcome.job)
     evidence = str(first) if first else ""
-    return ABOUT.failure("trial", says, evidence, _logs(found))
+    return ABOUT.failure("trial", says, evidence, _logs(outcome))
 
 
-def _logs(found: Outcome) -> Remedy:
-    return command("runner", "logs", found.paths.root)
+def _logs(outcome: Outcome) -> Remedy:
+    return command("runner", "logs", outcome.paths.root)
 
 
 def _nodes(ranks: list[Record]) -> list[Finding]:
     """Return what is wrong on single nodes, once for each of them."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for host, seen in transport.networks(ranks).items():
         where = f" on {host}"
-        found += network.dead_interfaces(seen.interfaces, where)
-        found += network.dead_ports(seen.ports, where)
+        findings += network.dead_interfaces(seen.interfaces, where)
+        findings += network.dead_ports(seen.ports, where)
         record = next(record for record in ranks if record["host"] == host)
         names = {item.name for item in seen.interfaces}
-        found += environment.absent_interfaces(record["variables"], names, host)
-        found += _locked_memory(host, record) + _shared_memory(host, record)
-    return found
+        findings += environment.absent_interfaces(record["variables"], names, host)
+        findings += _locked_memory(host, record) + _shared_memory(host, record)
+    return findings
 
 
 def _shared_memory(host: str, record: Record) -> list[Finding]:

@@ -73,22 +73,24 @@ def _place(place: ScratchFolder) -> Finding:
 
 def _complaints(place: ScratchFolder, volume: Volume) -> list[tuple[int, str]]:
     """Return what is wrong, each with its weight: 1 for a warning, 2 for a failure."""
-    found = []
+    complaints = []
     if not place.writable:
-        found.append((2, f"you may not write in {place.path}"))
+        complaints.append((2, f"you may not write in {place.path}"))
     if volume.bytes < TOO_LITTLE[place.role]:
-        found.append((2, f"no space: {_room(volume)}"))
+        complaints.append((2, f"no space: {_room(volume)}"))
     elif volume.bytes < LITTLE[place.role]:
-        found.append((1, f"little space: {_room(volume)}"))
+        complaints.append((1, f"little space: {_room(volume)}"))
     if place.role == "shared memory":
-        return found
+        return complaints
     if volume.inodes is not None and volume.inodes < FEW_INODES:
-        found.append((1, f"room for only {volume.inodes} more files"))
+        complaints.append((1, f"room for only {volume.inodes} more files"))
     if volume.type in MEMORY:
-        found.append((1, "it lies in memory: it takes from programs, and no other node sees it"))
+        complaints.append(
+            (1, "it lies in memory: it takes from programs, and no other node sees it")
+        )
     if volume.flags & os.ST_NOEXEC and place.role == "scratch":
-        found.append((1, "it is mounted noexec: no image can be built there"))
-    return found
+        complaints.append((1, "it is mounted noexec: no image can be built there"))
+    return complaints
 
 
 def _room(volume: Volume) -> str:

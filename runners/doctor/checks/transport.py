@@ -176,8 +176,8 @@ def carried(ranks: list[Record]) -> dict[str, int]:
 
 def _transport(ranks: list[Record], words: Words, moved: int) -> Finding:
     """Compare what was used with the best that every node has; `moved` bytes each node sent."""
-    there = [set(network.fabrics) for network in networks(ranks).values()]
-    fast = sorted(set.intersection(*there)) if there else []
+    fabrics = [set(network.fabrics) for network in networks(ranks).values()]
+    fast = sorted(set.intersection(*fabrics)) if fabrics else []
     names = list(carried(ranks))
     kind = words.kind or _kind(names, ranks, moved)
     over = f" over {', '.join(names)}" if names and kind == TCP else ""

@@ -73,13 +73,13 @@ def _place(record: Record) -> str:
 
 def _wrong(ranks: list[Record], by: str, kind: str, who: str) -> list[str]:
     """Return the groups of ranks that are not numbered from 0 on, or know another size."""
-    found = []
+    mismatches = []
     for name, group in sorted(grouped(ranks, by).items()):
         numbers = sorted(record[f"{kind}_rank"] for record in group)
         sizes = {record[f"{kind}_size"] for record in group}
         if numbers != list(range(len(group))) or sizes != {len(group)}:
-            found.append(f"{who.format(name)} has {kind} ranks {numbers}")
-    return found
+            mismatches.append(f"{who.format(name)} has {kind} ranks {numbers}")
+    return mismatches
 
 
 def _launcher(ranks: list[Record]) -> Finding | None:

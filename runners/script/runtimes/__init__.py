@@ -121,11 +121,11 @@ def python(plan: Plan) -> str:
 
 def _of_host_mpi(plan: Plan) -> list[BindMount]:
     """Return the mounts of the host's MPI, given as SOURCE or SOURCE:TARGET."""
-    found = []
+    binds = []
     for text in plan.host_mpi.binds if plan.host_mpi else ():
         source, _, target = text.partition(":")
-        found.append(BindMount(source, target or source, read_only=True))
-    return found
+        binds.append(BindMount(source, target or source, read_only=True))
+    return binds
 
 
 def data_target(dataset: Dataset) -> str:
@@ -143,12 +143,12 @@ def _data_dir(plan: Plan) -> str:
 
 def _fixed(plan: Plan, run_dir: str) -> dict[str, str]:
     """Return the variables that win within, but for those that the user sets."""
-    found = {"PYTHONNOUSERSITE": "1", "OUTPUT_DIR": run_dir}
+    variables = {"PYTHONNOUSERSITE": "1", "OUTPUT_DIR": run_dir}
     if plan.spec.data:
-        found["DATA_DIR"] = _data_dir(plan)
+        variables["DATA_DIR"] = _data_dir(plan)
     if plan.host_mpi and plan.host_mpi.library_path:
-        found["LD_LIBRARY_PATH"] = Expanded(plan.host_mpi.library_path)
-    found.update(
+        variables["LD_LIBRARY_PATH"] = Expanded(plan.host_mpi.library_path)
+    variables.update(
         {v.name: tokens.path(v.value) for v in plan.variables if v.where == "image" and v.forced}
     )
-    return {name: value for name, value in found.items() if name not in dict(plan.spec.env)}
+    return {name: value for name, value in variables.items() if name not in dict(plan.spec.env)}

@@ -73,7 +73,7 @@ class Allocation:
             self.tell(self.job, False)
 
 
-def chosen(there: Sequence[str], wanted: Sequence[str], all_nodes: bool) -> tuple[str, ...]:
+def chosen(nodes: Sequence[str], wanted: Sequence[str], all_nodes: bool) -> tuple[str, ...]:
     """Return the nodes for a command: the first, all, or those wanted.
 
     Raises UsageError for both at once, NotFound for nodes of others.
@@ -81,11 +81,11 @@ def chosen(there: Sequence[str], wanted: Sequence[str], all_nodes: bool) -> tupl
     if wanted and all_nodes:
         raise UsageError("--nodelist and --all are two answers to one question")
     if not wanted:
-        return tuple(there) if all_nodes else tuple(there[:1])
-    missing = [name for name in wanted if name not in there]
+        return tuple(nodes) if all_nodes else tuple(nodes[:1])
+    missing = [name for name in wanted if name not in nodes]
     if missing:
         what = " and ".join(missing)
-        raise NotFound(f"{what} is not among the job's nodes", f"it runs on {', '.join(there)}")
+        raise NotFound(f"{what} is not among the job's nodes", f"it runs on {', '.join(nodes)}")
     return tuple(dict.fromkeys(wanted))
 
 
