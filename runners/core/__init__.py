@@ -1,1 +1,1 @@
-"""What knows nothing of the rest: values, errors, programs, files, locks, HTTP, signals."""
+"""The base of all rooms: values, errors, programs, files, locks, HTTP, signals."""

@@ -1,4 +1,4 @@
-"""Write, then rename: a file or folder appears only when it is complete."""
+"""Atomic writes: a file or folder is written under another name, then renamed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens what lies in a folder whose content others made, such as an unpacked image.
+"""Opens files in an untrusted folder, such as an unpacked image.
 
 Each step on the way is opened from the one before and through no link (openat(2), O_NOFOLLOW): a
 link there means a place in the image, and would lead to one on this machine.

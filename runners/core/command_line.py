@@ -1,4 +1,4 @@
-"""A command line of ours as values: its settings with their origins, its trainer. Of job.json."""
+"""A command line of `runner` as values: settings with their origins, and the trainer (job.json)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes from anywhere into a file, counted and hashed on the way; a download that is cut goes on.
+"""Downloads into a file, with progress and digest; an interrupted download is resumed.
 
 RFC 9110: `Range` with `If-Range` gives 206 and the rest while the file is what it was, 200 and all
 of it otherwise, or where the server has no ranges; 416 where nothing is left.

@@ -47,7 +47,7 @@ class Refused(RunnerError):
 
 
 class SystemFault(RunnerError):
-    """Something outside failed: a step of a build, the scheduler, a disk, a missing program."""
+    """A system error: a build step, the scheduler, a disk, a missing program."""
 
 
 class NotVerified(RunnerError):
@@ -55,7 +55,7 @@ class NotVerified(RunnerError):
 
 
 class NotFound(UsageError):
-    """A name that stands for nothing."""
+    """A name that does not exist."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

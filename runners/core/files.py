@@ -1,4 +1,4 @@
-"""Files that are whole or not there: JSON written by rename, and what is in a folder."""
+"""Atomic JSON files, and folder listings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run on disk: its folder, the job behind it, and what can be said of it."""
+"""A run on disk: its folder, its job and the job's status."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class JobState(Enum):
 
 
 class Status(NamedTuple):
-    """How a job stands, as its scheduler says; what it does not say is empty or None.
+    """The status of a job, as its scheduler reports it; unknown fields are empty or None.
 
     `exit_code` is the script's own, which its folder tells. `restart` counts how often it came
     back; `nodes` are as the scheduler writes them, such as n[1-4]; `elapsed` and `left` are
@@ -94,14 +94,14 @@ class Folder:
 class JobPaths(Folder):
     """Every path of a run, below its folder `root`."""
 
-    script = PathBelow("job.sbatch", "The script, exactly as submitted.")
+    script = PathBelow("job.sbatch", "The job script, exactly as submitted.")
     plan = PathBelow("plan.json", "The decisions, and the choices with their reasons.")
     job = PathBelow("job.json", "The job's number, scheduler and log, written after submission.")
     log = PathBelow("logs/job.log", "The merged log of all ranks, unless --output said otherwise.")
-    exit = PathBelow("exit.json", "The exit code, written by the script as its last act.")
+    exit = PathBelow("exit.json", "The exit code, which the script writes last.")
     stopped = PathBelow("stopped.json", "Written by ranks that saved their work and stopped early.")
     failures = PathBelow("failures", "One record for each rank that failed.")
-    code = PathBelow("code", "The shim as it was when the job was submitted.")
+    code = PathBelow("code", "The shim (wrapper) as of submission.")
     injob = PathBelow("code/injob", "What of it is ours: the shim and its kind (runners/injob).")
     enter = PathBelow("code/enter", "The script that runs a command in the run's container.")
     private = PathBelow(
@@ -112,8 +112,8 @@ class JobPaths(Folder):
     profile = PathBelow("profile", "What --profile of a packaged trainer wrote.")
     boards = PathBelow("boards", "Links to what a session of TensorBoard shows.")
     checkpoints = PathBelow("checkpoints", "Each is there once it has its manifest, step-N.json.")
-    metrics = PathBelow("metrics.jsonl", "What rank 0 of a packaged trainer says, as JSON lines.")
-    result = PathBelow("result.json", "What the trainer says it reached.")
+    metrics = PathBelow("metrics.jsonl", "Training metrics of rank 0, as JSON lines.")
+    result = PathBelow("result.json", "The trainer's final metrics.")
 
 
 class ArrayPaths(Folder):

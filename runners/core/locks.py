@@ -1,4 +1,4 @@
-"""One process at a time, on all machines that share the file system.
+"""File locks between processes, on all machines that share the file system.
 
 flock(2) reaches across machines on NFS (Linux 2.6.12 and newer, as a byte-range lock), GPFS, and on
 Lustre and BeeGFS when they are mounted for it. Mounted with node-local locks only, two login nodes

@@ -1,4 +1,4 @@
-"""The container does not come up, or its image changes: the image, binds, the node's runtime."""
+"""Container failures: the image, bind mounts, the node's runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a signature is, and what it makes of the facts: an explanation."""
+"""Signatures of failures, and the explanations that they give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a job: its records, the lines of its log, its plan."""
+"""The facts of a job: its records, the lines of its log, its plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several signatures share: a finding in few words, and pieces of commands."""
+"""Helpers of the signatures: findings, and parts of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that a signal ended: for want of memory, by a fault of the program, or from outside."""
+"""Ranks that were killed by a signal: out of memory, a crash, or from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left when nothing else is known: a full disk, an exception, an exit code, or nothing."""
+"""Fallback signatures: a full disk, an exception, an exit code, or no evidence."""
 
 from __future__ import annotations
 

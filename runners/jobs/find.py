@@ -1,4 +1,4 @@
-"""Finds runs: all of them, those that a word means, and the folders in which there are any."""
+"""Finds runs by job ID, name or folder, and the folders that contain runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def all_runs(runs_dir: Path) -> list[Run]:
 
 
 def find(word: str | None, runs_dir: Path) -> Run:
-    """Return the one run that `word` means (see find_all); the last by default.
+    """Return the run that `word` refers to (see find_all); the last by default.
 
     Raises NotFound, and UsageError when these are several.
     """
@@ -42,7 +42,7 @@ def find(word: str | None, runs_dir: Path) -> Run:
 
 
 def find_all(word: str | None, runs_dir: Path) -> list[Run]:
-    """Return the runs that `word` means: a job number, a run's name or folder; the last by default.
+    """Return the runs that `word` refers to: a job ID, a name, a folder (default: the last).
 
     Runs that were submitted together have a number and a name in common, which mean all of them.
     Raises NotFound.

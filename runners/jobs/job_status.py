@@ -1,4 +1,4 @@
-"""Looks at jobs: their state, waiting for the end."""
+"""The state of jobs, and waiting for their end."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _timed(now: Status, record: dict[str, float]) -> Status:
 
 
 def _keep(paths: JobPaths, job: Job, now: Status) -> None:
-    """Write down how a job ended, because the scheduler forgets (Slurm: MinJobAge).
+    """Record how a job ended, because the scheduler forgets it (Slurm: MinJobAge).
 
     On a full disk, or in a folder that is gone, it is told only.
     """

@@ -1,4 +1,4 @@
-"""A job's log: read as it grows, told apart by rank, and what a launcher says of a lost rank."""
+"""A job's log: reads it as it grows, filters by rank, parses messages about lost ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run wrote while training, metrics.jsonl: its events, and the last numbers of its tail."""
+"""The training metrics of a run, metrics.jsonl: its events, and the latest values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that runs and makes no step: whether it is so, and whom the others wait for. Pure."""
+"""Stalled jobs: detects missing training steps and the ranks that lag. Pure."""
 
 from __future__ import annotations
 

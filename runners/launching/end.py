@@ -1,4 +1,4 @@
-"""What a job left at its end: why it failed, how to go on, what it recorded."""
+"""The end of a job: why it failed, how to continue, its results."""
 
 from __future__ import annotations
 

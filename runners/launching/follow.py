@@ -21,7 +21,7 @@ SECONDS_BETWEEN_PLACES = 30.0  # in the queue: Slurm is asked for all that wait
 
 
 class Screen(Protocol):
-    """Where the news of a job go."""
+    """Receives the events of a followed job."""
 
     def say(self, text: str) -> None:
         """Tell a sentence of ours."""

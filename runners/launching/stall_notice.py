@@ -1,4 +1,4 @@
-"""Notices that a job makes no step, and asks its nodes which rank the others wait for."""
+"""Detects stalls of a followed job, and queries its nodes for the lagging ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that we offer, each made of settings and a remedy: by `text`, and nowhere else."""
+"""The suggested commands, each built from settings and a remedy by `text` alone."""
 
 from __future__ import annotations
 

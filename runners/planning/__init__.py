@@ -1,6 +1,6 @@
-"""The solver: Case -> Plan, each choice with its reason and evidence, or refusals.
+"""The solver: Case -> Plan, each decision with its reason and evidence, or refusals.
 
-Pure: it looks at nothing but the case.
+Pure: it depends on the case alone.
 """
 
 from __future__ import annotations

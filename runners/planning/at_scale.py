@@ -1,4 +1,4 @@
-"""What a job of many nodes asks of file server, Slurm and rendezvous: docs/concepts/scale.md.
+"""Cost model of large jobs for file server, Slurm and rendezvous: docs/concepts/scale.md.
 
 Pure arithmetic on constants that were measured on up to four nodes, and with up to 2,048 simulated
 ranks. Bytes and requests are counts; seconds are estimates, and where no real cluster of that size

@@ -1,4 +1,4 @@
-"""What a plan starts from, gathered before, and what the solver writes down meanwhile."""
+"""The input of the solver, and the log of its decisions."""
 
 from __future__ import annotations
 

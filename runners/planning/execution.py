@@ -1,4 +1,4 @@
-"""Where a job runs and in what: scheduler, container runtime, launcher."""
+"""Execution: scheduler, container runtime, launcher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs: what of the host's driver comes in, what carries the gradients, which rank takes which."""
+"""GPUs: the host's driver in the container, the gradient transport, the GPU of each rank."""
 
 from __future__ import annotations
 

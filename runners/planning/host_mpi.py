@@ -1,4 +1,4 @@
-"""The host's MPI: its libraries in the image, or in what `runner build env` made."""
+"""The host's MPI: its libraries in the image, or in an environment of `runner build env`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a site's nodes, network and queues allow, against what a job asks. Pure."""
+"""Checks a request against the limits of a site's nodes, network and queues. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a site refuses, with its reason and what to type; its form of a request. Pure."""
+"""The rules of a site: refusals with reason and remedy, and its form of GPU requests. Pure."""
 
 from __future__ import annotations
 

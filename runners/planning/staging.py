@@ -1,4 +1,4 @@
-"""Files and nodes: what reaches their own disks first, and files that nodes cannot access.
+"""Staging: what is copied to node-local disks, and files that nodes cannot access.
 
 From a file that is read where it lies a node gets what its ranks touch, once for all of them, and
 unpacks that in memory as they touch it. Sending it reads all of it, once for all nodes.

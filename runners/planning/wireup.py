@@ -1,4 +1,4 @@
-"""How N processes become one world: controller, srun's --mpi=, the image's MPI, and the gate.
+"""How N processes join one process group: controller, srun --mpi, the image's MPI, the gate.
 
 The rules of MPI are those that the matrix proves cell by cell (tests/matrix).
 """

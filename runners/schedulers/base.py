@@ -1,4 +1,4 @@
-"""What a scheduler is to the rest: its verbs, and what it may have besides.
+"""The interface of a scheduler: submit, query, cancel, and optional job arrays and steps.
 
 Nothing outside of this folder asks for a scheduler's name: what differs is a capability.
 """

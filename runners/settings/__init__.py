@@ -1,1 +1,1 @@
-"""What was asked: the table of settings, their sources merged, and the profiles of sites."""
+"""The settings of a launch: their table, merged sources, and the request."""

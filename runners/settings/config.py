@@ -1,4 +1,4 @@
-"""Merges the sources of settings and remembers where each value came from.
+"""Merges the sources of settings and records the origin of each value.
 
 defaults < the recipe's preset < the site's profile < user file < project runner.toml < RUNNER_* <
 SBATCH_* < flags

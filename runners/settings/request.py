@@ -1,4 +1,4 @@
-"""Turns merged settings into a JobSpec, refusing what cannot be meant."""
+"""Converts merged settings into a JobSpec; refuses contradictions."""
 
 from __future__ import annotations
 

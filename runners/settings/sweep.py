@@ -1,4 +1,4 @@
-r"""What `--array`, `--sweep` and `--vary` ask for: numbers of runs, combinations of values. Pure.
+r"""Parses `--array`, `--sweep` and `--vary`: run numbers and combinations of values. Pure.
 
 In `NAME=VALUE,VALUE,...` a comma within a value is written `\,`, a backslash before a comma `\\`;
 all else is itself.

@@ -1,4 +1,4 @@
-"""Finds what TRAINER stands for: a packaged recipe, a file of the user's, or a program."""
+"""Resolves TRAINER: a packaged recipe, a file of the user, or a program."""
 
 from __future__ import annotations
 

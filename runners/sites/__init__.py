@@ -1,1 +1,1 @@
-"""The systems that are known: one TOML profile each, found by name, inherited, checked."""
+"""Site profiles: one TOML file each, found by name, inherited, checked."""

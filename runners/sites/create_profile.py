@@ -1,4 +1,4 @@
-"""Asks this machine, and writes a profile of its site into the user's folder."""
+"""Generates a site profile from this machine and writes it into the user's folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which site this is: by name, or by what the cluster and this machine call themselves.
+"""Detects the site, by name or by the names of the cluster and this machine.
 
 A site that was named on a machine of another one is known by its profile alone.
 """

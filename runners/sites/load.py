@@ -1,4 +1,4 @@
-"""Reads profiles: where they lie, their bases, who said what, and what is wrong in them."""
+"""Reads profiles: their location, bases, sources of values, and faults."""
 
 from __future__ import annotations
 

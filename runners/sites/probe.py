@@ -1,4 +1,4 @@
-"""Asks this machine, once, what it offers."""
+"""Detects what this machine offers."""
 
 from __future__ import annotations
 

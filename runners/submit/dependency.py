@@ -1,4 +1,4 @@
-"""`--dependency` in Slurm's form, in which runs of ours may stand for the numbers of their jobs.
+"""`--dependency` in Slurm's form, which also accepts names of runs instead of job IDs.
 
 afterok:first-1 waits for that run, afterok:first-2 for all runs of an array. What a run has reached
 already is left out, since Slurm forgets jobs: MinJobAge seconds after its end it takes no number.
@@ -22,7 +22,7 @@ ALONE = ("singleton", "expand")
 
 
 class Resolved(NamedTuple):
-    """What the scheduler is told, None for nothing, and what it rests on, for people."""
+    """The dependency for the scheduler, None without one, and the explanation for people."""
 
     text: str | None
     reason: str

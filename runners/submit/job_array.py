@@ -1,4 +1,4 @@
-"""Many runs at once: one folder each, and one job of the scheduler for all that ask it the same.
+"""Job arrays: one folder for each run, and one array for all runs with equal resources.
 
 With Slurm that is a job array, so 500 runs are one call of sbatch; without a queue they run one
 after the other.

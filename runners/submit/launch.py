@@ -32,12 +32,12 @@ Submitted = TypeVar("Submitted")
 
 
 class Taken(SystemFault):
-    """Another launch was quicker to make a folder; drafted again, the run gets the next one."""
+    """Another launch created the folder first; a new draft gets the next one."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What a launch is going to do, before it touches anything.
+    """What a launch will do, before it writes anything.
 
     `packages` are folders of Python modules that go into the run's folder, beside the shim;
     `typed` is the command that asked for it. Among several that are submitted together `task` is

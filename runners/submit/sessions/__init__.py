@@ -1,1 +1,1 @@
-"""Getting inside: a shell in an allocation, a command in a running job, a page out of a job."""
+"""Interactive sessions: a shell in an allocation, a command in a job, a web server."""

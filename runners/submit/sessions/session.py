@@ -1,4 +1,4 @@
-"""A job that starts no ranks: what a plan is for it, and the script. Pure."""
+"""Sessions as jobs that start no ranks: their plan and script. Pure."""
 
 from __future__ import annotations
 

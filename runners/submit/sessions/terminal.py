@@ -1,4 +1,4 @@
-"""At one's terminal: a command in a job that runs, or an allocation in which a script runs."""
+"""Terminal sessions: a command in a running job, or a script in an allocation."""
 
 from __future__ import annotations
 

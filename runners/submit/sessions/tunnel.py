@@ -1,4 +1,4 @@
-"""How one's own machine reaches a session on a node: the ssh line, and what to open then. Pure."""
+"""The ssh tunnel from the user's machine to a session on a node, and the URL to open. Pure."""
 
 from __future__ import annotations
 
