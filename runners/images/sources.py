@@ -224,7 +224,8 @@ def unpack_archive(path: Path, folder: Path) -> str:
 
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     """Write a plain file, whatever else the archive holds: links and owners have no use here."""
-    target = folder / os.path.normpath(member.name)
+    # Of the whole path: FOLDER/../x has FOLDER among its parents.
+    target = Path(os.path.normpath(folder / member.name))
     source = archive.extractfile(member) if member.isfile() else None
     if source is None:
         return

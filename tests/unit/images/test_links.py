@@ -240,8 +240,8 @@ def made(
 @FUZZ
 @given(st.one_of(headers(), st.binary(max_size=600)))
 def test_archives_of_any_bytes_stay_in_their_folder(tmp_path: Path, content: bytes) -> None:
-    for name in ("out", "layout"):
-        shutil.rmtree(tmp_path / name, ignore_errors=True)
+    for left in tmp_path.iterdir():
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     (tmp_path / "out").mkdir()
     path = tmp_path / "a.tar"
     path.write_bytes(content)
@@ -253,6 +253,16 @@ def test_archives_of_any_bytes_stay_in_their_folder(tmp_path: Path, content: byt
         sources.unpack_archive(path, tmp_path / "layout")
     assert {each.name for each in tmp_path.iterdir()} <= {"out", "layout", "a.tar"}
     assert not [each for each in tmp_path.rglob("*") if each.is_symlink()]
+
+
+@pytest.mark.parametrize("name", ["../a", "b/../../a", "/a", ".."])
+def test_a_member_of_an_oci_archive_outside_of_its_folder_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    path = archive(tmp_path / "a.tar", (name, b"x"))
+    with pytest.raises(Refused):
+        sources.unpack_archive(path, tmp_path / "layout")
+    assert [each.name for each in tmp_path.iterdir()] == ["a.tar"]
 
 
 def json_values() -> st.SearchStrategy[Any]:
