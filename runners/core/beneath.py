@@ -43,7 +43,7 @@ def open_file(root: Path, name: str) -> BinaryIO:
         file = os.open(path.name, flags, dir_fd=parent)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(errno.EINVAL, "it is no plain file", name)
+        raise OSError(errno.EINVAL, "it is not a regular file", name)
     return open(file, "rb")
 
 

@@ -53,9 +53,9 @@ def check_new_file(option: str, path: Path, such_as: str) -> None:
         raise UsageError(f"{option} {path} is a folder; name a file, such as {such_as}")
     folder = next(folder for folder in path.parents if folder.exists())
     if not folder.is_dir():
-        raise UsageError(f"{option} {path}: {folder} is no folder")
+        raise UsageError(f"{option} {path}: {folder} is not a folder")
     if not os.access(folder, os.W_OK):
-        raise UsageError(f"{option} {path}: you may not write in {folder}")
+        raise UsageError(f"{option} {path}: you cannot write in {folder}")
 
 
 def mount_type(folder: Path, mounts: str) -> str:

@@ -52,7 +52,7 @@ def read_json(path: Path) -> Any:
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ValueError("it is no plain file")
+                raise ValueError("it is not a regular file")
             return json.loads(file.read(LARGEST))
     except FileNotFoundError:
         return None
@@ -69,7 +69,7 @@ def read_versioned(path: Path, form: int, oldest: int | None = None) -> dict[str
     if record is None:
         return None
     if not isinstance(record, dict):
-        raise SystemFault(f"cannot read {path}", "it holds no JSON object")
+        raise SystemFault(f"cannot read {path}", "it is not a JSON object")
     theirs, writer = record.pop("form", 1), record.pop("runner", "0.1.0 or older")
     if not isinstance(theirs, int) or not (oldest or form) <= theirs <= form:
         raise Refused(

@@ -83,14 +83,14 @@ def unreachable(url: str, why: object) -> RunnerError:
     scheme, host = urlsplit(url)[:2]
     if isinstance(why, ssl.SSLCertVerificationError):
         return NotVerified(
-            f"{host} cannot prove who it is",
+            f"{host} has no trusted certificate",
             why.verify_message,
             "SSL_CERT_FILE=/path/of/the/site's/ca.pem runner ...",
         )
     if isinstance(why, ssl.SSLError) and why.reason in CLEAR_TEXT:
-        return Refused(f"{host} does not speak https", _words(why), "--no-https, if you trust it")
+        return Refused(f"{host} does not support https", _words(why), "--no-https, if you trust it")
     if isinstance(why, socket.gaierror):
-        return SystemFault(f"there is no server {host}", f"{_words(why)}\n{_proxies()}")
+        return SystemFault(f"the host {host} does not exist", f"{_words(why)}\n{_proxies()}")
     if isinstance(why, (TimeoutError, socket.timeout)):
         return SystemFault(f"{host} did not answer within {SECONDS:.0f} s", _proxies())
     return SystemFault(

@@ -46,7 +46,7 @@ def read(path: Path, env: Mapping[str, str], named: Path | None = None) -> bytes
     with open(file, "rb") as opened:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode) or not os.path.samestat(status, steps[-1].status):
-            raise OSError(errno.EINVAL, "it is no plain file, or was just replaced")
+            raise OSError(errno.EINVAL, "it is not a regular file, or was just replaced")
         content = opened.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
         raise OSError(errno.EFBIG, f"it has more than {LARGEST_FILE >> 20} MiB")

@@ -55,9 +55,9 @@ def find(host: str) -> Credentials | None:
         if user and password:
             return Credentials(user, password, f"{prefix}_DOCKER_USERNAME")
     for path in _files():
-        found = _of_file(path, host)
-        if found:
-            return found
+        credentials = _of_file(path, host)
+        if credentials:
+            return credentials
     return None
 
 

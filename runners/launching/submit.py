@@ -44,12 +44,14 @@ def drafted(draft: Draft) -> Job:
     return job
 
 
-def several(made: Plan, asked: SweepRequest, typed: CommandLine) -> tuple[list[Draft], list[Job]]:
+def several(
+    made: Plan, sweep_request: SweepRequest, typed: CommandLine
+) -> tuple[list[Draft], list[Job]]:
     """Submit all runs that are asked for, or none of them."""
 
     def attempt() -> tuple[list[Draft], list[Job]]:
-        drafts = drafts_of(made, asked.variants, typed)
-        return drafts, job_array.submit_all(drafts, asked.at_once)
+        drafts = drafts_of(made, sweep_request.variants, typed)
+        return drafts, job_array.submit_all(drafts, sweep_request.at_once)
 
     with signals.held():
         drafts, jobs = launch.with_retries(attempt)

@@ -85,14 +85,14 @@ def too_small(size: int, case: Case) -> str:
 
 def _image(case: Case, launching: Launching, log: DecisionLog) -> ImageAccess:
     """Choose how the image is read: in place, by one mount, copied to the nodes, or unpacked."""
-    asked, why = case.spec.stage_image, _cannot_send(case.image, launching)
-    if asked not in ("auto", ImageAccess.IN_PLACE):
-        return _as_asked(ImageAccess(asked), why, case, log)
+    requested, why = case.spec.stage_image, _cannot_send(case.image, launching)
+    if requested not in ("auto", ImageAccess.IN_PLACE):
+        return _as_asked(ImageAccess(requested), why, case, log)
     best, reason = (ImageAccess.IN_PLACE, why) if why else _image_worth_it(case)
-    if asked == "auto" and not why and best is ImageAccess.IN_PLACE and _shared(case):
+    if requested == "auto" and not why and best is ImageAccess.IN_PLACE and _shared(case):
         log.choose("stage-image", ImageAccess.MOUNTED.value, _shared(case), MEASURED_MOUNT)
         return ImageAccess.MOUNTED
-    if asked == "auto":
+    if requested == "auto":
         log.choose("stage-image", best.value, reason, "" if why else MEASURED_IMAGE)
         return best
     if best is not ImageAccess.IN_PLACE:
@@ -101,13 +101,13 @@ def _image(case: Case, launching: Launching, log: DecisionLog) -> ImageAccess:
     return ImageAccess.IN_PLACE
 
 
-def _as_asked(asked: ImageAccess, why_not: str, case: Case, log: DecisionLog) -> ImageAccess:
-    if not why_not and asked is not ImageAccess.COPIED and not case.image.offset:
+def _as_asked(requested: ImageAccess, why_not: str, case: Case, log: DecisionLog) -> ImageAccess:
+    if not why_not and requested is not ImageAccess.COPIED and not case.image.offset:
         why_not = f"{case.image.path.name} holds no squashfs"
     if why_not:
-        log.refuse(f"--stage-image {asked}: {why_not}", "", change(stage_image="none"))
-    log.choose("stage-image", asked.value, case.why("stage-image"))
-    return asked
+        log.refuse(f"--stage-image {requested}: {why_not}", "", change(stage_image="none"))
+    log.choose("stage-image", requested.value, case.why("stage-image"))
+    return requested
 
 
 def _cannot_send(image: ImageInfo, launching: Launching) -> str:

@@ -34,22 +34,22 @@ LISTS = ("hosts", "rates")
 HERE = Path(__file__).parent
 
 
-def study(paths: StudyPaths, asked: StudyRecord, statuses: Sequence[PointStatus]) -> Report:
+def study(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus]) -> Report:
     """Write results.csv, results.json, the drawings and the page; return what they show.
 
     Raises SystemFault for what cannot be written; each file is whole, the old one or the new one.
     """
     report = build(
-        asked.question,
+        record.question,
         [each.measured for each in statuses if each.measured],
-        references.chosen(asked.references),
+        references.chosen(record.references),
         [
             Failed(each.paths.root.name if each.paths else each.point.key, each.reason, each.kind)
             for each in statuses
             if each.state is PointState.FAILED
         ],
         sum(each.state not in ENDED for each in statuses),
-        asked.command,
+        record.command,
     )
     try:
         atomic.write_text(paths.csv, csv_text(report))

@@ -96,21 +96,21 @@ def load(paths: StudyPaths) -> StudyRecord:
         raise SystemFault(f"cannot read {paths.asked}", f"{error!r}") from None
 
 
-def begin(paths: StudyPaths, asked: StudyRecord) -> StudyRecord:
+def begin(paths: StudyPaths, record: StudyRecord) -> StudyRecord:
     """Write down a new study, or return the one that is there, grown to what is asked now.
 
     Raises UsageError when the one that is there asks something else.
     """
     if paths.asked.exists():
         old = load(paths)
-        references = asked.references or old.references
-        asked = replace(asked, question=_grown(old, asked, paths.root), references=references)
+        references = record.references or old.references
+        record = replace(record, question=_grown(old, record, paths.root), references=references)
     try:
         files.make_folder(paths.runs, exist_ok=True)
-        save(paths, asked)
+        save(paths, record)
     except OSError as error:
         raise SystemFault(f"cannot write {paths.asked}", str(error.strerror)) from None
-    return asked
+    return record
 
 
 def save(paths: StudyPaths, asked: StudyRecord) -> None:

@@ -137,7 +137,7 @@ def test_bad_definitions_fail_before_anything_runs(yard: Yard) -> None:
     assert "cannot read the definition" in done.stderr
     done = yard.build(f"{folder}/good.def", "-o", "/proc/x.sif")
     assert done.returncode == 2
-    assert "you may not write in /proc" in done.stderr
+    assert "you cannot write in /proc" in done.stderr
 
 
 def test_a_scratch_that_may_not_be_written(yard: Yard) -> None:

@@ -62,7 +62,9 @@ def test_a_job_on_two_nodes(login: Login, controller: str, each: int) -> None:
     words = ("--nodes", "2", "--ntasks-per-node", str(each), "--controller", controller)
     report = doctor(login, "--image", IMAGE, "--job", *words)
     assert report.code == 0, report.findings
-    assert report.of("world", "ranks")["says"] == f"{2 * each} ranks, distinct, in one world"
+    assert (
+        report.of("world", "ranks")["says"] == f"{2 * each} ranks, distinct, in one process group"
+    )
     assert report.of("world", "ranks")["evidence"] == f"{each} on n1, {each} on n2"
     assert report.of("world", "places")["state"] == "ok"
     assert "one digest on 2 nodes" in report.of("world", "image")["says"]
@@ -85,7 +87,7 @@ def test_a_job_of_torch_distributed_on_two_nodes(login: Login) -> None:
     report = doctor(login, "--image", IMAGE, "--job", *words)
     assert report.code == 0, report.findings
     assert "ran: torch.distributed on cpu" in report.of("job", "trial")["says"]
-    assert report.of("world", "ranks")["says"] == "2 ranks, distinct, in one world"
+    assert report.of("world", "ranks")["says"] == "2 ranks, distinct, in one process group"
     assert report.of("world", "places")["evidence"].endswith("local 0 of 1, cross 1 of 2")
     assert report.of("network of the job", "transport")["says"] == "TCP over eth0"
     assert report.of("network of the job", "allreduce")["state"] == "ok"
@@ -123,7 +125,7 @@ def test_a_job_that_waits_is_come_back_to(login: Login) -> None:
     command = waits["fix"][0]["text"].split()
     assert command[:3] == ["runner", "doctor", "--run"]
     later = doctor(login, *command[2:])
-    assert later.of("world", "ranks")["says"] == "1 rank, distinct, in one world"
+    assert later.of("world", "ranks")["says"] == "1 rank, distinct, in one process group"
 
 
 def test_a_job_that_fails_shows_why(login: Login) -> None:

@@ -257,7 +257,7 @@ def test_prune_removes_what_nothing_needs(desk: Desk, shop: Login, registry: Ser
         ("oras://no.such.host.invalid/team/train:v1", FAULT, "no server no.such.host.invalid"),
         ("docker://{host}/team/train:v1", REFUSED, "try: runner pull oras://"),
         ("library://ada/team/train:v1", REFUSED, "no library server is set"),
-        ("https://{host}/x.sif", REFUSED, "does not speak https"),
+        ("https://{host}/x.sif", REFUSED, "does not support https"),
         ("http://example.org/x.sif", USAGE, "is not encrypted"),
         ("oras://ada:secret@{host}/team/train:v1", USAGE, "before the @"),
         ("nothing.sif", USAGE, "it is not there"),

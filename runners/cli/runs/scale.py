@@ -126,9 +126,9 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
         sys.exit(_run(paths, asked, values))
 
 
-def _may_be_short(asked: StudyRecord) -> list[str]:
+def _may_be_short(record: StudyRecord) -> list[str]:
     """Return a warning if the training may end within the warm-up epochs."""
-    steps, drop = study_request.number(asked.question.args, "--max-steps"), asked.question.drop
+    steps, drop = study_request.number(record.question.args, "--max-steps"), record.question.drop
     if not steps or not drop:
         return []
     return [
@@ -167,25 +167,25 @@ def _given(ctx: click.Context, name: str) -> bool:
 def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, StudyRecord]:
     """Return a study as it was asked, and go to where that was."""
     paths = StudyPaths(Path(values["go_on"]).absolute())
-    asked = _changed(ctx, study.load(paths), values)
+    record = _changed(ctx, study.load(paths), values)
     try:
         # Its image, its trainer and its runner.toml may be named relative to that folder.
-        os.chdir(asked.cwd)
+        os.chdir(record.cwd)
     except OSError as error:
         raise SystemFault(
-            f"cannot change to {asked.cwd}, the working directory of the command", str(error)
+            f"cannot change to {record.cwd}, the working directory of the command", str(error)
         ) from None
-    return paths, asked
+    return paths, record
 
 
-def _changed(ctx: click.Context, asked: StudyRecord, values: dict[str, Any]) -> StudyRecord:
+def _changed(ctx: click.Context, record: StudyRecord, values: dict[str, Any]) -> StudyRecord:
     """Return it with the options that may change afterwards: warm-up, published results."""
     if values["reference"]:
         references.chosen(values["reference"])
-        asked = replace(asked, references=values["reference"])
+        record = replace(record, references=values["reference"])
     if _given(ctx, "drop"):
-        asked = replace(asked, question=replace(asked.question, drop=values["drop"]))
-    return asked
+        record = replace(record, question=replace(record.question, drop=values["drop"]))
+    return record
 
 
 def _asked(
@@ -221,15 +221,15 @@ def _asked(
     )
 
 
-def _run(paths: StudyPaths, asked: StudyRecord, values: dict[str, Any]) -> int:
+def _run(paths: StudyPaths, record: StudyRecord, values: dict[str, Any]) -> int:
     """Run the study and report it; return the exit code.
 
     Not all of it is a failure, or to be continued.
     """
-    drafts = Drafts(paths, asked, console.Console())
+    drafts = Drafts(paths, record, console.Console())
     work = Work(drafts, values["at_once"] or 0)
     statuses = work.submit() if values["no_wait"] else _to_the_end(work, paths)
-    report = _show(paths, asked, statuses, values["as_json"])
+    report = _show(paths, record, statuses, values["as_json"])
     if report.failed or any(each.state not in ENDED for each in statuses):
         printer.tell(_go_on(paths))
     return exit_codes.FAULT if report.failed else 0
@@ -248,11 +248,11 @@ def _to_the_end(work: Work, paths: StudyPaths) -> list[PointStatus]:
 
 
 def _show(
-    paths: StudyPaths, asked: StudyRecord, statuses: list[PointStatus], as_json: bool
+    paths: StudyPaths, record: StudyRecord, statuses: list[PointStatus], as_json: bool
 ) -> Report:
     from ...scale import results
 
-    report = results.study(paths, asked, statuses)
+    report = results.study(paths, record, statuses)
     scale_output.report(report, paths, as_json)
     if report.failed:
         printer.tell(_why(paths, report.failed[0]))

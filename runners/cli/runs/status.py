@@ -50,10 +50,10 @@ def list_command(runs_dir: str | None, goes_on: bool, as_json: bool) -> None:
     if goes_on:
         _watch(lambda: find.all_runs(folder), as_json)
         return
-    found = find.all_runs(folder)
-    if not (found or as_json):
+    runs = find.all_runs(folder)
+    if not (runs or as_json):
         _none(folder)
-    _print(found, as_json)
+    _print(runs, as_json)
 
 
 def _none(folder: Path) -> None:
@@ -89,8 +89,8 @@ def _watch(look: Callable[[], list[Run]], as_json: bool) -> None:
 
     console = Console()
     with Live(console=console, auto_refresh=False) as screen:
-        for found in _until_ended(look):
-            screen.update(_screenful(found, console.height - LINES_AROUND), refresh=True)
+        for runs in _until_ended(look):
+            screen.update(_screenful(runs, console.height - LINES_AROUND), refresh=True)
 
 
 def _until_ended(look: Callable[[], list[Run]]) -> Iterator[list[dict[str, Any]]]:
@@ -104,8 +104,8 @@ def _until_ended(look: Callable[[], list[Run]]) -> Iterator[list[dict[str, Any]]
 
 def _print_changes(look: Callable[[], list[Run]]) -> None:
     seen: dict[str, tuple[str, str]] = {}
-    for found in _until_ended(look):
-        for facts in found:
+    for runs in _until_ended(look):
+        for facts in runs:
             now = (facts["state"], facts["why"])
             if seen.get(facts["folder"]) != now:
                 seen[facts["folder"]] = now

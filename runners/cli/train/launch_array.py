@@ -23,18 +23,20 @@ from . import plan_view
 LISTED = 10
 
 
-def launch(made: Plan, asked: SweepRequest, values: dict[str, Any]) -> None:
+def launch(made: Plan, sweep_request: SweepRequest, values: dict[str, Any]) -> None:
     """Submit all runs that were asked for, or print what would be submitted; wait if so asked.
 
     Of `values`, the command's, `waits` is whether to wait.
     """
     if values["dry_run"]:
         _print(
-            submit.drafts_of(made, asked.variants, typed.again()), asked.at_once, values["as_json"]
+            submit.drafts_of(made, sweep_request.variants, typed.again()),
+            sweep_request.at_once,
+            values["as_json"],
         )
         return
     with signals.held():
-        drafts, submitted = submit.several(made, asked, typed.again())
+        drafts, submitted = submit.several(made, sweep_request, typed.again())
         runs = [(draft.paths, job) for draft, job in zip(drafts, submitted)]
         _announce(made, runs, values)
     if values["waits"]:

@@ -160,10 +160,10 @@ def absent(site: Site) -> list[Finding]:
     """Return the finding of a machine without a runtime; the nodes of a cluster may have one."""
     if site.runtimes:
         says = ", ".join(site.runtimes)
-        return [ABOUT.ok("runtime", says, "what it can do is seen in a job: --job")]
-    says = "none on this machine; the nodes have to have one"
+        return [ABOUT.ok("runtime", says, "a job shows what it can do: --job")]
+    says = "none on this machine; the nodes must have one"
     if not site.schedulers:
-        says = "none on this machine, and no scheduler that leads to others: nothing can run"
+        says = "none on this machine, and no scheduler: nothing can run"
     evidence = "neither apptainer nor singularity is on the PATH"
     state = WARNING if site.schedulers else FAILURE
     return [ABOUT.finding("runtime", state, says, evidence, LOAD)]
@@ -210,7 +210,7 @@ def _subordinate(container: Container) -> Finding:
         if not any(f"/{file}:" in line for line in container.subordinate)
     ]
     if not missing and container.tools.get("newuidmap"):
-        says = "there are some for this user"
+        says = "defined for this user"
         return ABOUT.ok(name, says, "\n".join(container.subordinate))
     lacks = " and ".join(f"no line in /etc/{file}" for file in missing) or "no newuidmap"
     says = f"{lacks}: images with several owners cannot be built in the best way"
@@ -236,7 +236,7 @@ def _builds(container: Container) -> list[Finding]:
     works = [mode for mode, _ in container.builds if mode]
     evidence = "\n".join(text for _, text in container.builds)
     if not works:
-        says = "no way of building works here; finished images can be pulled"
+        says = "no build method works here; existing images can be pulled"
         fix = _cause("".join(tried.answer.err for tried in container.runs)) or container.remedy
         return [ABOUT.warning("building", says, evidence, fix)]
     names = ", ".join(dict.fromkeys(mode.name for mode in works))

@@ -32,31 +32,33 @@ RULES = (
     Rule(
         "HOROVOD_(CONTROLLER|CPU_OPERATIONS|GPU_OPERATIONS|GPU_ALLREDUCE)",
         WARNING,
-        "wins over the plan's choice of controller; left over from another job?",
+        "overrides the plan's controller; left over from another job?",
     ),
     Rule(
         "HOROVOD_(RANK|SIZE|LOCAL_.+|CROSS_.+|HOSTNAME|GLOO_RENDEZVOUS_.+)",
         WARNING,
-        "tells a rank its place in some other job's world",
+        "gives a rank its number in another job",
     ),
-    Rule("(WORLD_SIZE|RANK|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK)", OK, "set for each rank anew"),
+    Rule(
+        "(WORLD_SIZE|RANK|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK)",
+        OK,
+        "set for each rank by the job",
+    ),
     Rule(
         "(MASTER_ADDR|MASTER_PORT|TF_CONFIG)",
         WARNING,
-        "wins over what each rank would be told: ranks of another job's world wait in vain",
+        "overrides the value of the job: ranks would wait for those of another job",
     ),
     Rule("CUDA_VISIBLE_DEVICES", WARNING, "hides GPUs wherever the scheduler does not set it"),
-    Rule(
-        "NCCL_(P2P|SHM|IB)_DISABLE", WARNING, "switches off one of NCCL's fast ways, if it is not 0"
-    ),
-    Rule("OMP_NUM_THREADS", WARNING, "wins over what --cpus-per-task says"),
+    Rule("NCCL_(P2P|SHM|IB)_DISABLE", WARNING, "disables a fast NCCL transport, unless it is 0"),
+    Rule("OMP_NUM_THREADS", WARNING, "overrides --cpus-per-task"),
     Rule("(HTTPS?|NO|ALL)_PROXY", OK, "used by pulls and builds; reaches the job too"),
     Rule(
         "(HOROVOD|NCCL|UCX|OMPI_MCA|PMIX_MCA|GLOO|FI|MPICH)_.+",
         OK,
-        "yours: reaches the ranks, and wins",
+        "yours: passed to the ranks; overrides the job's",
     ),
-    Rule("(APPTAINER|SINGULARITY)ENV_.+", OK, "yours: reaches the ranks, and wins"),
+    Rule("(APPTAINER|SINGULARITY)ENV_.+", OK, "yours: passed to the ranks; overrides the job's"),
 )
 HARMLESS = {"NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0", "NCCL_IB_DISABLE": "0"}
 # Variables that name interfaces. NCCL's may begin with ^ (all but) or = (exactly), and otherwise

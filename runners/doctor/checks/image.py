@@ -41,7 +41,7 @@ def facts(inspection: Inspection) -> list[Finding]:
     known = {name: fact for name, fact in inspection.facts.items() if name in SHOWN}
     lines = "\n".join(f"{name}: {fact.value} ({fact.source})" for name, fact in known.items())
     if inspection.problem:
-        says = f"cannot be looked into: {inspection.problem.what}"
+        says = f"cannot be inspected: {inspection.problem.what}"
         return [ABOUT.warning("facts", says, lines, inspection.problem.remedies)]
     values = {name: fact.value for name, fact in known.items()}
     version = inspection.facts["horovod.version"].value

@@ -117,14 +117,14 @@ def dead_ports(all: Iterable[Port], where: str = "") -> list[Finding]:
 def _name(network: Network) -> list[Finding]:
     name = f"the name {network.host}"
     if not network.address:
-        says = f"{name} leads to no address"
+        says = f"{name} does not resolve to an address"
         if network.address is None:
             says = f"{name} was not resolved within {SECONDS_FOR_A_NAME:.0f} s"
         return [ABOUT.warning("host name", says, "", command("getent", "hosts", network.host))]
     if not network.address.startswith("127.") and network.address != "::1":
         return []
-    says = f"{name} leads to loopback, {network.address}"
-    evidence = "other nodes cannot come in there; the runner asks for the route instead"
+    says = f"{name} resolves to loopback, {network.address}"
+    evidence = "other nodes cannot connect to it; runner uses the route instead"
     fix = "runner launch --network-interfaces NAME ..., for programs that trust the name"
     return [ABOUT.warning("host name", says, evidence, fix)]
 

@@ -75,7 +75,7 @@ def _complaints(place: ScratchFolder, volume: Volume) -> list[tuple[int, str]]:
     """Return what is wrong, each with its weight: 1 for a warning, 2 for a failure."""
     complaints = []
     if not place.writable:
-        complaints.append((2, f"you may not write in {place.path}"))
+        complaints.append((2, f"you cannot write in {place.path}"))
     if volume.bytes < TOO_LITTLE[place.role]:
         complaints.append((2, f"no space: {_room(volume)}"))
     elif volume.bytes < LITTLE[place.role]:
@@ -86,7 +86,7 @@ def _complaints(place: ScratchFolder, volume: Volume) -> list[tuple[int, str]]:
         complaints.append((1, f"room for only {volume.inodes} more files"))
     if volume.type in MEMORY:
         complaints.append(
-            (1, "it lies in memory: it takes from programs, and no other node sees it")
+            (1, "it is in memory: it takes memory from programs, and other nodes cannot access it")
         )
     if volume.flags & os.ST_NOEXEC and place.role == "scratch":
         complaints.append((1, "it is mounted noexec: no image can be built there"))

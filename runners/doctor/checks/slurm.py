@@ -124,7 +124,7 @@ def _signals(site: Site) -> list[Finding]:
     kind = site.proctrack
     if kind in ("", TRACKS_TASKS):
         return []
-    says = "--requeue and --signal: the process that shows the ranks their image is signalled too"
+    says = "--requeue and --signal: the process that mounts the ranks' image is signalled too"
     fix = f"--stage-image {ImageAccess.MOUNTED}, with --requeue or --signal"
     return [ABOUT.warning("signals", says, f"ProctrackType = {kind}", fix)]
 
@@ -159,6 +159,6 @@ def _munge(slurm: Slurm) -> list[Finding]:
         return []
     if not slurm.munge.problem:
         return [ABOUT.ok("munge", "gives credentials", "munge --no-input")]
-    says = "munge gives no credential: Slurm will refuse you here"
+    says = "munge gives no credential: Slurm will reject your requests here"
     fix = "ask the administrators: systemctl status munge"
     return [ABOUT.failure("munge", says, slurm.munge.shown, fix)]

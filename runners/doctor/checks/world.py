@@ -39,8 +39,8 @@ def _one_world(ranks: list[Record], expected: int) -> Finding:
     return ABOUT.either(
         seen == list(range(expected)) and sizes == [expected],
         "ranks",
-        f"{expected} rank{'s' * (expected > 1)}, distinct, in one world",
-        f"{expected} ranks were started; these came: {seen}, in a world of {sizes}",
+        f"{expected} rank{'s' * (expected > 1)}, distinct, in one process group",
+        f"{expected} ranks were started; these joined: {seen}, with world size {sizes}",
         evidence,
         change(controller="gloo"),
         FAILURE,
@@ -93,7 +93,7 @@ def _launcher(ranks: list[Record]) -> Finding | None:
     ]
     if not other or any(record["local_size"] == record["size"] for record in ranks):
         return None  # on one node mpirun may have started them all within one task
-    says = "Horovod numbers the ranks otherwise than Slurm: bindings by task are not by rank"
+    says = "Horovod's rank numbers differ from Slurm's: bindings by task are not by rank"
     return ABOUT.warning("numbers", says, "\n".join(other), change(controller="gloo"))
 
 

@@ -41,18 +41,18 @@ def main(argv: list[str]) -> int:
 
         tensorboard_app.main(*argv[1:])
         return 0
-    asked = _parser().parse_args(argv)
-    _withdraw(asked.private)  # that of a start before this one
+    options = _parser().parse_args(argv)
+    _withdraw(options.private)  # that of a start before this one
     # Not in the run's folder: sockets need a disk of the node, and a short path. That of the job's
     # script is not seen in every container.
-    own = asked.own if os.path.isdir(asked.own) else tempfile.mkdtemp("", "runner-", "/tmp")
+    own = options.own if os.path.isdir(options.own) else tempfile.mkdtemp("", "runner-", "/tmp")
     try:
-        return _serve(asked, own)
+        return _serve(options, own)
     except NotServed as error:
         print(f"runner: {error}", file=sys.stderr, flush=True)
         return EXIT_NOT_SERVED
     finally:
-        _withdraw(asked.private)
+        _withdraw(options.private)
         shutil.rmtree(own, ignore_errors=True)
 
 
@@ -66,20 +66,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _serve(asked: argparse.Namespace, own: str) -> int:
-    server = SERVERS[asked.server]
+def _serve(options: argparse.Namespace, own: str) -> int:
+    server = SERVERS[options.server]
     if importlib.util.find_spec(server.NEEDS) is None:
         advice = f"runner build --from IMAGE --requirements FILE, with {server.NEEDS} in the file"
         raise NotServed(f"the image has no {server.NEEDS}\n  try: {advice}")
-    bound = addresses.towards(asked.towards) if asked.towards else addresses.LOOPBACK
-    argv = server.command(own, asked.folder, bound, random.SystemRandom().choice(PORTS))
-    token_file = os.path.join(asked.private, TOKEN)
+    bound = addresses.towards(options.towards) if options.towards else addresses.LOOPBACK
+    argv = server.command(own, options.folder, bound, random.SystemRandom().choice(PORTS))
+    token_file = os.path.join(options.private, TOKEN)
     with open(token_file, encoding="ascii") as file:
         token = file.read().strip()
     process = _start(argv, {**os.environ, **server.environment(own, token_file)})
     try:
         port = _wait(process, server, own, bound, token)
-        path = os.path.join(asked.private, ADDRESS)
+        path = os.path.join(options.private, ADDRESS)
         json_files.write(path, _facts(server, bound, port), mode=0o600)
         return exit_code(process.wait())
     finally:

@@ -43,41 +43,41 @@ class Steps:
 
     def listen(self, path: "str") -> None:
         """Take connections from now on, each in a thread of its own."""
-        door = socket.socket(socket.AF_UNIX)
-        door.bind(path)
-        door.listen(64)
-        _thread(self._take, door)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen(64)
+        _thread(self._take, listener)
 
     def end(self) -> None:
         """End the steps that run: srun ends its step when it is told to end."""
         end(list(self.running), SECONDS_TO_END)
 
-    def _take(self, door: "socket.socket") -> None:
+    def _take(self, listener: "socket.socket") -> None:
         while True:
-            _thread(self._attend, door.accept()[0])
+            _thread(self._attend, listener.accept()[0])
 
-    def _attend(self, there: "socket.socket") -> None:
+    def _attend(self, connection: "socket.socket") -> None:
         streams: list[int] = []
         # Who asked may go at any time.
-        with there, contextlib.suppress(EOFError, OSError):
+        with connection, contextlib.suppress(EOFError, OSError):
             try:
-                streams = ask.receive_streams(there)
-                answer = self._answer(ask.receive_facts(there), streams, there)
+                streams = ask.receive_streams(connection)
+                answer = self._answer(ask.receive_facts(connection), streams, connection)
             finally:
                 for stream in streams:
                     os.close(stream)
-            ask.send_facts(there, answer)
+            ask.send_facts(connection, answer)
 
     def _answer(
-        self, asked: "dict[str, object]", streams: "list[int]", there: "socket.socket"
+        self, request: "dict[str, object]", streams: "list[int]", connection: "socket.socket"
     ) -> "dict[str, object]":
-        node = self._node(str(asked["host"]))
+        node = self._node(str(request["host"]))
         if not node:
             names = ", ".join(self.nodes)
-            why = "{} is not among the nodes of this job: {}".format(asked["host"], names)
+            why = "{} is not among the nodes of this job: {}".format(request["host"], names)
             return {"refused": why}
-        argv = self.argv(node, str(asked["command"]), bool(asked["pty"]))
-        return {"code": self._run(argv, streams, there)}
+        argv = self.argv(node, str(request["command"]), bool(request["pty"]))
+        return {"code": self._run(argv, streams, connection)}
 
     def argv(self, node: "str", command: "str", pty: "bool") -> "list[str]":
         """Return the step that runs a command, or a shell, in the container on a node."""
@@ -90,13 +90,13 @@ class Steps:
         name = (own if host == "localhost" else host).partition(".")[0].lower()
         return next((n for n in self.nodes if n.partition(".")[0].lower() == name), "")
 
-    def _run(self, argv: "list[str]", streams: "list[int]", there: "socket.socket") -> "int":
+    def _run(self, argv: "list[str]", streams: "list[int]", connection: "socket.socket") -> "int":
         stdin, stdout, stderr = streams
         process = subprocess.Popen(
             argv, env=self.env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
         )
         self.running.add(process)
-        _thread(_end_with, process, there)
+        _thread(_end_with, process, connection)
         code = process.wait()
         self.running.discard(process)
         return exit_code(code)
@@ -106,10 +106,10 @@ def _thread(work: "Callable[..., None]", *given: "object") -> None:
     threading.Thread(target=work, args=given, daemon=True).start()
 
 
-def _end_with(process: "subprocess.Popen[bytes]", there: "socket.socket") -> None:
+def _end_with(process: "subprocess.Popen[bytes]", connection: "socket.socket") -> None:
     """End a step when the ssh that asked for it has gone; it sends nothing more."""
     with contextlib.suppress(OSError):
-        there.recv(1)
+        connection.recv(1)
     if process.poll() is None:
         process.terminate()
 

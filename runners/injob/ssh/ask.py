@@ -44,17 +44,17 @@ class SshArguments:
 
 def main(argv: "list[str]") -> "int":
     """Ask at the socket; return the command's exit code, or 255 as ssh does."""
-    path, asked = argv[0], SshArguments(argv[1:])
-    if not asked.host:
+    path, arguments = argv[0], SshArguments(argv[1:])
+    if not arguments.host:
         return _say("usage: ssh [OPTION]... NODE [COMMAND...]")
-    there = socket.socket(socket.AF_UNIX)
+    connection = socket.socket(socket.AF_UNIX)
     try:
-        there.connect(path)
-        send_streams(there, [_input(asked), 1, 2])
-        tty = not asked.command or "t" in asked.switches
+        connection.connect(path)
+        send_streams(connection, [_input(arguments), 1, 2])
+        tty = not arguments.command or "t" in arguments.switches
         pty = tty and os.isatty(0) and os.isatty(1)
-        send_facts(there, {"host": asked.host, "command": asked.command, "pty": pty})
-        answer = receive_facts(there)
+        send_facts(connection, {"host": arguments.host, "command": arguments.command, "pty": pty})
+        answer = receive_facts(connection)
     except (OSError, EOFError):
         return _say(ENDED)
     except KeyboardInterrupt:
@@ -64,13 +64,13 @@ def main(argv: "list[str]") -> "int":
     return int(str(answer["code"]))
 
 
-def _input(asked: "SshArguments") -> "int":
+def _input(arguments: "SshArguments") -> "int":
     """Return the input to pass on: nothing of a terminal that somebody else reads."""
     try:
         background = os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp()
     except OSError:
         background = True  # it is the terminal of another session
-    if background or "n" in asked.switches or "f" in asked.switches:
+    if background or "n" in arguments.switches or "f" in arguments.switches:
         return os.open(os.devnull, os.O_RDONLY)
     return 0
 
@@ -88,14 +88,14 @@ def _say(text: "str") -> "int":
     return SSH_FAILED
 
 
-def send_facts(there: "socket.socket", facts: "dict[str, object]") -> None:
+def send_facts(connection: "socket.socket", facts: "dict[str, object]") -> None:
     """Send one line of JSON."""
-    there.sendall(json.dumps(facts).encode() + b"\n")
+    connection.sendall(json.dumps(facts).encode() + b"\n")
 
 
-def receive_facts(there: "socket.socket") -> "dict[str, object]":
+def receive_facts(connection: "socket.socket") -> "dict[str, object]":
     """Return what was sent; raise EOFError when the other end has gone."""
-    with there.makefile("rb") as file:
+    with connection.makefile("rb") as file:
         line = file.readline()
     if not line.endswith(b"\n"):
         raise EOFError("the other end has gone")
@@ -103,18 +103,18 @@ def receive_facts(there: "socket.socket") -> "dict[str, object]":
     return facts
 
 
-def send_streams(there: "socket.socket", streams: "list[int]") -> None:
+def send_streams(connection: "socket.socket", streams: "list[int]") -> None:
     """Pass on open files, by their numbers (unix(7), SCM_RIGHTS)."""
     rights = array.array("i", streams).tobytes()
-    there.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    connection.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
-def receive_streams(there: "socket.socket") -> "list[int]":
+def receive_streams(connection: "socket.socket") -> "list[int]":
     """Return the numbers that the files have here; raise EOFError when the other end has gone."""
     found = array.array("i")
     # Python before 3.9 has no socket.recv_fds.
     room = socket.CMSG_SPACE(STREAMS * found.itemsize)
-    said, rights, _, _ = there.recvmsg(1, room)
+    said, rights, _, _ = connection.recvmsg(1, room)
     for level, kind, data in rights:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             found.frombytes(data[: len(data) - len(data) % found.itemsize])

@@ -71,7 +71,7 @@ def dumb(command: str) -> Answer:
         (SITE, replace(FINE, config={}), "plugins", WARNING, "not understood"),
         (SITE, FINE, "partitions", WARNING, "no partition"),
         (SITE, replace(FINE, accounting=dumb("sacct")), "accounting", WARNING, "squeue"),
-        (SITE, replace(FINE, munge=dumb("munge")), "munge", FAILURE, "refuse"),
+        (SITE, replace(FINE, munge=dumb("munge")), "munge", FAILURE, "reject"),
         (
             replace(SITE, problems=("sinfo: no answer within 10 s",)),
             FINE,

@@ -68,7 +68,7 @@ def test_a_way_out_of_the_folder_is_refused(root: Path, home: Path, name: str) -
 
 def test_a_pipe_is_refused_at_once(root: Path) -> None:
     os.mkfifo(root / "pipe")
-    with pytest.raises(OSError, match="no plain file"):
+    with pytest.raises(OSError, match="not a regular file"):
         beneath.open_file(root, "pipe")
 
 
