@@ -33,11 +33,11 @@ def parser() -> argparse.ArgumentParser:
     tree = commands.add_parser("rootfs", help="build a root file system, print its path")
     _release_option(tree)
     box = commands.add_parser("toolbox", help="run in the tree, in the host's network")
-    box.add_argument("--bind", action="append", default=[], metavar="SRC[:DST[:rw]]")
+    _bind_option(box)
     box.add_argument("--as", dest="user", choices=[USER, "root"], default=USER)
     box.add_argument("argv", nargs="+", metavar="CMD")
     ours = commands.add_parser("runner", help="run this checkout's `runner` in the toolbox, as ada")
-    ours.add_argument("--bind", action="append", default=[], metavar="SRC[:DST[:rw]]")
+    _bind_option(ours)
     ours.add_argument("argv", nargs="+", metavar="WORD")
     return top
 
@@ -51,12 +51,23 @@ def _release_option(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _bind_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--bind",
+        action="append",
+        default=[],
+        metavar="SRC[:DST[:rw]]",
+        help="a file or folder of the host to show there",
+    )
+
+
 def _design_options(start: argparse.ArgumentParser) -> None:
     names = start.add_mutually_exclusive_group()
     names.add_argument("--nodes", type=int, default=2, help="number of compute nodes (2)")
     names.add_argument("--names", metavar="A,B,...", help="names of the compute nodes (n1,n2)")
     names.add_argument("--like", choices=flavours.FLAVOURS, help="nodes and Slurm as on this site")
     _release_option(start)
+    _bind_option(start)
     start.add_argument(
         "--quirk",
         action="append",
@@ -70,9 +81,9 @@ def _design(options: argparse.Namespace) -> Design:
     quirks = tuple(sorted(set(options.quirk)))
     if options.like:
         nodes = flavours.FLAVOURS[options.like].nodes
-        return Design(options.release, nodes, quirks, options.like)
+        return Design(options.release, nodes, quirks, options.like, tuple(options.bind))
     nodes = design.named(options.names) if options.names else design.numbered(options.nodes)
-    return Design(options.release, nodes, quirks)
+    return Design(options.release, nodes, quirks, binds=tuple(options.bind))
 
 
 def _rootfs(state: State, options: argparse.Namespace) -> None:

@@ -33,13 +33,15 @@ TAKEN = (CONTROLLER, "switch", "localhost")
 class Design:
     """*release*: a key of RELEASES; *nodes*: names of the compute nodes; *quirks*: of QUIRKS.
 
-    *like*: a key of FLAVOURS, whose nodes these are; empty for the default cluster.
+    *like*: a key of FLAVOURS, whose nodes these are; empty for the default cluster. *binds*: files
+    and folders of the host that all nodes see, each as SRC[:DST[:rw]].
     """
 
     release: str = releases.DEFAULT
     nodes: tuple[str, ...] = ("n1", "n2")
     quirks: tuple[str, ...] = ()
     like: str = ""
+    binds: tuple[str, ...] = ()
 
     @property
     def hosts(self) -> tuple[str, ...]:

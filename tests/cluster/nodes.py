@@ -21,7 +21,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def root_script(state: State, tree: Path, design: Design, name: str) -> str:
     """The text that makes the root of node *name*."""
     binds = [
-        *toolbox.shared_binds(state),
+        *toolbox.shared_binds(state, design),
         Bind(state.etc / "slurm", "/etc/slurm"),
         Bind(state.etc / "munge", "/etc/munge"),
         Bind(state.etc / "hosts" / name, "/etc/hosts"),

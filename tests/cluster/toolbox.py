@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from . import namespaces, rootfs
+from .design import Design
 from .namespaces import Bind
 from .state import CHECKOUT, State
 
@@ -18,13 +19,14 @@ CA_VARIABLES = (
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 
-def shared_binds(state: State) -> list[Bind]:
+def shared_binds(state: State, design: Design) -> list[Bind]:
     """What every node and the toolbox see of the host: shared folders, checkout, installs."""
     return [
         Bind(state.home, "/home", read_only=False),
         Bind(state.scratch, "/scratch", read_only=False),
         Bind(state.installs, "/opt/installs"),
         Bind(CHECKOUT, "/opt/kit"),
+        *(Bind.parse(text) for text in design.binds),
     ]
 
 
@@ -54,7 +56,7 @@ def argv(state: State, command: Sequence[str], user: str, binds: Iterable[Bind] 
     """The host command that runs *command* in the toolbox; the tree and folders are made first."""
     tree = rootfs.ensure(state, state.design.release)
     state.create_shared()
-    all_binds = [*shared_binds(state), *network_binds(os.environ), *binds]
+    all_binds = [*shared_binds(state, state.design), *network_binds(os.environ), *binds]
     script = namespaces.root_script(tree, state.mountpoint, all_binds)
     extra = network_environment(os.environ)
     login = namespaces.login_argv(command, user, extra, os.environ.get("TERM", ""))

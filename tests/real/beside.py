@@ -13,6 +13,8 @@ import pytest
 
 from tests.cluster.state import CHECKOUT, UID, USER, State
 
+IMAGE = "horovod_cpu.sif"
+
 
 @contextmanager
 def cluster(*options: str) -> Iterator[None]:
@@ -26,23 +28,27 @@ def cluster(*options: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RUNNER_TEST_CLUSTER", str(own.root))
         try:
-            _bring_image(first, own)
-            subprocess.run([*command, "up", *options], cwd=CHECKOUT, check=True)
+            bind = _show_image(first, own)
+            subprocess.run([*command, "up", bind, *options], cwd=CHECKOUT, check=True)
             yield
         finally:
             subprocess.run([*command, "down"], cwd=CHECKOUT, check=True)
             shutil.rmtree(own.root)
 
 
-def _bring_image(first: State, own: State) -> None:
-    """Copy the CPU image of another cluster.
+def _show_image(first: State, own: State) -> str:
+    """Return the option of `up` that shows the CPU image of another cluster, read-only.
 
-    Not as a link: that changes the file's ctime, by which those who use it there see a new file.
+    Not a link: that changes the file's ctime, by which those who use it there see a new file. The
+    small files beside it are copied.
     """
     own.create_shared()
     images = own.scratch / USER / "images"
     images.mkdir()
     for image in (first.scratch / USER / "images").glob("*horovod_cpu*"):
-        shutil.copy2(image, images / image.name)
+        if image.name != IMAGE:
+            shutil.copy2(image, images / image.name)
     for path in (images, *images.iterdir()):
         os.chown(path, UID, UID)
+    name = f"{USER}/images/{IMAGE}"
+    return f"--bind={first.scratch / name}:/scratch/{name}"

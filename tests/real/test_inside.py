@@ -273,7 +273,7 @@ def nobody_else_gets_in(login: Login, server: str, token: str) -> None:
     assert token not in login.sh(f"{slurm} $(squeue -ho %A | tail -1) -")
     private = login.sh(f"find {folder} -printf '%m %P\\n' | grep ' private'").split("\n")
     assert {line.split()[0] for line in private if line} == {"700", "600"}
-    ours = login.sh(f"grep -rl {token} runs/jupyter-1").split()
+    ours = login.sh(f"grep -rlF -e {token} runs/jupyter-1").split()
     assert {path.split("/")[-2] for path in ours} == {"private"}
 
 
