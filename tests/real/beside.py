@@ -28,19 +28,19 @@ def cluster(*options: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RUNNER_TEST_CLUSTER", str(own.root))
         try:
-            bind = _show_image(first, own)
-            subprocess.run([*command, "up", bind, *options], cwd=CHECKOUT, check=True)
+            binds = _show_image(first, own)
+            subprocess.run([*command, "up", *binds, *options], cwd=CHECKOUT, check=True)
             yield
         finally:
             subprocess.run([*command, "down"], cwd=CHECKOUT, check=True)
             shutil.rmtree(own.root)
 
 
-def _show_image(first: State, own: State) -> str:
-    """Return the option of `up` that shows the CPU image of another cluster, read-only.
+def _show_image(first: State, own: State) -> list[str]:
+    """Return the options of `up` that show the CPU image of another cluster, read-only.
 
     Not a link: that changes the file's ctime, by which those who use it there see a new file. The
-    small files beside it are copied.
+    small files beside it are copied. A cluster that was shown the image has it at no other place.
     """
     own.create_shared()
     images = own.scratch / USER / "images"
@@ -51,4 +51,5 @@ def _show_image(first: State, own: State) -> str:
     for path in (images, *images.iterdir()):
         os.chown(path, UID, UID)
     name = f"{USER}/images/{IMAGE}"
-    return f"--bind={first.scratch / name}:/scratch/{name}"
+    binds = first.design.binds or (f"{first.scratch / name}:/scratch/{name}",)
+    return [f"--bind={bind}" for bind in binds]
