@@ -37,9 +37,7 @@ class NotServed(Exception):
 def main(argv: list[str]) -> int:
     """Run until the server ends, or this process is told to end; return its exit code."""
     if argv[0] == "board":
-        from . import tensorboard_app
-
-        tensorboard_app.main(*argv[1:])
+        tensorboard.serve_board(*argv[1:])
         return 0
     options = _parser().parse_args(argv)
     _withdraw(options.private)  # that of a start before this one

@@ -1,14 +1,29 @@
-"""TensorBoard, which has no password of its own: it runs behind a token-authenticating proxy."""
+"""TensorBoard, which has no password of its own: started behind a door that wants the token."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
+import signal
+import socket
 import sys
+import types
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from socketserver import ThreadingMixIn
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from .. import json_files
 
 PAGE = "/data/environment"
 OPEN = "/"
 NEEDS = "tensorboard"
 PORT_FILE = "port"
+SECONDS = 60.0
+REFUSED = b"403: open the address that `runner tensorboard` has printed, with its token.\n"
 
 
 def command(own: str, folder: str, address: str, port: int) -> list[str]:
@@ -29,3 +44,119 @@ def port(own: str) -> int | None:
             return int(file.read())
     except FileNotFoundError:
         return None
+
+
+class Handler(WSGIRequestHandler):
+    """Answers without writing down what was requested: the first question has the token in it."""
+
+    timeout = (
+        SECONDS  # who has not asked by then, or does not read the answer, has a thread of ours
+    )
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write nothing."""
+
+
+class Server(ThreadingMixIn, WSGIServer):
+    """One thread for each question; over IPv6 where the address is of that kind."""
+
+    daemon_threads = True
+
+    def __init__(self, address: str, port: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        super().__init__((address, port), Handler)
+
+    def server_bind(self) -> None:
+        """Bind without asking the name servers who we are, as WSGIServer would."""
+        self.socket.bind(self.server_address[:2])
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Write nothing of a connection that was cut or late: anybody can have any number."""
+
+    def get_url(self) -> str:
+        """Return nothing: TensorBoard asks, and nobody needs it."""
+        return ""
+
+
+def listen(address: str, port: int) -> Server:
+    """Return a server at this port, or at any other where somebody has it."""
+    try:
+        return Server(address, port)
+    except OSError:
+        return Server(address, 0)
+
+
+def serve_board(logs: str, address: str, port: str, port_file: str) -> None:
+    """Serve a folder of logs until a signal ends this process."""
+    with open(os.environ.pop("RUNNER_TOKEN_FILE"), encoding="ascii") as file:
+        token = file.read().strip()
+
+    def server(application: Any, flags: Any) -> Server:
+        made = listen(address, int(port))
+        made.set_app(TokenProxy(application, token, made.server_port))
+        return made
+
+    # With TensorFlow in the image TensorBoard would import all of it, for seconds.
+    name = "tensorboard.compat.notf"
+    sys.modules[name] = types.ModuleType(name)
+    from tensorboard import default, program
+
+    board = program.TensorBoard(default.get_plugins(), server_class=server)
+    # Its fast loader listens at a port of its own, which asks nobody for a token.
+    board.configure(logdir=logs, load_fast="false", reload_interval=5.0)
+    made = board._make_server()
+    json_files.write(port_file, made.server_port)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    made.serve_forever()
+
+
+class TokenProxy:
+    """Before a WSGI application that asks nobody who they are: lets in who has the token.
+
+    In the address, in a header, or by the cookie for having had it.
+    `port` goes into the cookie's name: at 127.0.0.1, the end of a tunnel, browsers send the cookies
+    of all ports to each. The cookie is not the token itself.
+    """
+
+    def __init__(self, application: Any, token: str, port: int) -> None:
+        self.application, self.token = application, token
+        self.name = f"runner-{port}"
+        self.cookie = hmac.new(token.encode(), self.name.encode(), hashlib.sha256).hexdigest()
+
+    def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        given = parse_qs(environ.get("QUERY_STRING", "")).get("token", [""])[0]
+        if given and _same(given, self.token):
+            return self._welcome(environ, start)
+        if self._known(environ):
+            answer: Iterable[bytes] = self.application(environ, start)
+            return answer
+        start("403 Forbidden", [("Content-Type", "text/plain"), ("Cache-Control", "no-store")])
+        return [REFUSED]
+
+    def _welcome(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        """Give the cookie, and lead on to the same page without the token in its address."""
+        pairs = parse_qsl(environ["QUERY_STRING"], keep_blank_values=True)
+        rest = urlencode([pair for pair in pairs if pair[0] != "token"])
+        page = "/" + quote(environ.get("PATH_INFO", "").lstrip("/")) + (f"?{rest}" if rest else "")
+        cookie = f"{self.name}={self.cookie}; Path=/; HttpOnly; SameSite=Strict"
+        headers = [("Location", page), ("Set-Cookie", cookie), ("Referrer-Policy", "no-referrer")]
+        start("302 Found", [*headers, ("Cache-Control", "no-store")])
+        return [b""]
+
+    def _known(self, environ: dict[str, Any]) -> bool:
+        kind, _, given = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        if kind.lower() in ("token", "bearer"):
+            return _same(given, self.token)
+        try:
+            cookies = SimpleCookie(environ.get("HTTP_COOKIE", ""))
+        except CookieError:
+            return False
+        return self.name in cookies and _same(cookies[self.name].value, self.cookie)
+
+
+def _same(given: str, wanted: str) -> bool:
+    """Compare in a time that does not tell how much was right."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())

@@ -24,9 +24,9 @@ from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Dataset
 from runners.core.plan import Plan
 from runners.injob import addresses
-from runners.injob.serve import jupyter, tensorboard_app
+from runners.injob.serve import jupyter, tensorboard
 from runners.injob.serve.start import http_status, keeps_out
-from runners.injob.serve.tensorboard_app import TokenProxy
+from runners.injob.serve.tensorboard import TokenProxy
 from runners.schedulers.base import JobLocation
 from runners.schedulers.slurm_calls import LABELLED, SlurmSteps
 from runners.script import render
@@ -231,7 +231,7 @@ def hello(environ: dict[str, Any], start: Any) -> list[bytes]:
 @pytest.fixture
 def port() -> Iterator[int]:
     """The port of a server behind the door."""
-    server = tensorboard_app.listen("127.0.0.1", 0)
+    server = tensorboard.listen("127.0.0.1", 0)
     server.set_app(TokenProxy(hello, TOKEN, server.server_port))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -269,7 +269,7 @@ class TestDoor:
     def test_connections_that_ask_for_nothing_end_and_leave_no_trace(
         self, port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr(tensorboard_app.Handler, "timeout", 0.1)
+        monkeypatch.setattr(tensorboard.Handler, "timeout", 0.1)
         reset = struct.pack("ii", 1, 0)  # SO_LINGER: the end of a connection is an error for others
         for start in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nX"):
             with socket.create_connection(("127.0.0.1", port), timeout=30) as late:
@@ -303,12 +303,12 @@ class TestDoor:
         assert keeps_out("127.0.0.1", port, "/")
 
     def test_a_port_that_is_taken(self, port: int) -> None:
-        other = tensorboard_app.listen("127.0.0.1", port)
+        other = tensorboard.listen("127.0.0.1", port)
         assert other.server_port != port
         other.server_close()
 
     def test_nobody_answers(self) -> None:
-        server = tensorboard_app.listen("127.0.0.1", 0)
+        server = tensorboard.listen("127.0.0.1", 0)
         server.server_close()
         assert http_status("127.0.0.1", server.server_port, "/") is None
 
