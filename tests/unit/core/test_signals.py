@@ -49,3 +49,10 @@ def test_nohup_stays_in_force() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "not reached" in done.stdout
+
+
+def test_in_a_program_that_uses_the_api_nothing_is_printed() -> None:
+    text = PROGRAM.format(number=int(signal.SIGINT)).replace("signals.listen()\n", "")
+    argv = [sys.executable, "-c", text]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "written down\n", "")
