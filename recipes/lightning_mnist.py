@@ -302,11 +302,10 @@ def main() -> None:
     module = Module(run, data)
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", module="lightning")  # advice on loaders and loggers
-    precision = {"bf16": "bf16-mixed", "fp16": "16-mixed", "fp32": "32-true"}
     trainer = lightning.Trainer(
         strategy=strategy(args, world, device),
         accelerator="gpu" if device.type == "cuda" else "cpu",
-        precision=precision[args.precision],
+        precision="bf16-mixed" if args.precision == "bf16" else "32-true",
         accumulate_grad_batches=args.batches_per_allreduce,
         max_epochs=-1,  # the module says when to stop
         reload_dataloaders_every_n_epochs=1,  # the first epoch after a restart is shorter

@@ -82,7 +82,7 @@ class Parser(BareParser):
         add("--seed", type=at_least(0), default=1, help="random seed (initialization, shuffling)")
         add("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute")
         text = "autocast to it; default: bf16 on GPUs with bfloat16 units, else fp32"
-        add("--precision", choices=("bf16", "fp16", "fp32"), help=text)
+        add("--precision", choices=("bf16", "fp32"), help=text)
 
     def add_horovod(self) -> None:
         """Add what Horovod can do with gradients."""

@@ -200,11 +200,14 @@ class Shards:
             yield Batch(parts, len(step), start + len(step), self.size / len(step))
 
 
-def learning_rate(args: Namespace, size: int, epochs_done: float) -> float:
-    """Return the rate: it warms up from that of one rank to `size` times it, the linear rule.
+def learning_rate(args: Namespace, size: int, epochs_done: float, power: float = 1.0) -> float:
+    """Return the rate: it warms up from that of one rank to `size ** power` times it.
 
-    Goyal et al. 2017, arXiv:1706.02677. Adasum adapts to the number of ranks by itself.
+    For SGD that is linear (Goyal et al. 2017, arXiv:1706.02677). Adam divides a gradient by its own
+    size, so a larger batch, whose gradient has less noise, allows the square root of its growth
+    (Malladi et al. 2022, arXiv:2205.10287). Adasum adapts to the number of ranks by itself.
     """
     scale = args.batches_per_allreduce * (1 if getattr(args, "adasum", False) else size)
+    scale **= power
     reached = 1 if epochs_done >= args.warmup_epochs else epochs_done / args.warmup_epochs
     return float(args.base_lr * (1 + (scale - 1) * reached))

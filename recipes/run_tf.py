@@ -33,8 +33,6 @@ def pick_device(args: Namespace, ranks: Ranks) -> str:
     if args.device == "cpu" or not gpus:
         if args.device == "gpu":
             raise UserError("--device gpu: this rank sees no GPU. Ask for one: --gpus-per-node 1")
-        if args.precision == "fp16":
-            raise UserError("--precision fp16 needs a GPU; bf16 works on CPUs too")
         tf.config.set_visible_devices([], "GPU")
         default = "fp32"
     else:
@@ -44,8 +42,8 @@ def pick_device(args: Namespace, ranks: Ranks) -> str:
         details = tf.config.experimental.get_device_details(mine)
         default = "bf16" if details.get("compute_capability", (0, 0)) >= (8, 0) else "fp32"
     args.precision = args.precision or default
-    kinds = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16", "fp32": "float32"}
-    tf.keras.mixed_precision.set_global_policy(kinds[args.precision])
+    policy = "mixed_bfloat16" if args.precision == "bf16" else "float32"
+    tf.keras.mixed_precision.set_global_policy(policy)
     return "gpu" if tf.config.get_visible_devices("GPU") else "cpu"
 
 

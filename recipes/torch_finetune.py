@@ -67,8 +67,9 @@ def parser() -> options.Parser:
     add("--lora-alpha", type=options.at_least(0.0), default=16, help="scale of the adapters")
     add("--epochs", type=options.at_least(1), default=6, help="passes over the training set")
     add("--batch-size", type=options.at_least(1), default=16, help="texts of a rank and pass")
-    add("--base-lr", type=options.at_least(0.0), default=0.0005, help="learning rate for one rank")
-    add("--warmup-epochs", type=options.at_least(0.0), default=1, help="epochs to N times it")
+    rate = "learning rate for one rank; N ranks have sqrt(N) times it"
+    add("--base-lr", type=options.at_least(0.0), default=0.0005, help=rate)
+    add("--warmup-epochs", type=options.at_least(0.0), default=1, help="epochs to sqrt(N) times it")
     accumulation = "gradient accumulation steps"
     add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
     add("--fp16-allreduce", action="store_true", help="exchange gradients in float16")
@@ -280,8 +281,8 @@ def main() -> None:
     model.train()
     for _ in loop.epochs():
         for batch in loop.batches():  # Horovod: this rank's texts of a step.
-            # Horovod: the rate grows with the number of ranks, after a warm-up.
-            loop.rate = ranks.learning_rate(args, world.size, loop.epochs_done)
+            # Horovod: Adam's rate grows with the square root of the number of ranks.
+            loop.rate = ranks.learning_rate(args, world.size, loop.epochs_done, power=0.5)
             for group in optimizer.param_groups:
                 group["lr"] = loop.rate
             optimizer.zero_grad()

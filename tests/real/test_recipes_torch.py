@@ -146,7 +146,7 @@ def test_the_plan_knows_what_a_trainer_exchanges_with(login: Login) -> None:
     assert (result["exchange"], result["controller"]) == ("fsdp", "none")
     done = login.launch(*words, *small)
     assert done.returncode == 2
-    assert "torch_lm forms its world with Horovod" in done.stderr
+    assert "torch_lm creates its process group with Horovod" in done.stderr
 
 
 def test_a_resnet_exchanges_by_ddp_and_horovod_alike(login: Login) -> None:

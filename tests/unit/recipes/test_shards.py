@@ -124,6 +124,11 @@ def test_rate_grows_with_the_passes_of_a_step_but_not_with_adasums_ranks() -> No
     assert learning_rate(asked(**three, adasum=True), 4, 9) == 3
 
 
+def test_rate_of_adam_grows_with_the_square_root() -> None:
+    assert learning_rate(asked(), 4, 9, power=0.5) == pytest.approx(0.2)
+    assert learning_rate(asked(), 4, 0, power=0.5) == pytest.approx(0.1)
+
+
 # Placement
 
 
