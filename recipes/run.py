@@ -63,12 +63,12 @@ class Run(SavedRun):
     def read(self, source: Callable[[], Any], blank: Any = None) -> Any:
         """Return `source()`, and count the time that it takes.
 
-        If it raises `UserError` return `blank`: the other ranks wait for this one's gradients, and
-        all end when they next agree.
+        If it raises `UserError`, return `blank` from then on: the other ranks wait for this one's
+        gradients, and all end when they next agree.
         """
         began = time.perf_counter()
         try:
-            return source()
+            return blank if self.failure else source()
         except UserError as error:
             self.failure = self.failure or error
             return blank
@@ -92,13 +92,15 @@ class Run(SavedRun):
         self.loss_sum = self.loss_sum + loss
         self.losses.append(loss)
         self.marks.append(self.mark())
-        stop = self._agree() if self.step >= self.agree_at else ""
+        every = self.args.checkpoint_every
+        due = bool(every) and self.step % every == 0
+        # Nothing is saved before the ranks know that no loss is NaN and all data was read.
+        stop = self._agree() if due or self.step >= self.agree_at else ""
         if self.step % self.args.log_interval == 0:
             self._log_step(float(loss) / max(1, self.batch.own * self.each))
         if self.profiler is not None:
             self.profiler.step()
-        every = self.args.checkpoint_every
-        if self.taken < self.shards.whole and (stop or (every and self.step % every == 0)):
+        if self.taken < self.shards.whole and (stop or due):
             self._save(stop)
 
     def _log_step(self, loss: float) -> None:

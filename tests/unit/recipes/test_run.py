@@ -222,19 +222,33 @@ def test_a_loss_that_is_no_number_names_the_step(
         assert capsys.readouterr().err.count(text) == 1
 
 
-def test_data_that_cannot_be_read_ends_all_ranks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_model_that_has_diverged_is_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> float:
+    monkeypatch.setattr(recipes_run, "AGREE_SECONDS", 3600)
+    with pytest.raises(SystemExit):
+        train(run_of(tmp_path, checkpoint_every=2), Weights(), bad_at=2)
+    assert saved(tmp_path) == []
+
+
+def test_data_that_cannot_be_read_ends_all_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Steps later, when they next agree. What reads ahead has ended by then."""
+
+    def broken() -> Any:
+        yield 0.0
         raise UserError("cannot read the image x.jpg")
 
-    run = run_of(tmp_path)
+    monkeypatch.setattr(recipes_run, "AGREE_SECONDS", 3600)
+    run, stream = run_of(tmp_path), broken()
     run.begin(20, Weights())
     next(run.epochs())
-    next(run.batches())
-    assert run.read(broken, blank=0.0) == 0.0
     with pytest.raises(SystemExit) as caught:
-        run.step_done(0.0)
+        for _ in run.batches():
+            assert run.read(lambda: next(stream), blank=0.0) == 0.0
+            run.step_done(0.0)
+        run.epoch_done()
     assert caught.value.code == 2
     assert capsys.readouterr().err == "error: cannot read the image x.jpg\n"
     assert saved(tmp_path) == []
