@@ -244,10 +244,10 @@ def test_data_that_cannot_be_read_ends_all_ranks(
     run, stream = run_of(tmp_path), broken()
     run.begin(20, Weights())
     next(run.epochs())
+    for _ in run.batches():
+        assert run.read(lambda: next(stream), blank=0.0) == 0.0
+        run.step_done(0.0)
     with pytest.raises(SystemExit) as caught:
-        for _ in run.batches():
-            assert run.read(lambda: next(stream), blank=0.0) == 0.0
-            run.step_done(0.0)
         run.epoch_done()
     assert caught.value.code == 2
     assert capsys.readouterr().err == "error: cannot read the image x.jpg\n"
