@@ -74,7 +74,7 @@ def test_all_of_an_allocation_and_a_preset_that_gives_way(login: Login) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert login.result()["world_size"] == 2
     script = login.sh("cat runs/torch_mnist-1/job.sbatch")
-    assert "cpus-per-task: 1 (what job" in script
+    assert "cpus-per-task: 1 (available per rank in job" in script
     assert "the trainer's preset: 2)" in script
 
 
