@@ -52,7 +52,7 @@ CONTAINERS = (
     Cause(
         "gone", "print('hello')", ("-w", "n1"), image="gone.sif", before="ln $IMAGE gone.sif",
         after="rm gone.sif", explained="image-missing", rank="0@n1",
-        said="gone.sif is not there on the node", shown="could not open image", fix="ls -l ",
+        said="gone.sif does not exist on the node", shown="could not open image", fix="ls -l ",
     ),
     Cause(
         "cut", "print('hello')", image="cut.sif",
@@ -62,12 +62,12 @@ CONTAINERS = (
     ),
     Cause(
         "bind", "print('hello')", ("--bind", "there:/there"), before="mkdir there",
-        after="rmdir there", explained="bind-missing", said="there, which is to be bound",
+        after="rmdir there", explained="bind-missing", said="does not exist on the node",
         shown="mount source", fix="ls -ld ",
     ),
     Cause(
         "target", "print('hello')", ("-B/dev/shm:/m", "-B", "spare:/dev/mine"),
-        before="mkdir spare", explained="bind-target-missing", said="at /dev/mine",
+        before="mkdir spare", explained="bind-target-missing", said="target /dev/mine",
         shown="doesn't exist", fix="--bind /dev/shm:/m --bind spare:/mnt/mine",
     ),
     Cause(
@@ -268,7 +268,7 @@ FILES = (
     ),
     Cause(
         "secret", "open('secret.txt')", before="touch secret.txt; chmod 0 secret.txt",
-        explained="permission-denied", said="may not open secret.txt", fix="ls -ld secret.txt",
+        explained="permission-denied", said="cannot open secret.txt", fix="ls -ld secret.txt",
     ),
     Cause("many", "x = [open('/dev/null') for i in range(10**7)]",
           explained="too-many-open-files", said="ulimit -n"),
@@ -318,7 +318,7 @@ LAST = (
     Cause(
         "runtime", "print('hello')", ("--runtime", "podman-hpc", "--force"),
         before="mkdir /tmp/$$; ln -s /usr/bin/apptainer /tmp/$$/podman-hpc; PATH=/tmp/$$:$PATH",
-        explained="runtime-missing", said="no podman-hpc on the node", fix="--module podman-hpc",
+        explained="runtime-missing", said="podman-hpc does not exist on the node", fix="--module podman-hpc",
     ),
 )  # fmt: skip
 ALL = (*CONTAINERS, *WORLDS, *PYTHON, *LIBRARIES, *FILES, *TRAINING, *LAST)
