@@ -318,7 +318,8 @@ LAST = (
     Cause(
         "runtime", "print('hello')", ("--runtime", "podman-hpc", "--force"),
         before="mkdir /tmp/$$; ln -s /usr/bin/apptainer /tmp/$$/podman-hpc; PATH=/tmp/$$:$PATH",
-        explained="runtime-missing", said="podman-hpc does not exist on the node", fix="--module podman-hpc",
+        explained="runtime-missing", said="podman-hpc does not exist on the node",
+        fix="--module podman-hpc",
     ),
 )  # fmt: skip
 ALL = (*CONTAINERS, *WORLDS, *PYTHON, *LIBRARIES, *FILES, *TRAINING, *LAST)

@@ -215,7 +215,7 @@ def test_interrupted_in_the_middle(yard: Yard, signal: str) -> None:
     script = INTERRUPT.replace("{signal}", signal)
     done = yard.run("env", "-C", folder, f"RUNNER_SCRATCH={yard.scratch}", "bash", "-c", script)
     assert done.stdout == "130\nold\n", done.stderr
-    assert "interrupted; what the build had begun is removed" in yard.sh(f"cat {folder}/err")
+    assert "interrupted; the incomplete build is removed" in yard.sh(f"cat {folder}/err")
     assert yard.left() == ""
 
 
