@@ -29,9 +29,9 @@ def root_script(state: State, tree: Path, design: Design, name: str) -> str:
         Bind(state.etc / "modules", "/etc/environment-modules/modules"),
         Bind(state.logs / name, "/var/log", read_only=False),
     ]
-    if second := design.flavour.scratch:
-        binds.append(Bind(state.scratch, second, read_only=False))
-    more = (*cgroups.in_the_node(design.controllers), SECOND_USER)
+    more = [*cgroups.in_the_node(design.controllers), SECOND_USER]
+    if second := design.flavour.scratch:  # with what is bound below the first
+        more += [f"mkdir -p .{second}", f"mount --rbind ./scratch .{second}"]
     return namespaces.root_script(tree, state.mountpoint, binds, hostname=name, more=more)
 
 
