@@ -1,13 +1,15 @@
 """Ways in which a job really fails, each with what `runner explain` is to say of it.
 
-Tiny trainers; those that need no world import no framework, which would take seconds each.
+Tiny trainers; those that need no tensors import no framework, which would take seconds each.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-INIT = "import horovod.torch as hvd\nhvd.init()\nprint('size', hvd.size())\n"
+from .places import BARE
+
+INIT = f"{BARE}hvd.init()\nprint('size', hvd.size())\n"
 GLOO, MPI = ("--controller", "gloo"), ("--controller", "mpi")
 TWO = ("--nodes", "2")
 ALONE = """\
@@ -50,13 +52,13 @@ class Cause:
 
 CONTAINERS = (
     Cause(
-        "gone", "print('hello')", ("-w", "n1"), image="gone.sif", before="ln $IMAGE gone.sif",
-        after="rm gone.sif", explained="image-missing", rank="0@n1",
+        "gone", "print('hello')", ("-w", "n1"), image="gone.sif", before="cp $IMAGE gone.sif",
+        after="mv gone.sif whole.sif", explained="image-missing", rank="0@n1",
         said="gone.sif does not exist on the node", shown="could not open image", fix="ls -l ",
     ),
     Cause(
         "cut", "print('hello')", image="cut.sif",
-        before="cp $IMAGE cut.sif", after="truncate -s 300M cut.sif",
+        before="mv whole.sif cut.sif", after="truncate -s 300M cut.sif",
         explained="image-damaged", said="cut.sif is damaged", shown="squashfs",
         fix="runner verify cut.sif",
     ),
@@ -109,7 +111,7 @@ WORLDS = (
     ),
     Cause(
         "quits", "import os, threading, time\nif os.environ['SLURM_PROCID'] == '1':\n"
-        "    time.sleep(60)\nimport horovod.torch as hvd\n"
+        f"    time.sleep(60)\n{BARE}"
         "threading.Timer(3, lambda: os._exit(3)).start()\nhvd.init()\n",
         (*GLOO, *TWO), explained="no-world", rank="0@n1", said="ended within hvd.init()",
         certainty="unsure",

@@ -25,8 +25,8 @@ interface = os.environ.get("HOROVOD_GLOO_IFACE")
 print("PLACE", json.dumps({**place, "total": total, "interface": interface}))
 hvd.shutdown()
 """
-# The same Horovod without torch's Python, which 32 ranks on two cores would import for a minute.
-BARE_TRAINER = """
+# The same Horovod without torch's Python, whose import takes a rank two seconds of a CPU.
+BARE = """
 import ctypes, importlib.util, json, os
 from horovod.common import basics, process_sets
 lib = os.path.join(os.path.dirname(importlib.util.find_spec("torch").origin), "lib")
@@ -35,9 +35,11 @@ for name in ("libc10.so", "libtorch_cpu.so", "libtorch.so", "libtorch_python.so"
 inside = os.path.dirname(importlib.util.find_spec("horovod").origin)
 hvd = basics.HorovodBasics(os.path.join(inside, "torch", "__init__.py"), "mpi_lib_v2")
 process_sets._setup(hvd)
+"""
+BARE_TRAINER = f"""{BARE}
 hvd.init()
 names = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
-print("PLACE", json.dumps({name: getattr(hvd, name)() for name in names}))
+print("PLACE", json.dumps({{name: getattr(hvd, name)() for name in names}}))
 hvd.shutdown()
 """
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from .conftest import IMAGE, Done, Login
+from .places import BARE
 
 # A GPU's stand-in: torch is told that there are as many as the driver would list.
 TAKES_A_GPU = """\
@@ -110,7 +111,7 @@ def test_another_sites_script_has_nothing_of_this_cluster(login: Login) -> None:
 
 
 def test_a_remedy_is_a_command_that_works(login: Login) -> None:
-    trainer = login.write("t.py", "import horovod.torch as hvd; hvd.init(); print(hvd.size())")
+    trainer = login.write("t.py", f"{BARE}hvd.init(); print(hvd.size())")
     words = ("-N", "2", "--controller", "mpi", "--mpi", "pmi2", "--wait", trainer)
     done = login.launch(*words)
     assert done.returncode == 80
@@ -122,7 +123,7 @@ def test_a_remedy_is_a_command_that_works(login: Login) -> None:
 
 def test_by_force_the_gate_still_watches(login: Login) -> None:
     """Debian's Open MPI ends within MPI_Init; either way no rank may believe to be alone."""
-    trainer = login.write("t.py", "import horovod.torch as hvd; hvd.init(); print('ALONE')")
+    trainer = login.write("t.py", f"{BARE}hvd.init(); print('ALONE')")
     words = (
         "-N",
         "2",

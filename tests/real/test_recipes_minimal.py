@@ -7,6 +7,7 @@ import json
 import pytest
 
 from .conftest import Login
+from .places import BARE
 
 
 @pytest.mark.parametrize("kind", ["torch", "ddp", "tensorflow", "keras"])
@@ -32,7 +33,7 @@ def test_one_is_launched_by_its_name(login: Login) -> None:
 
 
 def test_a_trainer_without_a_result_is_told_what_is_missing(login: Login) -> None:
-    trainer = login.write("own.py", "import horovod.torch as hvd\nhvd.init()\nhvd.shutdown()\n")
+    trainer = login.write("own.py", f"{BARE}hvd.init()\nhvd.shutdown()\n")
     done = login.launch("-N", "2", "--wait", trainer)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no result.json in OUTPUT_DIR: write one" in done.stderr

@@ -13,6 +13,7 @@ import pytest
 
 from . import browser
 from .conftest import IMAGE, Login
+from .places import BARE
 from .studies import extra_packages, scale
 
 EPOCHS = ["--", "--epochs", "3"]
@@ -140,7 +141,7 @@ def test_a_run_that_fails_is_told_and_tried_again_when_asked(login: Login, extra
         "    out = Path(os.environ['OUTPUT_DIR'], 'result.json')\n"
         "    ranks = int(os.environ['SLURM_NTASKS'])\n"
         "    out.write_text(json.dumps({'images_per_s': 9.5 * ranks, 'world_size': ranks}))\n"
-        "import horovod.torch as hvd; hvd.init(); hvd.shutdown()\n",
+        f"{BARE}hvd.init(); hvd.shutdown()\n",
     )
     words = ["--nodes", "1,2", "--repeats", "1", "--study", "mine", trainer]
     failed = scale(login, extra, *words)

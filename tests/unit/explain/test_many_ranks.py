@@ -14,9 +14,9 @@ from runners.core.job_record import Job, JobPaths
 from ..failures import leave, words
 
 # Long lines: the log has to be larger than the memory, and each line costs time.
-RANKS, ROUNDS, LINE = 1024, 100, 300
+RANKS, ROUNDS, LINE = 1024, 40, 300
 CULPRIT = 777
-MEBIBYTES = 48  # Python with click has 25 of its own; the log below has 31 and more
+MEBIBYTES = 36  # Python with click has 25 of its own; the log below has 12 and more
 PEAK = """
 import resource, subprocess, sys
 code = subprocess.run(sys.argv[1:]).returncode
