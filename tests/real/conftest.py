@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from . import beside
 
@@ -20,6 +21,7 @@ CHECKOUT = Path(__file__).parents[2]
 IMAGE = "/scratch/ada/images/horovod_cpu.sif"
 # The nodes claim more CPUs than this machine has; more threads than real ones only wait.
 FEW_THREADS = {"RUNNER_CPUS_PER_TASK": "1"}
+ONE_BY_ONE = ("test_explain_frameworks.py", "test_launch.py", "test_worlds.py")
 Done = subprocess.CompletedProcess[str]
 # A test that fails may leave a job that keeps the nodes from all that come after it.
 LEAVE = """
@@ -78,6 +80,26 @@ class Login:
         assert done.returncode == 0, done.stderr
         value: dict[str, Any] = json.loads(done.stdout)
         return value
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A worker gets a whole file, as its tests share what one of them made, or one of ONE_BY_ONE.
+
+    `--dist loadgroup` is for that, but xdist 3.8 does not see the groups of pytest 9.2.
+    """
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = lambda nodeid: nodeid if is_single(nodeid) else nodeid.split("::")[0]
+    return scheduler
+
+
+def is_single(nodeid: str) -> bool:
+    """Whether the test shares nothing with others of its file."""
+    return Path(nodeid.split("::")[0]).name in ONE_BY_ONE
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that go to workers one by one come last: no worker waits long for the other."""
+    items.sort(key=lambda item: is_single(item.nodeid))
 
 
 @pytest.fixture(scope="session", autouse=True)

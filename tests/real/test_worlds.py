@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -50,6 +51,19 @@ WORLDS = {
 }
 
 
+# One of each framework and launcher. The others come to the same gate in another way.
+OFTEN = (
+    *("DDP", "FSDP", "Hugging Face Trainer", "Lightning, its own Slurm detection"),
+    *("MultiWorkerMirrored, TF_CONFIG", "mpi4py", "torchrun", "accelerate"),
+)
+
+
+def marked(names: Iterable[str], *often: str) -> list[Any]:
+    """Return the names as parameters, of which those that are not in `often` are slow tests."""
+    slow = pytest.mark.slow
+    return [name if name in often else pytest.param(name, marks=slow) for name in names]
+
+
 @pytest.fixture
 def place(login: Login) -> Login:
     """A folder with the scripts."""
@@ -72,7 +86,7 @@ def words(world: World, *before: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", marked(WORLDS, *OFTEN))
 def test_one_world_over_two_nodes(place: Login, name: str) -> None:
     world = WORLDS[name]
     done = place.launch(*words(world))
@@ -85,7 +99,9 @@ def test_one_world_over_two_nodes(place: Login, name: str) -> None:
 LEFT_OUT = ("DDP", "MultiWorkerMirrored, TF_CONFIG", "mpi4py", "torchrun")
 
 
-@pytest.mark.parametrize("name", LEFT_OUT)
+@pytest.mark.parametrize(
+    "name", marked(LEFT_OUT, "DDP", "MultiWorkerMirrored, TF_CONFIG", "mpi4py")
+)
 def test_a_rank_that_is_left_out_ends_the_job_with_82(place: Login, name: str) -> None:
     """The others wait for it: within seconds the job has failed, and says which rank it was."""
     done = place.launch(*words(WORLDS[name], "left_out.py"))
