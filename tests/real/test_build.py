@@ -15,11 +15,11 @@ PLAIN = "%post\n  touch /opt/file\n"
 RUN = "env -C $HOME RUNNER_SCRATCH=$HOME/scratch runner build"
 # A user without subordinate ids. Only users with a name can run Apptainer.
 EVE = """
-(cat /etc/passwd; echo eve:x:1001:1001::$PWD/eve:/bin/sh) > passwd
+(cat /etc/passwd; echo eve:x:1002:1002::$PWD/eve:/bin/sh) > passwd
 mount --bind passwd /etc/passwd
-rm -rf eve; mkdir eve; cp {definition} eve/x.def; chown -R 1001:1001 eve
+rm -rf eve; mkdir eve; cp {definition} eve/x.def; chown -R 1002:1002 eve
 as_eve() {{
-    setpriv --reuid=1001 --regid=1001 --clear-groups env HOME=$PWD/eve USER=eve "$@"
+    setpriv --reuid=1002 --regid=1002 --clear-groups env HOME=$PWD/eve USER=eve "$@"
 }}
 """
 
@@ -55,7 +55,7 @@ def as_eve(yard: Yard, body: str, before: str = "") -> str:
 
 def test_without_subordinate_ids(yard: Yard) -> None:
     seen = as_eve(yard, PLAIN)
-    assert "build mode: root-mapped namespace (uid map: 0 1001 1; files can be given" in seen
+    assert "build mode: root-mapped namespace (uid map: 0 1002 1; files can be given" in seen
     assert f"{yard.folder}/eve/x.sif" in seen
     assert "code" not in seen.splitlines()[-1]
 

@@ -119,7 +119,7 @@ def test_a_folder_that_another_user_made_first_ends_the_job(
     precious = login.sh("mkdir -m 700 precious; cd precious; pwd").strip()
     bob.sh(made.format(folder=guessed.folder, precious=precious), "n2")
     assert release(job) == 92, job.log
-    assert f"on n2: cannot make {guessed.folder}: File exists" in job.log
+    assert f"on n2: cannot create {guessed.folder}: File exists" in job.log
     assert "TRAINED" not in job.log
     assert login.sh("ls -A precious") == ""
     assert bob.run("ls", "-A", guessed.folder, node="n2").stdout == ""
