@@ -99,7 +99,9 @@ def small_disk(login: Login) -> Iterator[None]:
     """The folder `full` in ada's folder is a file system of 1 MiB."""
     folder = f"{login.folder}/full"
     login.sh("mkdir full")
-    on_cluster(["mount", "-t", "tmpfs", "-o", "size=1m,mode=755,uid=1000", "tmpfs", folder], "--as", "root")
+    on_cluster(
+        ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755,uid=1000", "tmpfs", folder], "--as", "root"
+    )
     yield
     on_cluster(["umount", folder], "--as", "root")
 
