@@ -1,4 +1,4 @@
-"""TensorBoard, which has no password of its own: started behind a door that wants the token."""
+"""TensorBoard, which has no password of its own: started behind a proxy that requires the token."""
 
 from __future__ import annotations
 
