@@ -131,7 +131,7 @@ def test_bad_definitions_fail_before_anything_runs(yard: Yard) -> None:
     assert f"--oci {folder}/x is the image; name another file" in done.stderr
     done = yard.build(f"{folder}/good.def", "--oci", f"{folder}/good.def/x.tar")
     assert done.returncode == 2
-    assert "good.def is no folder" in done.stderr
+    assert "good.def is not a folder" in done.stderr
     done = yard.build(f"{folder}/absent.def")
     assert done.returncode == 2
     assert "cannot read the definition" in done.stderr
