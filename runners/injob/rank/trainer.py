@@ -103,6 +103,7 @@ def _placed(
         found = rank_environment.master(place.address, place.port, interface, os.environ)
         os.environ.update(found)
     if options.agent:
+        _find_module_as_ranks_do(options.command)
         node = Node(
             task.rank, task.size, options.workers, place.address, place.port,
             os.path.join(options.run_dir, "logs", options.agent),
@@ -115,6 +116,14 @@ def _placed(
     if options.tf_config and task.size > 1 and "TF_CONFIG" not in os.environ:
         os.environ.update(rank_environment.tf_config(session.cluster(place), task.rank))
     return options.command
+
+
+def _find_module_as_ranks_do(command: list[str]) -> None:
+    """Let the ranks of an agent find `-m MODULE` where srun's do (`_as_python_does`)."""
+    if command[0] == "-m":
+        os.environ["PYTHONSAFEPATH"] = "1"  # from Python 3.11 on: not in the current folder
+        theirs = os.environ.get("PYTHONPATH", "")
+        os.environ["PYTHONPATH"] = f"{theirs}:{CODE}" if theirs else CODE
 
 
 def _become(command: list[str]) -> NoReturn:
