@@ -238,7 +238,7 @@ LIBRARIES = (
     ),
     Cause(
         "cuda", "import ctypes; ctypes.CDLL('libcuda.so.1')", explained="library-missing",
-        said="the driver is not in the container", fix="--nv",
+        said="driver, which is not in the container", fix="--nv",
     ),
     Cause(
         "driver", "print('hello')", ("--nv", "--force", "-w", "n1"), explained="driver-mismatch",
