@@ -50,11 +50,12 @@ def remember(image: Path) -> None:
 
 
 def without_reading(image: Path) -> Recorded:
-    """Return what was recorded, for a dry run: the file may be another one by now."""
-    digests = of(image, images_lock.here()) if image.is_file() else {}
-    if not digests:
+    """Return what was recorded, for a dry run: the file may be another one, or not pulled yet."""
+    digests = of(image, images_lock.here())
+    if not digests or image.is_dir():
         return Recorded()
-    return Recorded(next(iter(digests.values())), _as_stat_prints(digest_cache.stamp(image)))
+    stamp = _as_stat_prints(digest_cache.stamp(image)) if image.is_file() else ""
+    return Recorded(next(iter(digests.values())), stamp)
 
 
 def check(image: Path, display: Display) -> Recorded:

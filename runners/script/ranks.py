@@ -18,6 +18,7 @@ from . import launchers, runtimes
 from .runtimes import RUNTIMES
 
 EXIT_NOT_VERIFIED = 81
+IMAGE_STAMP = "image-stamp"  # a file in the run's code/
 
 
 def command(plan: Plan, paths: JobPaths) -> str:
@@ -58,15 +59,16 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
 def image_check(plan: Plan) -> list[str]:
     """Return the check that the image is still the file that was launched: its size and times.
 
-    Where they are others the file is read: a link or `chmod` touches the change time. Of a copied
-    image each node reads its own copy (injob/stage). A missing one the runtime reports.
+    Where they are others the file is read: a link or `chmod` touches the change time. They are in a
+    file of the run's, as a dry run may not know them yet. Of a copied image each node reads its own
+    copy (injob/stage). A missing one the runtime reports.
     """
     if not plan.verified_digest or not plan.staging.image.leaves_shared:
         return []
     file, digest = shlex.quote(str(plan.spec.image.path)), plan.verified_digest.partition(":")[2]
     stamp = f"$(stat --dereference --format '%s %.9Y %.9Z' {file})"
     return [
-        f'if [ -r {file} ] && [ "{stamp}" != "{plan.verified_stamp}" ] &&',
+        f'if [ -r {file} ] && [ "{stamp}" != "$(cat "$run/code/{IMAGE_STAMP}")" ] &&',
         f'  [ "$(sha256sum < {file})" != "{digest}  -" ]; then',
         f"  echo runner: {file} is no longer the file that was launched >&2",
         f"  exit {EXIT_NOT_VERIFIED}",

@@ -22,7 +22,7 @@ from ..core.remedy import change
 from ..injob import folders
 from ..jobs import find
 from ..schedulers import SCHEDULERS, capabilities
-from ..script import render, runtimes
+from ..script import ranks, render, runtimes
 from ..settings.trainers import recipes_folder
 
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
@@ -157,6 +157,8 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     atomic.write_text(paths.script, draft.text, private=True)
     enter = render.enter(draft.plan, paths, os.getcwd())
     atomic.write_text(paths.enter, enter, private=True)
+    if stamp := draft.plan.verified_stamp:
+        atomic.write_text(paths.code / ranks.IMAGE_STAMP, f"{stamp}\n", private=True)
     if draft.private or draft.plan.spec.env:
         _write_private(draft)
     plan_record.write(paths, draft.plan)

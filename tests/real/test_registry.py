@@ -254,7 +254,11 @@ def test_prune_removes_what_nothing_needs(desk: Desk, shop: Login, registry: Ser
         ("oras://{host}/team/nothing:v1", USAGE, "is not there"),
         ("oras://127.0.0.1:9/team/train:v1", FAULT, "127.0.0.1:9 does not answer"),
         ("docker://127.0.0.1:9/team/train:v1", FAULT, "127.0.0.1:9 does not answer"),
-        ("oras://no.such.host.invalid/team/train:v1", FAULT, "no server no.such.host.invalid"),
+        (
+            "oras://no.such.host.invalid/team/train:v1",
+            FAULT,
+            "the host no.such.host.invalid does not exist",
+        ),
         ("docker://{host}/team/train:v1", REFUSED, "try: runner pull oras://"),
         ("library://ada/team/train:v1", REFUSED, "no library server is set"),
         ("https://{host}/x.sif", REFUSED, "does not support https"),

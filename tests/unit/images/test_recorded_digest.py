@@ -149,7 +149,9 @@ def start_of_job(image: Path, recorded: Recorded, folder: Path) -> tuple[int, st
     read = folder / "read"
     read.unlink(missing_ok=True)
     own = f"sha256sum() {{ touch {shlex.quote(str(read))}; command sha256sum; }}"
-    text = "\n".join([own, *ranks.image_check(plan)])
+    (folder / "code").mkdir(exist_ok=True)
+    (folder / "code" / ranks.IMAGE_STAMP).write_text(f"{recorded.stamp}\n")
+    text = "\n".join([f"run={shlex.quote(str(folder))}", own, *ranks.image_check(plan)])
     done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=30)
     return done.returncode, done.stderr, read.exists()
 

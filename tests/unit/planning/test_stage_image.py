@@ -163,12 +163,13 @@ def test_sent_checked_unpacked_in_this_order_and_run_from_there() -> None:
 
 
 def test_mounted_by_what_holds_it_after_a_check_of_the_file() -> None:
-    made = replace(solved("mount"), verified_digest="sha256:" + "ab" * 32, verified_stamp="1 2 3")
+    made = replace(solved("mount"), verified_digest="sha256:" + "ab" * 32)
     checked, held, waits, ranks = (
         next(line for line in text(made).splitlines() if words in line)
         for words in ("stat --", "> >(", "stage mounted", "apptainer exec")
     )
-    assert checked.endswith(""" '%s %.9Y %.9Z' /i/a.sif)" != "1 2 3" ] &&""")
+    stamp = '"$(cat "$run/code/image-stamp")"'
+    assert checked.endswith(f""" '%s %.9Y %.9Z' /i/a.sif)" != {stamp} ] &&""")
     assert f'[ "$(sha256sum < /i/a.sif)" != "{"ab" * 32}  -" ]' in text(made)
     assert held.endswith(">(on_each_node hold image .image /i/a.sif 49152 apptainer)")
     assert waits == "stage mounted .image"
