@@ -41,7 +41,7 @@ FAILING = {
     "wrong-master-address": (
         ("--env", "MASTER_ADDR=nowhere.example", "--env", "MASTER_PORT=29512"),
         WORLD + "dist.init_process_group('gloo', timeout=soon)\n",
-        "no rank 0 at MASTER_ADDR nowhere.example, MASTER_PORT 29512",
+        "could not connect to rank 0 at MASTER_ADDR nowhere.example, MASTER_PORT 29512",
         "runner launch ",
     ),
     "port-taken": (
