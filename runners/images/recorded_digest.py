@@ -51,11 +51,20 @@ def remember(image: Path) -> None:
 
 def without_reading(image: Path) -> Recorded:
     """Return what was recorded, for a dry run: the file may be another one, or not pulled yet."""
-    digests = of(image, images_lock.here())
-    if not digests or image.is_dir():
+    if image.exists():
+        return _recorded(image, _digests(image))
+    named = store.digest_named(image)
+    return Recorded(named) if DIGEST.fullmatch(named) else Recorded()
+
+
+def _digests(image: Path) -> dict[str, str]:
+    return of(image, images_lock.here()) if image.is_file() else {}
+
+
+def _recorded(image: Path, digests: dict[str, str]) -> Recorded:
+    if not digests:
         return Recorded()
-    stamp = _as_stat_prints(digest_cache.stamp(image)) if image.is_file() else ""
-    return Recorded(next(iter(digests.values())), stamp)
+    return Recorded(next(iter(digests.values())), _as_stat_prints(digest_cache.stamp(image)))
 
 
 def check(image: Path, display: Display) -> Recorded:
@@ -63,18 +72,19 @@ def check(image: Path, display: Display) -> Recorded:
 
     The whole file is read only where its stamp is new, which `display` shows.
     """
-    recorded = without_reading(image)
-    if not recorded.digest:
+    digests = _digests(image)
+    recorded = _recorded(image, digests)
+    if not digests:
         return recorded
     digest = digest_cache.recall(image, digest_cache.DIGEST)
     if digest is None:
         with display() as progress:
             digest = digest_cache.compute_digest(image, progress)
-    for origin, wanted in of(image, images_lock.here()).items():
+    for origin, wanted in digests.items():
         if digest != wanted:
             what = f"{image} is not the file that {origin} recorded"
             raise NotVerified(what, f"recorded {wanted}\nfound    {digest}", _again(image, origin))
-    if without_reading(image) != recorded:
+    if _recorded(image, digests) != recorded:
         raise NotVerified(f"{image} changed while it was read", remedy="try again")
     return recorded
 

@@ -1,4 +1,4 @@
-"""How processes of a job end. Python 3.6, for what runs on a node's own."""
+"""How processes of a job start and end. Python 3.6, for what runs on a node's own."""
 
 import contextlib
 import os
@@ -10,6 +10,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
+# The path is changed before anything is imported that the current folder could have too.
+RUN_MODULE = """\
+import sys
+sys.path = [folder for folder in sys.path if folder]
+import runpy
+runpy.run_module("{}", run_name="__main__", alter_sys=True)
+"""
+
+
+def run_module(name: "str") -> "list[str]":
+    """Return the options of Python for `-m NAME` without the current folder: others may write it.
+
+    Python's own option for that, -P, came with 3.11.
+    """
+    return ["-c", RUN_MODULE.format(name)]
 
 
 def end_with(parent: "int") -> None:

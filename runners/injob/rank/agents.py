@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Callable
 
+from ..processes import run_module
+
 
 @dataclass(frozen=True)
 class Node:
@@ -58,15 +60,6 @@ def accelerate(node: Node, trainer: Sequence[str]) -> list[str]:
     ]
 
 
-# What `python3 -m` does, without the current folder on the path, where others may write.
-DEEPSPEED = """\
-import sys
-sys.path = [folder for folder in sys.path if folder]
-import runpy
-runpy.run_module("deepspeed.launcher.launch", run_name="__main__", alter_sys=True)
-"""
-
-
 def deepspeed(node: Node, trainer: Sequence[str]) -> list[str]:
     """Return what DeepSpeed's own runner starts on each node by ssh (deepspeed/launcher)."""
     import base64  # here, because `runner` imports this module for its names alone
@@ -75,7 +68,7 @@ def deepspeed(node: Node, trainer: Sequence[str]) -> list[str]:
     slots = {f"node{number}": list(range(node.ranks)) for number in range(node.nodes)}
     world = base64.urlsafe_b64encode(json.dumps(slots).encode()).decode()
     return [
-        *("python3", "-u", "-c", DEEPSPEED),
+        *("python3", "-u", *run_module("deepspeed.launcher.launch")),
         f"--world_info={world}",
         f"--node_rank={node.number}",
         f"--master_addr={node.address}",

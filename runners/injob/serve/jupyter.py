@@ -12,15 +12,11 @@ import os
 import socket
 import sys
 
+from ..processes import run_module
+
 PAGE = "/api/status"  # given to nobody without a token, and cheap
 OPEN = "/lab"
 NEEDS = "jupyterlab"
-# What `python -m jupyterlab` does, without the current folder on the path, where others may write.
-START = """\
-import runpy, sys
-sys.path = [folder for folder in sys.path if folder]
-runpy.run_module("jupyterlab", run_name="__main__", alter_sys=True)
-"""
 
 
 def command(own: str, folder: str, address: str, port: int) -> list[str]:
@@ -32,7 +28,7 @@ def command(own: str, folder: str, address: str, port: int) -> list[str]:
     path = os.path.join(own, "config.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(_settings(), file)
-    argv = [sys.executable, "-c", START, "--no-browser", f"--config={path}"]
+    argv = [sys.executable, *run_module(NEEDS), "--no-browser", f"--config={path}"]
     argv += [f"--ServerApp.ip={address}", f"--ServerApp.port={port}"]
     argv += [f"--ServerApp.root_dir={folder}", "--ServerApp.allow_remote_access=False"]
     argv += ["--KernelManager.transport=ipc", "--ServerApp.allow_unauthenticated_access=False"]

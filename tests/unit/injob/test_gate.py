@@ -321,8 +321,11 @@ def test_deepspeed_is_not_taken_from_the_current_folder(tmp_path: Path) -> None:
         (package.parent / "__init__.py").touch()
         (package / "__init__.py").touch()
         (package / "launch.py").write_text(f"import sys\nprint('{name}', sys.argv[-1])\n")
+    (tmp_path / "here" / "runpy.py").write_text("print('runpy of the current folder')\n")
+    # From Python 3.11 on runpy is frozen into it; older ones look for it on the path too.
+    older = ("-X", "frozen_modules=off")
     done = subprocess.run(
-        [sys.executable, *agents.deepspeed(NODE, ["/t.py"])[1:]],
+        [sys.executable, *older, *agents.deepspeed(NODE, ["/t.py"])[1:]],
         cwd=tmp_path / "here",
         env={**os.environ, "PYTHONPATH": str(tmp_path / "library")},
         capture_output=True,
