@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from .. import injob
 from ..core.errors import Refused
 from ..core.model import Dataset
 from ..core.tokens import join
-from ..injob.folders import STAGE
 from ..script import stage_lines
 
 
@@ -20,7 +20,7 @@ def text(data: tuple[Dataset, ...], root: str, command: list[str], env: Mapping[
     nodes = env.get("SLURM_JOB_NUM_NODES", "1")
     scheduler = "allocation" if env.get("SLURM_JOB_ID") else "local"
     staging = stage_lines.Staging(data, scheduler, int(nodes) if nodes.isdigit() else 1, root)
-    lines = ["finish() { :; }", *stage_lines.lines(staging, str(STAGE))]
+    lines = ["finish() { :; }", *stage_lines.lines(staging, injob.HERE)]
     place = f'"$stage"/{data[0].entry}' if len(data) == 1 else '"$stage"'
     return "\n".join([*lines, f"export DATA_DIR={place}", join(command)])
 

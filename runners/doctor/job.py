@@ -12,11 +12,12 @@ from ..core.command_line import OWN, CommandLine
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import BindMount, Trainer
 from ..core.plan import Plan
-from ..injob.folders import TRIAL
+from ..injob import TRIAL
 from ..jobs import job_status
 from ..launching import submit as submitting
 from ..planning import execution
 from ..settings import config
+from ..submit.launch import INJOB
 
 MINUTES = "5"
 # Makes the libraries tell what they use. They are set for this job only, and give way to --env.
@@ -43,7 +44,7 @@ class Outcome:
 
 def trainer() -> Trainer:
     """Return the trial, whose arguments `submit` adds."""
-    return Trainer("doctor", "injob." + TRIAL.name, None)
+    return Trainer("doctor", f"injob.{TRIAL}", None)
 
 
 def preset() -> config.Layer:
@@ -64,7 +65,7 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     if image.exists() and plan.launching.runtime in execution.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
-    draft, job = submitting.one(plan, typed, packages=(TRIAL,))
+    draft, job = submitting.one(plan, typed, packages=(INJOB / TRIAL,))
     return draft.paths, job
 
 

@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 from ..core import shell
 from ..core.errors import RunnerError
-from ..injob.log_lines import plain
+from ..injob.run_files import plain
 from .finding import WARNING, Finding
 
 SECONDS = 10.0

@@ -10,7 +10,7 @@ from shlex import quote
 from ..core.remedy import Remedy, change, command
 from ..core.remedy import line as typed_line
 from ..injob import failure_kinds as kinds
-from ..injob import log_lines
+from ..injob import run_files
 from .explanation import Explanation, Signature
 from .facts import Facts, Line, LogPattern
 from .finding_helpers import PLACE, certain, doctor, edit, host, who
@@ -39,7 +39,7 @@ PACKAGES = {
 FOR_CUDA = ("torchaudio", "torchvision")
 HOME = re.compile(r"/\.local/lib/python|/\.conda/|/(?:mini|ana)(?:conda|forge)3?/")
 # Lmod's words, those of Environment Modules, bash's where the shell has no `module`, and our own.
-NOT_LOADED = LogPattern(log_lines.NO_MODULE, rf"^{log_lines.NO_MODULE}(\S+): ")
+NOT_LOADED = LogPattern(run_files.NO_MODULE, rf"^{run_files.NO_MODULE}(\S+): ")
 NO_COMMAND = LogPattern("module: command not found")
 
 

@@ -12,8 +12,8 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
-from ..injob import log_lines
-from ..injob.log_lines import plain
+from ..injob import run_files
+from ..injob.run_files import plain
 from ..jobs import logs
 from .facts import Line, LogFacts, LogPattern, Lost
 
@@ -25,11 +25,11 @@ LONGEST = 2000  # bytes of a line
 LABEL = re.compile(r"(\d+)@(\S+) \| ")
 OF_RANKS = re.compile(rb"^\d+@\S+ \| .*\n", re.MULTILINE)
 # Where a job that came back begins anew: what stands before was another start's.
-AGAIN = log_lines.START.encode()
+AGAIN = run_files.START.encode()
 # From here on srun itself ends the ranks.
 ENDING = (LogPattern("Terminating StepId=", r"^srun: "), LogPattern("Job step aborted", r"^srun: "))
 FAILED = LogPattern(
-    log_lines.FAILED.partition("{")[0], "^" + log_lines.FAILED.format(rank=r"(\d+)@(\S+)")
+    run_files.FAILED.partition("{")[0], "^" + run_files.FAILED.format(rank=r"(\d+)@(\S+)")
 )
 # `srun: error: ...`, Open MPI's and PALS' words for it
 LOST = (

@@ -1,4 +1,14 @@
 """What runs within a job: copied into the run's folder, standard library only.
 
-The host side imports from here what both must agree on: exit codes, records, parsers.
+The host side imports from here what both must agree on: exit codes, records, parsers, and the
+parts that `__main__` starts.
 """
+
+import os
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# The first argument of `python3 RUN/code/injob`
+RANK, MPICHECK, STAGE, SERVE = "rank", "mpicheck", "stage", "serve"
+SSH_AROUND, SSH_ASK = "ssh-around", "ssh-ask"
+SSH = "ssh"  # the folder of both
+TRIAL = "trial"  # a folder, and a module that a rank runs: `-m injob.trial`

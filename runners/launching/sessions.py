@@ -13,9 +13,9 @@ from ..core.job_record import Job, JobPaths, next_folder
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.site import Site
-from ..injob import folders
+from ..injob import SERVE
 from ..schedulers import capabilities
-from ..submit.launch import Draft
+from ..submit.launch import INJOB, Draft
 from ..submit.sessions import session
 from . import gather, submit
 
@@ -47,7 +47,7 @@ def prepare(name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listen
 def serve(ready: Prepared, text: str, typed: CommandLine, runs: Sequence[JobPaths]) -> Job:
     """Submit a session in the browser; of `runs` it shows what they write."""
     paths = ready.paths
-    draft = Draft(ready.plan, paths, text, (folders.SERVE,), typed, private=True)
+    draft = Draft(ready.plan, paths, text, (INJOB / SERVE,), typed, private=True)
     job = submit.drafted(draft)
     if runs:
         paths.boards.mkdir()

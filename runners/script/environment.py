@@ -11,7 +11,7 @@ import shlex
 from ..core import tokens
 from ..core.job_record import JobPaths
 from ..core.plan import Plan
-from ..injob.log_lines import NO_MODULE
+from ..injob.run_files import NO_MODULE
 from . import runtimes
 
 # Of the login shell, these would lead the image's Python and loader to the host's files.

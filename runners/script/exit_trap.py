@@ -13,7 +13,7 @@ preempted: at the end of GraceTime, or with `scontrol requeue` during it. Such a
 from __future__ import annotations
 
 from ..core.plan import Plan
-from ..injob import log_lines
+from ..injob import run_files
 from ..injob.rank import EXIT_STOPPED
 from ..schedulers import capabilities
 
@@ -66,7 +66,7 @@ began=$(date +%s.%3N)  # what is lost before the first step is counted from here
 trap finish EXIT
 # Slurm may go on in the same log: what follows is of this start.
 [ -z "$SLURM_RESTART_COUNT" ] || """
-START += f'echo "{log_lines.START}$((SLURM_RESTART_COUNT + 1))"'
+START += f'echo "{run_files.START}$((SLURM_RESTART_COUNT + 1))"'
 SLURM_TELLS_THE_RANKS = "trap : TERM  # Slurm sends it to the ranks too; their end is the job's"
 # NOTE: without a trap for it, bash ends by a signal with $? of the command before: 0.
 TOLD_TO_END = "trap 'exit 143' TERM"

@@ -11,8 +11,8 @@ from ..core import tokens
 from ..core.job_record import JobPaths
 from ..core.plan import Plan
 from ..core.tokens import Expanded
-from ..injob.folders import MPICHECK, SSH
-from ..injob.mpicheck import EXIT_HOST_MPI
+from ..injob import MPICHECK, RANK, SSH_AROUND
+from ..injob.rank import EXIT_HOST_MPI
 from ..schedulers import SCHEDULERS
 from . import launchers, runtimes
 from .runtimes import RUNTIMES
@@ -42,7 +42,7 @@ def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
 
 
 def _shim(plan: Plan, paths: JobPaths) -> list[str]:
-    shim = [runtimes.python(plan), str(paths.code / "injob/rank"), *launchers.shim_options(plan)]
+    shim = [runtimes.python(plan), str(paths.injob), RANK, *launchers.shim_options(plan)]
     shim += ["--controller", plan.wireup.controller]
     if plan.spec.interface:
         shim += ["--interface", plan.spec.interface]
@@ -86,7 +86,7 @@ def host_mpi_check(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the check that the ranks find the host's MPI in the image, and each other by it."""
     if plan.host_mpi is None:
         return []
-    check = [runtimes.python(plan), str(paths.code / "injob" / MPICHECK.name)]
+    check = [runtimes.python(plan), str(paths.injob), MPICHECK]
     check += ["--launcher", plan.launching.launcher, "--run-dir", str(paths.root)]
     return [
         "# The host's MPI in the image, before the job proper: found, complete, and one world.",
@@ -126,8 +126,8 @@ def ssh_around(plan: Plan, paths: JobPaths) -> list[str]:
         return []
     words = [
         "python3",
-        str(paths.injob / SSH.name),
-        "around",
+        str(paths.injob),
+        SSH_AROUND,
         plan.launching.runtime,
         Expanded("$nodes"),
     ]

@@ -16,7 +16,7 @@ from ..core.job_record import JobPaths
 from ..core.model import Dataset, ImageAccess, Staged
 from ..core.plan import Plan
 from ..core.tokens import Expanded, quote
-from ..injob.folders import STAGE
+from ..injob import STAGE
 from ..schedulers import SCHEDULERS, capabilities
 
 # Slurm's plugins and sites set these in a job; a profile's own folder comes before them.
@@ -77,8 +77,7 @@ def of(plan: Plan, paths: JobPaths) -> list[str]:
         image = Image(spec.image.path, planned.image, planned.image_offset, digest, runtime)
     data, nodes = spec.data if plan.staging.data else (), spec.resources.nodes
     staging = Staging(data, plan.launching.scheduler, nodes, plan.staging.root, image)
-    helper = str(paths.code / "injob" / STAGE.name)
-    return [*lines(staging, helper), f'printf "stage=%q\\n" "$stage" > "$run/{WHERE}"']
+    return [*lines(staging, str(paths.injob)), f'printf "stage=%q\\n" "$stage" > "$run/{WHERE}"']
 
 
 def found_again(plan: Plan) -> list[str]:
@@ -96,11 +95,16 @@ def found_again(plan: Plan) -> list[str]:
     ]
 
 
-def lines(staging: Staging, helper: str) -> list[str]:
-    """Return the lines that bring all of it to each node; `helper` is the folder of `stage`."""
+def lines(staging: Staging, injob: str) -> list[str]:
+    """Return the lines that bring all of it to each node; `injob` is where that package lies."""
     root = quote(Expanded(staging.root)) if staging.root else SCRATCH
     steps, image = SCHEDULERS[staging.scheduler].STEPS, staging.image
-    on_each = [*(steps.once_per_node(staging.nodes) if steps else ()), "python3", quote(helper)]
+    on_each = [
+        *(steps.once_per_node(staging.nodes) if steps else ()),
+        "python3",
+        quote(injob),
+        STAGE,
+    ]
     hold = ["on_each_node", "hold", "image" if image else "data"]
     if image and image.access is ImageAccess.MOUNTED:
         hold += [UNPACKED, quote(str(image.path)), str(image.offset), image.runtime]

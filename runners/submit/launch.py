@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, TypeVar
 
+from .. import injob
 from ..core import atomic, plan_record, signals, trust
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
@@ -19,7 +20,6 @@ from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import JobSpec
 from ..core.plan import Plan
 from ..core.remedy import change
-from ..injob import folders
 from ..jobs import find
 from ..schedulers import SCHEDULERS, capabilities
 from ..script import ranks, render, runtimes
@@ -28,6 +28,7 @@ from ..settings.trainers import recipes_folder
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
 BYTES_NEEDED = 64 * 10**6
 TRIES = 50
+INJOB = Path(injob.HERE)
 Submitted = TypeVar("Submitted")
 
 
@@ -152,7 +153,7 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     paths.code.mkdir(0o700)
     for source in packages(draft):
         # Ours stay one package.
-        target = Path("injob" if folders.HERE in source.parents else "", source.name)
+        target = Path("injob" if INJOB in source.parents else "", source.name)
         _copy(like.code / target if like else source, paths.code / target, link=like is not None)
     atomic.write_text(paths.script, draft.text, private=True)
     enter = render.enter(draft.plan, paths, os.getcwd())
@@ -177,8 +178,8 @@ def _write_private(draft: Draft) -> None:
 def packages(draft: Draft) -> tuple[Path, ...]:
     """Return the packages and modules that the job runs from its own folder."""
     made = draft.plan
-    parts = [folders.RANK, *[folders.MPICHECK] * bool(made.host_mpi)]
-    own = folders.of_a_job(*parts, *[folders.STAGE] * made.staging.any, *[folders.SSH] * made.ssh)
+    parts = [injob.RANK, *[injob.STAGE] * made.staging.any, *[injob.SSH] * made.ssh]
+    own = [*INJOB.glob("*.py"), *[INJOB / part for part in parts]]
     return (*own, *draft.packages, *[recipes_folder()] * made.brings_recipe)
 
 

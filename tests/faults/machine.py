@@ -62,7 +62,7 @@ def ranks(place: Place) -> dict[int, Rank]:
 
 def _is_shim(pid: int) -> bool:
     """The trainer is a fork of it and has the same command line."""
-    return text(pid, "comm").startswith("python") and "/code/injob/rank\n" in text(pid, "cmdline")
+    return text(pid, "comm").startswith("python") and "/code/injob\nrank\n" in text(pid, "cmdline")
 
 
 def _rank_of(pid: int) -> int:

@@ -54,7 +54,7 @@ def prepare(login: Login) -> None:
 def shim(controller: str, *options: str, run_dir: str = "run", trainer: str = "place.py") -> str:
     """Return the words of one rank, as text for a shell in the folder."""
     container = ["apptainer", "exec", "--bind", "/scratch", IMAGE]
-    rank = ["python3", "injob/rank", "--controller", controller, "--run-dir", run_dir, *options]
+    rank = ["python3", "injob", "rank", "--controller", controller, "--run-dir", run_dir, *options]
     return shlex.join([*container, *rank, "--", trainer])
 
 

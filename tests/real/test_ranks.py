@@ -59,7 +59,7 @@ def test_mpirun_with_rank_0_on_the_second_node(folder: Login) -> None:
 
 def test_horovodrun_brings_its_own_rendezvous(folder: Login) -> None:
     words = shim("gloo", "--launcher", "horovodrun")
-    words = words.replace("python3 injob/rank", "horovodrun --gloo -np 2 python3 injob/rank")
+    words = words.replace("python3 injob rank", "horovodrun --gloo -np 2 python3 injob rank")
     done = run(folder, f"srun --mpi=none -N1 -n1 {words}")
     check(places(done), 2)
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import failure_kinds as kinds
-from .. import json_files, log_lines
-from ..log_lines import plain
+from .. import run_files
+from ..run_files import plain
 from .task import Task
 
 LONGEST = 300  # characters of an error in a sentence; the record has KEPT, and the log all of it
@@ -107,13 +107,13 @@ def _let_speak(task: Task, run_dir: str) -> None:
 def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
     """Say on stdout, and write to the run's folder, how this task failed; False if it cannot."""
     _let_speak(task, run_dir)
-    print(log_lines.FAILED.format(rank=task.name) + problem.text, flush=True)
+    print(run_files.FAILED.format(rank=task.name) + problem.text, flush=True)
     value = {"version": kinds.VERSION, "kind": problem.kind, "rank": task.rank, "size": task.size}
     value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())
     path = _path(task, run_dir)
     try:
         os.makedirs(_folder(run_dir), 0o755, exist_ok=True)
-        json_files.write(path, {**value, **problem.fields})
+        run_files.write_json(path, {**value, **problem.fields})
         if not kinds.follows(problem.kind, problem.fields):
             open(os.path.join(_folder(run_dir), CAUSE), "w").close()
     except OSError as error:  # a full disk, which may be why it failed: the exit code still tells
@@ -208,4 +208,4 @@ def before_training(command: list[str], in_training: bool, code: int, asked: set
 def record_stop(task: Task, run_dir: str) -> None:
     """Leave word of it in the run's folder; ranks may do so at the same time."""
     value = {"form": 1, "rank": task.rank, "host": task.host, "time": time.time()}
-    json_files.write(os.path.join(run_dir, "stopped.json"), value)
+    run_files.write_json(os.path.join(run_dir, "stopped.json"), value)

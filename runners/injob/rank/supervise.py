@@ -23,8 +23,8 @@ from .task import Task
 from .trainer import run
 
 if TYPE_CHECKING:
-    from .options import ShimOptions
     from .rendezvous.session import RendezvousSession
+    from .start import ShimOptions
 
 EXIT_FAILED = 1
 IN_INIT = Problem(kinds.IN_INIT, "it exited in hvd.init()")

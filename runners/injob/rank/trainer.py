@@ -19,8 +19,8 @@ from .gate import EXIT_WORLD_SIZE, VARIABLE, GateSettings
 from .task import Task
 
 if TYPE_CHECKING:
-    from .options import ShimOptions
     from .rendezvous.session import MasterAddress, RendezvousSession
+    from .start import ShimOptions
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODE = os.path.dirname(os.path.dirname(HERE))  # RUN/code, where packages of the job lie

@@ -17,7 +17,7 @@ import tempfile
 import time
 from types import FrameType, ModuleType
 
-from .. import addresses, json_files
+from .. import addresses, run_files
 from ..processes import end, exit_code
 from . import ADDRESS, EXIT_NOT_SERVED, TOKEN, jupyter, tensorboard
 
@@ -78,7 +78,7 @@ def _serve(options: argparse.Namespace, own: str) -> int:
     try:
         port = _wait(process, server, own, bound, token)
         path = os.path.join(options.private, ADDRESS)
-        json_files.write(path, _facts(server, bound, port), mode=0o600)
+        run_files.write_json(path, _facts(server, bound, port), mode=0o600)
         return exit_code(process.wait())
     finally:
         end([process], SECONDS_TO_END)  # and with it its kernels

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from .. import json_files
+from .. import run_files
 
 PAGE = "/data/environment"
 OPEN = "/"
@@ -108,7 +108,7 @@ def serve_board(logs: str, address: str, port: str, port_file: str) -> None:
     # Its fast loader listens at a port of its own, which asks nobody for a token.
     board.configure(logdir=logs, load_fast="false", reload_interval=5.0)
     made = board._make_server()
-    json_files.write(port_file, made.server_port)
+    run_files.write_json(port_file, made.server_port)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     made.serve_forever()
 

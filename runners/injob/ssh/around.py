@@ -12,6 +12,7 @@ import threading
 from types import FrameType
 from typing import Callable, Optional
 
+from .. import HERE, SSH_ASK
 from ..processes import end, exit_code
 from . import ask
 
@@ -134,7 +135,7 @@ def main(argv: "list[str]") -> "int":
 def _write_ssh(own: "str", socket_path: "str") -> None:
     path = os.path.join(own, "bin", "ssh")
     os.mkdir(os.path.dirname(path))
-    words = ["python3", os.path.dirname(os.path.abspath(__file__)), "ask", socket_path]
+    words = ["python3", HERE, SSH_ASK, socket_path]
     with open(path, "w", encoding="utf-8") as file:
         file.write('#!/bin/sh\nexec {} "$@"\n'.format(" ".join(map(shlex.quote, words))))
     os.chmod(path, 0o700)

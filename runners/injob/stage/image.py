@@ -1,11 +1,21 @@
-"""A staged image: is it the file that was allowed, and its files as a folder, without root."""
+"""A staged image: is it the file that was allowed; its files as a folder, unpacked or mounted.
+
+Without root. Mounted it is once on each node for all its ranks, who enter it as a folder: Apptainer
+without a setuid part mounts the file for each rank, and what the kernel has cached of one mount is
+of no use to another. Where Slurm has no control groups its signals reach all processes of a step;
+`hold` blocks them, which a new process inherits, so that the ranks can still save.
+"""
 
 import hashlib
 import os
 import re
+import shutil
+import subprocess
+import time
 
+from ..processes import end_with
 from . import copying, node
-from .node import NotStaged, NotTheSame
+from .node import IMAGE, NotStaged, NotTheSame, say
 
 # Beside the PATH: where Apptainer and Singularity keep or look for it.
 ELSEWHERE = ("/usr/sbin", "/sbin", "/usr/local/bin", "/usr/libexec/apptainer/bin")
@@ -14,6 +24,10 @@ ENTRY = re.compile(r"([-dlbcps])[-rwxsStT]{9} \S+ +(\d+|\d+, *\d+) ")
 # (from 4.5 on), and a container has its own /dev.
 DONE = (0, 2)
 CHUNK = 1 << 20
+MOUNT = ".image.mount"
+LOG = ".image.log"
+PROGRAM, UNMOUNTS = "squashfuse_ll", ("fusermount3", "fusermount")
+SECONDS = 60.0
 
 
 def verify(folder: "str", entry: "str", digest: "str") -> None:
@@ -31,11 +45,11 @@ def unpack(file: "str", offset: "str", folder: "str") -> "tuple[int, int]":
 
     Raises NotStaged. Files belong to the user then, as they would in a container without root.
     """
-    program = found()
+    program = safe_unsquashfs()
     executable(os.path.dirname(folder))
-    sizes = listed(said([program, "-lln", "-o", offset, file]))
+    sizes = sizes_listed(output_of([program, "-lln", "-o", offset, file]))
     copying.room(folder, sizes)
-    said([program, "-q", "-n", "-no-xattrs", "-o", offset, "-d", folder, file])
+    output_of([program, "-q", "-n", "-no-xattrs", "-o", offset, "-d", folder, file])
     os.unlink(file)
     return len(sizes), sum(sizes)
 
@@ -49,7 +63,7 @@ def executable(folder: "str") -> None:
         )
 
 
-def found() -> "str":
+def safe_unsquashfs() -> "str":
     """Return where a safe unsquashfs is; raise NotStaged."""
     program = node.find("unsquashfs", ELSEWHERE, "; try: --stage-image node-local")
     _, version = node.run([program, "-version"])
@@ -59,15 +73,86 @@ def found() -> "str":
     return program
 
 
-def listed(text: "str") -> "list[int]":
+def sizes_listed(text: "str") -> "list[int]":
     """Return the size in bytes of each entry in a long listing of unsquashfs."""
     entries = filter(None, map(ENTRY.match, text.splitlines()))
     return [int(each.group(2)) if each.group(1) == "-" else 0 for each in entries]
 
 
-def said(argv: "list[str]") -> "str":
+def output_of(argv: "list[str]") -> "str":
     """Run it; return its output. Raises NotStaged with its last words."""
     code, text = node.run(argv)
     if code not in DONE:
         raise NotStaged(f"cannot unpack it: {node.last_line(text, f'exit code {code}')}")
     return text
+
+
+def mount(folder: "str", entry: "str", file: "str", offset: "str", runtime: "str") -> None:
+    """Mount it; then `folder`/`entry` is a link to the mount, or to the file where there is none.
+
+    It lives as long as this process. A setuid Apptainer may not look into another user's mount, and
+    a node may have no /dev/fuse: so the runtime is tried before the ranks are.
+    """
+    began, target = time.time(), os.path.join(folder, MOUNT)
+    try:
+        _start_mount(folder, file, offset, runtime, target)
+        _enter(runtime, target)
+        say(IMAGE, f"mounted once for its ranks, {time.time() - began:.1f} s")
+    except (NotStaged, OSError) as error:
+        say(IMAGE, f"not mounted, each rank mounts it itself: {error}")
+        unmount(folder)
+        target = file
+    os.symlink(target, os.path.join(folder, entry))
+
+
+def wait_for_mount(folder: "str", entry: "str") -> None:
+    """Wait until `mount` has done its part; raise NotStaged when it does not."""
+    deadline = time.time() + 3 * SECONDS
+    while not os.path.lexists(os.path.join(folder, entry)):
+        if time.time() > deadline or not os.path.isdir(folder):
+            raise NotStaged("it was not mounted; try: --stage-image none")
+        time.sleep(0.01)
+
+
+def unmount(folder: "str") -> None:
+    """Take the mount away, be it in use or left by a process that was killed."""
+    if os.path.isdir(folder) and MOUNT in os.listdir(folder):
+        program = next(filter(None, map(shutil.which, UNMOUNTS)), "")
+        if program:
+            node.run([program, "-u", "-z", os.path.join(folder, MOUNT)], SECONDS)
+
+
+def _start_mount(folder: "str", file: "str", offset: "str", runtime: "str", target: "str") -> None:
+    """Start what serves it, and wait until it does. Raises NotStaged.
+
+    With auto_unmount another process takes the mount away should this one be killed.
+    """
+    argv = [_program(runtime), "-f", "-o", f"ro,auto_unmount,offset={offset}", file, target]
+    os.mkdir(target, 0o700)
+    words, own = os.path.join(folder, LOG), os.getpid()
+    with open(words, "wb") as log:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=lambda: end_with(own)
+        )
+    deadline = time.time() + SECONDS
+    while not os.path.ismount(target):
+        if process.poll() is not None:
+            with open(words, errors="replace") as log_text:
+                raise NotStaged(node.last_line(log_text.read(), f"{PROGRAM} ended"))
+        if time.time() > deadline:
+            process.kill()
+            raise NotStaged(f"{PROGRAM} did not mount it in {SECONDS:.0f} s")
+        time.sleep(0.01)
+
+
+def _program(runtime: "str") -> "str":
+    """Return where squashfuse_ll is: on the PATH, or where Apptainer's packages keep theirs."""
+    beside = os.path.realpath(shutil.which(runtime) or "/usr/bin/" + runtime)
+    tools = os.path.join(os.path.dirname(os.path.dirname(beside)), "libexec", runtime, "bin")
+    return node.find(PROGRAM, [tools])
+
+
+def _enter(runtime: "str", target: "str") -> None:
+    code, text = node.run([runtime, "exec", target, "true"], SECONDS)
+    if code:
+        raise NotStaged(node.last_line(text, f"{runtime} exec: exit code {code}"))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from .. import failure_kinds as kinds
-from .. import json_files
+from .. import run_files
 
 EXIT_NOT_STAGED = 92
 EXIT_NOT_VERIFIED = 81
@@ -61,7 +61,7 @@ def record(what: "str", message: "str", code: "int") -> None:
     facts = {"version": kinds.VERSION, "kind": which, "rank": None, "size": None, "host": host()}
     facts.update(exit_code=code, message=message, time=time.time(), what=what)
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-    json_files.write(path, facts)
+    run_files.write_json(path, facts)
 
 
 def find(name: "str", folders: "Sequence[str]", advice: "str" = "") -> "str":

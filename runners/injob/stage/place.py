@@ -19,7 +19,7 @@ import signal
 import stat
 import time
 
-from . import mount
+from . import image
 from .node import DATA, NotStaged, say
 
 PREFIX = f"runner-{os.getuid()}-"
@@ -30,10 +30,10 @@ ATTEMPTS = 20
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def hold(folder: "str", *image: "str") -> None:
+def hold(folder: "str", *mounted: "str") -> None:
     """Make the folder, wait for the end of input, remove the folder. Raises NotStaged.
 
-    With `image`, the words of mount.serve, that is mounted meanwhile.
+    With `mounted`, the arguments of image.mount, that image is mounted meanwhile.
 
     Signals are for the ranks, which may need the data to save and stop: the input ends after them,
     with the script, also of a job that is cancelled or preempted.
@@ -43,8 +43,8 @@ def hold(folder: "str", *image: "str") -> None:
     _warn_of_group(os.path.dirname(folder))
     sweep(os.path.dirname(folder))
     lock = _make(folder)
-    if image:
-        mount.serve(folder, *image)
+    if mounted:
+        image.mount(folder, *mounted)
     while os.read(0, 4096):
         pass
     _remove(folder)
@@ -189,7 +189,7 @@ def _writable(action: "object", path: "str", error: "object") -> None:
 
 def _remove(folder: "str") -> None:
     """Remove the tree; say so when something stays, such as what another process writes there."""
-    mount.release(folder)
+    image.unmount(folder)
     for _ in range(ATTEMPTS):
         shutil.rmtree(folder, onerror=_writable)
         if not os.path.lexists(folder):

@@ -15,7 +15,7 @@ import os
 import time
 from typing import Callable
 
-from . import copying, image, mount, place
+from . import copying, image, place
 from .node import EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
 
 
@@ -74,7 +74,7 @@ def _told(files: "int", size: "int", began: "float") -> "str":
 
 COMMANDS: "dict[str, Callable[..., None]]" = {
     "hold": place.hold,
-    "mounted": mount.wait_for,
+    "mounted": image.wait_for_mount,
     "room": _room,
     "copy": _copy,
     "verify": image.verify,

@@ -10,7 +10,7 @@ from ...core.job_record import JobPaths
 from ...core.model import BindMount, Trainer
 from ...core.plan import Interruption, Plan
 from ...core.tokens import Expanded
-from ...injob.folders import SERVE
+from ...injob import SERVE
 from ...schedulers import SCHEDULERS, capabilities, slurm_calls
 from ...script import ranks, render, runtimes
 from ...settings import config
@@ -72,7 +72,7 @@ def of(made: Plan, cwd: str) -> Plan:
 
 def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towards: str) -> str:
     """Return the script of a job that serves pages; `towards` is "" for those of its own node."""
-    argv = ["bash", str(paths.enter), runtimes.python(plan), str(paths.injob / SERVE.name)]
+    argv = ["bash", str(paths.enter), runtimes.python(plan), str(paths.injob), SERVE]
     argv += [server, str(paths.private), folder, Expanded("--own=$own")]
     argv += [f"--towards={towards}"] if towards else []
     return render.session(plan, paths, cwd, SERVED.format(command=tokens.join(argv)))

@@ -69,7 +69,8 @@ def horovod(controller: str, image: str, ranks: int, root: Path) -> dict[str, An
     shutil.copytree(KIT / "runners" / "injob", folder / "injob")
     shim = [
         "python3",
-        str(folder / "injob/rank"),
+        str(folder / "injob"),
+        "rank",
         "--controller",
         controller,
         "--run-dir",

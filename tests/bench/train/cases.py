@@ -38,7 +38,7 @@ class Case:
         elif self.controller == "careless":
             start = ["mpirun", "-np", str(ranks), "python"]  # python3 is the one beside mpirun
         else:
-            start = ["python3", f"{KIT}/runners/injob/rank", "--tasks", str(ranks)]
+            start = ["python3", f"{KIT}/runners/injob", "rank", "--tasks", str(ranks)]
             start += ["--controller", self.controller, "--run-dir", "FOLDER", "--"]
         command = [*CONTAINER, *start, *own]
         return {"command": command, "ranks": ranks, "steps": steps, "env": {**OURS, **self.env}}

@@ -13,10 +13,11 @@ from typing import Callable
 
 import pytest
 
+from runners import injob
 from runners.core.errors import Refused, UsageError
 from runners.core.model import Dataset
 from runners.data import pack
-from runners.injob.folders import STAGE
+from runners.injob import STAGE
 from runners.injob.stage import copying, place
 from runners.injob.stage.node import NotStaged
 from runners.script import stage_lines
@@ -24,7 +25,7 @@ from runners.script import stage_lines
 
 def helper(command: str, folder: Path, *words: str) -> subprocess.Popen[str]:
     """Start the helper as a node does."""
-    argv = [sys.executable, str(STAGE), command, *words]
+    argv = [sys.executable, injob.HERE, STAGE, command, *words]
     process = subprocess.Popen(argv, stderr=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
     assert process.stdin
     process.stdin.write(f"{folder}\n")
@@ -238,7 +239,9 @@ def test_a_dangling_link_is_named(folder: Path, source: Path) -> None:
 
 def test_the_helper_is_python_of_2016() -> None:
     """Enterprise systems in use have 3.6 as the node's own Python."""
-    for path in STAGE.glob("*.py"):
+    shared = ("__init__", "__main__", "failure_kinds", "processes", "run_files")
+    paths = [Path(injob.HERE, f"{name}.py") for name in shared]
+    for path in (*paths, *Path(injob.HERE, STAGE).glob("*.py")):
         ast.parse(path.read_text(), feature_version=(3, 6))
         text = path.read_text()
         assert "from __future__ import annotations" not in text
@@ -246,9 +249,7 @@ def test_the_helper_is_python_of_2016() -> None:
 
 
 def staging(*data: Dataset, scheduler: str = "slurm", nodes: int = 2, root: str = "") -> list[str]:
-    return stage_lines.lines(
-        stage_lines.Staging(data, scheduler, nodes, root), "/run/code/injob/stage"
-    )
+    return stage_lines.lines(stage_lines.Staging(data, scheduler, nodes, root), "/run/code/injob")
 
 
 FOLDER = Dataset("a", Path("/d/it's a"))
@@ -278,7 +279,7 @@ def test_the_script_ends_with_its_own_code_and_an_empty_disk(
 ) -> None:
     lines = stage_lines.lines(
         stage_lines.Staging((Dataset("a", source),), "local", 1, str(tmp_path)),
-        str(STAGE),
+        injob.HERE,
     )
     own = f"""finish() {{ echo "ended with $?"; }}
     trap finish EXIT

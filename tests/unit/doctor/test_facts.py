@@ -17,7 +17,8 @@ from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.question import Subject
 from runners.images import image_storage
 from runners.injob.addresses import Address
-from runners.injob.trial import image, interfaces
+from runners.injob.trial import __main__ as trial
+from runners.injob.trial import interfaces
 from runners.injob.trial.interfaces import Interface, Port
 
 
@@ -190,25 +191,25 @@ def test_own_connections() -> None:
 def test_a_small_image_is_read_whole(tmp_path: Path) -> None:
     file = tmp_path / "a.sif"
     file.write_bytes(b"x" * 1000)
-    seen = image.view(str(file))
+    seen = trial.view_of_image(str(file))
     assert (seen["size"], seen["of"]) == (1000, "every byte")
     file.write_bytes(b"x" * 999 + b"y")
-    assert image.view(str(file))["sha256"] != seen["sha256"]
+    assert trial.view_of_image(str(file))["sha256"] != seen["sha256"]
 
 
 def test_samples_of_a_large_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image, "WHOLE", 100)
+    monkeypatch.setattr(trial, "WHOLE", 100)
     file = tmp_path / "a.sif"
     file.write_bytes(bytes(10_000_000))
-    seen = image.view(str(file))
+    seen = trial.view_of_image(str(file))
     assert seen["of"] == "header, table and 64 samples of 64 KiB"
     file.write_bytes(bytes(9_999_999) + b"y")
-    assert image.view(str(file))["sha256"] != seen["sha256"], "the end counts"
+    assert trial.view_of_image(str(file))["sha256"] != seen["sha256"], "the end counts"
 
 
 def test_an_image_that_cannot_be_read_says_why(tmp_path: Path) -> None:
-    assert "No such file" in image.view(str(tmp_path / "no.sif"))["problem"]
-    assert image.view(str(tmp_path))["problem"] == "a folder has no digest"
+    assert "No such file" in trial.view_of_image(str(tmp_path / "no.sif"))["problem"]
+    assert trial.view_of_image(str(tmp_path))["problem"] == "a folder has no digest"
 
 
 # Disks and containers

@@ -61,9 +61,9 @@ nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 2 | paste -s -d 
 hosts=${nodes//,/:4,}:4
 
 ranks_run=yes
-python3 /scratch/ada/runs/torch_mnist-1/code/injob/ssh around apptainer "$nodes" /scratch/ada/runs/torch_mnist-1/code/enter srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --mpi=none --cpu-bind=none --mem=0 -- \
+python3 /scratch/ada/runs/torch_mnist-1/code/injob ssh-around apptainer "$nodes" /scratch/ada/runs/torch_mnist-1/code/enter srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --mpi=none --cpu-bind=none --mem=0 -- \
   apptainer exec --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
-  env -uSEED horovodrun -np 8 --gloo -H "$hosts" sh -c '. "$0" && exec "$@"' "$run/private/env.sh" python3 /scratch/ada/runs/torch_mnist-1/code/injob/rank --launcher horovodrun --controller gloo --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  env -uSEED horovodrun -np 8 --gloo -H "$hosts" sh -c '. "$0" && exec "$@"' "$run/private/env.sh" python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --launcher horovodrun --controller gloo --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
 code=$? ranks_run=
 exit "$code"

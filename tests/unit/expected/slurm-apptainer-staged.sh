@@ -47,7 +47,7 @@ unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 # The data on each node's own disk; `hold` removes it once its input ends.
 stage=${SLURM_TMPDIR:-${TMPDIR:-/tmp}}
 stage+="/runner-$UID-${SLURM_JOB_ID:-local}.$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
-on_each_node() { srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --mpi=none --cpu-bind=none python3 /scratch/ada/runs/torch_mnist-1/code/injob/stage "$@"; }
+on_each_node() { srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --mpi=none --cpu-bind=none python3 /scratch/ada/runs/torch_mnist-1/code/injob stage "$@"; }
 exec {release}> >(on_each_node hold data)
 holder=$!
 trap 'code=$?; exec {release}>&-; wait $holder; (exit $code); finish' EXIT
@@ -72,7 +72,7 @@ export APPTAINERENV_DATA_DIR=/data
 ranks_run=yes
 srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --overlap \
   apptainer exec --bind "$stage/tokens:/data/tokens:ro" --bind "$stage/images.sqsh:/data/images:image-src=/,ro" --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
-  python3 /scratch/ada/runs/torch_mnist-1/code/injob/rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
 code=$? ranks_run=
 exit "$code"

@@ -64,7 +64,7 @@ export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 ranks_run=yes
 srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 \
   apptainer exec --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
-  python3 /scratch/ada/runs/torch_mnist-1/code/injob/rank --controller gloo --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller gloo --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
 code=$? ranks_run=
 exit "$code"

@@ -58,7 +58,7 @@ export OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 
 ranks_run=yes
 srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 \
-  /scratch/ada/conda/bin/python /scratch/ada/runs/torch_mnist-1/code/injob/rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  /scratch/ada/conda/bin/python /scratch/ada/runs/torch_mnist-1/code/injob rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
 code=$? ranks_run=
 exit "$code"

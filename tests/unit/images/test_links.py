@@ -160,12 +160,12 @@ def test_an_old_unsquashfs_is_not_run(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     if not word:
         oci._check_unsquashfs()
-        assert stage_image.found() == str(program)
+        assert stage_image.safe_unsquashfs() == str(program)
         return
     with pytest.raises(Refused, match=f"unsquashfs {word} can be made to write(?s:.*)4.5.1 or"):
         oci._check_unsquashfs()
     with pytest.raises(NotStaged, match=f"unsquashfs {word} can .*--stage-image node-local"):
-        stage_image.found()
+        stage_image.safe_unsquashfs()
 
 
 def archive(path: Path, *members: tuple[str, bytes], **facts: Any) -> Path:

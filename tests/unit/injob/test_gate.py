@@ -79,7 +79,16 @@ def run(
 ) -> tuple[int, str]:
     """Run the real shim around a trainer, as two tasks on this machine."""
     (tmp_path / "train.py").write_text(trainer)
-    argv = [sys.executable, str(RANK), "--tasks", "2", "--controller", "none", *options]
+    argv = [
+        sys.executable,
+        str(RANK.parent),
+        "rank",
+        "--tasks",
+        "2",
+        "--controller",
+        "none",
+        *options,
+    ]
     argv += ["--run-dir", str(tmp_path), "--", *(command or (str(tmp_path / "train.py"),))]
     env = {**os.environ, "PYTHONPATH": str(packages(tmp_path)), **variables}
     done = subprocess.run(

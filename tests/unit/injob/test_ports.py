@@ -103,7 +103,16 @@ FAIL = "time.sleep(0.5); raise OSError(98, 'Address already in use')"
 @pytest.mark.parametrize("then", [WAIT, FAIL])
 def test_a_stranger_on_the_port_ends_the_job_with_that_cause(tmp_path: Path, then: str) -> None:
     (tmp_path / "train.py").write_text(TRAINER.format(then=then))
-    argv = [sys.executable, str(RANK), "--tasks", "2", "--controller", "none", "--no-gate"]
+    argv = [
+        sys.executable,
+        str(RANK.parent),
+        "rank",
+        "--tasks",
+        "2",
+        "--controller",
+        "none",
+        "--no-gate",
+    ]
     argv += ["--run-dir", str(tmp_path), "--", str(tmp_path / "train.py")]
     began, log = time.monotonic(), tmp_path / "log"
     with log.open("w") as file:

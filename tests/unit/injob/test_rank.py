@@ -112,7 +112,15 @@ def run_shim(
     (tmp_path / "train.py").write_text(trainer)
     options = ["--tasks", str(tasks), "--controller", "gloo", "--run-dir", str(tmp_path)]
     done = subprocess.run(
-        [sys.executable, str(RANK), *options, "--", str(tmp_path / "train.py"), *args],
+        [
+            sys.executable,
+            str(RANK.parent),
+            "rank",
+            *options,
+            "--",
+            str(tmp_path / "train.py"),
+            *args,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=30,
@@ -142,7 +150,15 @@ def test_shim_writes_the_trainers_errors_to_both(tmp_path: Path) -> None:
     )
     options = ["--tasks", "1", "--controller", "none", "--no-gate", "--run-dir", str(tmp_path)]
     done = subprocess.run(
-        [sys.executable, str(RANK), *options, "--errors", "--", str(tmp_path / "train.py")],
+        [
+            sys.executable,
+            str(RANK.parent),
+            "rank",
+            *options,
+            "--errors",
+            "--",
+            str(tmp_path / "train.py"),
+        ],
         capture_output=True,
         timeout=30,
         text=True,

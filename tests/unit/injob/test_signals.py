@@ -43,7 +43,14 @@ def interrupted(folder: Path, text: str, number: int, tasks: int = 1, module: bo
     who = ["--launcher", "local"] if tasks == 1 else ["--tasks", str(tasks)]
     options = [*who, "--controller", "mpi" if tasks == 1 else "gloo", "--run-dir", str(folder)]
     shim = subprocess.Popen(
-        [sys.executable, str(RANK), *options, "--", *(["-m", "train"] if module else ["train.py"])],
+        [
+            sys.executable,
+            str(RANK.parent),
+            "rank",
+            *options,
+            "--",
+            *(["-m", "train"] if module else ["train.py"]),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

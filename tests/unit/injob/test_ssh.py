@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.injob import folders
+from runners import injob
 from runners.injob.ssh.ask import SshArguments
 
 HOSTILE = ["a b", "it's", "$HOME", "`id`", ";", "new\nline", "ü", "a,b:c"]
@@ -48,7 +48,7 @@ def around(folder: Path, *command: str, runtime: str = "apptainer") -> list[str]
     (folder / "srun").write_text(SRUN.format(folder=shlex.quote(str(folder))))
     (folder / "srun").chmod(0o700)
     (folder / "enter").write_text('exec "$@"\n')
-    words = [sys.executable, str(folders.SSH), "around", runtime, "n1,n2.cluster"]
+    words = [sys.executable, injob.HERE, injob.SSH_AROUND, runtime, "n1,n2.cluster"]
     return [*words, str(folder / "enter"), str(folder / "srun"), "--overlap", "--", *command]
 
 

@@ -79,7 +79,7 @@ def test_a_node_tells_what_its_ranks_do(tmp_path: Path) -> None:
     environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
     environment["RUNNER_TASK_JOB"] = "job"
     options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(tmp_path)]
-    command = [sys.executable, str(rank), *options, "--", "train.py"]
+    command = [sys.executable, str(rank.parent), "rank", *options, "--", "train.py"]
     shim = subprocess.Popen(command, cwd=tmp_path, env=environment)
     try:
         deadline = time.monotonic() + 20

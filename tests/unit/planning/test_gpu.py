@@ -290,7 +290,15 @@ def run_shim(tmp_path: Path, libraries: Path, code: str) -> subprocess.Completed
     """Run the shim for one task of a job with --nv."""
     (tmp_path / "trainer.py").write_text(code)
     options = ["--tasks", "1", "--controller", "gloo", "--nv", "--run-dir", str(tmp_path)]
-    command = [sys.executable, str(RANK), *options, "--", str(tmp_path / "trainer.py"), "an arg"]
+    command = [
+        sys.executable,
+        str(RANK.parent),
+        "rank",
+        *options,
+        "--",
+        str(tmp_path / "trainer.py"),
+        "an arg",
+    ]
     env = {**os.environ, "LD_LIBRARY_PATH": str(libraries)}
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 

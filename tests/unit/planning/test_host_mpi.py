@@ -11,8 +11,7 @@ from runners import planning
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
 from runners.core.site_profile import HostMpi, Profile
-from runners.injob.folders import MPICHECK
-from runners.injob.mpicheck import EXIT_HOST_MPI, start
+from runners.injob.rank import mpi_check
 from runners.planning.case import Case
 from runners.sites import host_mpi
 
@@ -29,7 +28,7 @@ LIBRARIES = HostMpi(("/opt/openmpi",), "/opt/openmpi/lib")
 
 def test_ldd_is_read() -> None:
     assert set(host_mpi.parse_ldd(LDD)) == {"libopen-pal.so.40", "libc.so.6", "libm.so.6"}
-    assert start.linked(LDD)["libhwloc.so.15"] == ""
+    assert mpi_check.linked(LDD)["libhwloc.so.15"] == ""
 
 
 def test_an_mpi_among_the_systems_libraries_is_bound_file_by_file() -> None:
@@ -86,14 +85,9 @@ def test_no_mpirun_is_no_host_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     ],
 )
 def test_what_the_check_says_of_libraries(where: str, answer: str, told: str) -> None:
-    said = start.problem_of(where, answer, "/none:/host")
+    said = mpi_check.problem_of(where, answer, "/none:/host")
     assert told in said
     assert bool(told) == bool(said)
-
-
-def test_the_check_is_a_package_for_old_pythons_too() -> None:
-    assert EXIT_HOST_MPI == 90
-    assert (MPICHECK / "__main__.py").is_file()
 
 
 OURS = {"horovod.controllers": "mpi,gloo", "mpi.flavour": "openmpi", "pmix.version": "4.2.2"}

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from runners import planning
+from runners import injob, planning
 from runners.core.job_record import JobPaths
 from runners.core.model import Dataset, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.images import image_storage
-from runners.injob.folders import STAGE
-from runners.injob.stage import copying, image, mount, place
+from runners.injob import STAGE
+from runners.injob.stage import copying, image, place
 from runners.injob.stage.node import NotStaged
 from runners.planning.case import Case
 from runners.script import render
@@ -203,11 +203,11 @@ def test_a_node_that_cannot_mount_takes_the_file(
     tools: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], lines: list[str], why: str
 ) -> None:
     program(tools / "squashfuse_ll", *lines)
-    mount.serve(str(tmp_path), ".image", "/i/a.sif", "49152", "apptainer")
+    image.mount(str(tmp_path), ".image", "/i/a.sif", "49152", "apptainer")
     assert os.readlink(tmp_path / ".image") == "/i/a.sif"
     said = capfd.readouterr().err.strip()
     assert said.endswith(f"not mounted, each rank mounts it itself: {why}")
-    mount.wait_for(str(tmp_path), ".image")
+    image.wait_for_mount(str(tmp_path), ".image")
 
 
 @pytest.mark.parametrize("enters", [True, False])
@@ -218,19 +218,19 @@ def test_a_mount_is_taken_where_the_runtime_enters_it(
     program(tools / "squashfuse_ll", f'echo "$@" > {tmp_path}/asked', "exec sleep 20")
     program(tools / "apptainer", f"echo FATAL: permission denied; exit {int(not enters)}")
     program(tools / "fusermount3", f'echo "$@" > {tmp_path}/unmounted')
-    asked, target = tmp_path / "asked", tmp_path / mount.MOUNT
+    asked, target = tmp_path / "asked", tmp_path / image.MOUNT
     monkeypatch.setattr(os.path, "ismount", lambda path: asked.exists())
-    mount.serve(str(tmp_path), ".image", "/i/a.sif", "49152", "apptainer")
+    image.mount(str(tmp_path), ".image", "/i/a.sif", "49152", "apptainer")
     assert asked.read_text() == f"-f -o ro,auto_unmount,offset=49152 /i/a.sif {target}\n"
     assert os.readlink(tmp_path / ".image") == (str(target) if enters else "/i/a.sif")
     assert (tmp_path / "unmounted").exists() != enters
-    mount.release(str(tmp_path))
+    image.unmount(str(tmp_path))
     assert (tmp_path / "unmounted").read_text() == f"-u -z {target}\n"
 
 
 def test_what_was_never_mounted_is_not_waited_for(tmp_path: Path) -> None:
     with pytest.raises(NotStaged, match="try: --stage-image none"):
-        mount.wait_for(str(tmp_path / "gone"), ".image")
+        image.wait_for_mount(str(tmp_path / "gone"), ".image")
 
 
 def test_with_data_and_without_unpacking() -> None:
@@ -292,7 +292,9 @@ def test_whether_the_runtime_mounts(
 def folder(tmp_path: Path) -> Iterator[Path]:
     """The folder that a job has on its node, held."""
     folder = tmp_path / f"{place.PREFIX}7.{'0' * 32}"
-    holder = subprocess.Popen([sys.executable, str(STAGE), "hold", "image"], stdin=subprocess.PIPE)
+    holder = subprocess.Popen(
+        [sys.executable, injob.HERE, STAGE, "hold", "image"], stdin=subprocess.PIPE
+    )
     assert holder.stdin
     holder.stdin.write(f"{folder}\n".encode())
     holder.stdin.flush()
@@ -303,7 +305,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def helper(command: str, folder: Path, *words: str) -> tuple[int, str]:
     """Run the helper as a node does; return its exit code and what it said."""
-    argv = [sys.executable, str(STAGE), command, *words]
+    argv = [sys.executable, injob.HERE, STAGE, command, *words]
     done = subprocess.run(argv, input=f"{folder}\n", capture_output=True, text=True, timeout=20)
     return done.returncode, done.stderr
 
@@ -332,7 +334,7 @@ def test_without_unsquashfs_that_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(image, "ELSEWHERE", ())
     with pytest.raises(NotStaged, match="there is no unsquashfs here; try: --stage-image node-lo"):
-        image.found()
+        image.safe_unsquashfs()
 
 
 def test_a_long_listing_is_counted() -> None:
@@ -342,7 +344,7 @@ lrwxrwxrwx 1000/1000           7 2026-11-21 10:00 squashfs-root/bin -> usr/bin
 crw-rw-rw- 0/0             1,  3 2026-11-21 10:00 squashfs-root/dev/null
 -rwsr-xr-x 0/0                 5 2026-11-21 10:00 squashfs-root/su
 Parallel unsquashfs: Using 2 processors"""
-    assert image.listed(listing) == [0, 1234567, 0, 0, 5]
+    assert image.sizes_listed(listing) == [0, 1234567, 0, 0, 5]
 
 
 def test_folders_without_write_permission_are_removed(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ class TestScripts:
         line = r"^srun --overlap --nodes=1 .* --pty (.*)bash .*enter' ls 'a b'$"
         found = re.search(line, text, re.M)
         assert found
-        assert 'injob/ssh\' around apptainer "$nodes"' in found.group(1)
+        assert 'injob\' ssh-around apptainer "$nodes"' in found.group(1)
         alone = session.interactive(plan(), PATHS, "/", ["ls", "a b"], pty=True)
         found = re.search(line, alone, re.M)
         assert found

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable, Generator, Union  # noqa: UP035  (Python 3.8)
 
-from ... import json_files
+from ... import run_files
 from .protocol import WireError
 
 NAME = "rendezvous.json"
@@ -61,7 +61,7 @@ def listen(addresses: Iterable[str]) -> list[socket.socket]:
 def publish(run_dir: str, job: str, socks: Sequence[socket.socket]) -> None:
     """Write where the hub is, for the user's eyes only."""
     places = [list(sock.getsockname()[:2]) for sock in socks]
-    json_files.write(os.path.join(run_dir, NAME), {"job": job, "places": places}, 0o600)
+    run_files.write_json(os.path.join(run_dir, NAME), {"job": job, "places": places}, 0o600)
 
 
 def published(run_dir: str, job: str) -> list[tuple[str, int]]:

@@ -64,7 +64,7 @@ export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
 ranks_run=yes
 srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=32 \
   shifter --image=ada/hvd:1 --module=gpu,nccl-plugin --env=PYTHONNOUSERSITE=1 --env=OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1 --env=CUDA_VISIBLE_DEVICES=3,2,1,0 \
-  python3 /scratch/ada/runs/torch_mnist-1/code/injob/rank --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist
 code=$? ranks_run=
 exit "$code"

@@ -75,7 +75,7 @@ export APPTAINERENV_CUDA_VISIBLE_DEVICES=3,2,1,0
 ranks_run=yes
 mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
   apptainer exec --nv --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/sandbox \
-  python3 /scratch/ada/runs/torch_mnist-1/code/injob/rank --launcher mpiexec --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --launcher mpiexec --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist
 code=$? ranks_run=
 exit "$code"

@@ -1,6 +1,7 @@
-"""The check as one rank: ldd first, then the hello, in a child so that its end can be told.
+"""Check the host's MPI inside the image, as each rank, before the job proper.
 
-ldd tells what Horovod's extension is linked with: is it the host's MPI, and is it complete?
+First ldd: is Horovod's extension linked with the host's MPI, and is that complete? Then a hello, in
+a child, so that its end can be told.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ import sys
 from typing import Any
 
 from .. import failure_kinds as kinds
-from ..rank import failure, task
-from ..rank.failure import Problem
-from . import EXIT_HOST_MPI
+from . import EXIT_HOST_MPI, failure, task
+from .failure import Problem
 
 MPICH_COMM_WORLD = 0x44000000  # the MPICH ABI, of which Cray's and Intel's are
 SECONDS = 120  # MPI_Init takes a few, on the slowest of systems

@@ -1,0 +1,33 @@
+"""Entry point of what runs within a job: `python3 RUN/code/injob PART ...`.
+
+rank [OPTION]... -- (-m MODULE | FILE.py | PROGRAM) [ARGUMENT]...   a rank, around its trainer
+mpicheck --launcher LAUNCHER --run-dir RUN                 a rank of the check of the host's MPI
+stage hold|room|copy|... < FOLDER                          data and image onto a node's own disk
+serve (jupyter | tensorboard) PRIVATE FOLDER [OPTION]...   a web server behind a token
+ssh-around RUNTIME NODE,... ENTER STEP... -- COMMAND...    COMMAND, for which `ssh NODE ...` works
+ssh-ask SOCKET ...                                         that ssh, with the arguments of ssh(1)
+
+Python 3.6, for what runs on a node's own. Only the modules of the part are loaded; a job has not
+all of them.
+"""
+
+import importlib
+import os
+import sys
+
+STARTS = {
+    "rank": "injob.rank.start",
+    "mpicheck": "injob.rank.mpi_check",
+    "stage": "injob.stage.start",
+    "serve": "injob.serve.start",
+    "ssh-around": "injob.ssh.around",
+    "ssh-ask": "injob.ssh.ask",
+}
+
+if __name__ == "__main__":
+    # Python put this folder first on the path, where names such as `processes` would hide the
+    # user's; its modules know each other as a package.
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    start = importlib.import_module(STARTS[sys.argv[1]])
+    del sys.path[0]
+    sys.exit(start.main(sys.argv[2:]))

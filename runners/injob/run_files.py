@@ -1,0 +1,34 @@
+"""What a job writes into its run's folder for `runner` to read: JSON files, and lines of its log.
+
+Python 3.6, for what runs on a node's own.
+"""
+
+import contextlib
+import json
+import os
+import re
+
+START = "runner: start "  # and its number: a job that came back begins anew here
+FAILED = "runner: rank {rank} failed: "  # and how; the record has the same with more
+NO_MODULE = "runner: no module "  # and its name: the job's script could not load it
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # ECMA-48, Select Graphic Rendition
+
+
+def plain(text: "str") -> "str":
+    """Return text without the colours that programs write, some of them into files too."""
+    return COLOUR.sub("", text)
+
+
+def write_json(path: "str", value: "object", mode: "int" = 0o666) -> None:
+    """Write a file by rename, so that nobody reads half of it. Raises OSError."""
+    part = f"{path}.{os.urandom(8).hex()}.part"  # processes of several nodes may write one file
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        os.replace(part, path)
+    except OSError:  # a full disk
+        with contextlib.suppress(OSError):
+            os.remove(part)
+        raise
