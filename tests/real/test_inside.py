@@ -264,7 +264,7 @@ def nobody_else_gets_in(login: Login, server: str, token: str) -> None:
     for node in ("n1", "login"):
         argv = [*OTHER, "bash", "-c", PEEP.format(folder=folder)]
         seen = on_cluster(argv, "--node", node, "--as", "root").stdout
-        assert ("code/injob serve" in seen) is (node == "n1"), "the server's command line"
+        assert ("code/injob\nserve\n" in seen) is (node == "n1"), "the server's command line"
         assert '"scheduler": "slurm"' in seen, "it has not read the run's record"
         assert "# scheduler: slurm" not in seen, "the script is its owner's alone"
         assert seen.count("Permission denied") >= 1

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from .. import run_files
+from .. import HERE, SERVE, run_files
 
 PAGE = "/data/environment"
 OPEN = "/"
@@ -28,8 +28,7 @@ REFUSED = b"403: open the address that `runner tensorboard` has printed, with it
 
 def command(own: str, folder: str, address: str, port: int) -> list[str]:
     """Return the command line; `own` is a private folder on the node, `folder` has the logs."""
-    ours = os.path.dirname(os.path.abspath(__file__))
-    argv = [sys.executable, ours, "board", folder, address, str(port)]
+    argv = [sys.executable, HERE, SERVE, "board", folder, address, str(port)]
     return [*argv, os.path.join(own, PORT_FILE)]
 
 
