@@ -131,13 +131,13 @@ class AddedPackages:
                 wanted = self.wanted.compile(runtime, container, self._pip(), folder, log)
             else:
                 wanted = f"--requirement={FOLDER}/{self.wanted.name}"
-            found = self._resolve(runtime, [*command, "install", wanted], folder, log)
-            (folder / "pins.txt").write_text(pins(found))
+            additions = self._resolve(runtime, [*command, "install", wanted], folder, log)
+            (folder / "pins.txt").write_text(pins(additions))
             fetch = ["wheel", "--no-deps", "--wheel-dir", f"{STAGE}/wheels", "--requirement"]
             runtime.run([*command, *fetch, f"{STAGE}/pins.txt"], log)
         except RunnerError as error:
             raise self._explained(error, log) from error
-        self._fill(stage, folder / "wheels", found)
+        self._fill(stage, folder / "wheels", additions)
 
     def _container(self, folder: Path, settings: Mapping[str, str]) -> list[str]:
         """The words before a command in the base."""
@@ -160,25 +160,25 @@ class AddedPackages:
 
     def _local(self, settings: Mapping[str, str]) -> list[Path]:
         """What pip's settings name of this machine. UsageError for what would hide the image's."""
-        found = {path for path in pip.local_paths(settings) if path.exists()}
-        for path in found:
+        paths = {path for path in pip.local_paths(settings) if path.exists()}
+        for path in paths:
             if path in Path(self.inside.python).parents:
                 raise UsageError(
                     f"packages cannot be taken from {path}: in the image, its Python is below it.\n"
                     "Name a folder of its own: --wheelhouse DIR"
                 )
-        return sorted(path for path in found if not str(path).startswith(f"{STAGE}/"))
+        return sorted(path for path in paths if not str(path).startswith(f"{STAGE}/"))
 
     def _resolve(
         self, runtime: Apptainer, install: Sequence[str], folder: Path, log: Path
     ) -> list[pip.Addition]:
         ask = ["--dry-run", "--report", f"{STAGE}/report.json"]
         runtime.run([*install, *ask, "--constraint", f"{STAGE}/constraints.txt"], log)
-        found = pip.additions((folder / "report.json").read_text(encoding="utf-8"))
-        if not found:
+        additions = pip.additions((folder / "report.json").read_text(encoding="utf-8"))
+        if not additions:
             base = self.base.path.name
             raise Refused(f"{base} has everything in {self.name} already; nothing to add")
-        return found
+        return additions
 
     def _explained(self, error: RunnerError, log: Path) -> RunnerError:
         """Pip's failure in words, when it is one that its users can fix."""
@@ -188,8 +188,8 @@ class AddedPackages:
         if isinstance(self.wanted, Path):
             text = text.replace(f"{FOLDER}/", f"{self.wanted.parent}/")
         evidence = log_causes.last_lines(text, EVIDENCE)
-        if found := held(text):
-            listed = "\n".join(f"  {pin}" for pin in found)
+        if conflicting := held(text):
+            listed = "\n".join(f"  {pin}" for pin in conflicting)
             base = self.base.path.name
             facts = {"wanted": self.name, "base": base, "held": listed, "evidence": evidence}
             return Refused(CONFLICT.format(**facts))
@@ -202,13 +202,13 @@ class AddedPackages:
     def _fill(self, stage: Path, wheels: Path, added: Sequence[pip.Addition]) -> None:
         """What the build finds: wheels, their lock, and the part of it known to an index."""
         known = {item.sha256 for item in added}
-        asked = [item.name for item in added if item.requested]
+        requested = [item.name for item in added if item.requested]
         shutil.move(str(wheels), stage / "wheels")
         sums = [(path.name, digest.sha256(path)) for path in (stage / "wheels").glob("*.whl")]
         (stage / "requirements.txt").write_text(lock(sums))
         (stage / "added.lock").write_text(lock(pair for pair in sums if pair[1] in known))
         (stage / "list.py").write_text(COMPILE)
-        (stage / "requested.txt").write_text("\n".join(asked))
+        (stage / "requested.txt").write_text("\n".join(requested))
         shutil.copyfile(import_added.__file__, stage / "import_added.py")
 
 
@@ -218,14 +218,14 @@ def mount(source: Path, target: str, *options: str) -> str:
     return ",".join('"' + field.replace('"', '""') + '"' for field in fields)
 
 
-def pins(found: Sequence[pip.Addition]) -> str:
+def pins(additions: Sequence[pip.Addition]) -> str:
     """A requirements file of exactly these; with hashes when all are known."""
-    hashed = all(item.sha256 and not item.url for item in found)
+    hashed = all(item.sha256 and not item.url for item in additions)
     return "".join(
         f"{item.name} @ {item.url}\n"
         if item.url
         else f"{item.name}=={item.version}{f' --hash=sha256:{item.sha256}' * hashed}\n"
-        for item in found
+        for item in additions
     )
 
 

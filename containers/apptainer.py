@@ -119,26 +119,26 @@ class Apptainer:
         environ = {**environment(places, os.environ, epoch), **more}
         return cls(build_modes.choose(environ), environ, places.temporary, ca)
 
-    def build(self, asked: Build, log: Path, folder: Path | None = None) -> None:
+    def build(self, build: Build, log: Path, folder: Path | None = None) -> None:
         """Build in `folder`, else in a folder of links to the inputs.
 
         An image keeps its definition with all arguments: links have names, not this machine's
         paths. The test is not run. Raises RunnerError.
         """
-        inputs = folder or self._inputs(asked)
+        inputs = folder or self._inputs(build)
         path = f"{self._packer()}:{self.environ.get('PATH', '')}"
         environ = {**self.environ, "PATH": path, **self._trust()}
-        process.run(self.argv(asked), log, environ, inputs)
+        process.run(self.argv(build), log, environ, inputs)
 
-    def argv(self, asked: Build) -> list[str]:
-        binds = [*asked.binds, *([f"{self._ca_folder()}:{CA_FOLDER}:ro"] if self.ca else [])]
-        given = asked.given.items()
+    def argv(self, build: Build) -> list[str]:
+        binds = [*build.binds, *([f"{self._ca_folder()}:{CA_FOLDER}:ro"] if self.ca else [])]
+        given = build.given.items()
         return [
             *("apptainer", "build", *self.mode.flags, "--force", "--notest"),
-            *(("--mksquashfs-args", asked.compression) if asked.compression else ()),
+            *(("--mksquashfs-args", build.compression) if build.compression else ()),
             *(("--bind", ",".join(binds)) if binds else ()),
             *(word for name, value in given for word in ("--build-arg", f"{name}={value}")),
-            *(str(asked.output), str(asked.definition)),
+            *(str(build.output), str(build.definition)),
         ]
 
     def run(self, command: Sequence[str], log: Path) -> None:
@@ -150,10 +150,10 @@ class Apptainer:
         bind = ["--bind", f"{instead}:/.singularity.d/test:ro"] if instead else []
         self.run(["apptainer", "test", "--cleanenv", *bind, str(image)], log)
 
-    def _inputs(self, asked: Build) -> Path:
+    def _inputs(self, build: Build) -> Path:
         folder = self.temporary / "inputs"
         process.empty(folder)
-        for name, path in asked.files.items():
+        for name, path in build.files.items():
             (folder / name).symlink_to(path)
         return folder
 

@@ -190,9 +190,9 @@ class Builder:
     def compile_horovod(self) -> None:
         """Compile it against the image's own frameworks; keep nothing but the wheel."""
         with atomic.new_folder(self.plan.horovod) as part:
-            asked = self.horovod_build(part)
-            self.apptainer.build(asked, self.log("horovod"))
-            asked.output.unlink()
+            build = self.horovod_build(part)
+            self.apptainer.build(build, self.log("horovod"))
+            build.output.unlink()
 
     def horovod_build(self, result: Path) -> Build:
         """What compiles Horovod; its wheel comes into the folder `result`."""
@@ -209,18 +209,18 @@ class Builder:
 
     def make_environment(self) -> None:
         """Install and pack all but the trainers, then test as a user would run it."""
-        log, asked = self.log("environment"), self.environment_build()
-        asked.files[NO_RECIPES].mkdir(exist_ok=True)
-        self.apptainer.build(asked, log)
+        log, build = self.log("environment"), self.environment_build()
+        build.files[NO_RECIPES].mkdir(exist_ok=True)
+        self.apptainer.build(build, log)
         if self.plan.registry_base:  # its packages are known only when it is unpacked
             answer = self.log("versions")
-            self.apptainer.run(apptainer.exec_argv(asked.output, *debian.DPKG), answer)
+            self.apptainer.run(apptainer.exec_argv(build.output, *debian.DPKG), answer)
             installed = debian.parse_status(answer.read_text(encoding="utf-8"))
-            found = debian.locked_ones(installed, self.plan.lock)
-            self.check_versions(found, self.plan.definition)
-        self.apptainer.test(asked.output, log)
+            versions = debian.locked_ones(installed, self.plan.lock)
+            self.check_versions(versions, self.plan.definition)
+        self.apptainer.test(build.output, log)
         with atomic.new_file(self.plan.environment) as part:
-            shutil.move(str(asked.output), part)
+            shutil.move(str(build.output), part)
 
     def environment_build(self) -> Build:
         plan = self.plan

@@ -54,20 +54,20 @@ class OneDefinition:
     labels: Mapping[str, str] = field(default_factory=dict)  # besides the base's own
 
 
-def with_packages(asked: AddedPackages, output: Path) -> OneDefinition:
+def with_packages(packages: AddedPackages, output: Path) -> OneDefinition:
     """The base with what a requirements file asks for, or with Horovod. Raises RunnerError."""
-    base, wanted = asked.base, asked.wanted
+    base, wanted = packages.base, packages.wanted
     link = base.path.name if SAFE_NAME.fullmatch(base.path.name) else "base.sif"
     proof = wanted.imports() if isinstance(wanted, Horovod) else ""
     return OneDefinition(
-        text=definition.with_packages(link, asked.inside.python, proof),
-        name=Path(asked.name).name,
+        text=definition.with_packages(link, packages.inside.python, proof),
+        name=Path(packages.name).name,
         folder=None,
         output=output,
         files={link: base.path},
-        ca=asked.ca,
+        ca=packages.ca,
         base=base,
-        packages=asked,
+        packages=packages,
     )
 
 

@@ -153,10 +153,10 @@ def settings() -> dict[str, str]:
     return {name: path.read_text().strip() for name, path in paths.items() if path.is_file()}
 
 
-def remedy(found: Mapping[str, str], user: str) -> str:
+def remedy(settings_now: Mapping[str, str], user: str) -> str:
     """The one command that an administrator has to run."""
     for name, value, mended in OBSTACLES:
-        if found.get(name) == value:
+        if settings_now.get(name) == value:
             return f"sudo sysctl -w {name}={mended}"
     if shutil.which("newuidmap") is None:
         return "sudo apt-get install uidmap    (on RPM systems: sudo dnf install shadow-utils)"

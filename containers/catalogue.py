@@ -115,13 +115,13 @@ def image(name: str, architecture: str = AMD64) -> Image:
     )
 
 
-def _for(found: Image, architecture: str) -> Image:
+def _for(image: Image, architecture: str) -> Image:
     if architecture == AMD64:
-        return found
+        return image
     if architecture == ARM64:
-        return FOR_ARM[found.short]
+        return FOR_ARM[image.short]
     raise Refused(
-        f"there is no {found.short} image for {architecture}",
+        f"there is no {image.short} image for {architecture}",
         f"there is one for {AMD64} and for {ARM64}",
         "runner build --from docker://nvcr.io/nvidia/pytorch:25.01-py3 --horovod",
     )

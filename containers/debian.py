@@ -125,12 +125,12 @@ def installed(layer: Path) -> dict[str, str]:
 
 def parse_status(text: str) -> dict[str, str]:
     """Package and version of dpkg's status file (deb822: stanzas of `Field: value`)."""
-    found = {}
+    versions = {}
     for stanza in text.split("\n\n"):
         fields = dict(re.findall(r"^(Package|Version): (.*)$", stanza, re.MULTILINE))
         if len(fields) == 2:
-            found[fields["Package"]] = fields["Version"]
-    return found
+            versions[fields["Package"]] = fields["Version"]
+    return versions
 
 
 def docker_archive(layer: Path, output: Path, architecture: str = AMD64) -> None:

@@ -102,24 +102,24 @@ class Horovod:
 
 def _pin(name: str) -> Pin:
     lock = catalogue.HERE / catalogue.image("cpu", architecture()).lock
-    (found,) = (p for p in [*lockfile.read(lock), *lockfile.build(lock)] if p.name == name)
-    return found
+    (package,) = (p for p in [*lockfile.read(lock), *lockfile.build(lock)] if p.name == name)
+    return package
 
 
 def find(base: Base, python: str, packages: Mapping[str, str]) -> Horovod:
     """What it is to be compiled for in the base, by asking there. Raises RunnerError."""
-    there = {normalised(name): version for name, version in packages.items()}
+    installed = {normalised(name): version for name, version in packages.items()}
     name = base.path.name
-    if "horovod" in there:
+    if "horovod" in installed:
         raise Refused(
-            f"{name} already has Horovod {there['horovod']}",
+            f"{name} already has Horovod {installed['horovod']}",
             remedy=f"runner verify {shlex.quote(str(base.path))}",
         )
-    modules = dict(FRAMEWORKS[one] for one in FRAMEWORKS if one in there)
+    modules = dict(FRAMEWORKS[one] for one in FRAMEWORKS if one in installed)
     if not modules:
         raise Refused(
             f"{name} has neither torch nor TensorFlow to compile Horovod for",
-            f"they are not among the {len(there)} packages of its {python}",
+            f"they are not among the {len(installed)} packages of its {python}",
             "--requirements FILE, with torch in it, before",
         )
     return _checked(base, modules, _ask(base, python))
@@ -130,8 +130,8 @@ def _ask(base: Base, python: str) -> dict[str, Any]:
     done = apptainer.ask(base.path, python, "-s", "-c", program)
     if done.returncode:
         raise SystemFault(f"nothing can be tried in {base.path.name}", done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
 
 
 def _checked(base: Base, modules: Mapping[str, str], can: Mapping[str, Any]) -> Horovod:

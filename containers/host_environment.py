@@ -62,13 +62,13 @@ class Made:
     library: str
 
 
-def build(asked: EnvironmentOptions, shown: Progress) -> Made:
+def build(options: EnvironmentOptions, shown: Progress) -> Made:
     """Make it. Raises RunnerError; what was there before is then as it was."""
-    plan = make(asked.image, BuildOptions(source=asked.source))
-    environ = host_tools.with_modules(asked.modules, os.environ)
-    python = _python(asked, plan, environ)
+    plan = make(options.image, BuildOptions(source=options.source))
+    environ = host_tools.with_modules(options.modules, os.environ)
+    python = _python(options, plan, environ)
     host_tools.check_compiler(environ)
-    mpi = host_tools.find_mpi(asked.mpi, environ)
+    mpi = host_tools.find_mpi(options.mpi, environ)
     shown.say(f"MPI: {mpi.compiler}" if mpi else "no MPI on the PATH: Horovod has Gloo alone")
     log = process.fresh_log(plan.places.logs / "environment-on-the-host.log")
     with process.only_build(plan.places.work, shown):
@@ -76,34 +76,34 @@ def build(asked: EnvironmentOptions, shown: Progress) -> Made:
             wanted = host_tools.library(mpi, environ, work) if mpi else ""
         if not plan.wheels.exists():
             with shown.phase("wheels", partial(build_steps.fetched, plan.wheels)):
-                wheels.fetch(plan.image, asked.source, plan.wheels)
+                wheels.fetch(plan.image, options.source, plan.wheels)
         compilation = Compilation(plan.image, python, plan.wheels, mpi, environ, wanted)
         with shown.phase("Horovod wheel", partial(build_steps.last_line, log)):
             temporary = plan.places.temporary
             disk_space.require(temporary, NEEDS, shown.say)
             wheel = host_horovod.compiled(compilation, plan.places.builds, temporary, log)
         with shown.phase("environment", partial(build_steps.last_line, log)):
-            _fill(asked, plan, python, wheel, log)
-    library = host_horovod.linked(asked.folder, environ)
+            _fill(options, plan, python, wheel, log)
+    library = host_horovod.linked(options.folder, environ)
     if mpi:
         host_tools.check_linked(mpi, wanted, library)
     return Made(environ, library)
 
 
 @contextmanager
-def kept(asked: EnvironmentOptions) -> Iterator[None]:
+def kept(options: EnvironmentOptions) -> Iterator[None]:
     """Take out again what was made when what follows fails, or is interrupted.
 
     Of an environment that was there that is Horovod, without which the same can be asked again.
     """
-    folder, there = asked.folder, asked.folder.exists()
+    folder, existed = options.folder, options.folder.exists()
     fresh, had_horovod = _is_fresh(folder), _has_horovod(folder)
     try:
         yield
     except BaseException:
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
-        if fresh and there:
+        if fresh and existed:
             folder.mkdir()
         elif not had_horovod and _has_horovod(folder):
             command = [*host_horovod.pip(folder), "uninstall", "--yes", "horovod"]
@@ -119,19 +119,19 @@ def _has_horovod(folder: Path) -> bool:
     return any(folder.glob("lib/python3*/site-packages/horovod-*"))
 
 
-def _python(asked: EnvironmentOptions, plan: BuildPlan, environ: Mapping[str, str]) -> Path:
+def _python(options: EnvironmentOptions, plan: BuildPlan, environ: Mapping[str, str]) -> Path:
     """Return the Python to compile for, which is that of an existing environment."""
     version = plan.image.python
-    if not asked.into:
-        if not _is_fresh(asked.folder):
-            what = f"{asked.folder} is there already, and not empty"
+    if not options.into:
+        if not _is_fresh(options.folder):
+            what = f"{options.folder} is there already, and not empty"
             raise UsageError(f"{what}; name a new folder, or --into for an environment")
         python = host_tools.find_python(version, environ)
     else:
-        python = asked.folder / "bin" / "python"
+        python = options.folder / "bin" / "python"
         if not os.access(python, os.X_OK):
-            raise UsageError(f"--into: {asked.folder} is no environment: {python} is not there")
-        _check_packages(asked.folder, packages(python), plan)
+            raise UsageError(f"--into: {options.folder} is no environment: {python} is not there")
+        _check_packages(options.folder, packages(python), plan)
     host_tools.check_python(python, version)
     return python
 
@@ -141,38 +141,38 @@ def packages(python: Path) -> dict[str, str]:
     done = subprocess.run([str(python), "-c", added_packages.PROBE], capture_output=True, text=True)
     if done.returncode:
         raise Refused(f"{python} does not run\n{done.stderr.strip()}")
-    found = json.loads(done.stdout)["packages"]
-    return {normalised(name): version for name, version in found.items()}
+    listed = json.loads(done.stdout)["packages"]
+    return {normalised(name): version for name, version in listed.items()}
 
 
-def _check_packages(folder: Path, there: Mapping[str, str], plan: BuildPlan) -> None:
+def _check_packages(folder: Path, installed: Mapping[str, str], plan: BuildPlan) -> None:
     """Raise Refused for another Horovod, and for frameworks that the lock would replace."""
-    if "horovod" in there:
-        what = f"{folder} already has Horovod {there['horovod']}, which would be replaced"
+    if "horovod" in installed:
+        what = f"{folder} already has Horovod {installed['horovod']}, which would be replaced"
         raise Refused(f"{what}\ntry: {folder}/bin/python -m pip uninstall horovod, or another DIR")
     locked = {pin.name: pin.version for pin in lockfile.read(plan.lock)}
     for name in FRAMEWORKS:
-        if name in there and there[name] != locked.get(name):
-            what = f"{folder} has {name} {there[name]}, and the lock"
+        if name in installed and installed[name] != locked.get(name):
+            what = f"{folder} has {name} {installed[name]}, and the lock"
             instead = f"has {locked[name]}" if name in locked else "has another package for it"
             raise Refused(f"{what} {instead}\ntry: another DIR; nothing of it was changed")
 
 
 def _fill(
-    asked: EnvironmentOptions, plan: BuildPlan, python: Path, horovod: Path, log: Path
+    options: EnvironmentOptions, plan: BuildPlan, python: Path, horovod: Path, log: Path
 ) -> None:
-    before = packages(python) if asked.into else {}
-    if not asked.into:
-        process.run([str(python), "-m", "venv", str(asked.folder)], log, os.environ)
+    before = packages(python) if options.into else {}
+    if not options.into:
+        process.run([str(python), "-m", "venv", str(options.folder)], log, os.environ)
     (wheel,) = horovod.glob("*.whl")
     own = Pin("horovod", wheel.name.split("-")[1], digest.sha256(wheel))
     wanted = process.fresh_log(plan.places.temporary / "requirements.txt")
     wanted.write_text(lockfile.lines([*lockfile.read(plan.lock), own]))
     what = ["--require-hashes", f"--requirement={wanted}", f"--find-links={horovod}"]
-    host_horovod.install(asked.folder, plan.wheels, what, log)
+    host_horovod.install(options.folder, plan.wheels, what, log)
     if ours := [name for name in installed_edits.EDITS if name not in before]:
-        (site,) = asked.folder.glob("lib/python3.*/site-packages")
-        program = [str(asked.folder / "bin" / "python"), "-m", installed_edits.__name__]
+        (site,) = options.folder.glob("lib/python3.*/site-packages")
+        program = [str(options.folder / "bin" / "python"), "-m", installed_edits.__name__]
         process.run([*program, str(site), *ours], log, os.environ, catalogue.CHECKOUT)
 
 

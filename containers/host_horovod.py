@@ -48,42 +48,49 @@ class Compilation:
         )
 
 
-def compiled(asked: Compilation, builds: Path, temporary: Path, log: Path) -> Path:
+def compiled(compilation: Compilation, builds: Path, temporary: Path, log: Path) -> Path:
     """Return the folder with the wheel, compiled if it is not there. Raises SystemFault."""
-    result = builds / f"horovod-host-{asked.key()}"
+    result = builds / f"horovod-host-{compilation.key()}"
     if not result.exists():
         builds.mkdir(parents=True, exist_ok=True)
         with process.emptied(temporary) as work, atomic.new_folder(result) as part:
-            _compile(asked, work, part, log)
+            _compile(compilation, work, part, log)
     return result
 
 
-def _compile(asked: Compilation, work: Path, result: Path, log: Path) -> None:
+def _compile(compilation: Compilation, work: Path, result: Path, log: Path) -> None:
     venv, source, tools = work / "venv", work / "source", work / "bin"
     tools.mkdir()
-    process.run([str(asked.python), "-m", "venv", "--without-pip", str(venv)], log, os.environ)
-    lock = catalogue.HERE / asked.image.lock
+    process.run(
+        [str(compilation.python), "-m", "venv", "--without-pip", str(venv)], log, os.environ
+    )
+    lock = catalogue.HERE / compilation.image.lock
     pins = [*lockfile.against(lock), *(p for p in lockfile.build(lock) if p.name != "horovod")]
     wanted = work / "requirements.txt"
     wanted.write_text(lockfile.lines(pins))
     install(
-        venv, asked.wheels, ["--require-hashes", "--no-compile", f"--requirement={wanted}"], log
+        venv,
+        compilation.wheels,
+        ["--require-hashes", "--no-compile", f"--requirement={wanted}"],
+        log,
     )
-    horovod_source.unpack(asked.wheels, source)
-    env = variables(asked, venv, tools)
+    horovod_source.unpack(compilation.wheels, source)
+    env = variables(compilation, venv, tools)
     argv = [*pip(venv), "wheel", "--verbose", "--no-index", "--no-build-isolation", "--no-deps"]
     process.run([*argv, f"--wheel-dir={result}", str(source)], log, env)
 
 
-def variables(asked: Compilation, venv: Path, tools: Path) -> dict[str, str]:
+def variables(compilation: Compilation, venv: Path, tools: Path) -> dict[str, str]:
     """Return the environment in which Horovod compiles; `tools` is an empty folder for its PATH."""
-    path = f"{venv / 'bin'}{os.pathsep}{asked.environ.get('PATH', os.defpath)}"
-    found = {**asked.environ, "PATH": path}
-    found.update(asked.mpi.variables(tools, path) if asked.mpi else {})
-    found.update(horovod_source.variables(("PYTORCH", "TENSORFLOW"), mpi=asked.mpi is not None))
-    if asked.image.short == "gpu":
-        found.update(_for_gpus(venv))
-    return found
+    path = f"{venv / 'bin'}{os.pathsep}{compilation.environ.get('PATH', os.defpath)}"
+    environ = {**compilation.environ, "PATH": path}
+    environ.update(compilation.mpi.variables(tools, path) if compilation.mpi else {})
+    environ.update(
+        horovod_source.variables(("PYTORCH", "TENSORFLOW"), mpi=compilation.mpi is not None)
+    )
+    if compilation.image.short == "gpu":
+        environ.update(_for_gpus(venv))
+    return environ
 
 
 def _for_gpus(venv: Path) -> dict[str, str]:
@@ -116,5 +123,5 @@ def install(environment: Path, wheels: Path, what: Sequence[str], log: Path) -> 
 
 def linked(environment: Path, environ: Mapping[str, str]) -> str:
     """Return the MPI library that Horovod loads in an environment, "" for none."""
-    found = sorted(environment.glob("lib/python3.*/site-packages/horovod/torch/mpi_lib*.so"))
-    return host_tools.linked_mpi(found[0], environ) if found else ""
+    extensions = sorted(environment.glob("lib/python3.*/site-packages/horovod/torch/mpi_lib*.so"))
+    return host_tools.linked_mpi(extensions[0], environ) if extensions else ""

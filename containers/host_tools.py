@@ -77,10 +77,10 @@ def find_mpi(wanted: str, environ: Mapping[str, str]) -> Mpi | None:
     path = environ.get("PATH", os.defpath)
     if wanted:
         return Mpi(_compiler(Path(wanted)))
-    if environ.get("CRAYPE_VERSION") and (found := shutil.which("CC", path=path)):
-        return Mpi(Path(found), cray=True)
-    found = shutil.which("mpicxx", path=path)
-    return Mpi(Path(found)) if found else None
+    if environ.get("CRAYPE_VERSION") and (program := shutil.which("CC", path=path)):
+        return Mpi(Path(program), cray=True)
+    program = shutil.which("mpicxx", path=path)
+    return Mpi(Path(program)) if program else None
 
 
 def _compiler(wanted: Path) -> Path:
@@ -95,9 +95,9 @@ def find_python(version: str, environ: Mapping[str, str]) -> Path:
     """Return the Python of that version, the system's own rather than another. Raises Refused."""
     name, path = f"python{version}", environ.get("PATH", os.defpath)
     for folders in (os.defpath, path):
-        found = shutil.which(name, path=folders)
-        if found:
-            return Path(found)
+        program = shutil.which(name, path=folders)
+        if program:
+            return Path(program)
     raise Refused(NO_PYTHON.format(version=version))
 
 
@@ -106,9 +106,9 @@ def check_python(python: Path, version: str) -> None:
     done = subprocess.run([str(python), "-c", ASK_PYTHON], capture_output=True, text=True)
     if done.returncode:
         raise Refused(f"{python} does not run\n{done.stderr.strip()}")
-    there, folder = done.stdout.strip().split(" ", 1)
-    if there != version:
-        why = f"{python} is Python {there}, and the lock's packages are for {version}"
+    actual, folder = done.stdout.strip().split(" ", 1)
+    if actual != version:
+        why = f"{python} is Python {actual}, and the lock's packages are for {version}"
         raise Refused(f"{why}\ntry: conda create -p DIR python={version}, then --into DIR")
     if not Path(folder, "Python.h").exists():
         raise Refused(NO_HEADERS.format(python=python, folder=folder, version=version))

@@ -24,14 +24,14 @@ FRAMES = 3  # of a traceback, the innermost
 
 def modules(name: str) -> set[str]:
     """The modules of a package to import: of its own name where there is one, else all."""
-    found = set()
+    top_level = set()
     for file in importlib.metadata.files(name) or ():
         first = file.parts[0].partition(".")[0]
         single = len(file.parts) == 1 and file.suffix in (".py", ".so")
         if (single or file.parts[1:] == ("__init__.py",)) and first.isidentifier():
-            found.add(first)
-    same = {one for one in found if _plain(one) == _plain(name)}
-    return same or {one for one in found - BESIDE if not one.startswith("_")}
+            top_level.add(first)
+    same = {one for one in top_level if _plain(one) == _plain(name)}
+    return same or {one for one in top_level - BESIDE if not one.startswith("_")}
 
 
 def _plain(name: str) -> str:

@@ -68,10 +68,10 @@ def compiled_against(
     machine: str, text: str, options: Sequence[str], pins: Sequence[Pin]
 ) -> set[str]:
     """The names of those pins that Horovod is compiled against; `text` asked for all of them."""
-    asked = [line for line in text.splitlines() if re.split(r"[^\w-]", line)[0] in AGAINST]
+    pinned = [line for line in text.splitlines() if re.split(r"[^\w-]", line)[0] in AGAINST]
     with tempfile.TemporaryDirectory() as folder:
         requirements = Path(folder, "against.in")
-        requirements.write_text("\n".join(asked))
+        requirements.write_text("\n".join(pinned))
         return {pin.name for pin in resolve(machine, [requirements], options, pins)}
 
 
@@ -87,10 +87,10 @@ def require_same_python(python: str) -> None:
 def interpreter(python: str, pyenv: Path) -> str:
     """A Python of that version that runs: on PATH, or one of pyenv's. Refused without one."""
     others = sorted(pyenv.glob(f"versions/{python}.*/bin/python{python}"))
-    for found in filter(None, [shutil.which(f"python{python}"), *map(str, others)]):
+    for program in filter(None, [shutil.which(f"python{python}"), *map(str, others)]):
         # What pyenv puts on PATH is there for every version, and fails for most.
-        if subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
-            return found
+        if subprocess.run([program, "-c", ""], capture_output=True).returncode == 0:
+            return program
     raise Refused(
         f"a lock for Python {python} is renewed by Python {python}, which is not here.\n"
         f"Install it (Debian: python{python} and python3-pip), or leave that image out."
@@ -104,9 +104,9 @@ def renew_python(image: catalogue.Image, source: pip.PackageSource) -> None:
     target = pip.target(image.python, image.glibc_minor, machine)
     lock, wheels = here / image.lock, [*target, *source.options()]
     wanted = here / f"{image.name}.in"
-    found = resolve(machine, [wanted], wheels, [])
-    first = compiled_against(machine, wanted.read_text(encoding="utf-8"), wheels, found)
-    runtime = [pin for pin in found if pin.name not in image.provided]
+    pins = resolve(machine, [wanted], wheels, [])
+    first = compiled_against(machine, wanted.read_text(encoding="utf-8"), wheels, pins)
+    runtime = [pin for pin in pins if pin.name not in image.provided]
     against = [pin for pin in runtime if pin.name in first]
     others = [pin for pin in runtime if pin.name not in first]
     inputs = [here / name for name in image.build_inputs]

@@ -67,8 +67,8 @@ def parse(text: str, source: str) -> list[Pin]:
 
 def debian(path: Path, section: str) -> dict[str, str]:
     """The Debian packages in a lock: lines `# SECTION NAME=VERSION`, comments to pip."""
-    found = DEBIAN.findall(path.read_text(encoding="utf-8"))
-    return {name: version for part, name, version in found if part == section}
+    packages = DEBIAN.findall(path.read_text(encoding="utf-8"))
+    return {name: version for part, name, version in packages if part == section}
 
 
 def render_debian(sections: Mapping[str, Mapping[str, str]]) -> str:

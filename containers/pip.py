@@ -145,14 +145,14 @@ def machine_settings() -> dict[str, str]:
 
 def parse_settings(listing: str) -> dict[str, str]:
     """The settings in force, of what `pip config list` prints: lines section.name='value'."""
-    found: dict[str, dict[str, str]] = {}
+    sections: dict[str, dict[str, str]] = {}
     for line in listing.splitlines():
         name, _, value = line.partition("=")
         section, _, key = name.rpartition(".")
-        found.setdefault(section, {})[key] = str(ast.literal_eval(value))
+        sections.setdefault(section, {})[key] = str(ast.literal_eval(value))
     merged: dict[str, str] = {}
     for section in ORDER:
-        merged.update(found.get(section, {}))
+        merged.update(sections.get(section, {}))
     return {key: value for key, value in merged.items() if key in KEPT}
 
 
@@ -181,18 +181,18 @@ def _absolute(word: str, folder: Path) -> str:
     return word if "://" in word else (folder / Path(word).expanduser()).resolve().as_uri()
 
 
-def render_settings(found: Mapping[str, str]) -> str:
+def render_settings(values: Mapping[str, str]) -> str:
     """A configuration file. It may hold passwords: write it for its owner only."""
     lines = ["[global]"]
-    for key, value in sorted(found.items()):
+    for key, value in sorted(values.items()):
         words = value.split() if key in LISTS else [value]
         lines.append(f"{key} = " + "\n    ".join(words))
     return "\n".join(lines) + "\n"
 
 
-def local_paths(found: Mapping[str, str]) -> Iterator[Path]:
+def local_paths(values: Mapping[str, str]) -> Iterator[Path]:
     """The files and folders of this machine that the settings name."""
-    for key, value in found.items():
+    for key, value in values.items():
         if key in FOLDERS:
             for word in value.split():
                 if urlsplit(word).scheme == "file":

@@ -221,11 +221,11 @@ def _git(checkout: Path, *arguments: str) -> str:
         return ""
 
 
-def choose_base(asked: str, image: Image) -> str:
+def choose_base(choice: str, image: Image) -> str:
     """The base of a registry, "" for Debian packages. Refused when their tools are not there."""
-    there = debian.available()
-    if asked == "debian" and not there:
+    available = debian.available()
+    if choice == "debian" and not available:
         raise Refused(debian.NO_TOOL)
-    if asked == "debian" or (asked == "auto" and there):
+    if choice == "debian" or (choice == "auto" and available):
         return ""
-    return image.registry_base if asked == "auto" else asked
+    return image.registry_base if choice == "auto" else choice

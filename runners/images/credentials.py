@@ -74,9 +74,9 @@ def _of_file(path: Path, host: str) -> Credentials | None:
         content = json.loads(path.read_text(encoding="utf-8"))
         keys = (host, f"https://{host}", *(HUB_KEYS if host == HUB else ()))
         for key in keys:
-            found = _of_entry(content.get("auths", {}).get(key) or {}, path)
-            if found:
-                return found
+            credentials = _of_entry(content.get("auths", {}).get(key) or {}, path)
+            if credentials:
+                return credentials
         return _of_helper(content, keys)
     except FileNotFoundError:
         return None
@@ -161,9 +161,9 @@ def token(answer: bytes, realm: str, base: str) -> str:
     """Return the token in what `realm` answered, where the registry `base` had sent us."""
     try:
         told = json.loads(answer)
-        found = told.get("token") or told["access_token"]
-        if TOKEN.fullmatch(found):
-            return str(found)
+        value = told.get("token") or told["access_token"]
+        if TOKEN.fullmatch(value):
+            return str(value)
     except DAMAGED:
         pass
     raise _no_token(realm, base)

@@ -33,8 +33,8 @@ def package(*names: str) -> str | None:
 
 def beside(module: str, name: str) -> str | None:
     """Path of a file in a module's folder, without importing it; None without the module."""
-    found = importlib.util.find_spec(module)
-    folders = (found and found.submodule_search_locations) or []
+    spec = importlib.util.find_spec(module)
+    folders = (spec and spec.submodule_search_locations) or []
     return next((os.path.join(folder, name) for folder in folders), None)
 
 
@@ -71,11 +71,11 @@ CLIENTS = (("libpmix.so", "pmix"), ("libpmi2.so", "pmi2"), ("libpmi.so", "pmi1")
 
 def linked_mpi() -> list[str]:
     """Names of the MPI libraries that Horovod's extensions ask for."""
-    found = set()
+    names = set()
     for path in glob.glob(os.path.join(beside("horovod", "") or "/nowhere", "*", "mpi_lib*.so")):
         with open(path, "rb") as file:
-            found.update(re.findall(rb"\0(lib(?:mpi|mpich)\.so\.\d+)\0", file.read()))
-    return [name.decode() for name in sorted(found)]
+            names.update(re.findall(rb"\0(lib(?:mpi|mpich)\.so\.\d+)\0", file.read()))
+    return [name.decode() for name in sorted(names)]
 
 
 def mpi() -> dict[str, str | None]:
@@ -111,22 +111,22 @@ def client(flavour: str | None, maps: str) -> str | None:
 
 def pmix() -> str | None:
     """Version of the PMIx library, by its own words "OpenPMIx 4.2.2 (PMIx Standard ...)"."""
-    found = library("libpmix.so.2")
-    if not found:
+    loaded = library("libpmix.so.2")
+    if not loaded:
         return None
-    found.PMIx_Get_version.restype = ctypes.c_char_p
-    match = re.search(r"\d+(\.\d+)+", found.PMIx_Get_version().decode())
+    loaded.PMIx_Get_version.restype = ctypes.c_char_p
+    match = re.search(r"\d+(\.\d+)+", loaded.PMIx_Get_version().decode())
     return match.group() if match else None
 
 
 def nccl() -> str | None:
     """Version of NCCL: its wheel's, or the library's own."""
     wheel = package("nvidia-nccl-cu13", "nvidia-nccl-cu12")
-    found = None if wheel else library("libnccl.so.2")
-    if not found:
+    loaded = None if wheel else library("libnccl.so.2")
+    if not loaded:
         return wheel
     number = ctypes.c_int()
-    if found.ncclGetVersion(ctypes.byref(number)):
+    if loaded.ncclGetVersion(ctypes.byref(number)):
         return None
     # NCCL 2.9 went from 1000 * major + 100 * minor to 10000 * major + 100 * minor (nccl.h).
     scale = 10000 if number.value >= 10000 else 1000

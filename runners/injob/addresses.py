@@ -79,9 +79,9 @@ def _records(data: bytes, head: struct.Struct) -> Iterator[tuple[int, bytes]]:
 def _parse(body: bytes, names: dict[int, str]) -> list[Address]:
     """Return the address in a message, if it is one of IPv4 or IPv6."""
     number, _, _, scope, index = ADDRESS.unpack_from(body)
-    found = dict(_records(body[ADDRESS.size :], ATTRIBUTE))
+    attributes = dict(_records(body[ADDRESS.size :], ATTRIBUTE))
     # On a point-to-point link IFA_ADDRESS is the other end's, IFA_LOCAL ours.
-    raw = found.get(IFA_LOCAL) or found.get(IFA_ADDRESS)
+    raw = attributes.get(IFA_LOCAL) or attributes.get(IFA_ADDRESS)
     if number not in (socket.AF_INET, socket.AF_INET6) or raw is None or index not in names:
         return []
     family = socket.AddressFamily(number)
@@ -98,10 +98,10 @@ def is_loopback(address: str) -> bool:
 def resolve(name: str) -> list[str]:
     """Return the addresses of a name, loopback left out; none when it has none."""
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return []
-    addresses = dict.fromkeys(str(entry[4][0]) for entry in found)
+    addresses = dict.fromkeys(str(entry[4][0]) for entry in entries)
     return [one for one in addresses if not is_loopback(one)]
 
 
@@ -122,6 +122,10 @@ def towards(host: str) -> str:
     If that name does not resolve, the one to which the own name resolves; else loopback. Link-local
     ones need a zone, which no URL has.
     """
-    found = [source_towards(address) for address in resolve(host)] + resolve(socket.gethostname())
-    usable = (one for one in found if not is_loopback(one) and not one.lower().startswith("fe80:"))
+    candidates = [source_towards(address) for address in resolve(host)] + resolve(
+        socket.gethostname()
+    )
+    usable = (
+        one for one in candidates if not is_loopback(one) and not one.lower().startswith("fe80:")
+    )
     return next(usable, LOOPBACK)

@@ -65,23 +65,23 @@ def check(target: str | None, values: Mapping[str, Any]) -> None:
 
 def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     """Build what was asked for, or print it. Raises RunnerError."""
-    found = find(values["origin"]) if values["origin"] else None
-    base = Base.read(found.path, found.labels) if found else None
-    asked = derived(base, values) if base else plain(Path(str(target)), values)
-    build_definition.check(asked)
-    check_files(asked.output, values)
+    image = find(values["origin"]) if values["origin"] else None
+    base = Base.read(image.path, image.labels) if image else None
+    definition = derived(base, values) if base else plain(Path(str(target)), values)
+    build_definition.check(definition)
+    check_files(definition.output, values)
     if dry_run:
-        click.echo(build_definition.describe(asked))
+        click.echo(build_definition.describe(definition))
         return
     progress = phases()
-    if asked.packages and isinstance(asked.packages.wanted, Horovod):
-        progress.say(told(asked.packages.wanted))
-    build_definition.build(asked, progress)
-    recorded_digest.remember(asked.output)
+    if definition.packages and isinstance(definition.packages.wanted, Horovod):
+        progress.say(told(definition.packages.wanted))
+    build_definition.build(definition, progress)
+    recorded_digest.remember(definition.output)
     if base and OURS in base.labels:
-        progress.say(f"bill of materials: {inside.extract_bill(asked.output)}")
-    click.echo(asked.output)
-    write_oci(asked.output, values)
+        progress.say(f"bill of materials: {inside.extract_bill(definition.output)}")
+    click.echo(definition.output)
+    write_oci(definition.output, values)
 
 
 def check_files(output: Path, values: Mapping[str, Any]) -> None:
@@ -106,15 +106,15 @@ def write_oci(image: Path, values: Mapping[str, Any]) -> None:
 
 def find(name: str) -> ImageInfo:
     """The base image. Raises RunnerError."""
-    found = local.read(local.find(name))
-    if found.path.is_dir():
+    image = local.read(local.find(name))
+    if image.path.is_dir():
         raise UsageError(f"--from {name} is a folder; name an image file")
-    if found.architecture not in ("", machine.architecture()):
+    if image.architecture not in ("", machine.architecture()):
         raise Refused(
-            f"{name} is for {found.architecture}, and this machine is"
+            f"{name} is for {image.architecture}, and this machine is"
             f" {machine.architecture()}.\nBuild on a machine of the image's kind."
         )
-    return found
+    return image
 
 
 def plain(path: Path, values: Mapping[str, Any]) -> OneDefinition:
@@ -134,18 +134,18 @@ def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
     apptainer.require()
     python = added_packages.find_python(base)
     if wanted := values["requirements"]:
-        asked = AddedPackages(base, python, wanted.absolute(), source(values), values["ca"])
-        return build_definition.with_packages(asked, output)
+        packages = AddedPackages(base, python, wanted.absolute(), source(values), values["ca"])
+        return build_definition.with_packages(packages, output)
     horovod = foreign_horovod.find(base, python.python, python.packages)
-    asked = AddedPackages(base, python, horovod, source(values), values["ca"])
+    packages = AddedPackages(base, python, horovod, source(values), values["ca"])
     facts = {**inside.versions(base.path), **horovod.labels()}
-    return replace(build_definition.with_packages(asked, output), labels=facts)
+    return replace(build_definition.with_packages(packages, output), labels=facts)
 
 
 def told(horovod: Horovod) -> str:
     """What of the base Horovod is compiled for."""
-    found = horovod.labels()
-    said = f"Horovod {found['horovod.version']} for {' and '.join(sorted(horovod.modules))}"
+    labels = horovod.labels()
+    said = f"Horovod {labels['horovod.version']} for {' and '.join(sorted(horovod.modules))}"
     mpi = "MPI and Gloo" if horovod.mpi else "Gloo alone, as the image has no mpicxx"
     gpu = "GPUs by NCCL" if horovod.gpu else "CPUs, as the image has no nvcc with NCCL's headers"
     return f"{said}; controllers: {mpi}; for {gpu}"

@@ -103,27 +103,27 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     if values["render_only"]:
         _only(ctx, "--render-only", ("render_only", "drop", "reference", "as_json"))
         paths = StudyPaths(Path(values["render_only"]))
-        asked = _changed(ctx, study.load(paths), values)
-        study.save(paths, asked)
-        _show(paths, asked, study.look(paths, asked.question, {}), values["as_json"])
+        record = _changed(ctx, study.load(paths), values)
+        study.save(paths, record)
+        _show(paths, record, study.look(paths, record.question, {}), values["as_json"])
         return
     if values["go_on"]:
         _only(ctx, "--continue", ("go_on", *HOW, "drop", "reference"))
-        paths, asked = _as_before(ctx, values)
+        paths, record = _as_before(ctx, values)
     else:
-        paths, asked = _asked(trainer, args, values)
+        paths, record = _asked(trainer, args, values)
     if values["dry_run"]:
-        drafts = Drafts(paths, asked, console.Console(), dry_run=True)
-        scale_output.plans(asked.question, drafts, values["as_json"])
+        drafts = Drafts(paths, record, console.Console(), dry_run=True)
+        scale_output.plans(record.question, drafts, values["as_json"])
         return
     # All of it before a folder is made.
-    study_request.check_epochs(asked.question.args, asked.question.drop)
-    drafts = Drafts(paths, asked, console.Console())
-    for warning in [*_may_be_short(asked), *drafts.check()]:
+    study_request.check_epochs(record.question.args, record.question.drop)
+    drafts = Drafts(paths, record, console.Console())
+    for warning in [*_may_be_short(record), *drafts.check()]:
         printer.tell(f"warning: {warning}")
     with locks.try_exclusive(paths.lock, f"another runner scale is at work on {paths.root}"):
-        asked = study.begin(paths, asked)
-        sys.exit(_run(paths, asked, values))
+        record = study.begin(paths, record)
+        sys.exit(_run(paths, record, values))
 
 
 def _may_be_short(record: StudyRecord) -> list[str]:

@@ -1,4 +1,4 @@
-"""Runs a command on a node, and beside it turns what its ssh asks for into steps of the job."""
+"""Runs a command on a node, and starts a step of the job for each `ssh` that the command calls."""
 
 import contextlib
 import os
@@ -143,13 +143,13 @@ def _write_ssh(own: "str", socket_path: "str") -> None:
 
 def _environment(own: "str", runtime: "str") -> "dict[str, str]":
     """Return the environment in which the command, and its container, find the ssh."""
-    found = dict(os.environ)
+    environ = dict(os.environ)
     folder, program = os.path.join(own, "bin"), runtime.upper()
     bind = f"{program}_BIND"
-    found[bind] = ",".join(filter(None, [found.get(bind), own]))
+    environ[bind] = ",".join(filter(None, [environ.get(bind), own]))
     for name in ("PATH", f"{program}ENV_PREPEND_PATH"):
-        found[name] = os.pathsep.join(filter(None, [folder, found.get(name)]))
-    return {**found, **OF_MPIRUN}
+        environ[name] = os.pathsep.join(filter(None, [folder, environ.get(name)]))
+    return {**environ, **OF_MPIRUN}
 
 
 def _run(command: "list[str]", env: "dict[str, str]") -> "int":

@@ -1,6 +1,6 @@
-"""The ssh in the container: asks for a step on another node, and ends with its exit code.
+"""The ssh in the container: requests a step on another node, and ends with its exit code.
 
-The two ends send each other one JSON text each way, and before it the three streams.
+It sends its three streams and one line of JSON, and receives one line.
 """
 
 import array
@@ -79,8 +79,8 @@ def _other_ssh(socket_path: "str") -> "str":
     """Return a line that names the image's own ssh, "" where it has none."""
     own = os.path.join(os.path.dirname(socket_path), "bin")
     folders = [f for f in os.environ.get("PATH", "").split(os.pathsep) if f != own]
-    found = shutil.which("ssh", path=os.pathsep.join(folders))
-    return f"\n  to hosts outside of the job: {found}" if found else ""
+    program = shutil.which("ssh", path=os.pathsep.join(folders))
+    return f"\n  to hosts outside of the job: {program}" if program else ""
 
 
 def _say(text: "str") -> "int":
@@ -111,13 +111,13 @@ def send_streams(connection: "socket.socket", streams: "list[int]") -> None:
 
 def receive_streams(connection: "socket.socket") -> "list[int]":
     """Return the numbers that the files have here; raise EOFError when the other end has gone."""
-    found = array.array("i")
+    numbers = array.array("i")
     # Python before 3.9 has no socket.recv_fds.
-    room = socket.CMSG_SPACE(STREAMS * found.itemsize)
+    room = socket.CMSG_SPACE(STREAMS * numbers.itemsize)
     said, rights, _, _ = connection.recvmsg(1, room)
     for level, kind, data in rights:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            found.frombytes(data[: len(data) - len(data) % found.itemsize])
-    if not said or len(found) != STREAMS:
+            numbers.frombytes(data[: len(data) - len(data) % numbers.itemsize])
+    if not said or len(numbers) != STREAMS:
         raise EOFError("no streams came")
-    return list(found)
+    return list(numbers)

@@ -94,9 +94,9 @@ def _one(source: "str", target: "str", name: "str", size: "int") -> None:
         shutil.copyfile(origin, copied)
     except OSError as error:
         raise NotStaged(f"cannot copy {origin}: {error.strerror}") from None
-    there = os.stat(copied).st_size
-    if there != size:
-        raise NotStaged(f"{origin} changed meanwhile: {size}, then {there} bytes")
+    copied_size = os.stat(copied).st_size
+    if copied_size != size:
+        raise NotStaged(f"{origin} changed meanwhile: {size}, then {copied_size} bytes")
 
 
 def shown(size: "float") -> "str":

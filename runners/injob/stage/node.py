@@ -95,11 +95,11 @@ def last_line(text: "str", otherwise: "str") -> "str":
 
 def unsafe_unsquashfs(said: "str") -> "str":
     """Return why it is not to be run on such an image, "" for none; `said` is of `-version`."""
-    found = VERSION.search(said)
-    version = tuple(int(part or 0) for part in found.groups()) if found else ()
+    match = VERSION.search(said)
+    version = tuple(int(part or 0) for part in match.groups()) if match else ()
     if version >= SAFE:
         return ""
-    shown = found.group().split()[1] if found else "of unknown version"
+    shown = match.group().split()[1] if match else "of unknown version"
     return (
         f"unsquashfs {shown} can be made to write outside of its folder (CVE-2021-41072); "
         "4.5.1 and newer cannot"

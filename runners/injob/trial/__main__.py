@@ -1,4 +1,4 @@
-"""One rank of the trial: look around, join the world, measure, hand the record to rank 0."""
+"""One rank of the trial: record the node, join the process group, measure, send all to rank 0."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from . import frameworks, interfaces
 
-# What the launcher says of a rank, whoever the launcher is.
+# Variables by which launchers tell a rank its place
 TOLD = (
     "SLURM_PROCID",
     "SLURM_LOCALID",
@@ -58,7 +58,7 @@ def main(image_path: str, started: int, controller: str) -> None:
 
 
 def look_around() -> dict[str, Any]:
-    """Return what this rank sees before it knows of any other."""
+    """Return CPUs, limits, variables and interfaces of this rank, before it joins the others."""
     shared_memory = os.statvfs("/dev/shm")
     return {
         "host": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
@@ -75,7 +75,7 @@ def look_around() -> dict[str, Any]:
 
 
 def place(world: Any) -> dict[str, int]:
-    """Return this rank's place in the world, by the framework's own words."""
+    """Return rank and size, global, local and across nodes, as the framework has them."""
     names = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
     return {name: int(getattr(world, name)()) for name in names}
 
@@ -115,7 +115,7 @@ def _digest(path: str, size: int) -> tuple[str, str]:
 
 
 def write(name: str, value: Any) -> None:
-    """Write a file of the run by rename, under a name that an explanation can show."""
+    """Write a JSON file into OUTPUT_DIR, by rename."""
     path = os.path.join(os.environ["OUTPUT_DIR"], name)
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(value, file, indent=2)

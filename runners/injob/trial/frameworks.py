@@ -130,8 +130,8 @@ class TensorFlow:
             tf.config.experimental.set_memory_growth(gpu, True)
 
     def device(self) -> str:
-        there = len(self.tf.config.list_physical_devices("GPU"))
-        return f"GPU:{self.world.local_rank() % there}" if there else "cpu"
+        gpus = len(self.tf.config.list_physical_devices("GPU"))
+        return f"GPU:{self.world.local_rank() % gpus}" if gpus else "cpu"
 
     def gpu(self) -> str:
         """Return "": TensorFlow does not name the GPU itself."""

@@ -142,11 +142,11 @@ def parse_rate(text: str) -> float:
 def fabrics(interfaces: Sequence[Interface], ports: Sequence[Port]) -> tuple[str, ...]:
     """Return the fast fabrics that work here: infiniband, roce, efa, slingshot; fastest first."""
     works = sorted((port for port in ports if port.works), key=lambda port: port.speed)
-    found = {port.kind: port.speed for port in works}
+    speeds = {port.kind: port.speed for port in works}
     for item in interfaces:
         if item.kind == "slingshot" and item.works:
-            found["slingshot"] = item.speed / 1000
-    return tuple(sorted(found, key=lambda kind: -found[kind]))
+            speeds["slingshot"] = item.speed / 1000
+    return tuple(sorted(speeds, key=lambda kind: -speeds[kind]))
 
 
 def sent(net: str = NET, root: str = INFINIBAND) -> dict[str, int]:
@@ -199,12 +199,12 @@ def connections(interfaces: Iterable[Interface]) -> dict[str, int]:
 
 def parse_connections(text: str) -> list[tuple[str, str, str]]:
     """Return local address, remote address and inode of each established connection."""
-    found = []
+    established = []
     for line in text.splitlines()[1:]:
         words = line.split()
         if len(words) > 9 and words[3] == ESTABLISHED:
-            found.append((shown_address(words[1]), shown_address(words[2]), words[9]))
-    return found
+            established.append((shown_address(words[1]), shown_address(words[2]), words[9]))
+    return established
 
 
 def shown_address(text: str) -> str:
@@ -219,12 +219,12 @@ def shown_address(text: str) -> str:
 
 
 def socket_inodes() -> set[str]:
-    found = set()
+    inodes = set()
     for name in os.listdir("/proc/self/fd"):
         try:
             target = os.readlink(f"/proc/self/fd/{name}")
         except OSError:  # closed since the folder was listed
             continue
         if target.startswith("socket:["):
-            found.add(target[len("socket:[") : -1])
-    return found
+            inodes.add(target[len("socket:[") : -1])
+    return inodes
