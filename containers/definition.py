@@ -87,7 +87,7 @@ def has_section(text: str, name: str) -> bool:
 def packages(definition: Path) -> list[str]:
     """The Debian packages a definition of ours asks for. UsageError when it names none."""
     found = arguments(definition.read_text(encoding="utf-8"))
-    names = f"{found.get('packages', '')} {found.get('tools', '')}".split()
+    names = found.get("packages", "").split()
     if not names:
         raise UsageError(f"{definition.name} has no line 'packages=...' below %arguments")
     return names

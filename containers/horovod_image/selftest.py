@@ -8,14 +8,17 @@ GPU code too, though no GPU is used. The sums are of tensors in the CPU's memory
 image must manage as well, and each rank imports its framework without a driver.
 
 Then what the trainers need besides the frameworks is imported, with a model of transformers and one
-of torchvision: what was left out of the packages (the .slim list) must not be missed.
+of torchvision: what was left out of the packages (the .slim list) must not be missed. torch.compile
+compiles a function, for the GPU where there is one.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -48,6 +51,25 @@ torchvision.models.resnet18()(v2.RandomHorizontalFlip()(picture)[None])
 used = accelerate, lightning, peft, PIL, tensorboard, torchvision, transformers
 print("libraries:", ", ".join(f"{package.__name__} {package.__version__}" for package in used))
 """
+# Inductor compiles C++ with g++ for CPUs, Triton a launcher in C with gcc for GPUs.
+COMPILED = """\
+import torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+x = torch.linspace(-1, 1, 64, device=device)
+function = lambda x: torch.nn.functional.gelu(x).sin() + x.mean()
+torch.testing.assert_close(torch.compile(function)(x), function(x))
+print("torch.compile:", device)
+"""
+# What NCCL, UCX and libfabric open by name to reach InfiniBand and RoCE cards.
+VERBS = """\
+import ctypes, glob
+for name in ("libibverbs.so.1", "librdmacm.so.1"):
+    ctypes.CDLL(name)
+providers = glob.glob("/usr/lib/*/libibverbs/lib*-rdmav*.so")
+assert any("mlx5" in path for path in providers), providers
+print("providers of libibverbs:", len(providers))
+"""
+TOOLS = ("ps", "top", "py-spy")
 RANKS = 2
 # For one run of two ranks; 6 s are normal, a cold network file system is slow, emulation slower.
 SECONDS = int(os.environ.get("SELFTEST_SECONDS", "180"))
@@ -160,12 +182,26 @@ def prove_gpu_code(cuda: str) -> None:
             raise Failed(f"Horovod for {framework} was built without CUDA:\n{done.stdout}")
 
 
-def prove_libraries() -> None:
-    """Import what trainers use besides the frameworks; print the versions. Raises Failed."""
-    done = run([sys.executable, "-W", "ignore", "-c", LIBRARIES])
+def prove_program(program: str, what: str) -> None:
+    """Run a Python program and print its last line. Raises Failed when `what` does not work."""
+    done = run([sys.executable, "-W", "ignore", "-c", program])
     if done.returncode:
-        raise Failed(f"a library of the trainers cannot be imported:\n{done.stdout}")
+        raise Failed(f"{what}:\n{done.stdout}")
     print(done.stdout.splitlines()[-1], flush=True)  # what comes before are TensorFlow's notes
+
+
+def prove_compile() -> None:
+    """Compile a function by torch.compile. Raises Failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+        prove_program(COMPILED, "torch.compile does not work")
+
+
+def prove_tools() -> None:
+    """Look for the programs that show what a job does. Raises Failed."""
+    folders = f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', '/usr/bin:/bin')}"
+    if missing := [name for name in TOOLS if not shutil.which(name, path=folders)]:
+        raise Failed(f"missing: {', '.join(missing)}")
 
 
 def locked() -> set[str]:
@@ -186,7 +222,10 @@ def prove_all() -> None:
         require(kind, names, built[kind])
     if cuda:
         prove_gpu_code(cuda)
-    prove_libraries()
+    prove_program(LIBRARIES, "a library of the trainers cannot be imported")
+    prove_program(VERBS, "libibverbs or its providers are missing")
+    prove_tools()
+    prove_compile()
     for framework in frameworks:
         for controller in START:
             prove(framework, controller)
