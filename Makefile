@@ -24,6 +24,7 @@ KIT := $(IN_VENV) python -m runners
 endif
 DEMO := runner launch --image horovod_cpu.sif --nodes 2 --cpus-per-task 1 --controller gloo --follow torch_mnist
 NODES ?= 2
+IMAGE ?= horovod_gpu.sif
 LANE := -m 'not slow'
 # Tests that are killed leave clusters beside the first one.
 END_CLUSTERS := for folder in $(RUNNER_CACHE)/cluster*; do $(CLUSTER) --state "$$folder" down; done; \
@@ -50,6 +51,12 @@ build-cpu: $(VENV)/.ready ## build the CPU image, without root; nothing when not
 .PHONY: build-gpu
 build-gpu: $(VENV)/.ready ## build the GPU image, without root and without a GPU
 	$(KIT) build gpu
+
+.PHONY: test-gpu bench-gpu
+test-gpu: $(VENV)/.ready ## prove IMAGE (a .sif or an environment) on this machine's GPUs: a report of one page
+	$(IN_VENV) python -m tests.gpu --image "$(IMAGE)"
+bench-gpu: $(VENV)/.ready ## the trainers' speed with IMAGE on one GPU, beside scripts tuned by hand
+	$(IN_VENV) python -m tests.gpu --image "$(IMAGE)" --speed
 
 .PHONY: lock
 lock: ## renew the locks of the images' packages

@@ -1,0 +1,1 @@
+"""What an image or an environment does on this machine's GPUs."""

@@ -1,0 +1,143 @@
+"""The checks: each returns one line of evidence, or raises Failed or Absent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from .machine import Absent, Bench, Failed, gpus, read
+
+HERE = Path(__file__).resolve().parent
+# Each for a few steps: the trainer, its options, the module without which it is left out.
+TRAINERS = (
+    ("torch_mnist", ("--epochs", "1"), "sklearn"),
+    ("torch_ddp_mnist", ("--epochs", "1"), "sklearn"),
+    ("torch_resnet", ("--synthetic", "--epochs", "1", "--max-steps", "5"), "torch"),
+    ("torch_lm", ("--epochs", "1", "--max-steps", "20"), "torch"),
+    ("torch_finetune", ("--epochs", "1", "--max-steps", "3"), "transformers"),
+    (
+        "lightning_mnist",
+        (
+            "--epochs",
+            "1",
+        ),
+        "lightning",
+    ),
+    ("tf_mnist", ("--epochs", "1"), "tensorflow"),
+    ("tf_resnet", ("--synthetic", "--epochs", "1", "--max-steps", "5"), "tensorflow"),
+    ("keras_mnist", ("--epochs", "1"), "tensorflow"),
+)
+PROBE = """\
+import importlib.util, json, os, sys
+import torch
+names = ("sklearn", "transformers", "lightning", "tensorflow", "horovod")
+result = {
+    "python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda,
+    "gpu": torch.cuda.is_available(), "architectures": torch.cuda.get_arch_list(),
+    "modules": ["torch", *(name for name in names if importlib.util.find_spec(name))],
+}
+with open(os.path.join(os.environ["OUTPUT_DIR"], "result.json"), "w") as file:
+    json.dump(result, file)
+"""
+
+
+def driver(bench: Bench) -> str:
+    """The ranks see the GPU."""
+    script = bench.folder / "probe.py"
+    script.write_text(PROBE, encoding="utf-8")
+    bench.launch("probe.py")
+    probe = bench.result()
+    if not probe["gpu"]:
+        raise Failed(f"torch {probe['torch']} sees no GPU (its CUDA: {probe['cuda']})")
+    return f"Python {probe['python']}, torch {probe['torch']}, CUDA {probe['cuda']}"
+
+
+def modules(bench: Bench) -> list[str]:
+    """Return the packages that the image has, by the probe of `driver`."""
+    for path in bench.folder.glob("runs/probe-*/result.json"):
+        return [str(name) for name in read(path)["modules"]]
+    raise Absent("the probe did not run")
+
+
+def operations(bench: Bench) -> str:
+    """Horovod's operations and data types are right on CUDA tensors."""
+    _needs(bench, "horovod")
+    output = bench.launch("--follow", str(HERE / "horovod_types.py"))
+    if "data types: all right" not in output:
+        raise Failed(output[-2000:])
+    return "all right"
+
+
+def trains(trainer: str, words: tuple[str, ...], module: str, bench: Bench) -> str:
+    """A packaged trainer takes a few steps on the GPU."""
+    _needs(bench, module)
+    bench.launch(trainer, "--", *words)
+    result = bench.result()
+    if result["trainer"] != trainer or "cpu" in result["device"].lower():
+        raise Failed(f"it ran on {result['device']}")
+    return f"{result['steps']} steps on {result['device']}"
+
+
+def compiles(bench: Bench) -> str:
+    """torch.compile works on the GPU (Triton)."""
+    bench.launch("torch_lm", "--", "--epochs", "1", "--max-steps", "5", "--compile")
+    return "torch_lm --compile: 5 steps"
+
+
+def refuses_two_ranks(bench: Bench) -> str:
+    """Two ranks on one GPU are refused before the start."""
+    output = bench.launch("--ntasks", str(len(gpus()) + 1), "torch_mnist", code=2)
+    return output.strip().splitlines()[0]
+
+
+def explains_memory(bench: Bench) -> str:
+    """A failure for want of GPU memory is named."""
+    words = ("--synthetic", "--epochs", "1", "--batch-size", "200000")
+    bench.launch("torch_resnet", "--", *words, code=None)
+    output = bench.runner("explain", code=None)
+    return _line_with(output, "memory")
+
+
+def explains_no_gpu(bench: Bench) -> str:
+    """`--device gpu` where no GPU is visible is told as that."""
+    output = bench.launch(
+        "torch_mnist", "--", "--device", "gpu", code=None, gpus=0, CUDA_VISIBLE_DEVICES=""
+    )
+    return _line_with(output, "GPU")
+
+
+def ranks_agree(bench: Bench) -> str:
+    """As many ranks as GPUs train one model over NCCL."""
+    count = len(gpus())
+    if count < 2:
+        raise Absent("one GPU: nothing is exchanged between ranks")
+    bench.launch("--ntasks", str(count), "torch_mnist", "--", "--epochs", "1", gpus=count)
+    result = bench.result()
+    if result["world_size"] != count:
+        raise Failed(f"a world of {result['world_size']} ranks, not {count}")
+    return f"{count} ranks, accuracy {result['accuracy']:.3f}"
+
+
+def _needs(bench: Bench, module: str) -> None:
+    if module not in modules(bench):
+        raise Absent(f"the image has no {module}")
+
+
+def _line_with(output: str, word: str) -> str:
+    for line in output.splitlines():
+        if word in line:
+            return line.strip()
+    raise Failed(f"no line says {word!r}:\n{output[-2000:]}")
+
+
+CHECKS: tuple[tuple[str, Callable[[Bench], str]], ...] = (
+    ("the ranks see the GPU", driver),
+    ("Horovod's operations and types", operations),
+    *((name, partial(trains, name, words, module)) for name, words, module in TRAINERS),
+    ("torch.compile", compiles),
+    ("more ranks than GPUs are refused", refuses_two_ranks),
+    ("out of GPU memory is explained", explains_memory),
+    ("--device gpu without a GPU is explained", explains_no_gpu),
+    ("a rank for each GPU", ranks_agree),
+)

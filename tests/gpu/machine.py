@@ -1,0 +1,94 @@
+"""The GPUs of this machine, and launches on them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+QUERY = ("name", "driver_version", "memory.total", "compute_cap")
+SECONDS = 240.0  # for one launch
+
+
+class Failed(Exception):
+    """A check did not see what it must see."""
+
+
+class Absent(Exception):
+    """This machine, or the image, has not what a check is about."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU, as nvidia-smi tells it."""
+
+    name: str
+    driver: str
+    memory: str
+    capability: str
+
+
+def gpus() -> list[Gpu]:
+    """Return this machine's GPUs. Raises Absent, with the reason."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Absent(f"no NVIDIA GPU: nvidia-smi does not run here ({error})") from error
+    rows = [row for row in csv.reader(done.stdout.splitlines(), skipinitialspace=True) if row]
+    if done.returncode or not rows or any(len(row) != len(QUERY) for row in rows):
+        raise Absent(f"no NVIDIA GPU: nvidia-smi says {(done.stdout + done.stderr).strip()!r}")
+    return [Gpu(*row) for row in rows]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An image or a Python environment, and the folder in which its runs are kept."""
+
+    image: Path
+    folder: Path
+
+    def runner(self, *words: str, code: int | None = 0, **environ: str) -> str:
+        """Run the command; return its output. Raises Failed on any exit code but `code`.
+
+        With `code=None` any but 0 is right.
+        """
+        command = [sys.executable, "-m", "runners", *words]
+        root = str(Path(__file__).resolve().parents[2])
+        env = {**os.environ, "PYTHONPATH": root, "RUNNER_SCRATCH": str(self.folder), **environ}
+        try:
+            done = subprocess.run(
+                command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=SECONDS
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"no end after {SECONDS:g} s: {' '.join(words)}") from error
+        output = done.stdout + done.stderr
+        if done.returncode != code and (code is not None or done.returncode == 0):
+            raise Failed(f"exit code {done.returncode}: {' '.join(words)}\n{output[-2000:]}")
+        return output
+
+    def launch(self, *words: str, code: int | None = 0, gpus: int = 1, **environ: str) -> str:
+        """Launch on this machine and wait. See `runner`."""
+        place = ["--scheduler", "local", "--image", str(self.image), "--gpus", str(gpus), "--wait"]
+        kind = ["--runtime", "none"] if (self.image / "bin/python3").exists() else []
+        return self.runner("launch", *place, *kind, *words, code=code, **environ)
+
+    def result(self) -> dict[str, Any]:
+        """Return the newest run's result. Raises Failed without one."""
+        results = sorted(
+            self.folder.glob("runs/*/result.json"), key=lambda path: path.stat().st_mtime
+        )
+        if not results:
+            raise Failed("no run has a result.json")
+        return read(results[-1])
+
+
+def read(result: Path) -> dict[str, Any]:
+    """Return a result.json."""
+    content: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    return content
