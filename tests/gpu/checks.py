@@ -95,7 +95,7 @@ def explains_memory(bench: Bench) -> str:
     """A failure for want of GPU memory is named."""
     words = ("--synthetic", "--epochs", "1", "--batch-size", "200000")
     bench.launch("torch_resnet", "--", *words, code=None)
-    output = bench.runner("explain", code=None)
+    output = bench.runner("explain")
     return _line_with(output, "memory")
 
 
