@@ -91,6 +91,15 @@ def meeting_seconds(size: int) -> int:
     return int(asked) if asked.isdigit() else SECONDS_FOR_ALL_RANKS_TO_MEET + size
 
 
+def compiled_code(run_dir: str) -> dict[str, str]:
+    """Return where torch.compile and Triton keep what they compile: in the run's folder.
+
+    By default they take a folder of /tmp with a name that anybody can guess, and run what is there.
+    """
+    folder = os.path.join(run_dir, "compiled")
+    return {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
+
+
 def allow_files(ranks: int) -> None:
     """Raise the soft limit to what `ranks` ranks need, as far as the hard one lets it.
 

@@ -67,6 +67,8 @@ def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | Non
 
     Raises RendezvousError where no world can come of it.
     """
+    for name, value in rank_environment.compiled_code(options.run_dir).items():
+        os.environ.setdefault(name, value)
     horovods: dict[str, str] = {}
     if options.controller == "mpi":
         horovods = rank_environment.horovod_over_mpi()

@@ -143,6 +143,16 @@ def test_shim_passes_arguments_and_labels_lines(tmp_path: Path) -> None:
     )
 
 
+def test_compiled_code_is_kept_in_the_runs_folder_or_where_the_user_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/mine")
+    show = "import os; print([os.environ[n + '_CACHE_DIR'] for n in ('TORCHINDUCTOR', 'TRITON')])"
+    _, out = run_shim(tmp_path, INIT + show)
+    assert out.count(f"['{tmp_path}/compiled', '/mine']") == 2
+
+
 def test_shim_writes_the_trainers_errors_to_both(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import os, sys\nprint('one')\nprint('two', file=sys.stderr, flush=True)\n"
