@@ -45,7 +45,7 @@ class Remedy:
 
 
 def change(
-    settings: Mapping[str, Value] | None = None,
+    settings: Mapping[str, Value | Sequence[str]] | None = None,
     *,
     leave_out: Iterable[str] = (),
     arguments: Mapping[str, object] | None = None,

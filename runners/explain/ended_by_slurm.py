@@ -223,17 +223,20 @@ def no_word(facts: Facts) -> Explanation:
     )
 
 
+# What a message of Slurm's own tells better comes before these.
+NOT_STARTED = (
+    Signature("ranks-not-started", cannot_launch, (NO_LAUNCH,)),
+    Signature("no-step", no_step, (NO_STEP, NEVER, WAITS, STEP), early=True),
+    Signature("no-record", no_word, state=JobState.UNKNOWN),
+)
 SIGNATURES = (
     Signature("stall", stall, (WAITED, MISSED, NAMED)),
     *signatures((NOT_STAGED,), of_kind),
-    Signature("ranks-not-started", cannot_launch, (NO_LAUNCH,)),
     Signature("node-lost", node_lost, (NODE, CANCELLED)),
-    Signature("no-step", no_step, (NO_STEP, NEVER, WAITS, STEP), early=True),
     Signature("time-limit", time_limit, state=JobState.TIMEOUT),
     Signature("preempted", preempted, state=JobState.PREEMPTED),
     Signature("cancelled", cancelled, state=JobState.CANCELLED),
     Signature("stopped-early", stopped, state=JobState.STOPPED),
     Signature("runs-folder-not-shared", runs_folder),
     Signature("script-killed", script_killed, state=JobState.FAILED),
-    Signature("no-record", no_word, state=JobState.UNKNOWN),
 )

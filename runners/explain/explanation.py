@@ -26,6 +26,8 @@ class Alternative(NamedTuple):
     fix: Remedy
 
 
+# Who can fix a failure; NOBODY where it is a node that is broken
+YOU, AUTHOR, ADMINISTRATOR, NOBODY = "you", "author", "administrator", "nobody"
 # The names of explanations of jobs that have not failed.
 PENDING, RUNNING, COMPLETED = "pending", "running", "completed"
 
@@ -39,6 +41,9 @@ class Explanation:
     as seen from the run's folder; `traceback` is that of the rank that failed. `rank` and `host`
     are the first to fail, None and "" if it was none; `who` names it, or the ranks that failed
     alike.
+
+    `fixed_by` is who can fix it; `steps` say what to do in words, where one command does not do it;
+    `tell` is what to write to the administrators of the cluster.
 
     A signature leaves out `name`, `who` and `traceback`, and gives `rank` and `host` only where it
     is not the first rank to fail that it is about; one `of_job` is about no rank.
@@ -55,6 +60,9 @@ class Explanation:
     who: str = ""
     traceback: tuple[str, ...] = ()
     others: tuple[Alternative, ...] = ()
+    steps: tuple[str, ...] = ()
+    fixed_by: str = ""
+    tell: str = ""
     of_job: bool = False
 
     @property

@@ -103,14 +103,16 @@ class LogFacts:
 
     `hits` has, for each pattern, the first lines of each rank in the order of the log. `errors` are
     the first lines of each rank that look like errors. `last` are the last lines of the rank that
-    failed first, as far as its record tells, else of the log. `failed` is the line number at which
-    each rank's failure was told; `lost` are ranks that ended before srun began to end the others.
+    failed first, as far as its record tells, else of the log. `of_nobody` are the first and last
+    lines without a label: Slurm's, the runtime's. `failed` is the line number at which each rank's
+    failure was told; `lost` are ranks that ended before srun began to end the others.
     `size` is in bytes.
     """
 
     hits: Mapping[LogPattern, tuple[Line, ...]] = field(default_factory=dict)
     errors: tuple[Line, ...] = ()
     last: tuple[Line, ...] = ()
+    of_nobody: tuple[Line, ...] = ()
     failed: Mapping[int, int] = field(default_factory=dict)
     lost: tuple[Lost, ...] = ()
     lines: int = 0

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from shlex import quote
 
-from ..core.remedy import Remedy, advice, change, command
+from ..core.remedy import Remedy, advice, change, command, together
 from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation
 from .facts import Facts, Line
@@ -16,8 +16,14 @@ FETCH = advice("download it here, where there is a network, and bind it: --data 
 # Words of an error or an address, and what `runner data fetch` calls that dataset
 DATASETS = {r"fashion-?mnist": "fashion-mnist", "mnist": "mnist", r"cifar-?10": "cifar10-python"}
 PLACE = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
-# Files that the user did not write: those of packages, of Python, and of the shim
-OTHERS = re.compile(r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|/code/(?:injob|recipes)/|^<")
+# Files that the user did not write: those of packages, of Python, and of the shim,
+# programs such as bin/torchrun, and what TensorFlow makes of a @tf.function
+OTHERS = re.compile(
+    r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|/code/(?:injob|recipes)/|^<|/bin/[^/]+$"
+    r"|/__autograph_generated_file"
+)
+RUN_BY = {"podman": ("run", "--rm"), "podman-hpc": ("run", "--rm"), "shifter": ("--image",)}
+EDITOR = "${EDITOR:-vi}"
 # What Python prints between an error and the one that came of it
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b")
@@ -114,7 +120,24 @@ def edit(facts: Facts, _: object = None) -> Remedy:
     found = place(facts)
     if not found:
         return logs(facts)
-    return change(first=f"${{EDITOR:-vi}} +{found[2]} {quote(found[1])}")
+    return change(first=f"{EDITOR} +{found[2]} {quote(found[1])}")
+
+
+def without_own_address(facts: Facts) -> Remedy:
+    """Return the launch without the user's own MASTER_*: the shim knows an address and a port."""
+    return _without(facts, "MASTER_") or edit(facts)
+
+
+def without_own_tf_config(facts: Facts) -> Remedy:
+    """Return the launch with the TF_CONFIG that the shim makes, and without the user's own."""
+    return together([change(tf_config=True), _without(facts, "TF_CONFIG=") or change()])
+
+
+def _without(facts: Facts, beginning: str) -> Remedy | None:
+    """Return the launch without the variables that begin so; None where none was given."""
+    given = [str(value) for value in facts.job.typed.values("env")]
+    kept = [each for each in given if not each.startswith(beginning)]
+    return change(env=kept, leave_out=["env"]) if kept != given else None
 
 
 def logs(facts: Facts, _: object = None) -> Remedy:
@@ -143,8 +166,24 @@ def go_on(facts: Facts) -> Remedy:
     return change(arguments=resume(facts))
 
 
+def exclude(facts: Facts) -> Remedy | None:
+    """Return the launch without the node of the first rank to fail."""
+    return change(exclude=facts.first.host) if facts.first else None
+
+
 def on_node(facts: Facts, *words: object) -> Remedy:
     return command("srun", "-w", host(facts), *words)
+
+
+def in_image(facts: Facts, *words: object) -> Remedy:
+    """Return the command that runs another one in the image, or in the environment on the host."""
+    runtime = facts.plan.launching.runtime if facts.plan.launching else "apptainer"
+    if runtime == "none":
+        first, *rest = map(str, words)
+        return command(f"{facts.image}/bin/python" if first == "python3" else first, *rest)
+    if runtime == "pyxis":
+        return command("srun", f"--container-image={facts.image}", *words)
+    return command(runtime, *RUN_BY.get(runtime, ("exec",)), facts.image, *words)
 
 
 def doctor(facts: Facts, *nodes: object) -> Remedy:

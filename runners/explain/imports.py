@@ -7,13 +7,13 @@ import os
 import re
 from shlex import quote
 
-from ..core.remedy import Remedy, change, command
+from ..core.remedy import Remedy, change
 from ..core.remedy import line as typed_line
 from ..injob import failure_kinds as kinds
 from ..injob import run_files
 from .explanation import Explanation, Signature
 from .facts import Facts, Line, LogPattern
-from .finding_helpers import PLACE, certain, doctor, edit, host, who
+from .finding_helpers import PLACE, certain, doctor, edit, host, in_image, who
 from .table import Named, Row, in_error, of_kind, signatures
 
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[^']+)'")
@@ -55,59 +55,23 @@ def _without_bind(facts: Facts, named: Named) -> Remedy:
     targets = [words[min(1, len(words) - 1)] for words in binds]
     if len(targets) == 1 and named["by"].startswith(targets[0].rstrip("/") + "/"):
         return change(leave_out=["bind"])
-    return command("apptainer", "exec", facts.image, "ldd", "--version")
+    return in_image(facts, "ldd", "--version")
 
 
-def _find(facts: Facts, named: Named) -> Remedy:
-    return command("find", ".", "-name", f"{named['top']}.py")
-
-
-HIDDEN = "a file of yours named {top}.py is imported in place of the module {name}"
-LOADER = "the dynamic loader reports it"
-LIBRARIES = (
-    Row(
-        "glibc-mismatch",
-        r"version [`'](?P<version>GLIBC(?:XX)?_[\d.]+)' not found \(required by (?P<by>[^)]+)\)",
-        "{by} needs {version}, which the image's own C library does not have: it was built on a "
-        "newer system than the image",
-        _without_bind,
-        LOADER,
-    ),
-    Row(
-        "library-missing",
-        r"(?P<name>lib(?=cuda\.|nvidia)[\w.+-]+\.so[.\d]*): cannot open shared object file",
-        "{name} belongs to the NVIDIA driver, which is not in the container",
-        change(nv=True),
-        LOADER,
-    ),
-    Row(
-        "library-missing",
-        r"(?P<name>lib[\w.+-]+\.so[.\d]*): cannot open shared object file",
-        "the image {image} does not have the library {name}, or not on its search path",
-        lambda facts, _: command("apptainer", "exec", facts.image, "ldconfig", "-p"),
-        likely="the loader names it; it may also be in another path",
-    ),
+GLIBC = Row(
+    "glibc-mismatch",
+    r"version [`'](?P<version>GLIBC(?:XX)?_[\d.]+)' not found \(required by (?P<by>[^)]+)\)",
+    "{by} needs {version}, which the image's own C library does not have: it was built on a newer "
+    "system than the image",
+    _without_bind,
+    "the dynamic loader reports it",
 )
-MODULES = (
-    Row(
-        "hidden-module",
-        r"No module named '[^']+'; '(?P<name>(?P<top>[^'.]+)[^']*)' is not a package",
-        HIDDEN,
-        _find,
-    ),
-    Row(
-        "hidden-module",
-        r"partially initialized module '(?P<name>(?P<top>[^'.]+)[^']*)'",
-        HIDDEN,
-        _find,
-        likely="or two modules import each other, which looks alike",
-    ),
-    Row(
-        "no-horovod",
-        r"ModuleNotFoundError: No module named '(?P<name>horovod(?:\.[^']*)?)'",
-        "the image {image} has no {name}",
-        change(image="horovod_cpu.sif"),
-    ),
+LIBRARY = Row(
+    "library-missing",
+    r"(?P<name>lib[\w.+-]+\.so[.\d]*): cannot open shared object file",
+    "the image {image} does not have the library {name}, or not on its search path",
+    lambda facts, _: in_image(facts, "ldconfig", "-p"),
+    likely="the loader names it; it may also be in another path",
 )
 # The shim looked before the trainer whether the node's driver fits the image.
 DRIVER = Row(
@@ -198,11 +162,14 @@ def environment_module(facts: Facts) -> Explanation | None:
     return certain(facts, cause, fix, *before, line, because=because)
 
 
+# Where a package is in the user's home, the home is the cause, whatever the import says.
+FROM_OUTSIDE = (
+    Signature("import-leak", import_leak),
+    *signatures((GLIBC,), in_error),
+)
 SIGNATURES = (
     *signatures((DRIVER, CPU), of_kind),
-    *signatures(LIBRARIES, in_error),
-    Signature("import-leak", import_leak),
-    *signatures(MODULES, in_error),
+    *signatures((LIBRARY,), in_error),
     Signature("python-module-missing", python_module),
     Signature("environment-module-missing", environment_module, (NOT_LOADED, NO_COMMAND)),
 )

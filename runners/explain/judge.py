@@ -8,34 +8,50 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core.job_record import Job, JobPaths, JobState, Status
+from ..core.remedy import LAUNCH, Remedy
 from . import (
     container,
     ended_by_slurm,
     file_errors,
     imports,
-    known_errors,
     read_facts,
     rendezvous,
     signals,
+    signatures,
     training,
     unrecognised,
 )
-from .explanation import COMPLETED, PENDING, RUNNING, Certainty, Explanation, Signature
+from .explanation import (
+    AUTHOR,
+    COMPLETED,
+    NOBODY,
+    PENDING,
+    RUNNING,
+    YOU,
+    Certainty,
+    Explanation,
+    Signature,
+)
 from .facts import Facts, LogPattern
+from .finding_helpers import EDITOR
 
-MODULES = (
-    container,
-    ended_by_slurm,
-    rendezvous,
-    known_errors,
-    imports,
-    file_errors,
-    training,
-    signals,
-    unrecognised,
+# What the run's facts tell comes before other programs' messages, and these before what is general
+SIGNATURES: tuple[Signature, ...] = (
+    *container.SIGNATURES,
+    *ended_by_slurm.SIGNATURES,
+    signals.OUT_OF_MEMORY,
+    *imports.FROM_OUTSIDE,
+    *signatures.SIGNATURES,
+    *ended_by_slurm.NOT_STARTED,
+    *rendezvous.SIGNATURES,
+    *imports.SIGNATURES,
+    *file_errors.SIGNATURES,
+    *training.SIGNATURES,
+    *signals.SIGNATURES,
+    *unrecognised.SIGNATURES,
 )
-SIGNATURES: tuple[Signature, ...] = tuple(one for module in MODULES for one in module.SIGNATURES)
 PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)
+OWN_WORDS = [one.name for one in unrecognised.SIGNATURES]  # which only repeat an error
 NOTHING = {
     JobState.PENDING: (PENDING, "the job has not started"),
     JobState.RUNNING: (RUNNING, "nothing has failed so far"),
@@ -60,10 +76,12 @@ def judge(facts: Facts) -> Explanation:
     findings = ((one.name, one.ask(facts)) for one in signatures)
     unsure: Explanation | None = None
     for name, finding in findings:
+        if unsure and name in OWN_WORDS:
+            break
         if finding and finding.certainty != Certainty.UNSURE:
-            return _explanation(name, finding, facts)
+            return _explanation(finding.name or name, finding, facts)
         if finding and unsure is None:
-            unsure = _explanation(name, finding, facts)
+            unsure = _explanation(finding.name or name, finding, facts)
     return unsure or nothing or _explanation("unknown", unrecognised.unknown(facts), facts)
 
 
@@ -91,4 +109,12 @@ def _explanation(name: str, explanation: Explanation, facts: Facts) -> Explanati
         host=host if rank is not None or not first or first.alike == 1 else "",
         who=who,
         traceback=traceback,
+        fixed_by=explanation.fixed_by or _fixed_by(explanation.fix),
     )
+
+
+def _fixed_by(fix: Remedy | None) -> str:
+    """Return who can do what a fix says."""
+    if fix and fix.kind == LAUNCH and any(name == "exclude" for name, _ in fix.options):
+        return NOBODY
+    return AUTHOR if fix and fix.text.startswith(EDITOR) else YOU

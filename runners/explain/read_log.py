@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
@@ -20,10 +21,12 @@ from .facts import Line, LogFacts, LogPattern, Lost
 PIECE = 1 << 20  # bytes
 KEPT = 2  # lines of each rank for each pattern
 KEPT_OF_NOBODY = 64
-LAST = 60  # lines of the rank that failed first
+LAST = 300  # lines of the rank that failed first: a stack of C++ may stand below its message
+OF_NOBODY_FIRST, OF_NOBODY_LAST = 200, 200  # lines of Slurm, the container runtime, and the script
 LONGEST = 2000  # bytes of a line
 LABEL = re.compile(r"(\d+)@(\S+) \| ")
 OF_RANKS = re.compile(rb"^\d+@\S+ \| .*\n", re.MULTILINE)
+OF_NOBODY = re.compile(rb"^(?!\d+@\S+ \| ).+", re.MULTILINE)
 # Where a job that came back begins anew: what stands before was another start's.
 AGAIN = run_files.START.encode()
 # From here on srun itself ends the ranks.
@@ -110,6 +113,8 @@ class _Reader:
         self.hits: dict[LogPattern, list[Line]] = {}
         self.counts: dict[tuple[LogPattern, int | None], int] = {}
         self.last: list[Line] = []
+        self.first_of_nobody: list[Line] = []
+        self.last_of_nobody: deque[Line] = deque(maxlen=OF_NOBODY_LAST)
 
     def take(self, piece: bytes) -> None:
         again = _begins(piece)
@@ -121,6 +126,7 @@ class _Reader:
             self._begin()
         for pattern, words, regex in self.patterns:
             self._search(piece, pattern, words, regex)
+        self._keep_of_nobody(piece)
         self.last = (self.last + self._tail(piece))[-LAST:]
         self.lines += piece.count(b"\n")
         self.size += len(piece)
@@ -146,6 +152,17 @@ class _Reader:
             number = self.lines + piece.count(b"\n", 0, start) + 1
             self.hits.setdefault(pattern, []).append(Line(number, text, rank, host, self.name))
 
+    def _keep_of_nobody(self, piece: bytes) -> None:
+        """Keep the first and the last lines without a label."""
+        spans = [found.span() for found in OF_NOBODY.finditer(piece)]
+        room = OF_NOBODY_FIRST - len(self.first_of_nobody)
+        number, end = self.lines + 1, 0
+        for start, stop in (*spans[:room], *spans[room:][-OF_NOBODY_LAST:]):
+            number, end = number + piece.count(b"\n", end, start), start
+            kept = self.first_of_nobody if room > 0 else self.last_of_nobody
+            kept.append(Line(number, _parted(piece, start, stop)[2], file=self.name))
+            room -= 1
+
     def _tail(self, piece: bytes) -> list[Line]:
         """Return the piece's last lines of the rank that is looked at."""
         lines: list[Line] = []
@@ -166,7 +183,14 @@ class _Reader:
         lost = [line for pattern in LOST for line in hits.get(pattern, ())]
         gone = [line for line in lost if line.number < ending]
         return LogFacts(
-            hits, tuple(errors), tuple(self.last), failed, _lost(gone), self.lines, self.size
+            hits,
+            tuple(errors),
+            tuple(self.last),
+            (*self.first_of_nobody, *self.last_of_nobody),
+            failed,
+            _lost(gone),
+            self.lines,
+            self.size,
         )
 
 

@@ -21,7 +21,7 @@ from .finding_helpers import (
     record_of,
     who,
 )
-from .table import Row, Seen, in_log, of_kind, signatures
+from .table import Row, of_kind, signatures
 
 NO_PMI = LogPattern("SLURM's PMI support")
 PMIX_ERROR = LogPattern("PMIX ERROR")
@@ -187,29 +187,6 @@ def mpi_aborted(facts: Facts) -> Explanation | None:
     return replace(said, rank=line.rank, host=line.host)
 
 
-def _in_init(row: Row, facts: Facts) -> Seen:
-    return in_log(row, facts) if _ended_in_init(facts) else None
-
-
-IN_INIT = (
-    Row(
-        "pmix-directory-missing",
-        "",
-        "the PMIx in the image cannot share memory with Slurm's: the directory of Slurm's PMIx is "
-        "not in the container, or the two are of other versions",
-        change(env="PMIX_MCA_gds=hash"),
-        "PMIx itself says that nothing was left to exchange data with (GDS)",
-        words="usable plugins for the GDS framework",
-    ),
-    Row(
-        "pmix-security",
-        "",
-        "the PMIx in the image and Slurm's share no authentication method (munge, native)",
-        change(env="PMIX_MCA_psec=native"),
-        "PMIx itself says that no plugin was left (PSEC)",
-        words="usable plugins for the PSEC framework",
-    ),
-)
 KINDS = (
     Row(
         "misleading-host-name",
@@ -236,7 +213,6 @@ KINDS = (
     ),
 )
 SIGNATURES = (
-    *signatures(IN_INIT, _in_init),
     Signature("controller-changed", controller_changed, (MPI_ENDED,)),
     Signature("pmi-missing", pmi_missing, (NO_PMI, PMIX_ERROR, MPI_ENDED)),
     Signature("size-mismatch", size_mismatch, kind=kinds.WORLD_SIZE),

@@ -143,8 +143,9 @@ def unanswered(facts: Facts) -> Explanation | None:
     )
 
 
+# Slurm saw it, whatever the killed program's peers say.
+OUT_OF_MEMORY = Signature("out-of-memory", out_of_memory, (OOM, OOM_TASK))
 SIGNATURES = (
-    Signature("out-of-memory", out_of_memory, (OOM, OOM_TASK)),
     Signature("launcher-killed", launcher, (LAUNCHER,)),
     Signature("signal-not-handled", unanswered),
     Signature("image-unmounted", image_unmounted),

@@ -9,8 +9,8 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 from ..core.remedy import Remedy
 from .explanation import Explanation, Signature
-from .facts import Facts, Line, LogPattern
-from .finding_helpers import ITSELF, certain, edit, host, likely, own_code, who
+from .facts import Facts, Line
+from .finding_helpers import ITSELF, certain, edit, host, likely, who
 
 Named = Mapping[str, Any]  # the named groups of a regex, or the fields of a record
 Fix = Union[Remedy, Callable[[Facts, Named], Remedy]]
@@ -20,8 +20,7 @@ class Row(NamedTuple):
     """A failure: `sign` is a regex, or the kind of a record, by which it is known.
 
     `cause` may have {who}, {host}, {how}, {image}, {error} and what is named by the sign. `because`
-    tells why it is certain, `likely` why it is no more than that. `words` are in a line of the log
-    that is searched; `amid` are words (a regex) one of which stands around the error.
+    tells why it is certain, `likely` why it is no more than that.
     """
 
     name: str
@@ -30,12 +29,6 @@ class Row(NamedTuple):
     fix: Fix = edit
     because: str = ITSELF
     likely: str = ""
-    words: str = ""
-    amid: str = ""
-
-    @property
-    def pattern(self) -> LogPattern:
-        return LogPattern(self.words, self.sign)
 
 
 # What a row's sign names, and the lines that show it; None where the sign is not there
@@ -44,10 +37,7 @@ Seen = Optional["tuple[Named, tuple[Line, ...]]"]
 
 def signatures(rows: tuple[Row, ...], see: Callable[[Row, Facts], Seen]) -> tuple[Signature, ...]:
     """Return the signatures of a table's rows, whose signs `see` looks for."""
-    return tuple(
-        Signature(row.name, partial(_judge, row, see), (row.pattern,) if row.words else ())
-        for row in rows
-    )
+    return tuple(Signature(row.name, partial(_judge, row, see)) for row in rows)
 
 
 def _judge(row: Row, see: Callable[[Row, Facts], Seen], facts: Facts) -> Explanation | None:
@@ -73,22 +63,3 @@ def in_error(row: Row, facts: Facts) -> Seen:
     """See the sign in the error of the first rank to fail."""
     found = re.search(row.sign, facts.error)
     return (found.groupdict(""), ()) if found else None
-
-
-def in_own_code(row: Row, facts: Facts) -> Seen:
-    """See the sign in the error of the first rank to fail, and show where the user's code was.
-
-    A rank that left no error may have said it in the log, before a signal ended it.
-    """
-    around = (*(facts.record.traceback if facts.record else ()), *map(str, facts.log.last))
-    if row.amid and not any(re.search(row.amid, line, re.I) for line in around):
-        return None
-    if found := in_error(row, facts):
-        return found[0], own_code(facts)
-    return in_log(row, facts) if row.words and facts.first and not facts.error else None
-
-
-def in_log(row: Row, facts: Facts) -> Seen:
-    """See the sign in the log, in a line of the first rank to fail or of none."""
-    seen = facts.match(row.pattern)
-    return (seen[1].groupdict(""), (seen[0],)) if seen else None

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import re
 
-from ..core.remedy import Remedy, advice, change, command
+from ..core.remedy import Remedy, advice, change
 from .explanation import Explanation, Signature
 from .facts import Facts, Line
-from .finding_helpers import FETCH, certain, dataset_in, edit, likely, logs, own_code, who
+from .finding_helpers import (
+    FETCH,
+    certain,
+    dataset_in,
+    edit,
+    in_image,
+    likely,
+    logs,
+    own_code,
+    who,
+)
 from .table import Row, in_error, signatures
 
 NAN = re.compile(r"\bnan\b|\bNaN\b|non-finite|not finite")
@@ -75,7 +85,7 @@ def _usage(facts: Facts) -> Line | None:
 def _help(facts: Facts) -> Remedy:
     trainer = facts.job.typed.trainer
     program = [trainer] if trainer.endswith(".py") else ["-m", f"recipes.{trainer}"]
-    return command("apptainer", "exec", facts.image, "python3", *program, "--help")
+    return in_image(facts, "python3", *program, "--help")
 
 
 def network(facts: Facts) -> Explanation | None:

@@ -10,7 +10,7 @@ from ..injob import failure_kinds as kinds
 from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import certain, edit, finding, logs, own_code, who
+from .finding_helpers import certain, edit, finding, likely, logs, own_code, who
 
 OF_A_TYPE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt)\b")
 SHOWN = 8  # lines of a failure that nobody knows
@@ -65,6 +65,16 @@ def exception(facts: Facts) -> Explanation | None:
     return certain(facts, f"{who(facts)} ended with {facts.error}", edit(facts), *own_code(facts))
 
 
+def lost_peer(facts: Facts) -> Explanation | None:
+    """A rank lost another, and it is the first of which anything is known."""
+    if facts.kind != kinds.PEER_LOST:
+        return None
+    cause = f"{who(facts)} ended with {facts.error}, and no rank told of a failure before it"
+    because = "the error is most often what others see when a rank ends; here none left a record"
+    fix = command("runner", "logs", "--all", facts.job.id)
+    return likely(facts, cause, fix, *own_code(facts), because=because)
+
+
 def own_words(facts: Facts) -> Explanation | None:
     """The trainer ended itself, and said why."""
     record = facts.record
@@ -99,5 +109,6 @@ SIGNATURES = (
     Signature("disk-full", full, (WARNED,)),
     Signature("disk-full", records_lost, state=JobState.FAILED),
     Signature("rank-exception", exception),
+    Signature("peer-lost", lost_peer),
     Signature("trainer-gave-up", own_words),
 )

@@ -59,9 +59,22 @@ OF_A_LOST_PEER = (
 )
 
 
+# What Horovod says in the same words where the rank itself is at fault
+OF_ITS_OWN = (
+    "ncclCommInitRank failed",
+    "unhandled cuda error",
+    "invalid usage",
+    "out of memory",
+    "Mismatched ",
+    "Duplicate tensor name",
+    "Unsupported data type",
+)
+
+
 def of_lost_peer(error: "str") -> "bool":
     """Whether an error says that another rank has ended."""
-    return any(words in error for words in OF_A_LOST_PEER)
+    lost = any(words in error for words in OF_A_LOST_PEER)
+    return lost and not any(words in error for words in OF_ITS_OWN)
 
 
 def follows(kind: "str", fields: "Mapping[str, object]") -> "bool":

@@ -78,6 +78,9 @@ def explanation_facts(explanation: Explanation, job: Job) -> dict[str, Any]:
             {"does": does, **suggest.as_json(other, suggest.of_job(job))}
             for does, other in explanation.others
         ],
+        "steps": list(explanation.steps),
+        "fixed_by": explanation.fixed_by,
+        "tell": explanation.tell,
         "certainty": explanation.certainty.value,
         "because": explanation.because,
     }

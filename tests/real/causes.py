@@ -237,7 +237,7 @@ LIBRARIES = (
         said="/theirs/libsystemd.so.0 needs GLIBC_2.", fix="runner launch --job-name",
     ),
     Cause(
-        "cuda", "import ctypes; ctypes.CDLL('libcuda.so.1')", explained="library-missing",
+        "cuda", "import ctypes; ctypes.CDLL('libcuda.so.1')", explained="nvidia-library-missing",
         said="driver, which is not in the container", fix="--nv",
     ),
     Cause(
@@ -245,7 +245,7 @@ LIBRARIES = (
         said="n1 has no NVIDIA driver", fix="--no-nv",
     ),
     Cause(
-        "nogpu", "import torch; torch.zeros(1).cuda()", explained="no-gpu", said="is CPU-only",
+        "nogpu", "import torch; torch.zeros(1).cuda()", explained="cpu-image", said="is for CPUs only",
         fix="--image horovod_gpu.sif --gpus-per-node 1",
     ),
 )  # fmt: skip
@@ -303,7 +303,7 @@ TRAINING = (
     ),
     Cause(
         "port", "import socket, time\ns = socket.socket()\ns.bind(('127.0.0.1', 23456))\n"
-        "s.listen()\ntime.sleep(30)", ("--ntasks-per-node", "2"), explained="port-taken",
+        "s.listen()\ntime.sleep(30)", ("--ntasks-per-node", "2"), explained="port-in-use",
         said="listens on a port that is already in use", fix="srun -w n1 ss -ltnp",
     ),
     Cause(
@@ -320,8 +320,8 @@ LAST = (
     Cause(
         "runtime", "print('hello')", ("--runtime", "podman-hpc", "--force"),
         before="mkdir /tmp/$$; ln -s /usr/bin/apptainer /tmp/$$/podman-hpc; PATH=/tmp/$$:$PATH",
-        explained="runtime-missing", said="podman-hpc does not exist on the node",
-        fix="--module podman-hpc",
+        explained="runtime-missing", said="podman-hpc is not on the PATH",
+        fix="--module podman-hpc", certainty="likely",
     ),
 )  # fmt: skip
 ALL = (*CONTAINERS, *WORLDS, *PYTHON, *LIBRARIES, *FILES, *TRAINING, *LAST)

@@ -59,7 +59,7 @@ FAILING = {
     "nccl-without-gpu": (
         ("--env", "MASTER_ADDR=n1", "--env", "MASTER_PORT=29515"),
         WORLD + "dist.init_process_group('nccl', timeout=soon)\n",
-        '"gloo" is the backend',
+        "is for GPUs (NCCL)",
         "+5 ",
     ),
 }

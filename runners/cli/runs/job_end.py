@@ -10,13 +10,20 @@ import click
 
 from ...core import files, job_record
 from ...core.job_record import Job, JobPaths, JobState, Status
+from ...core.remedy import ADVICE
 from ...explain import read_facts
-from ...explain.explanation import Explanation
+from ...explain.explanation import ADMINISTRATOR, AUTHOR, NOBODY, YOU, Explanation
 from ...jobs import wording
 from ...launching import end, suggest
 from .. import exit_codes, printer
 
 WIDTH = len("first to fail: ")
+FIXED_BY = {
+    YOU: "you",
+    AUTHOR: "the author of the trainer",
+    ADMINISTRATOR: "the administrators of the cluster",
+    NOBODY: "nobody: the node is at fault",
+}
 
 
 def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | None = ()) -> int:
@@ -110,10 +117,10 @@ def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
         (who, [explanation.who]),
         ("traceback", list(explanation.traceback)),
     ]
-    fix = suggest.text(explanation.fix, suggest.of_job(job)) if explanation.fix else ""
-    facts += [("evidence", list(explanation.evidence)), ("fix", [fix])]
+    facts += [("evidence", list(explanation.evidence)), ("fix", _fix(explanation, job))]
     for does, other in explanation.others:
         facts.append(("or", [f"{does}:", suggest.text(other, suggest.of_job(job))]))
+    facts += [("fixed by", [FIXED_BY.get(explanation.fixed_by, "")]), ("tell", [explanation.tell])]
     facts += [("certainty", [f"{explanation.certainty.value}: {explanation.because}"])]
     return [
         f"  {word + ':' if at == 0 else '':<{WIDTH}}{text}"
@@ -121,3 +128,11 @@ def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
         for at, text in enumerate(texts)
         if text
     ]
+
+
+def _fix(explanation: Explanation, job: Job) -> list[str]:
+    """Return what to do in words, and the command that does it, as far as there is one."""
+    fix = explanation.fix
+    command = suggest.text(fix, suggest.of_job(job)) if fix else ""
+    steps = list(explanation.steps)
+    return steps if fix and fix.kind == ADVICE and steps else [*steps, command]

@@ -15,6 +15,7 @@ from runners.injob.rank import failure
 from ..failures import leave
 from .test_facts import FAILED, explained, made
 
+TRACEBACK = "Traceback (most recent call last):"
 GLOO = "RuntimeError: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/"
 ENV = "ValueError: Error initializing torch.distributed using env:// rendezvous: environment "
 KERAS_DATA = (
@@ -54,7 +55,7 @@ ERRORS = [
     ("AttributeError: 'Sequential' object has no attribute 'fit_generator'", "keras-2", "Keras 2"),
     (
         "DistNetworkError: Ping failed, invalid value returned from server. Expected: 18456",
-        "port-taken",
+        "not-rank-0",
         "another program at MASTER_ADDR and MASTER_PORT, not rank 0",
     ),
     (f"{ENV}variable RANK expected, but not set", "torch-variable-missing", "no RANK"),
@@ -72,7 +73,7 @@ ERRORS = [
     ),
     (
         "DistStoreError: wait timeout after 6000ms, keys: /default_pg/0//cpu//0/0",
-        "rendezvous-timeout",
+        "store-wait-timeout",
         "disagree on the world size",
     ),
     (
@@ -84,7 +85,7 @@ ERRORS = [
     (
         "RuntimeError: Distributed package doesn't have NCCL built in",
         "nccl-without-gpu",
-        '"gloo" is the backend',
+        "is for GPUs (NCCL)",
     ),
     (
         "RuntimeError: [1]: params[0] in this process with sizes [2, 4] appears not to match sizes "
@@ -100,12 +101,12 @@ ERRORS = [
     ),
     (
         f"{GLOO}unbound_buffer.cc:78] Timed out waiting 6000ms for recv operation to complete",
-        "collective-timeout",
+        "collective-timeout-gloo",
         "waited 6000ms for another rank",
     ),
     (
         "RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 6000 ms",
-        "collective-timeout",
+        "monitored-barrier",
         "waited 6000 ms for another rank",
     ),
     (
@@ -125,7 +126,7 @@ ERRORS = [
         "tf-config",
         "you must also specify",
     ),
-    ("UnknownError: Could not start gRPC server", "port-taken", "TF_CONFIG"),
+    ("UnknownError: Could not start gRPC server", "tf-port-taken", "TF_CONFIG"),
     ("HorovodInternalError: Unsupported data type.", "adasum-type", "float16"),
     ("SyntaxError: invalid syntax", "syntax-error", "has a syntax error"),
     (KERAS_DATA, "no-network", "tried to reach another machine"),
@@ -152,15 +153,17 @@ def test_words_of_other_programs_are_shown_as_they_are(tmp_path: Path) -> None:
 def test_keras_2_is_offered_for_an_optimizer_of_keras_only(tmp_path: Path) -> None:
     error = (0, 1.0, "AttributeError: 'SGD' object has no attribute 'lr'")
     assert explained(tmp_path / "torch", "0@n0 | opt.lr\n", error).name == "rank-exception"
-    said = explained(tmp_path / "keras", '0@n0 |   File "/x/horovod/_keras/callbacks.py"\n', error)
-    assert (said.name, said.certainty.value) == ("keras-2", "likely")
+    log = f'0@n0 | {TRACEBACK}\n0@n0 |   File "/x/horovod/_keras/callbacks.py"\n0@n0 | {error[2]}\n'
+    said = explained(tmp_path / "keras", log, error)
+    assert (said.name, said.certainty.value) == ("keras-2-optimizer", "likely")
 
 
 def test_no_json_is_tf_configs_only_where_tensorflow_reads_it(tmp_path: Path) -> None:
     error = (0, 1.0, "JSONDecodeError: Expecting property name: line 1 column 2 (char 1)")
     assert explained(tmp_path / "own", "", error).name == "rank-exception"
-    line = '0@n0 |   File "/x/cluster_resolver/tfconfig_cluster_resolver.py", line 40\n'
-    assert explained(tmp_path / "tf", line, error).name == "tf-config"
+    file = "/x/cluster_resolver/tfconfig_cluster_resolver.py"
+    log = f'0@n0 | {TRACEBACK}\n0@n0 |   File "{file}", line 40\n0@n0 | {error[2]}\n'
+    assert explained(tmp_path / "tf", log, error).name == "tf-config-json"
 
 
 def test_the_users_own_address_is_left_out(tmp_path: Path) -> None:
@@ -273,7 +276,7 @@ def test_what_ends_a_rank_by_a_signal_is_read_in_the_log(tmp_path: Path) -> None
     paths, job = made(tmp_path, text)
     leave(paths, 0, 1.0, failure.of_process(134, []), 134)
     said = explain(paths, job, FAILED)
-    assert (said.name, said.certainty.value) == ("ranks-differ", "certain")
+    assert (said.name, said.certainty.value) == ("tensor-sizes-differ", "certain")
     assert any("8 vs 4" in line for line in said.evidence)
 
 

@@ -1,0 +1,360 @@
+"""Failures of other people's programs, known by their messages: `signatures/*.toml`, one reader.
+
+A signature is an entry of a file: regular expressions that are all found in a text, what happened,
+how to fix it, and who can. The keys are the fields of `Entry`; docs/contributing.md explains them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate, takewhile
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from ..core.remedy import Remedy, advice, change
+from ..core.remedy import line as typed_line
+from ..injob import failure_kinds as kinds
+from .explanation import ADMINISTRATOR, AUTHOR, NOBODY, Certainty, Explanation, Signature
+from .facts import Facts, Line
+from .finding_helpers import (
+    CHAINED,
+    GUESSED,
+    edit,
+    exclude,
+    host,
+    logs,
+    own_code,
+    place,
+    record_of,
+    smaller_batch,
+    who,
+    without_own_address,
+    without_own_tf_config,
+)
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent / "signatures"
+LONGEST = 300  # characters of what a log says, in a sentence
+ERROR, LOG = "error", "log"
+CERTAINTIES = {
+    "certain": Certainty.CERTAIN,
+    "likely": Certainty.LIKELY,
+    "possible": Certainty.UNSURE,
+}
+ORDER = tuple(CERTAINTIES.values())
+BECAUSE = {
+    Certainty.CERTAIN: "no other failure is known to have this message",
+    Certainty.LIKELY: "this message is known, and now and then has another cause",
+    Certainty.UNSURE: "this message is known, and has several causes",
+}
+# Errors that only pass on that something failed: what did is told by a library, in the log
+VAGUE = re.compile(
+    r"HorovodInternalError|NCCL|nccl|MPI|CalledProcessError|ChildFailedError|ProcessExitedException"
+    r"|returned non-zero|exit(?:ed)? (?:with )?(?:status|code)|InternalError|UnknownError"
+    r"|SystemExit|Engine core initialization failed|DistBackendError|EOFError|BrokenPipeError"
+)
+# How a rank's process ended. Of all other kinds the shim knows more than any message.
+ENDED = (
+    "",
+    kinds.EXIT,
+    kinds.EXCEPTION,
+    kinds.SIGNAL,
+    kinds.PEER_LOST,
+    kinds.ENDED_WITH_OTHERS,
+    kinds.IN_INIT,
+    kinds.RENDEZVOUS,
+)
+OF_RANK = re.compile(r"^\[rank\d+\]:\s?")  # torch prints it before each line of a traceback
+TRACEBACK = "Traceback (most recent call last)"
+FRAME = re.compile(r'^\s+File "')
+# What can only be told from the run: the name in an entry, and what makes the command of it
+REMEDIES: Mapping[str, Callable[[Facts], Remedy | None]] = {
+    "edit": edit,
+    "exclude": exclude,
+    "logs": logs,
+    "smaller-batch": smaller_batch,
+    "without-own-address": without_own_address,
+    "without-own-tf-config": without_own_tf_config,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A signature: `match` are all found in the text that `where` names, and none of `unless` is.
+
+    `cause`, `fix` and `tell` may have {NAME} of a named group, {0} for what the first expression
+    found, {who}, {host}, {image} and {error}. `change` and `leave_out` are options of the launch,
+    `command` is a line for the shell, `remedy` a name of REMEDIES. `about` is the name of its file.
+    """
+
+    id: str
+    match: tuple[str, ...]
+    cause: str
+    fix: tuple[str, ...]
+    certainty: Certainty
+    fixed_by: str
+    source: str
+    examples: tuple[str, ...]
+    where: str = "any"
+    unless: tuple[str, ...] = ()
+    tell: str = ""
+    not_for: tuple[str, ...] = ()
+    because: str = ""
+    change: Mapping[str, Any] = field(default_factory=dict)
+    leave_out: tuple[str, ...] = ()
+    command: str = ""
+    remedy: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """What is searched: the messages of the error and its causes, its frames, lines of the log.
+
+    The error itself is `logged` where it is known from the log alone.
+    """
+
+    error: str
+    frames: str = ""
+    lines: tuple[Line, ...] = ()
+    logged: bool = False
+
+    def of(self, where: str) -> str:
+        parts = {
+            ERROR: (self.error,),
+            LOG: (self.error if self.logged else "", self.log),
+        }.get(where, (self.error, self.frames, self.log))
+        return "\n".join(parts)
+
+    @property
+    def log(self) -> str:
+        return "\n".join(line.text for line in self.lines)
+
+    def line(self, found: str) -> Line | None:
+        """Return the line of the log in which something begins that was found; None if in none."""
+        at = self.log.find(found)
+        if at < 0 or found in self.error:
+            return None
+        starts = list(accumulate((len(line.text) + 1 for line in self.lines), initial=0))
+        return self.lines[bisect_right(starts, at) - 1]
+
+
+@dataclass(frozen=True)
+class Match:
+    """An entry that fits, where its first sign begins, and what its expressions named."""
+
+    entry: Entry
+    at: int
+    found: str
+    named: Mapping[str, str]
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """The lowest is the best: the surest, then the most particular, then the first in text."""
+        return ORDER.index(self.entry.certainty), -len(self.entry.match), self.at
+
+
+@lru_cache(maxsize=1)
+def entries() -> tuple[Entry, ...]:
+    """Return all signatures, by the order of the files' names."""
+    return tuple(each for file in sorted(FOLDER.glob("*.toml")) for each in _read(file))
+
+
+def _read(file: Path) -> Iterator[Entry]:
+    for row in tomllib.loads(file.read_text(encoding="utf-8"))["signature"]:
+        example = row.pop("example")
+        values: dict[str, Any] = {
+            key: tuple(one) if isinstance(one, list) else one for key, one in row.items()
+        }
+        if "mends" in values:
+            values["fixed_by"] = values.pop("mends")
+        values["where"] = values.pop("in", "any")
+        values["certainty"] = CERTAINTIES[values["certainty"]]
+        values["examples"] = tuple([example] if isinstance(example, str) else example)
+        yield Entry(**values, about=file.stem)
+
+
+def matches(text: Text) -> list[Match]:
+    """Return all entries that fit, the best first."""
+    fit = (_match(entry, text.of(entry.where)) for entry in entries())
+    return sorted(filter(None, fit), key=lambda each: each.rank)
+
+
+def _match(entry: Entry, text: str) -> Match | None:
+    found = []
+    for pattern in entry.match:
+        one = re.search(pattern, text, re.MULTILINE)
+        if one is None:
+            return None
+        found.append(one)
+    if any(re.search(pattern, text, re.MULTILINE) for pattern in entry.unless):
+        return None
+    named = {"0": found[0][0]}
+    for one in found:
+        named.update(one.groupdict(""))
+    return Match(entry, min(one.start() for one in found), found[0][0], named)
+
+
+def judge(facts: Facts) -> Explanation | None:
+    """Return what the best signature says: of the rank's own error, else of the log."""
+    if facts.kind not in ENDED:
+        return None
+    text = text_of(facts)
+    best = next(iter(matches(text)), None)
+    return _explanation(best, text, facts) if best else None
+
+
+def text_of(facts: Facts) -> Text:
+    """Return what is searched: the log too where the error does not say what happened."""
+    record = facts.record
+    told = record.traceback if record else ()
+    logged = [line.text for line in facts.log.last] if facts.error and not told else []
+    messages, frames = _parted(told or _from_error(logged, facts.error))
+    if facts.error not in "\n".join(messages):
+        messages.insert(0, facts.error)
+    clear = bool(facts.error) and not VAGUE.search("\n".join(messages))
+    # Python ends with 1 after an error; with another code the line may be one that was handled.
+    unclear = not clear or bool(record and record.guessed and record.exit_code != 1)
+    lines = _lines(facts) if unclear else ()
+    return Text("\n".join(messages), "\n".join(frames), lines, facts.kind == kinds.EXIT)
+
+
+def _lines(facts: Facts) -> tuple[Line, ...]:
+    """Return the lines of nobody and of the first rank to fail, in the order of the log."""
+    rank = facts.first.rank if facts.first else None
+    errors = [line for line in facts.log.errors if rank is None or line.rank in (None, rank)]
+    lines = {
+        (line.file, line.number): line for line in (*facts.log.of_nobody, *errors, *facts.log.last)
+    }
+    return tuple(lines[key] for key in sorted(lines))
+
+
+def _from_error(lines: list[str], error: str) -> list[str]:
+    """Return the part of a log that is this error: its traceback, those it came of, its message.
+
+    Below torchrun the lines of several ranks may stand between each other's, with a label.
+    """
+    at = next((at for at in range(len(lines) - 1, -1, -1) if error in lines[at]), None)
+    if at is None:
+        return []
+    label = _label(lines[at])
+    before = [line for line in lines[: at + 1] if _label(line) == label]
+    start = _start(before, len(before) - 1)
+    after = takewhile(lambda line: TRACEBACK not in line and _label(line) == label, lines[at + 1 :])
+    return [*before[start:], *after]
+
+
+def _start(lines: list[str], end: int) -> int:
+    """Return where the traceback begins whose message is at `end`, or the first one of a chain."""
+    start = next((at for at in range(end, -1, -1) if TRACEBACK in lines[at]), end)
+    chained = next(
+        (at for at in range(start - 1, max(-1, start - 4), -1) if lines[at].startswith(CHAINED)),
+        None,
+    )
+    return start if chained is None else _start(lines, chained)
+
+
+def _label(line: str) -> str:
+    found = OF_RANK.match(line)
+    return found[0].strip() if found else ""
+
+
+def _parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the messages of a traceback, and its lines that name a file; no lines of code."""
+    messages: list[str] = []
+    frames: list[str] = []
+    within = False
+    for line in (OF_RANK.sub("", line) for line in lines):
+        if TRACEBACK in line:
+            within = True
+        elif within and (line[:1].isspace() or not line):
+            frames += [line] if FRAME.match(line) else []
+        else:
+            within = False
+            messages.append(line)
+    return messages, frames
+
+
+def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
+    entry = match.entry
+    known = {"who": who(facts), "host": host(facts), "image": facts.image, "error": facts.error}
+    named = {**known, **match.named}
+    node = named.get("node", "") or (facts.first.host if facts.first else "")
+    line = text.line(match.found)
+    because = entry.because or BECAUSE[entry.certainty]
+    certainty = entry.certainty
+    record = facts.record
+    if record and record.guessed and certainty == Certainty.CERTAIN:
+        certainty = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE
+        because = f"the rank exited without an error message, and {GUESSED}"
+    steps = tuple(_filled(step, named) for step in entry.fix)
+    return Explanation(
+        entry.id,
+        _filled(entry.cause, named),
+        tuple(map(str, (*record_of(facts), *own_code(facts), *filter(None, [line])))),
+        _remedy(entry, named, node, facts) or advice("\n".join(steps)),
+        certainty,
+        because,
+        steps=steps,
+        fixed_by=entry.fixed_by,
+        tell=_tell(entry, named),
+    )
+
+
+def _remedy(entry: Entry, named: Mapping[str, str], node: str, facts: Facts) -> Remedy | None:
+    """Return the command that fixes it; None where there is none but advice."""
+    remedy = REMEDIES[entry.remedy](facts) if entry.remedy else None
+    if remedy:
+        return remedy
+    if entry.command:
+        return typed_line(_put(entry.command, named, quote))
+    if entry.change or entry.leave_out:
+        options = {name: _set(value, named) for name, value in entry.change.items()}
+        return change(options, leave_out=entry.leave_out)
+    if entry.fixed_by == NOBODY and node:
+        return change(exclude=node)
+    return edit(facts) if entry.fixed_by == AUTHOR and place(facts) else None
+
+
+def _set(value: Any, named: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_set(one, named) for one in value]
+    return _put(value, named, str) if isinstance(value, str) else value
+
+
+def _tell(entry: Entry, named: Mapping[str, str]) -> str:
+    if entry.tell or entry.fixed_by not in (ADMINISTRATOR, NOBODY):
+        return _filled(entry.tell, named)
+    return _filled("On node {host}: " + entry.cause + ".", named)
+
+
+def _filled(text: str, named: Mapping[str, str]) -> str:
+    """Return a sentence with what was found in it; within backquotes it is quoted for a shell."""
+    parts = text.split("`")
+    filled = (_put(part, named, quote if at % 2 else _cut) for at, part in enumerate(parts))
+    return "`".join(filled)
+
+
+def _put(text: str, named: Mapping[str, str], how: Callable[[str], str]) -> str:
+    return re.sub(
+        r"\{(\w+)\}", lambda each: how(named[each[1]]) if each[1] in named else each[0], text
+    )
+
+
+def _cut(text: str) -> str:
+    """Return text of a log as one line that is not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
+
+
+SIGNATURES = (Signature("", judge),)
