@@ -74,6 +74,7 @@ NAV = {
         "docs/reference/settings",
         "docs/reference/variables",
         "docs/reference/files",
+        "docs/reference/failures",
     ],
     "Project": [
         "docs/README",

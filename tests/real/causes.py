@@ -245,8 +245,8 @@ LIBRARIES = (
         said="n1 has no NVIDIA driver", fix="--no-nv",
     ),
     Cause(
-        "nogpu", "import torch; torch.zeros(1).cuda()", explained="cpu-image", said="is for CPUs only",
-        fix="--image horovod_gpu.sif --gpus-per-node 1",
+        "nogpu", "import torch; torch.zeros(1).cuda()", explained="cpu-image",
+        said="is for CPUs only", fix="--image horovod_gpu.sif --gpus-per-node 1",
     ),
 )  # fmt: skip
 FILES = (
