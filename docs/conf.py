@@ -26,6 +26,7 @@ NAV = {
     "Start": ["docs/start/first-hour", "docs/start/own-trainer", "docs/start/your-cluster"],
     "Guides: run": [
         "docs/guides/launch",
+        "docs/guides/batch-scripts",
         "docs/guides/frameworks",
         "docs/guides/follow",
         "docs/guides/requeue",
@@ -75,6 +76,7 @@ NAV = {
         "docs/reference/variables",
         "docs/reference/files",
         "docs/reference/failures",
+        "docs/reference/batch-findings",
     ],
     "Project": [
         "docs/README",

@@ -43,7 +43,7 @@ GROUPS = {
     },
     "Images": {
         "build": ("images.build", "Build an image without root."),
-        "convert": ("images.convert", "Convert a Dockerfile to an Apptainer definition file."),
+        "convert": ("images.convert", "Convert a Dockerfile, or a batch script; check the script."),
         "pull": ("images.registry", "Pull an image and store it by its digest."),
         "push": ("images.registry", "Push an image to a registry."),
         "registry": ("images.registry", "Log in to and out of a registry."),

@@ -1,53 +1,142 @@
-"""`runner convert`."""
+"""`runner convert`: a Dockerfile becomes a definition, a batch script a launch line."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from containers import definition
-from containers.dockerfile.convert import convert
-from containers.dockerfile.stage import Note
-
 from ...core import atomic
 from ...core.errors import UsageError
-from ...core.errors import UsageError as NotADefinition
+from .. import common_options, printer
 
-EXAMPLE = "Example: runner convert Dockerfile -o my.def && runner build my.def"
+if TYPE_CHECKING:
+    from containers.dockerfile.stage import Note
+
+    from ...batch_scripts.script import Script
+
+EXAMPLE = """\b
+Examples:
+  runner convert Dockerfile -o my.def && runner build my.def
+  runner convert job.sh
+  runner convert --check job.sh
+"""
 HEADING = "not converted, or to be looked at:"
+FOUND = 1  # exit code of --check, as that of other linters
 
 
 @click.command("convert", epilog=EXAMPLE)
-@click.argument("dockerfile", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="output file (default: standard output)"
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="output file for the definition (default: standard output)",
 )
-def convert_command(dockerfile: Path, output: Path | None) -> None:
-    """Convert a Dockerfile to a definition file; list the instructions that have no equivalent.
+@click.option(
+    "--kind",
+    type=click.Choice(["dockerfile", "batch"]),
+    help="what the file is (default: told by its content)",
+)
+@click.option(
+    "--check", is_flag=True, help="only check a batch script; exit code 1 if something is wrong"
+)
+@common_options.as_json
+def convert_command(
+    file: Path, output: Path | None, kind: str | None, check: bool, as_json: bool
+) -> None:
+    """Convert a Dockerfile to a definition file, or a batch script to a `runner launch` line.
 
-    Keep the definition file in the Dockerfile's folder: it refers to the same files.
+    Instructions that have no equivalent are listed. Keep the definition file in the Dockerfile's
+    folder: it refers to the same files.
+
+    Of a batch script (for Slurm, PBS or Cobalt) it prints the launch line that does the same, what
+    is left out, what could not be carried over, and what is wrong in it. The script is never
+    executed.
     """
+    text = _text(file)
+    if kind != "dockerfile" and (kind or _is_batch(text, file.name)):
+        if output is not None:
+            raise UsageError("--output is for a definition", "a launch line is printed")
+        _batch(text, file, check, as_json)
+        return
+    if check or as_json:
+        raise UsageError(
+            f"{file} is read as a Dockerfile", "--check and --json are for batch scripts"
+        )
+    _dockerfile(text, file, output)
+
+
+def _text(file: Path) -> str:
     try:
-        text, notes = convert(dockerfile, dockerfile.read_text(encoding="utf-8"))
+        return file.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{dockerfile} is not text", str(error)) from None
+        raise UsageError(f"{file} is not text", str(error)) from None
+    except OSError as error:
+        raise UsageError(f"cannot read {file}", str(error.strerror)) from None
+
+
+def _is_batch(text: str, name: str) -> bool:
+    from ...batch_scripts import script
+
+    return script.is_batch(text, name)
+
+
+def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
+    from ...batch_scripts import report
+    from ...batch_scripts.rules import catalogue
+
+    script = _read(text, file)
+    if not check:
+        made = report.make(script)
+        if as_json:
+            printer.print_json(report.as_json(made))
+        for line in () if as_json else report.as_text(made):
+            click.echo(line)
+        return
+    findings = catalogue.findings(script)
+    if as_json:
+        printer.print_json(report.findings_as_json(findings))
+    for line in () if as_json else report.findings_as_text(findings):
+        click.echo(line)
+    if findings:
+        sys.exit(FOUND)
+
+
+def _read(text: str, file: Path) -> Script:
+    from ...batch_scripts import script
+    from ...launching import gather
+
+    try:
+        return script.load(text, str(file), gather.look_around({}, None))
+    except RecursionError:
+        raise UsageError(f"{file} is nested too deeply to be read") from None
+
+
+def _dockerfile(text: str, file: Path, output: Path | None) -> None:
+    from containers.dockerfile.convert import convert
+
+    made, notes = convert(file, text.replace("\r\n", "\n").replace("\r", "\n"))
     if output is None:
-        click.echo(text, nl=False)
+        click.echo(made, nl=False)
     else:
         try:
-            atomic.write_text(output, text)
+            atomic.write_text(output, made)
         except OSError as error:
             raise UsageError(f"cannot write {output}", str(error)) from None
-    for line in listed(text, notes, output.name if output else "the definition"):
+    for line in listed(made, notes, output.name if output else "the definition"):
         click.echo(line, err=True)
 
 
 def listed(text: str, notes: list[Note], name: str) -> list[str]:
     """Return the lines to print: the notes, and what is wrong with the definition file."""
+    from containers import definition
+
     lines = [f"  {note}" for note in notes]
     try:
         definition.check(text, name, {})
-    except NotADefinition as error:
+    except UsageError as error:
         lines.append("  " + str(error).replace("\n", "\n  "))
     return [HEADING, *lines] if lines else []

@@ -1,0 +1,226 @@
+"""The directives of a script: what its first lines ask of Slurm, PBS or Cobalt."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..core import gpus
+from . import options
+from .substitute import LINES, NODES
+from .words import literal
+
+MARKS = {"#SBATCH": "slurm", "#PBS": "pbs", "#COBALT": "cobalt"}
+# Schedulers that runner does not know, by how their directives begin.
+FOREIGN = {"#BSUB": "LSF", "#PJM": "PJM", "#OAR": "OAR", "#$ -": "Grid Engine"}
+PBS = options.grammar(
+    "A P N q l o e m M J t S W v u r j k p a c C",
+    "V z h I X",
+    "".join(f"{letter}={letter} " for letter in "APNqloemMJtSWvurjkpacCVzhIX"),
+)
+COBALT = options.grammar(
+    "A n t q O o e M env attrs cwd mode proccount jobname project queue nodecount time",
+    "",
+    "A=project n=nodecount t=time q=queue O=output o=o e=e M=M",
+)
+PBS_NAMES = {"A": "account", "P": "account", "N": "job-name", "q": "partition", "J": "array"}
+PBS_NAMES.update({"o": "output", "e": "error"})
+COBALT_NAMES = {"project": "account", "nodecount": "nodes", "queue": "partition"}
+COBALT_NAMES["jobname"] = "job-name"
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One option of the scheduler, by Slurm's long name where there is one; "" for no value."""
+
+    name: str
+    value: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a script asks of its scheduler ("" for none).
+
+    `late` are lines of directives after the first command, `unread` those not understood, with the
+    reason. `chunks` are the parts of PBS's select beside counts, such as system=polaris.
+    """
+
+    scheduler: str = ""
+    directives: tuple[Directive, ...] = ()
+    late: tuple[int, ...] = ()
+    unread: tuple[tuple[int, str], ...] = ()
+    hetjob: int = 0
+
+    def find(self, *names: str) -> Directive | None:
+        """Return the last directive of these names; the last one counts."""
+        return next((each for each in reversed(self.directives) if each.name in names), None)
+
+    def get(self, *names: str) -> str:
+        found = self.find(*names)
+        return found.value if found else ""
+
+    def count(self, *names: str) -> int | None:
+        text = self.get(*names)
+        return int(text) if text.isdecimal() else None
+
+    def line(self, *names: str) -> int:
+        found = self.find(*names)
+        return found.line if found else 1
+
+    @property
+    def nodes(self) -> int | None:
+        """The nodes of the job, None where the scheduler decides."""
+        return self.count("nodes") or (None if self.get("nodes") else self._least_nodes())
+
+    def _least_nodes(self) -> int | None:
+        tasks = self.count("ntasks")
+        single = tasks in (None, 1) and not self.find("gpus")
+        return 1 if single or self.count("gpus") == 1 else None
+
+    @property
+    def tasks_per_node(self) -> int | None:
+        """The tasks of each node, None where Slurm decides; 1 where the script says nothing."""
+        each, tasks, nodes = self.count("ntasks-per-node"), self.count("ntasks"), self.nodes
+        if each:
+            return each
+        if tasks and nodes:
+            return tasks // nodes if tasks % nodes == 0 else None
+        if tasks or self.find("ntasks-per-gpu", "ntasks-per-socket"):
+            return None
+        return 1
+
+    @property
+    def tasks(self) -> int | None:
+        each, nodes = self.tasks_per_node, self.nodes
+        return self.count("ntasks") or (each * nodes if each and nodes else None)
+
+    @property
+    def wants_gpus(self) -> bool:
+        named = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
+        gres = (self.get("gres"), self.get("tres-per-task"))
+        return any(self.get(name) not in ("", "0") for name in named) or any(
+            "gpu" in text for text in gres
+        )
+
+    @property
+    def gpus_per_node(self) -> int | None:
+        """The GPUs of each node, None where that is not said."""
+        if each := self.get("gpus-per-node"):
+            return gpus.typed(each)[1]
+        if in_gres := gpus.in_gres(self.get("gres")):
+            return in_gres[1]
+        nodes, tasks = self.nodes, self.tasks_per_node
+        if total := self.get("gpus"):
+            count = gpus.typed(total)[1]
+            return count // nodes if nodes and count % nodes == 0 else None
+        if each := self.get("gpus-per-task"):
+            return gpus.typed(each)[1] * tasks if tasks else None
+        return None
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether no other job is on the nodes, as far as the script tells.
+
+        Perlmutter's queues for whole nodes go with -C; ALCF gives whole nodes only.
+        """
+        whole = self.find("constraint") and self.get("qos") in ("regular", "debug", "premium")
+        alcf = self.find("filesystems") or self.get("place").startswith(("excl", "scatter:excl"))
+        return bool(self.find("exclusive") or whole or alcf or self.scheduler == "cobalt")
+
+    def given(self) -> Mapping[str, str]:
+        """Return the variables of the job that the directives fix."""
+        values = {
+            "SLURM_NTASKS": self.count("ntasks") or (self.tasks if self.nodes else None),
+            "SLURM_NTASKS_PER_NODE": self.count("ntasks-per-node"),
+            "SLURM_CPUS_PER_TASK": self.count("cpus-per-task"),
+            "SLURM_NNODES": self.count("nodes"),
+            "SLURM_GPUS_PER_NODE": self.get("gpus-per-node"),
+            "SLURM_GPUS_ON_NODE": self.gpus_per_node,
+            "SLURM_JOB_NAME": self.get("job-name"),
+            "SLURM_JOB_PARTITION": self.get("partition"),
+        }
+        values["SLURM_NPROCS"] = values["SLURM_NTASKS"]
+        values["SLURM_JOB_NUM_NODES"] = values["SLURM_NNODES"]
+        if self.scheduler == "pbs" and self.nodes:
+            values = {NODES: self.nodes, LINES: self.nodes * (self.count("ntasks-per-node") or 1)}
+        return {name: str(value) for name, value in values.items() if value}
+
+
+def read(text: str) -> Job:
+    """Return what a script's directives ask for; those of the first kind that is there count."""
+    lines = text.split("\n")
+    kinds = [scheduler for line in lines for mark, scheduler in MARKS.items() if _is(line, mark)]
+    scheduler = kinds[0] if kinds else ""
+    mark = next((mark for mark, name in MARKS.items() if name == scheduler), "")
+    directives: list[Directive] = []
+    unread: list[tuple[int, str]] = []
+    hetjob = 0
+    for number, line in _head(lines):
+        if not mark or not _is(line, mark):
+            continue
+        words = line[len(mark) :].strip()
+        if words in ("hetjob", "packjob"):
+            hetjob = number
+            continue
+        new, problem = _directives(words, scheduler, number)
+        directives += new
+        unread += [(number, problem)] if problem else []
+    many = [each for each in directives if each.name == "select" and "+" in each.value]
+    hetjob = hetjob or (many[0].line if many else 0)
+    return Job(scheduler, tuple(directives), (), tuple(unread), hetjob)
+
+
+def _is(line: str, mark: str) -> bool:
+    return line.startswith(mark) and line[len(mark) : len(mark) + 1] in (" ", "\t", "")
+
+
+def _head(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines before the first command, as sbatch does: comments and empty ones."""
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.startswith("#"):
+            return
+        yield number, line
+
+
+def late(comments: Mapping[int, str], text: str, scheduler: str) -> tuple[int, ...]:
+    """Return the lines of directives that stand after the first command."""
+    mark = next((mark for mark, name in MARKS.items() if name == scheduler), "")
+    first = len(list(_head(text.split("\n"))))
+    return tuple(n for n, line in comments.items() if mark and n > first and _is(line, mark))
+
+
+def _directives(text: str, scheduler: str, line: int) -> tuple[list[Directive], str]:
+    try:
+        words = [literal(word, line) for word in shlex.split(text, comments=True)]
+    except ValueError as error:
+        return [], f"{text}: {error}"
+    known = {"slurm": options.SLURM, "pbs": PBS, "cobalt": COBALT}[scheduler]
+    read_ = options.read(words, known)
+    problem = read_.problem or (f"{read_.rest[0].text}: no option" if read_.rest else "")
+    found: list[Directive] = []
+    for option in read_.options:
+        if scheduler == "pbs" and option.name == "l":
+            found += _resources(option.text, line)
+        else:
+            names = {"pbs": PBS_NAMES, "cobalt": COBALT_NAMES}.get(scheduler, {})
+            found.append(Directive(names.get(option.name, option.name), option.text, line))
+    return found, problem
+
+
+def _resources(text: str, line: int) -> Iterator[Directive]:
+    """Yield what PBS's -l asks for, under Slurm's names where the meaning is the same."""
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name in ("select", "nodes") and "+" in value:
+            yield Directive("select", value, line)
+        elif name in ("select", "nodes"):
+            count, _, rest = value.partition(":")
+            yield Directive("nodes", count, line)
+            for each in rest.split(":") if rest else ():
+                key, _, number = each.partition("=")
+                key = {"mpiprocs": "ntasks-per-node", "ppn": "ntasks-per-node"}.get(key, key)
+                yield Directive({"ngpus": "gpus-per-node"}.get(key, key), number, line)
+        else:
+            yield Directive("time" if name == "walltime" else name, value, line)

@@ -1,0 +1,99 @@
+"""The launch line while it is made: options, and what is said beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..settings.table import SETTINGS
+from .words import WHO_KNOWS, Word, literal
+
+
+class Note(NamedTuple):
+    """A line of the script, 0 for the whole, and what is said of it."""
+
+    line: int
+    text: str
+
+
+@dataclass
+class Draft:
+    """A launch line with what is left out, since runner does it, and what is lost.
+
+    `open` are places of the line that the user has to fill in, which stand in it as <...>; `notes`
+    are other things to look at. `folder` is to be changed to before the launch. `exports` and
+    `definitions` are what the shell of each rank sets. Not `possible`: no line does the same.
+    """
+
+    line: int
+    options: list[tuple[str, Word | None]] = field(default_factory=list)
+    trainer: list[Word] = field(default_factory=list)
+    arguments: list[Word] = field(default_factory=list)
+    folder: Word | None = None
+    exports: list[tuple[str, Word]] = field(default_factory=list)
+    definitions: list[str] = field(default_factory=list)
+    left_out: list[Note] = field(default_factory=list)
+    lost: list[Note] = field(default_factory=list)
+    open: list[Note] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    possible: bool = True
+
+    def add(self, name: str, value: Word | str | int | None = None, line: int = 0) -> None:
+        """Add an option; one that is no list replaces the one that is there."""
+        word = value if isinstance(value, Word) or value is None else literal(str(value), line)
+        setting = SETTINGS.get(name)
+        if not (setting and setting.kind == "list") and name != "sweep":
+            self.options = [each for each in self.options if each[0] != name]
+        if (name, word) not in self.options:
+            self.options.append((name, word))
+        if word is not None:
+            self._note(word)
+
+    def has(self, *names: str) -> bool:
+        return any(name in names for name, _ in self.options)
+
+    def _note(self, word: Word) -> None:
+        """Say which pieces of a word only the run knows."""
+        for piece in word.unknown:
+            if piece.kind in WHO_KNOWS:
+                self.open.append(Note(piece.line, f"{piece.source}: {WHO_KNOWS[piece.kind]}"))
+
+    def argument(self, word: Word) -> None:
+        self.arguments.append(word)
+        self._note(word)
+
+    def leave_out(self, line: int, text: str) -> None:
+        self.left_out.append(Note(line, text))
+
+    def lose(self, line: int, text: str) -> None:
+        self.lost.append(Note(line, text))
+
+    def words(self) -> Iterator[str]:
+        """Yield the words of the command line, quoted for a shell."""
+        yield from ("runner", "launch")
+        for name, value in self.options:
+            if value is None:
+                yield f"--{name}"
+            elif name.endswith("-arg"):
+                yield f"--{name}={value.quoted()}"
+            else:
+                yield from (f"--{name}", value.quoted())
+        yield from self._trainer()
+
+    def _trainer(self) -> Iterator[str]:
+        first, *more = self.trainer
+        behind = [*more, *self.arguments]
+        if more and more[0].text.startswith("-"):
+            yield from ("--", first.quoted())
+        else:
+            yield first.quoted()
+            yield from ("--",) if behind else ()
+        for word in behind:
+            yield word.quoted()
+
+    @property
+    def text(self) -> str:
+        """The line, after a `cd` where the script starts its training in another folder."""
+        line = " ".join(self.words())
+        return f"cd {self.folder.quoted()} && {line}" if self.folder else line

@@ -1,0 +1,247 @@
+"""What the trainer runs in: container or environment, its binds, variables and modules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..core.command_line import without_secret
+from ..core.site_profile import Profile
+from ..settings.table import SETTINGS
+from . import trainer
+from .draft import Draft, Note
+from .read import Command
+from .script import MODULES, Script
+from .steps import Layer, Step, is_python
+from .words import ADDRESS, RUN, Word, join, made
+
+# Variables that runner sets itself on each rank.
+PLACE = (
+    *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    *("NODE_RANK", "GROUP_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"),
+)
+OF_HOST = ("LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
+PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
+MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
+CONDAS = ("conda", "mamba", "micromamba")
+KEPT = ("no-mount", "overlay", "mount", "home", "workdir", "scratch", "env-file", "fusemount")
+
+
+def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
+    """Add image, binds, variables and modules."""
+    container = step.layer("container")
+    draft.folder = step.command.folder or draft.folder
+    if draft.folder and draft.folder.text.strip('"{}$') in ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"):
+        draft.folder = None
+    if container is not None and step.image is not None:
+        _container(draft, script, container, step.image)
+    else:
+        _environment(draft, script, step)
+    _variables(draft, script, step)
+    _modules(draft, script, step, profile)
+
+
+def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
+    if layer.name not in ("apptainer", "singularity"):
+        draft.add("runtime", layer.name)
+    draft.add("image", image)
+    flags = {option.name for option in layer.options.options}
+    for option in layer.options.options:
+        name, value, line = option.name, option.value, option.line
+        if name in ("bind", "volume", "volumes", "container-mounts") and value:
+            _binds(draft, value, layer.name)
+        elif name in ("nv", "rocm", "nvccli", "gpu"):
+            if script.job.wants_gpus or script.job.get("system"):
+                draft.leave_out(line, f"--{name}: runner adds it where GPUs are requested")
+            else:
+                draft.add("rocm" if name == "rocm" else "nv")
+        elif layer.name not in ("apptainer", "singularity"):
+            if name in ("module", "mpi", "cuda-mpi", "nccl"):
+                text = f"--{name}={option.text}".rstrip("=")
+                draft.leave_out(line, f"{text}: the site's profile decides it")
+        elif name == "cleanenv":
+            draft.leave_out(line, "--cleanenv: runner keeps the host's Python variables out itself")
+        elif name not in ("pwd", "cwd", "env", "scratch") or name in KEPT:
+            pieces = (f"--{name}=", *value.pieces) if value else (f"--{name}",)
+            draft.add("apptainer-arg", made(pieces, line))
+    if "writable" in flags:
+        draft.lose(layer.line, "--writable: ranks that write to one image destroy it")
+
+
+def _binds(draft: Draft, value: Word, runtime: str) -> None:
+    """Add binds but for the current folder, which runner binds itself."""
+    for bind in value.split("," if runtime in ("apptainer", "singularity", "pyxis") else ";"):
+        source = bind.split(":", 1)[0].text
+        alone = ":" not in "".join(p for p in bind.pieces if isinstance(p, str))
+        if not (alone and source.strip("{}$") in ("PWD", ".", "SLURM_SUBMIT_DIR", "HOME")):
+            draft.add("bind", bind)
+
+
+def _environment(draft: Draft, script: Script, step: Step) -> None:
+    """Add the virtual or conda environment that is active."""
+    first = step.program[0]
+    draft.add("runtime", "none")
+    if is_python(first.text) and "/bin/" in first.text:
+        draft.add("image", join(first.split("/bin/")[:-1], "/bin/", first.line))
+        return
+    active = [each for each in map(_activated, script.content.commands) if each]
+    active = [each for each in active if each.line <= step.line]
+    if not active:
+        draft.open.append(Note(step.line, "<environment>: the folder of the Python that runs this"))
+        draft.add("image", "<environment>")
+        return
+    name = active[-1]
+    if "/" in name.text or name.unknown:
+        draft.add("image", name)
+        return
+    folder = _conda_folder(script, name.text)
+    if folder and folder.is_dir():
+        draft.add("image", str(folder))
+    else:
+        draft.add("image", f"<environment {name.text}>")
+        where = f"; conda looks in {folder}" if folder else ": `conda env list` shows it"
+        text = f"<environment {name.text}>: the folder of this conda environment{where}"
+        draft.open.append(Note(name.line, text))
+
+
+def _activated(command: Command) -> Word | None:
+    """Return the environment that a command activates: a name, or a folder."""
+    words = command.arguments
+    if command.name in CONDAS and len(words) > 1 and words[0].text == "activate":
+        return words[1]
+    if command.name not in ("source", ".") or not words:
+        return None
+    if words[0].text == "activate" and len(words) > 1:
+        return words[1]
+    if words[0].text.endswith("/bin/activate"):
+        if len(words) > 1:
+            return words[1]
+        pieces = words[0].pieces
+        last = pieces[-1] if isinstance(pieces[-1], str) else ""
+        return made((*pieces[:-1], last[: -len("/bin/activate")]), command.line)
+    return None
+
+
+def _conda_folder(script: Script, name: str) -> Path | None:
+    """Return where conda looks for an environment: envs/ of its own folder, which is sourced."""
+    for command in script.content.commands:
+        for word in command.words:
+            for end in ("/etc/profile.d/conda.sh", "/bin/activate", "/bin/conda"):
+                root, found, _ = word.text.partition(end)
+                if found and command.name in ("source", ".", "conda", "eval"):
+                    return Path(os.path.expandvars(root)) / "envs" / name
+    return None
+
+
+def _variables(draft: Draft, script: Script, step: Step) -> None:
+    placed: dict[int, list[str]] = {}
+    given = {**step.command.exports, **step.env}
+    inherited = [w.text for w in _passed(step)]
+    for name in [*given, *(name for name in inherited if name not in given)]:
+        value = given.get(name)
+        line = value.line if value else step.line
+        kept = _kept(draft, script, step, name, value, placed)
+        if kept and value is not None:
+            _variable(draft, name, value)
+        elif kept and name not in OF_HOST:
+            draft.add("env", name, line)
+    for line, names in placed.items():
+        draft.leave_out(line, f"{', '.join(names)}: runner sets {_them(names)}")
+
+
+def _them(names: list[str]) -> str:
+    return "it" if len(names) == 1 else "them"
+
+
+def _passed(step: Step) -> Iterator[Word]:
+    """Yield the variables that mpirun -x passes on as they are."""
+    starter = step.layer("starter")
+    for option in starter.options.all("x") if starter else ():
+        if option.value and "=" not in option.text:
+            yield option.value
+
+
+def _variable(draft: Draft, name: str, value: Word) -> None:
+    for prefix in PREFIXES:
+        name = name[len(prefix) :] if name.startswith(prefix) else name
+    if name in ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH"):
+        _binds(draft, value, "apptainer")
+    elif without_secret(f"{name}=x") == name and value.known:
+        draft.add("env", name, value.line)
+        draft.open.append(Note(value.line, f"{name}: a secret; export it before the launch"))
+    else:
+        trainer.exports(draft, name, value)
+
+
+def _kept(
+    draft: Draft,
+    script: Script,
+    step: Step,
+    name: str,
+    value: Word | None,
+    placed: dict[int, list[str]],
+) -> bool:
+    """Whether a variable goes onto the launch line; else say why not."""
+    line = value.line if value else step.line
+    cpus = ("SLURM_CPUS_PER_TASK", script.job.get("cpus-per-task") or "1")
+    own_threads = value is not None and any(text and text in value.text for text in cpus)
+    if (
+        name in PLACE
+        or (value is not None and value.has(ADDRESS))
+        or (name == "OMP_NUM_THREADS" and own_threads)
+    ):
+        placed.setdefault(line, []).append(name)
+    elif name.startswith(("SRUN_", "SLURM_", "SBATCH_", "PMI_")):
+        draft.leave_out(line, f"{name}: runner passes it to srun")
+    elif name in OF_HOST:
+        inside = step.image is not None
+        reason = (
+            "that of the host stays outside of the container" if inside else "the environment's"
+        )
+        draft.leave_out(line, f"{name}: {reason}")
+    elif name.startswith(("APPTAINER_", "SINGULARITY_")) and "BIND" not in name:
+        draft.leave_out(line, f"{name}: runner sets Apptainer's own variables")
+    elif value is not None and value.has(RUN) and step.layer("agent") is not None:
+        draft.lose(line, f"{name}={value.text}: only the job knows it")
+    else:
+        return True
+    return False
+
+
+def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
+    loaded = profile.launch.get("module", []) if profile else []
+    inside = step.image is not None
+    outer = step.layers[0].kind == "starter" if step.layers else False
+    for command in script.content.commands:
+        if command.name not in MODULES or command.line > step.line:
+            continue
+        words = [word.text for word in command.arguments]
+        if words[:1] in (["purge"], ["reset"]):
+            draft.add("module-purge")
+        elif words[:1] == ["use"]:
+            _module_use(draft, command, profile)
+        elif words[:1] in (["unload"], ["swap"], ["switch"], ["rm"], ["restore"]):
+            draft.lose(command.line, command.text)
+        elif any(word.unknown for word in command.arguments):
+            draft.lose(command.line, f"{command.text}: only the run knows the module")
+    for name, line in script.modules:
+        own = name.partition("/")[0].lower()
+        if line > step.line:
+            continue
+        if name in loaded or own in loaded:
+            draft.leave_out(line, f"module {name}: the site's profile loads it")
+        elif inside and not outer and own in MPI_MODULES:
+            draft.leave_out(line, f"module {name}: the host's MPI is not used in the container")
+        else:
+            draft.add("module", name)
+
+
+def _module_use(draft: Draft, command: Command, profile: Profile | None) -> None:
+    for word in command.arguments[1:]:
+        if profile and word.text in profile.module_use:
+            draft.leave_out(command.line, f"{command.text}: the site's profile does it")
+        elif "module-use" in SETTINGS:
+            draft.add("module-use", word)
+        else:
+            draft.lose(command.line, f"{command.text}: write module_use into the site's profile")

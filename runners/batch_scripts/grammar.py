@@ -1,0 +1,80 @@
+"""The shell's grammar, by tree-sitter-bash; imported here only, since it is an optional extra."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..core.errors import Refused
+from ..core.remedy import command
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+EXTRA = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
+
+
+def parse(text: str) -> Node:
+    """Return the root of a script's syntax tree. Raises Refused where the parser is missing."""
+    try:
+        import tree_sitter_bash
+        from tree_sitter import Language, Parser
+    except ImportError as error:
+        raise Refused(
+            "batch scripts are read with tree-sitter, which this Python does not have",
+            str(error),
+            command(sys.executable, "-m", "pip", "install", *EXTRA),
+        ) from None
+    parser, data = Parser(Language(tree_sitter_bash.language())), text.encode()
+    root = parser.parse(data).root_node
+    while spots := [*_bare_dollars(root, data)]:
+        for begin, end in reversed(spots):
+            data = data[:begin] + b"{" + data[begin:end] + b"}" + data[end:]
+        root = parser.parse(data).root_node
+    return root
+
+
+def _bare_dollars(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of names behind a `$` that the grammar takes for a sign of its own.
+
+    NOTE: it does so (0.25.1) for the second variable of `$A,$B` and `$A:$B`. In braces, which
+    change nothing, it is read.
+    """
+    for node in below(root, "$"):
+        begin = end = node.end_byte
+        while data[end : end + 1].isalnum() or data[end : end + 1] == b"_":
+            end += 1
+        own = node.parent is not None and node.parent.type == "simple_expansion"
+        if end > begin and not own and not data[begin : begin + 1].isdigit():
+            yield begin, end
+
+
+def source(node: Node) -> str:
+    return (node.text or b"").decode()
+
+
+def line(node: Node) -> int:
+    return node.start_point[0] + 1
+
+
+def below(node: Node, *kinds: str) -> Iterator[Node]:
+    """Yield the nodes of these kinds in a tree, in the order of the text."""
+    if node.type in kinds:
+        yield node
+    for child in node.children:
+        yield from below(child, *kinds)
+
+
+def pieces(node: Node) -> Iterator[Node | str]:
+    """Yield the parts of a quoted string or here-document, with the blanks between them.
+
+    NOTE: the grammar (0.25) leaves blanks and line ends between two parts to no node.
+    """
+    text, begin = node.text or b"", node.start_byte
+    at = begin
+    for child in node.children:
+        if child.start_byte > at:
+            yield text[at - begin : child.start_byte - begin].decode()
+        yield child
+        at = child.end_byte

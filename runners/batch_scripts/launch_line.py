@@ -1,0 +1,182 @@
+"""The `runner launch` line of each step of a script, and what could not be carried over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from ..core.site_profile import Profile
+from ..sites import load
+from . import environment, resources, steps, trainer
+from .draft import Draft, Note
+from .environment import CONDAS
+from .read import Command
+from .script import MODULES, Script
+from .steps import LOOKING, Step
+
+# Commands of the script's own shell, which the launch does not need.
+OF_SHELL = (
+    *(
+        "source",
+        ".",
+        "cd",
+        "set",
+        "export",
+        "unset",
+        "wait",
+        "trap",
+        "exit",
+        "shopt",
+        "read",
+        "eval",
+    ),
+    *("declare", "test", "[", ":", "true", "false", "return", "local", "shift", "ulimit", "umask"),
+    *(
+        "break",
+        "continue",
+        "mapfile",
+        "readarray",
+        "sync",
+        "let",
+        "getopts",
+        "pushd",
+        "popd",
+        "hash",
+    ),
+)
+
+
+def drafts(script: Script) -> list[Draft]:
+    """Return a launch line for each step that starts a training."""
+    return [_draft(script, step) for step in script.steps]
+
+
+def _draft(script: Script, step: Step) -> Draft:
+    draft = Draft(step.line)
+    profile = _site(draft, script)
+    resources.add(draft, script.job, step)
+    environment.add(draft, script, step, profile)
+    trainer.add(draft, script.job, step)
+    for line, text in step.problems:
+        draft.lose(line, text)
+        draft.possible = draft.possible and text.startswith("timeout")
+    if script.job.hetjob:
+        draft.possible = False
+    for condition in step.command.conditions:
+        draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
+    _left_out(draft, step)
+    return draft
+
+
+def _site(draft: Draft, script: Script) -> Profile | None:
+    """Return the profile of the site; add it where the script names the machine."""
+    job = script.job
+    if not job.scheduler or job.scheduler == "slurm":
+        return script.site.profile
+    name = job.get("system")
+    if name and name in load.found(os.environ):
+        draft.add("site", name)
+    elif name:
+        draft.add("constraint", f"system={name}")
+    draft.add("scheduler", job.scheduler)
+    profile = load.profile(name, os.environ) if draft.has("site") else script.site.profile
+    own, given = job.get("filesystems"), _filesystems(profile)
+    if own and given and set(own.split(":")) != set(given.split(":")):
+        text = f"filesystems={own}: the profile of {profile.name if profile else ''} has {given}"
+        draft.notes.append(Note(job.line("filesystems"), text))
+    return profile
+
+
+def _filesystems(profile: Profile | None) -> str:
+    words = [str(word) for word in profile.launch.get("sbatch-arg", [])] if profile else []
+    return next(
+        (word.rpartition("filesystems=")[2] for word in words if "filesystems=" in word), ""
+    )
+
+
+def _left_out(draft: Draft, step: Step) -> None:
+    """Say what of the step itself runner does."""
+    agent, command = step.layer("agent"), step.command
+    places = (
+        "rdzv",
+        "master",
+        "main-process",
+        "machine-rank",
+        "node-rank",
+        "same-network",
+        "nnodes",
+    )
+    if agent is not None:
+        names = [o.name for o in agent.options.options if o.name.startswith(places)]
+        names += [o.name for o in agent.options.options if o.name in ("num-machines", "hostfile")]
+        if names:
+            text = ", ".join(f"--{name}" for name in names)
+            draft.leave_out(agent.line, f"{text}: runner gives them to {agent.name}")
+        others = [option for option in agent.options.options if not _of_counts(option.name, names)]
+        for option in others:
+            draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip())
+    starter = step.layer("starter")
+    if starter is not None and starter.name not in ("srun", "horovodrun"):
+        ours = ("bind-to", "map-by", "rank-by", "mca", "hostfile", "machinefile", "host", "H")
+        names = [o.name for o in starter.options.options if o.name in (*ours, "cpu-bind", "hosts")]
+        if names:
+            draft.leave_out(starter.line, f"{', '.join(dict.fromkeys(names))}: runner places ranks")
+    if command.pipe or command.outputs:
+        where = " | ".join(command.pipe) or " ".join(word.text for word in command.outputs)
+        draft.leave_out(step.line, f"{where}: runner keeps the log")
+
+
+def _of_counts(name: str, names: list[str]) -> bool:
+    counts = ("nproc-per-node", "num-processes", "num-gpus", "num-nodes", "standalone", "multi-gpu")
+    return name in (*names, *counts, "module", "m", "no-python", "use-env")
+
+
+def others(script: Script) -> Iterator[Note]:
+    """Yield what of the whole script could not be carried over."""
+    job, content = script.job, script.content
+    yield from (Note(line, text) for line, text in job.unread)
+    if job.hetjob:
+        yield Note(job.hetjob, "a heterogeneous job: runner starts equal ranks only")
+    yield from (Note(line, "the shell's grammar does not fit here") for line in content.faults)
+    for line in content.embedded:
+        text = "a directive in a here-document belongs to the script that is written there"
+        yield Note(line, text)
+    starting = {step.line for step in script.steps}
+    for command in content.commands:
+        own = command.line in starting or command.within or _known(command)
+        if not own and not _for_log(command, script):
+            text = f"{command.text}: run it before the launch, where it is needed"
+            yield Note(command.line, text)
+    if not script.steps:
+        yield Note(0, "no command starts a training, as far as the script tells")
+
+
+def _known(command: Command) -> bool:
+    """Whether a command is of the shell, or only looks, or is carried over elsewhere."""
+    program = steps.of(command).program
+    names = {command.name, *(word.text.rpartition("/")[2] for word in program[:1])}
+    first = command.arguments[0].text if command.arguments else ""
+    conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
+    return conda or bool(names & {*OF_SHELL, *LOOKING, *MODULES})
+
+
+def _for_log(command: Command, script: Script) -> bool:
+    """Whether this makes the folder of a log that the launch does not write."""
+    if command.name != "mkdir":
+        return False
+    logs = [
+        word.text for each in script.content.commands if each.name == "tee" for word in each.words
+    ]
+    logs += [word.text for step in script.steps for word in step.command.outputs]
+    folder = command.words[-1].text.rstrip("/") + "/"
+    return any(log.startswith(folder) for log in logs)
+
+
+def of_loops(script: Script) -> Iterator[Note]:
+    """Yield what is said of loops and of several steps: each is a job of its own."""
+    for line in sorted({step.command.loops for step in script.steps} - {0}):
+        count = sum(step.command.loops == line for step in script.steps)
+        yield Note(line, f"a loop: {count} of the launches, each a job of its own")
+    if len(script.steps) > 1:
+        text = f"{len(script.steps)} steps of one job become {len(script.steps)} jobs"
+        yield Note(script.steps[0].line, f"{text}; --dependency afterok:JOB keeps their order")

@@ -1,0 +1,99 @@
+"""What `runner convert` says of a batch script, as a value, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from . import launch_line
+from .draft import Draft, Note
+from .rules import catalogue
+from .rules.rule import Finding
+from .script import Script
+
+PAGE = "docs/reference/batch-findings.md"
+HEADINGS = {
+    "left_out": "left out, because runner does it:",
+    "lost": "could not be carried over:",
+    "open": "to fill in:",
+    "notes": "to look at:",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The launch lines of a script, its findings, and notes by the keys of HEADINGS."""
+
+    drafts: tuple[Draft, ...]
+    findings: tuple[Finding, ...]
+    notes: dict[str, list[Note]]
+
+
+def make(script: Script) -> Report:
+    """Return what there is to say of a script."""
+    drafts = launch_line.drafts(script)
+    notes = {key: _unique(n for draft in drafts for n in getattr(draft, key)) for key in HEADINGS}
+    notes["lost"] = _unique([*notes["lost"], *launch_line.others(script)])
+    notes["notes"] = _unique([*notes["notes"], *launch_line.of_loops(script)])
+    return Report(tuple(drafts), tuple(catalogue.findings(script)), notes)
+
+
+def _unique(notes: Iterable[Note]) -> list[Note]:
+    return sorted(dict.fromkeys(notes))
+
+
+def as_text(report: Report) -> Iterator[str]:
+    """Yield the lines for a person: launch lines first."""
+    several = len(report.drafts) > 1
+    for draft in report.drafts:
+        if several or not draft.possible:
+            yield f"# line {draft.line}"
+        yield draft.text if draft.possible else "# no launch does the same; see below"
+    for key, heading in HEADINGS.items():
+        if report.notes[key]:
+            yield from ("", heading)
+            yield from (f"  {_place(note.line)}{note.text}" for note in report.notes[key])
+    if report.findings:
+        yield from ("", "findings:")
+        yield from (f"  {line}" for line in findings_as_text(report.findings))
+
+
+def findings_as_text(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield two lines for each finding: what will happen, and the right form."""
+    for each in findings:
+        yield f"{_place(each.line)}{each.code}: {each.what}"
+        yield f"    right: {each.right}"
+
+
+def _place(line: int) -> str:
+    return f"line {line}: " if line else ""
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """Return the same for programs; a launch that is not complete has places to fill in."""
+    return {
+        "version": 1,
+        "kind": "batch",
+        "launches": [
+            {
+                "line": draft.line,
+                "command": draft.text if draft.possible else None,
+                "complete": draft.possible and not draft.open,
+            }
+            for draft in report.drafts
+        ],
+        "left_out": _rows(report.notes["left_out"]),
+        "not_carried_over": _rows(report.notes["lost"]),
+        "to_fill_in": _rows(report.notes["open"]),
+        "to_look_at": _rows(report.notes["notes"]),
+        "findings": findings_as_json(report.findings),
+    }
+
+
+def _rows(notes: Iterable[Note]) -> list[dict[str, Any]]:
+    return [{"line": note.line or None, "what": note.text} for note in notes]
+
+
+def findings_as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    return [{**each._asdict(), "page": f"{PAGE}#{each.code}"} for each in findings]

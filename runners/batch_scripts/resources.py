@@ -1,0 +1,217 @@
+"""Nodes, ranks and the other resources of a launch line, of directives and launchers."""
+
+from __future__ import annotations
+
+from ..settings.table import SETTINGS
+from .directives import Directive, Job
+from .draft import Draft, Note
+from .options import Option
+from .steps import Layer, Step
+from .words import Word, literal
+
+COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+DIRECT = {name for name, setting in SETTINGS.items() if setting.group in ("slurm", "job")}
+# Options of srun about its own output and end, which the launch settles.
+OF_OUTPUT = (
+    *("label", "unbuffered", "kill-on-bad-exit", "wait", "quiet", "verbose", "exclusive", "exact"),
+    *("overlap", "jobid", "disable-status", "input", "pty", "propagate", "output", "error"),
+    *("export", "job-name", "time", "partition", "account", "interactive", "mpi", "cpu-bind"),
+)
+OF_IMAGE = ("container-image", "container-mounts", "container-workdir", "container-name")
+
+
+def add(draft: Draft, job: Job, step: Step) -> None:
+    """Add what the directives and the launchers ask for."""
+    for directive in job.directives:
+        if directive.name not in COUNTS:
+            _directive(draft, directive, job)
+    starter = step.layer("starter")
+    if starter is not None and starter.name == "srun":
+        for option in starter.options.options:
+            _srun(draft, option)
+    _counts(draft, job, step)
+
+
+def _directive(draft: Draft, directive: Directive, job: Job) -> None:
+    name, value, line = directive.name, directive.value, directive.line
+    if job.scheduler == "pbs" and _pbs(draft, directive):
+        return
+    if name == "export":
+        if value not in ("", "ALL"):
+            draft.leave_out(line, "--export: runner passes the environment on itself")
+    elif name == "chdir":
+        draft.folder = literal(value, line)
+    elif name == "signal":
+        draft.add(name, value[2:] if value.startswith("B:") else value)
+    elif name == "array":
+        draft.add(name, value)
+    elif name == "exclusive" and value:
+        draft.add("sbatch-arg", f"--exclusive={value}")
+    elif name in DIRECT:
+        draft.add(name, value if SETTINGS[name].kind != "switch" else None)
+    elif len(name) == 1:
+        draft.add("sbatch-arg", f"-{name}{value}")
+    else:
+        draft.add("sbatch-arg", f"--{name}={value}" if value else f"--{name}")
+
+
+def _pbs(draft: Draft, directive: Directive) -> bool:
+    """Add an option of PBS that has no name in Slurm; False for others."""
+    name, value, line = directive.name, directive.value, directive.line
+    if name in ("V", "j", "system", "ncpus", "select"):
+        reasons = {"V": "runner passes the environment on", "j": "runner's log has both outputs"}
+        if name in reasons:
+            draft.leave_out(line, f"-{name}: {reasons[name]}")
+        return True
+    if len(name) == 1:
+        draft.add("sbatch-arg", f"-{name}{value}")
+    elif name not in DIRECT and name != "array":
+        draft.add("sbatch-arg", f"-l{name}={value}")
+    return len(name) == 1 or (name not in DIRECT and name != "array")
+
+
+def _srun(draft: Draft, option: Option) -> None:
+    """Add an option of srun."""
+    name, value = option.name, option.value
+    if name in ("mpi", "cpu-bind") and value is not None:
+        draft.add(name, value)
+    elif name in COUNTS or name in OF_IMAGE or name in OF_OUTPUT:
+        return
+    elif name in DIRECT:
+        draft.add(name, value if SETTINGS[name].kind != "switch" else None)
+    else:
+        draft.add("srun-arg", f"--{name}={value.text}" if value else f"--{name}", option.line)
+
+
+def _counts(draft: Draft, job: Job, step: Step) -> None:
+    starter, agent = step.layer("starter"), step.layer("agent")
+    if agent is not None:
+        _agents(draft, job, agent, starter)
+    elif starter is None:
+        _alone(draft, job)
+    elif starter.name == "srun":
+        _tasks(draft, job, starter)
+    else:
+        _processes(draft, job, starter)
+
+
+def _nodes(draft: Draft, job: Job) -> None:
+    text, line = job.get("nodes"), job.line("nodes")
+    if text and job.count("nodes") is None:
+        draft.add("nodes", f"<{text}>")
+        draft.open.append(Note(line, f"--nodes={text}: runner takes one number of nodes"))
+    elif text:
+        draft.add("nodes", text)
+
+
+def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
+    """The counts of srun come before those of the directives."""
+    values: dict[str, Word | str | None] = {name: job.get(name) or None for name in COUNTS}
+    own = {name: srun.get(name) for name in COUNTS}
+    if own["ntasks"] and own["ntasks"].text != job.get("ntasks"):
+        fits = own["ntasks"].number is not None and own["ntasks"].number == job.tasks
+        if not fits:
+            values["ntasks-per-node"] = None
+        else:
+            own["ntasks"] = None
+    elif own["ntasks-per-node"]:
+        values["ntasks"] = None
+    values.update({name: value for name, value in own.items() if value})
+    if values["nodes"] == job.get("nodes"):
+        values["nodes"] = None
+        _nodes(draft, job)
+    for name, value in values.items():
+        if value:
+            draft.add(name, value)
+    if not values["ntasks"] and not values["ntasks-per-node"] and (job.gpus_per_node or 0) > 1:
+        draft.add("ntasks-per-node", 1)  # Slurm's default; runner's is one rank for each GPU
+
+
+def _processes(draft: Draft, job: Job, mpirun: Layer) -> None:
+    """Counts of mpirun, mpiexec and horovodrun."""
+    _nodes(draft, job)
+    total = mpirun.get("np", "n", "c", "num-proc")
+    each = mpirun.get("ppn", "npernode", "N", "perhost")
+    given = job.get("ntasks-per-node"), job.get("ntasks")
+    on_gpus = (job.gpus_per_node or 0) * (job.nodes or 0)
+    if each is not None:
+        draft.add("ntasks-per-node", each)
+    elif total is None or (total.number and total.number == job.tasks and any(given)):
+        for name, value in zip(("ntasks-per-node", "ntasks"), given):
+            if value:
+                draft.add(name, value)
+    elif total.number != on_gpus or not on_gpus:
+        draft.add("ntasks", total)
+    depth = mpirun.get("depth", "d")
+    if depth is not None or job.get("cpus-per-task"):
+        draft.add("cpus-per-task", depth or job.get("cpus-per-task"))
+
+
+def _alone(draft: Draft, job: Job) -> None:
+    """A program that no launcher starts: one rank on the first node."""
+    draft.add("nodes", 1)
+    draft.add("ntasks", 1)
+    cpus, tasks = job.count("cpus-per-task") or 1, job.tasks_per_node
+    if tasks and (job.get("cpus-per-task") or tasks > 1):
+        draft.add("cpus-per-task", cpus * tasks)
+
+
+def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer | None) -> None:
+    """Ranks of torchrun, accelerate and deepspeed; runner starts one agent on each node."""
+    name = "torchrun" if agent.name.startswith("torch") else agent.name
+    if starter is None and (job.nodes or 1) > 1:
+        draft.add("nodes", 1)
+    else:
+        _nodes(draft, job)
+        if starter is not None and (own := starter.get("nodes")):
+            draft.add("nodes", own)
+    ranks = ranks_of_agent(agent, job)
+    if ranks is not None:
+        draft.add("ntasks-per-node", ranks)
+        _cpus(draft, job, ranks.number)
+    draft.add("launcher", name)
+
+
+def ranks_of_agent(agent: Layer, job: Job) -> Word | None:
+    """Return the ranks that an agent starts on its node, None where one for each GPU is meant."""
+    if agent.name == "deepspeed":
+        asked = agent.get("num-gpus")
+    elif agent.name == "accelerate":
+        return _accelerate(agent, job)
+    else:
+        asked = agent.get("nproc-per-node") or literal("1")
+    if asked is None or asked.text in ("gpu", "auto"):
+        count = job.gpus_per_node
+        return literal(str(count)) if count else None
+    tasks = job.tasks_per_node
+    machines = agent.get("nnodes")
+    each_a_rank = asked.number == 1 and machines is not None and machines.number == job.tasks
+    return literal(str(tasks)) if each_a_rank and tasks else asked
+
+
+def _accelerate(agent: Layer, job: Job) -> Word | None:
+    total, nodes = agent.get("num-processes"), job.nodes
+    machines = agent.count("num-machines") or nodes
+    if total is not None and total.number and machines and total.number % machines == 0:
+        return literal(str(total.number // machines), total.line)
+    if total is not None:
+        return literal(f"<{total.text} / nodes>", total.line)
+    return literal(str(job.gpus_per_node)) if job.gpus_per_node else None
+
+
+def _cpus(draft: Draft, job: Job, ranks: int | None) -> None:
+    cpus, tasks = job.count("cpus-per-task"), job.tasks_per_node
+    if cpus and tasks and ranks and cpus * tasks % ranks == 0:
+        draft.add("cpus-per-task", cpus * tasks // ranks)
+
+
+def array_tasks(job: Job) -> tuple[list[int], str]:
+    """Return the numbers of an array, and its limit such as %2."""
+    text, percent, limit = job.get("array").partition("%")
+    numbers: list[int] = []
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        last, _, step = last.partition(":")
+        if first.isdecimal() and (last or first).isdecimal():
+            numbers += range(int(first), int(last or first) + 1, int(step or 1))
+    return numbers, percent + limit

@@ -1,0 +1,20 @@
+"""All rules, and their findings in a script."""
+
+from __future__ import annotations
+
+from ..script import Script
+from . import containers, network, ranks, shell, slurm
+from .rule import Finding
+
+RULES = (
+    *ranks.RULES,
+    *containers.RULES,
+    *network.RULES,
+    *slurm.RULES,
+    *shell.RULES,
+)
+
+
+def findings(script: Script) -> list[Finding]:
+    """Return what is wrong in a script, by line."""
+    return sorted(finding for rule in RULES for finding in rule.findings(script))

@@ -1,0 +1,196 @@
+"""Rules about containers: what the image sees of the host, and what it does not."""
+
+from __future__ import annotations
+
+from ..script import Script
+from ..steps import Layer, Step
+from .rule import Places, rule
+
+APPTAINER = ("apptainer", "singularity")
+HOST_COMMANDS = ("scontrol", "srun", "sbatch", "squeue", "sinfo", "sacct", "scancel")
+COMPILERS = (
+    *("gcc", "intel", "intel-oneapi", "nvhpc", "cuda", "cudatoolkit", "cudnn", "nccl", "llvm"),
+    *("python", "anaconda", "anaconda3", "miniconda", "miniconda3", "miniforge3", "pytorch"),
+)
+
+
+def _containers(script: Script) -> list[tuple[Step, Layer]]:
+    pairs = [(step, step.layer("container")) for step in script.steps]
+    return [(step, layer) for step, layer in pairs if layer is not None]
+
+
+@rule(
+    "nv-missing",
+    "The job has GPUs, the container does not see them.",
+    """Without --nv (AMD: --rocm) Apptainer binds neither the driver's libraries nor its devices'
+    files: PyTorch trains on the CPU or ends with "Found no NVIDIA driver". A site may have
+    switched it on for all (`always use nv` in apptainer.conf).""",
+    """#SBATCH --gpus-per-node=4
+srun apptainer exec image.sif python train.py""",
+    """#SBATCH --gpus-per-node=4
+srun apptainer exec --nv image.sif python train.py""",
+)
+def nv_missing(script: Script) -> Places:
+    if not script.job.wants_gpus:
+        return
+    for step, layer in _containers(script):
+        variables = {**step.command.exports, **step.command.given}
+        by_variable = any(
+            f"{name.upper()}_{kind}" in variables for name in APPTAINER for kind in ("NV", "ROCM")
+        )
+        if (
+            layer.name in APPTAINER
+            and not by_variable
+            and not layer.options.has("nv", "rocm", "nvccli")
+        ):
+            yield (
+                layer.line,
+                "--nv is missing: the container sees no GPU",
+                f"{layer.name} {step.action} --nv ...",
+            )
+
+
+@rule(
+    "mpirun-in-container",
+    "The container's own mpirun cannot start ranks on other nodes.",
+    """An mpirun or horovodrun that runs inside the container finds Slurm's variables, but
+    neither srun nor ssh to reach the other nodes: it ends with an error, or starts all ranks on
+    the first node.""",
+    """#SBATCH --nodes=2
+#SBATCH --ntasks=8
+#SBATCH --exclusive
+apptainer exec image.sif mpirun -np 8 python train.py""",
+    """#SBATCH --nodes=2
+#SBATCH --ntasks=8
+#SBATCH --exclusive
+srun --mpi=pmix apptainer exec image.sif python train.py""",
+)
+def mpirun_in_container(script: Script) -> Places:
+    if (script.job.nodes or 1) == 1:
+        return
+    for step, container in _containers(script):
+        inner = step.layers[step.place("container") + 1 :]
+        starter = next((layer for layer in inner if layer.kind == "starter"), None)
+        if starter is not None and step.layers[0] is container and starter.name != "srun":
+            what = (
+                f"{starter.name} within the container finds no srun there: an error, or all ranks"
+                " on the first node"
+            )
+            yield (
+                starter.line,
+                what,
+                f"srun --mpi=pmix {container.name} exec ... (no {starter.name})",
+            )
+
+
+@rule(
+    "host-command-in-container",
+    "A command of the host is not in the container.",
+    """Slurm's commands (scontrol, srun) and, without --nv, nvidia-smi belong to the host. In an
+    image they are not there: the text that should have been their output is empty.""",
+    """#SBATCH --nodes=2
+srun apptainer exec image.sif bash -c 'N=$(scontrol show hostnames | wc -l); python train.py $N'""",
+    """#SBATCH --nodes=2
+N=$(scontrol show hostnames | wc -l)
+srun apptainer exec image.sif python train.py $N""",
+)
+def host_command_in_container(script: Script) -> Places:
+    for step, container in _containers(script):
+        if container.name not in (*APPTAINER, "podman-hpc", "shifter"):
+            continue
+        missing: tuple[str, ...] = HOST_COMMANDS
+        if container.name in APPTAINER and not container.options.has("nv", "nvccli"):
+            missing = (*HOST_COMMANDS, "nvidia-smi")
+        inside = step.inner if step.place("shell") > step.place("container") else ()
+        layers = step.layers[step.place("container") + 1 :]
+        names = [(command.name, command.line) for command in inside]
+        names += [(layer.name, layer.line) for layer in layers if layer.name == "srun"]
+        for name, line in names:
+            if name in missing:
+                yield (
+                    line,
+                    f"{name} is not in the container",
+                    f"run {name} before the container starts",
+                )
+
+
+@rule(
+    "contain-shared-memory",
+    "--contain leaves 64 MB of shared memory.",
+    """With --contain or --containall /dev/shm is a small file system of the container's own.
+    Data loaders with worker processes, and NCCL and MPI within a node, end with "bus error" or
+    "no space left on device".""",
+    """#SBATCH --ntasks=4
+srun apptainer exec --contain image.sif python train.py""",
+    """#SBATCH --ntasks=4
+srun apptainer exec --contain --bind /dev/shm image.sif python train.py""",
+)
+def contain_shared_memory(script: Script) -> Places:
+    for step, layer in _containers(script):
+        own = layer.options.has("contain", "containall")
+        binds = [option.text for option in layer.options.all("bind", "mount")]
+        variables = {**step.command.exports, **step.command.given}
+        binds += [value.text for name, value in variables.items() if "BIND" in name]
+        if (
+            layer.name in APPTAINER
+            and own
+            and step.python
+            and not any("/dev/shm" in b for b in binds)
+        ):
+            what = "--contain gives 64 MB of /dev/shm: data loaders with workers fail"
+            yield layer.line, what, "leave out --contain, or add --bind /dev/shm"
+
+
+@rule(
+    "runscript",
+    "What `run` does is up to the image's runscript.",
+    """`apptainer run image.sif COMMAND` gives COMMAND to the runscript of the image, which may
+    run it, run something else, or print a banner for each rank. `exec` runs COMMAND.""",
+    """#SBATCH --ntasks=4
+srun apptainer run image.sif python train.py""",
+    """#SBATCH --ntasks=4
+srun apptainer exec image.sif python train.py""",
+)
+def runscript(script: Script) -> Places:
+    for step, layer in _containers(script):
+        if layer.name in APPTAINER and step.action == "run":
+            what = f"{layer.name} run depends on the image's runscript"
+            yield layer.line, what, f"{layer.name} exec"
+
+
+@rule(
+    "modules-before-container",
+    "Modules for compilers, CUDA or Python are not used in the container.",
+    """The image brings its own compiler, CUDA libraries and Python; the module's folders are not
+    in it. Its variables are: CUDA_HOME or LD_LIBRARY_PATH then name folders that the image does
+    not have.""",
+    """#SBATCH --gpus-per-node=4
+module load gcc/12.3 cuda/12.4
+srun apptainer exec --nv image.sif python train.py""",
+    """#SBATCH --gpus-per-node=4
+module load apptainer
+srun apptainer exec --nv image.sif python train.py""",
+)
+def modules_before_container(script: Script) -> Places:
+    if not script.steps or any(step.layer("container") is None for step in script.steps):
+        return
+    names = [
+        (name, line) for name, line in script.modules if name.partition("/")[0].lower() in COMPILERS
+    ]
+    by_line: dict[int, list[str]] = {}
+    for name, line in names:
+        by_line.setdefault(line, []).append(name)
+    for line, modules in by_line.items():
+        text = ", ".join(modules)
+        are = "is" if len(modules) == 1 else "are"
+        yield line, f"{text} {are} not used in the container", f"leave out {text}"
+
+
+RULES = (
+    nv_missing,
+    mpirun_in_container,
+    host_command_in_container,
+    contain_shared_memory,
+    runscript,
+    modules_before_container,
+)

@@ -1,0 +1,280 @@
+"""Rules about ranks: how many are started, where, and whether they know their number."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from ..directives import Job
+from ..resources import ranks_of_agent
+from ..script import Script
+from ..steps import Layer, Step
+from .rule import Places, rule
+
+
+def tasks_per_node(job: Job, starter: Layer | None) -> int | None:
+    """Return the tasks that a step starts on each node, None where that is not known."""
+    if starter is None:
+        return 1
+    nodes = starter.count("nodes") or job.nodes
+    if each := starter.count("ntasks-per-node", "ppn", "npernode"):
+        return each
+    total = starter.count("ntasks", "np", "n", "num-proc")
+    if total and nodes:
+        return total // nodes if total % nodes == 0 else None
+    if starter.get("ntasks", "np", "n", "num-proc", "nodes", "ntasks-per-node", "ppn"):
+        return None
+    return job.tasks_per_node
+
+
+def ranks_per_node(job: Job, step: Step) -> int | None:
+    """Return the ranks of each node that a step means to start, None where that is not known."""
+    agent = step.layer("agent")
+    if agent is None:
+        return tasks_per_node(job, step.layer("starter"))
+    if agent.name == "accelerate" and not agent.get("num-processes"):
+        return None
+    if agent.name != "accelerate" and not agent.get("nproc-per-node", "num-gpus"):
+        return None
+    ranks = ranks_of_agent(agent, job)
+    return ranks.number if ranks else None
+
+
+@rule(
+    "ranks-multiplied",
+    "Each task starts all ranks of its node once more.",
+    """srun and mpirun start a task for each rank. Where the task is an agent (torchrun,
+    accelerate, deepspeed) or another mpirun, it starts ranks itself: 4 tasks a node with 4 ranks
+    each are 16 on 4 GPUs. Agents wait for each other's port, or N trainings run side by
+    side.""",
+    """#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+srun torchrun --nnodes=2 --nproc_per_node=4 train.py""",
+    """#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=4
+srun torchrun --nnodes=2 --nproc_per_node=4 train.py""",
+)
+def ranks_multiplied(script: Script) -> Places:
+    for step in script.steps:
+        starters = [each for each in step.layers if each.kind == "starter"]
+        agent, tasks = step.layer("agent"), tasks_per_node(script.job, step.layer("starter"))
+        if agent is not None and starters and tasks and tasks > 1:
+            ranks = ranks_per_node(script.job, step)
+            if ranks == 1 or (ranks is None and agent.name.startswith("torch")):
+                continue
+            if _one_rank_each(agent):
+                continue
+            nodes = script.job.nodes or 1
+            many = f" of {ranks} ranks each" if ranks else ""
+            what = f"{starters[0].name} starts {tasks * nodes} {agent.name} agents{many}"
+            yield agent.line, what, "--ntasks-per-node=1: one agent on each node"
+        elif len(starters) > 1 and (_tasks(starters[0]) or script.job.tasks or 1) > 1:
+            inner = starters[1].name
+            what = f"each task of {starters[0].name} starts {inner} with all ranks once more"
+            yield starters[1].line, what, f"leave out {inner}: the tasks are the ranks"
+
+
+def _tasks(starter: Layer) -> int | None:
+    return starter.count("ntasks", "np", "n", "num-proc")
+
+
+def _one_rank_each(agent: Layer) -> bool:
+    asked = agent.get("nproc-per-node", "num-gpus")
+    return asked is not None and asked.number == 1
+
+
+@rule(
+    "rank-count",
+    "The number of ranks is not that of the tasks, nodes or GPUs of the job.",
+    """Ranks beyond the GPUs share one, which NCCL refuses ("Duplicate GPU detected"); GPUs
+    beyond the ranks are idle and are charged. An agent that is told of more nodes than there are
+    waits until its time-out; mpirun refuses more ranks than the job has tasks.""",
+    """#SBATCH --nodes=1
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=32
+torchrun --standalone --nproc_per_node=8 train.py""",
+    """#SBATCH --nodes=1
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=32
+torchrun --standalone --nproc_per_node=4 train.py""",
+)
+def rank_count(script: Script) -> Places:
+    job = script.job
+    for step in script.steps:
+        if step.command.loops or not step.layers:
+            continue
+        yield from _on_nodes(job, step)
+        yield from _on_gpus(job, step)
+        yield from _on_tasks(job, step)
+
+
+def _on_nodes(job: Job, step: Step) -> Places:
+    agent, starter = step.layer("agent"), step.layer("starter")
+    machines = agent.count("nnodes", "num-machines", "num-nodes") if agent else None
+    nodes = (starter.count("nodes") if starter else None) or job.nodes
+    if agent and starter and machines and nodes and job.scheduler and machines != nodes:
+        if machines == job.tasks and _one_rank_each(agent):
+            return
+        what = f"{agent.name} is told of {machines} nodes, the job has {nodes}"
+        yield agent.line, what, f"{machines} replaced by {nodes}, or by $SLURM_NNODES"
+
+
+def _on_gpus(job: Job, step: Step) -> Places:
+    ranks, there = ranks_per_node(job, step), job.gpus_per_node
+    if not ranks or not there or ranks == there or not step.python:
+        return
+    counted = step.layer("agent") is not None or _told(step)
+    if ranks > there:
+        what = f"{ranks} ranks on each node share {there} GPUs"
+        yield step.line, what, f"{there} ranks on each node"
+    elif counted:
+        what = f"{ranks} of {there} GPUs of each node are used"
+        yield step.line, what, f"{there} ranks on each node, or --gpus-per-node={ranks}"
+
+
+def _told(step: Step) -> bool:
+    """Whether mpirun or horovodrun is told the number of ranks."""
+    starter = step.layer("starter")
+    return starter is not None and starter.get("np", "num-proc") is not None
+
+
+def _on_tasks(job: Job, step: Step) -> Places:
+    starter = step.layer("starter")
+    if starter is None or starter.name not in ("mpirun", "orterun", "mpiexec"):
+        return
+    total, tasks = starter.count("np", "n"), job.tasks
+    asked = job.find("ntasks", "ntasks-per-node")
+    elsewhere = starter.options.has("H", "host", "hostfile", "machinefile", "oversubscribe")
+    if total and tasks and asked and total > tasks and not elsewhere and job.scheduler == "slurm":
+        what = f"{starter.name} is to start {total} ranks, the job has {tasks} tasks"
+        yield starter.line, f"{what}: not enough slots", f"-np {tasks}, or --ntasks={total}"
+
+
+@rule(
+    "unequal-nodes",
+    "The nodes need not get the same number of tasks.",
+    """--ntasks with --nodes leaves it to Slurm how many tasks each node gets: it goes by free
+    CPUs. A node with 5 of 8 tasks and 4 GPUs has a rank without a GPU of its own.""",
+    """#SBATCH --nodes=2
+#SBATCH --ntasks=8
+#SBATCH --gpus-per-node=4
+srun -c 4 python train.py""",
+    """#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+srun -c 4 python train.py""",
+)
+def unequal_nodes(script: Script) -> Places:
+    job = script.job
+    tasks, nodes = job.count("ntasks"), job.count("nodes")
+    even = job.find("ntasks-per-node", "exclusive", "ntasks-per-gpu")
+    if not tasks or not nodes or nodes == 1 or even or job.exclusive or tasks <= nodes:
+        return
+    if job.gpus_per_node and not job.get("gpus") and not job.get("gpus-per-task"):
+        what = f"{tasks} tasks on {nodes} nodes need not be {tasks / nodes:g} on each"
+        yield job.line("ntasks"), what, f"--ntasks-per-node={tasks // nodes}"
+
+
+@rule(
+    "first-node-only",
+    "Only the first node works.",
+    """Slurm runs the script on the first node of the job. What the other nodes are to do has to
+    be started by srun or mpirun: an agent without them starts the ranks of its own node, and
+    waits for the others or trains alone.""",
+    """#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=4
+torchrun --nnodes=2 --nproc_per_node=4 --rdzv_endpoint=$(hostname):$PORT train.py""",
+    """#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=4
+srun torchrun --nnodes=2 --nproc_per_node=4 --rdzv_endpoint=$(hostname):$PORT train.py""",
+)
+def first_node_only(script: Script) -> Places:
+    nodes = script.job.nodes
+    remote = script.uses("ssh", "pdsh", "clush", "pbsdsh", "parallel")
+    started = any(step.layer("starter") for step in script.steps)
+    if not nodes or nodes == 1 or remote or started or script.uses("srun", "mpirun", "mpiexec"):
+        return
+    for step in script.steps:
+        agent = step.layer("agent")
+        by_itself = agent and agent.options.has("hostfile", "deepspeed-hostfile")
+        if by_itself or step.command.loops or not step.python:
+            continue
+        name = agent.name if agent else step.program[0].text
+        what = f"{name} starts on the first of {nodes} nodes only"
+        yield step.line, what, f"srun {name} ...: one on each node"
+
+
+@rule(
+    "no-rank-variables",
+    "The launcher does not set the variables from which DDP learns its rank.",
+    """init_process_group by env:// (its default) reads RANK, WORLD_SIZE, MASTER_ADDR and
+    MASTER_PORT. torchrun sets them; srun, mpirun and the mpiexec of PALS do not: PALS sets
+    PALS_RANKID and PMI_RANK. Where the trainer's file is at hand it is read; a trainer that sets
+    them itself, by mpi4py for example, is right.""",
+    """#PBS -l select=2:system=polaris
+#PBS -l filesystems=home:eagle
+mpiexec -n 8 --ppn 4 apptainer exec --nv train.sif python train_ddp.py""",
+    """#PBS -l select=2:system=polaris
+#PBS -l filesystems=home:eagle
+export MASTER_ADDR=$(hostname) MASTER_PORT=29500
+mpiexec -n 8 --ppn 4 bash -c 'RANK=$PMI_RANK WORLD_SIZE=$PMI_SIZE python train_ddp.py'""",
+)
+def no_rank_variables(script: Script) -> Places:
+    for step in script.steps:
+        starter, file = step.layer("starter"), _trainer(step)
+        if starter is None or starter.name == "horovodrun" or step.layer("agent") or not file:
+            continue
+        if "RANK" in step.env or "RANK" in step.command.exports:
+            continue
+        needs = _needs_rank(Path(file))
+        pals = script.job.scheduler == "pbs" and starter.name == "mpiexec" and starter.get("ppn")
+        ddp = "ddp" in file.rpartition("/")[2].lower()
+        if needs or (needs is None and pals and ddp):
+            name = "PALS" if pals else starter.name
+            what = f"{name} sets no RANK, WORLD_SIZE or MASTER_ADDR: DDP by env:// finds no world"
+            unless = "" if needs else f", unless {file} sets them itself"
+            yield step.line, what + unless, "RANK=$PMI_RANK and so on for each rank, or torchrun"
+
+
+def _trainer(step: Step) -> str:
+    return next((w.text for w in step.program if w.text.endswith(".py") and not w.unknown), "")
+
+
+def _needs_rank(path: Path) -> bool | None:
+    """Whether a trainer calls init_process_group and nothing in it sets a rank; None if unread."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+    except (OSError, ValueError, SyntaxError):
+        return None
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    begins = [call for call in calls if _called(call) == "init_process_group"]
+    given = any(
+        keyword.arg in ("rank", "init_method", "store") for c in begins for keyword in c.keywords
+    )
+    others = ("PROCID", "PMI_RANK", "PALS_RANKID", "COMM_WORLD_RANK", "mpi4py", "horovod")
+    return (
+        bool(begins)
+        and not given
+        and not any(word in text for word in (*others, 'environ["RANK"]'))
+    )
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+RULES = (
+    ranks_multiplied,
+    rank_count,
+    unequal_nodes,
+    first_node_only,
+    no_rank_variables,
+)

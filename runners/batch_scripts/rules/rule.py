@@ -1,0 +1,47 @@
+"""A rule and a finding, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Callable, NamedTuple
+
+from ..script import Script
+
+
+class Finding(NamedTuple):
+    """What will happen because of a line, and the right form."""
+
+    line: int
+    code: str
+    what: str
+    right: str
+
+
+Places = Iterator[tuple[int, str, str]]  # line, what will happen, the right form
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A mistake: its code, what happens, why, a short script that has it, and the right one."""
+
+    code: str
+    title: str
+    why: str
+    wrong: str
+    right: str
+    check: Callable[[Script], Places]
+
+    def findings(self, script: Script) -> Iterator[Finding]:
+        told = set()
+        for line, what, right in self.check(script):
+            if line not in told:
+                yield Finding(line, self.code, what, right)
+            told.add(line)
+
+
+def rule(
+    code: str, title: str, why: str, wrong: str, right: str
+) -> Callable[[Callable[[Script], Places]], Rule]:
+    """Make a rule of a function that yields the places of a mistake."""
+    return lambda check: Rule(code, title, " ".join(why.split()), wrong, right, check)

@@ -1,0 +1,129 @@
+"""Rules about the shell: exit codes, background jobs, secrets and line ends."""
+
+from __future__ import annotations
+
+from ...core.command_line import without_secret
+from ..script import Script
+from ..words import Word
+from .rule import Places, rule
+
+PLACEHOLDERS = (
+    "your",
+    "xxx",
+    "<",
+    "changeme",
+    "...",
+    "insert",
+    "todo",
+    "my_",
+    "path/to",
+    "key_here",
+)
+NO_SECRETS = ("TOKENIZER", "TOKENS", "KEYS", "TOKENIZERS_PARALLELISM", "PUBLIC")
+
+
+@rule(
+    "pipe-exit-code",
+    "A pipe hides that the training has failed.",
+    """The exit code of `command | tee log` is that of tee. The job ends as COMPLETED, jobs that
+    depend on it start, and nothing is requeued. `set -o pipefail` makes it that of the
+    training.""",
+    """#SBATCH --ntasks=4
+srun python train.py | tee train.log""",
+    """#SBATCH --ntasks=4
+set -o pipefail
+srun python train.py | tee train.log""",
+)
+def pipe_exit_code(script: Script) -> Places:
+    first = script.text.split("\n", 1)[0]
+    checked = "PIPESTATUS" in script.text
+    for step in script.steps:
+        pipe = step.command.pipe
+        if pipe and not step.command.pipefail and "pipefail" not in first and not checked:
+            yield step.line, f"{pipe[-1]} hides the trainer's exit code", "set -o pipefail above it"
+
+
+@rule(
+    "background-without-wait",
+    "The job ends before its step does.",
+    """The script does not wait for a command that ends with &. When the last line is reached the
+    job is over, and Slurm kills the step.""",
+    """#SBATCH --ntasks=4
+srun python train.py &""",
+    """#SBATCH --ntasks=4
+srun python train.py &
+wait""",
+)
+def background_without_wait(script: Script) -> Places:
+    commands = script.content.commands
+    for step in script.steps:
+        place = next(n for n, each in enumerate(commands) if each is step.command)
+        after = commands[place + 1 :]
+        waits = any(each.name in ("wait", "sleep", "tail", "fg", "exec") for each in after)
+        goes_on = any(s.line > step.line and not s.command.background for s in script.steps)
+        if step.command.background and not waits and not goes_on:
+            yield (
+                step.line,
+                "the script ends while this runs: Slurm kills it",
+                "wait, as the last line",
+            )
+
+
+@rule(
+    "secret-in-script",
+    "A secret stands in the script.",
+    """Slurm keeps the script for the accounting (sacct --batch-script), copies of it go into
+    repositories, and what stands in a command is shown to everybody by ps. Export it in the
+    shell that submits, or read it from a file that only you can read.""",
+    """#SBATCH --ntasks=4
+export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567
+srun python train.py""",
+    """#SBATCH --ntasks=4
+export WANDB_API_KEY=$(cat ~/.wandb-key)
+srun python train.py""",
+)
+def secret_in_script(script: Script) -> Places:
+    for assignment in script.content.assignments:
+        if _is_secret(assignment.name, assignment.value):
+            yield assignment.line, f"{assignment.name} has its secret written down", _KEPT
+    for step in script.steps:
+        for name, value in step.env.items():
+            if _is_secret(name, value):
+                yield value.line, f"{name} has its secret written down", _KEPT
+        for option, value in zip(step.program, step.program[1:]):
+            if option.text.startswith("--") and _is_secret(option.text.strip("-"), value):
+                yield value.line, f"{option.text} has its secret written down", _KEPT
+    for command in script.commands:
+        words = command.words
+        login = command.name == "wandb" and len(words) == 3 and words[1].text == "login"
+        if login and _is_secret("KEY", words[2]):
+            yield command.line, "wandb login has its secret written down", _KEPT
+
+
+_KEPT = "export it where you submit the job, and write nothing here"
+
+
+def _is_secret(name: str, value: Word) -> bool:
+    text, upper = value.known or "", name.upper().replace("-", "_")
+    looks = without_secret(f"{upper}=x") == upper and not any(each in upper for each in NO_SECRETS)
+    if not looks or len(text) < 8 or any(each in text.lower() for each in PLACEHOLDERS):
+        return False
+    return not text.startswith(("/", "~", "--")) and not text.isdecimal()
+
+
+@rule(
+    "windows-line-ends",
+    "The lines end as on Windows.",
+    r"""sbatch refuses a script whose lines end with \r\n: "Batch script contains DOS line
+    breaks". Other schedulers start it, and each command gets a carriage return into its last
+    word.""",
+    "#SBATCH --ntasks=4\r\nsrun python train.py\r",
+    "#SBATCH --ntasks=4\nsrun python train.py",
+)
+def windows_line_ends(script: Script) -> Places:
+    if script.windows:
+        what = "lines end as on Windows (\\r\\n): sbatch refuses the script"
+        yield script.windows, what, "sed -i 's/\\r$//' on the script"
+
+
+RULES = (pipe_exit_code, background_without_wait, secret_in_script, windows_line_ends)

@@ -1,0 +1,293 @@
+"""Rules about what Slurm makes of the directives and of srun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...schedulers.base import limit_seconds
+from ..directives import Job
+from ..script import Script
+from ..steps import Layer, Step
+from .ranks import ranks_per_node
+from .rule import Places, rule
+
+
+def _sruns(script: Script) -> Iterator[tuple[Step, Layer]]:
+    for step in script.steps:
+        starter = step.layer("starter")
+        if starter is not None and starter.name == "srun":
+            yield step, starter
+
+
+@rule(
+    "srun-cpus-per-task",
+    "srun gives each task one CPU.",
+    """Since Slurm 22.05 srun does not take over --cpus-per-task of the job. A rank has one CPU
+    for its threads and data loaders, whatever the directive says.""",
+    """#SBATCH --ntasks=4
+#SBATCH --cpus-per-task=8
+srun python train.py""",
+    """#SBATCH --ntasks=4
+#SBATCH --cpus-per-task=8
+srun --cpus-per-task=$SLURM_CPUS_PER_TASK python train.py""",
+)
+def srun_cpus_per_task(script: Script) -> Places:
+    cpus = script.job.count("cpus-per-task") or 1
+    for step, srun in _sruns(script):
+        variables = {**step.command.exports, **step.command.given}
+        if cpus == 1 or srun.get("cpus-per-task") or "SRUN_CPUS_PER_TASK" in variables:
+            continue
+        ranks = ranks_per_node(script.job, step) if step.layer("agent") else 1
+        whose = f"{ranks} ranks" if ranks and ranks > 1 else "each task"
+        what = "srun does not take over --cpus-per-task since Slurm 22.05: 1 CPU for "
+        yield srun.line, what + whose, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
+
+
+@rule(
+    "cpus-missing",
+    "Several ranks share the CPU of one task.",
+    """Without --cpus-per-task a task has one CPU, and a job without --ntasks has one task. Ranks
+    that an agent, mpirun or horovodrun starts share it. A site may give CPUs with each GPU by
+    itself (DefCpuPerGPU).""",
+    """#SBATCH --nodes=1
+#SBATCH --gpus-per-node=4
+torchrun --standalone --nproc_per_node=4 train.py""",
+    """#SBATCH --nodes=1
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=32
+torchrun --standalone --nproc_per_node=4 train.py""",
+)
+def cpus_missing(script: Script) -> Places:
+    job = script.job
+    asked = job.find("cpus-per-task", "cpus-per-gpu", "ntasks", "ntasks-per-node", "mincpus")
+    if job.scheduler != "slurm" or asked or job.exclusive or job.find("ntasks-per-gpu"):
+        return
+    for step in script.steps:
+        agent, starter = step.layer("agent"), step.layer("starter")
+        told = starter is not None and starter.name != "srun"
+        if agent is None and not told:
+            continue
+        if starter is not None and starter.get("cpus-per-task", "cpus-per-gpu", "ntasks"):
+            continue
+        ranks = ranks_per_node(job, step)
+        if ranks and ranks > 1:
+            what = f"{ranks} ranks on 1 CPU: there is no --cpus-per-task"
+            yield (
+                step.line,
+                what,
+                f"--cpus-per-task={ranks * 4}, say: the CPUs of all {ranks} ranks",
+            )
+
+
+@rule(
+    "gpus-per-task",
+    "Each rank sees its own GPU only; GPUs of one node may not copy to each other directly.",
+    """--gpus-per-task binds each task to its GPU. NCCL then cannot use direct copies (P2P)
+    between the GPUs of a node, and goes through the memory of the host. Since Slurm 24.05
+    --gres-flags=allow-task-sharing lets tasks reach the others.""",
+    """#SBATCH --ntasks=4
+#SBATCH --gpus-per-task=1
+srun python train.py""",
+    """#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+srun python train.py""",
+)
+def gpus_per_task(script: Script) -> Places:
+    job = script.job
+    asked = job.find("gpus-per-task")
+    if asked and job.tasks != 1 and not _shares(job.get("gres-flags"), job.get("gpu-bind")):
+        for _, srun in _sruns(script):
+            if not _shares(_text(srun, "gres-flags"), _text(srun, "gpu-bind")):
+                yield asked.line, *_ISOLATED
+    for _, srun in _sruns(script):
+        own = srun.get("gpus-per-task")
+        many = srun.count("ntasks") != 1 and job.tasks != 1
+        if own and many and not _shares(_text(srun, "gres-flags"), _text(srun, "gpu-bind")):
+            yield own.line, *_ISOLATED
+
+
+_ISOLATED = (
+    "--gpus-per-task hides the other ranks' GPUs: NCCL copies through the host's memory",
+    "--gpus-per-node, or --gres-flags=allow-task-sharing beside it",
+)
+
+
+def _text(layer: Layer, name: str) -> str:
+    value = layer.get(name)
+    return value.text if value else ""
+
+
+def _shares(flags: str, bind: str) -> bool:
+    return "allow-task-sharing" in flags or bind == "none"
+
+
+@rule(
+    "export-none",
+    "What the script exports does not reach the ranks.",
+    """With --export=NONE, or a list without ALL, srun hands on Slurm's own variables alone:
+    MASTER_ADDR, NCCL's variables and what a module or environment has set are lost. As a
+    directive it also sets SLURM_EXPORT_ENV for each srun of the job.""",
+    """#SBATCH --export=NONE
+export NCCL_DEBUG=INFO
+srun python train.py""",
+    """#SBATCH --export=NONE
+export NCCL_DEBUG=INFO
+srun --export=ALL python train.py""",
+)
+def export_none(script: Script) -> Places:
+    directive = script.job.get("export")
+    reset = any("SLURM_EXPORT_ENV" in command.text for command in script.content.commands) or any(
+        each.name == "SLURM_EXPORT_ENV" for each in script.content.assignments
+    )
+    for step, srun in _sruns(script):
+        own, line = srun.get("export"), step.line
+        text = own.text if own else ("" if reset else directive)
+        prepares = step.command.exports or script.uses("module", "ml", "conda", "source", ".")
+        if text and "ALL" not in text.split(",") and prepares:
+            line = srun.line if own else script.job.line("export")
+            yield (
+                line,
+                f"--export={text}: exported variables do not reach the ranks",
+                "--export=ALL",
+            )
+
+
+@rule(
+    "late-directive",
+    "A directive after the first command is a comment.",
+    """sbatch and qsub read directives up to the first line that is a command. What stands below
+    is ignored silently.""",
+    """#SBATCH --nodes=2
+module load apptainer
+#SBATCH --time=01:00:00
+srun python train.py""",
+    """#SBATCH --nodes=2
+#SBATCH --time=01:00:00
+module load apptainer
+srun python train.py""",
+)
+def late_directive(script: Script) -> Places:
+    for line in script.job.late:
+        text = script.content.comments[line]
+        yield line, f"{text} is ignored: it stands after the first command", "move it to the top"
+
+
+@rule(
+    "variable-in-directive",
+    "Directives have no variables.",
+    """No shell reads a directive: $HOME, $USER or $(date) stay as they are, and the job's output
+    goes to a folder of that name, or nowhere. sbatch has signs of its own: %x, %j, %u.""",
+    """#SBATCH --output=$HOME/logs/%j.out
+srun python train.py""",
+    """#SBATCH --output=/home/ada/logs/%j.out
+srun python train.py""",
+)
+def variable_in_directive(script: Script) -> Places:
+    if script.job.scheduler != "slurm":
+        return
+    for each in script.job.directives:
+        if "$" in each.value and each.name not in ("wrap", "comment"):
+            yield (
+                each.line,
+                f"{each.value} is not expanded in a directive",
+                "the value itself, or %u, %x, %j",
+            )
+
+
+@rule(
+    "output-folder",
+    "The folder of the output is made too late.",
+    """Slurm opens the output before the script runs. Where the folder is not there yet, the job
+    fails at once and leaves no log; the mkdir of the script never runs.""",
+    """#SBATCH --output=logs/%j.out
+mkdir -p logs
+srun python train.py""",
+    """#SBATCH --output=%j.out
+mkdir -p results
+srun python train.py""",
+)
+def output_folder(script: Script) -> Places:
+    made = {
+        w.text.rstrip("/")
+        for c in script.content.commands
+        if c.name == "mkdir"
+        for w in c.arguments
+    }
+    for name in ("output", "error"):
+        folder = script.job.get(name).rpartition("/")[0]
+        if folder and {folder, f"./{folder}"} & made and script.job.scheduler == "slurm":
+            what = f"Slurm opens {folder}/ before this script makes it: the job fails without a log"
+            yield script.job.line(name), what, f"mkdir -p {folder} before sbatch"
+
+
+@rule(
+    "time-limit",
+    "The time limit is above that of the partition.",
+    """Slurm refuses such a job, or leaves it pending for ever (PartitionTimeLimit). The limits
+    are those that `sinfo` tells on this machine, or of the site's profile.""",
+    """#SBATCH --partition=short
+#SBATCH --time=3-00:00:00
+srun python train.py""",
+    """#SBATCH --partition=short
+#SBATCH --time=01:00:00
+srun python train.py""",
+)
+def time_limit(script: Script) -> Places:
+    job = script.job
+    asked = limit_seconds(job.get("time")) if job.get("time") else None
+    limit = _limit(script, job)
+    most = limit_seconds(limit) if limit else None
+    if asked and most and asked > most:
+        what = f"--time={job.get('time')} is more than {limit}, the limit of {_queue(script)}"
+        yield job.line("time"), what, f"--time={limit}"
+
+
+def _queue(script: Script) -> str:
+    default = next((each.name for each in script.site.partitions if each.default), "")
+    return script.job.get("partition") or default or "the site"
+
+
+def _limit(script: Script, job: Job) -> str:
+    name, site = _queue(script), script.site
+    limits = {each.name: each.time_limit for each in site.partitions}
+    rules = site.profile.rules.max_time if site.profile else {}
+    return limits.get(name) or rules.get(name) or rules.get(job.get("qos")) or rules.get("*", "")
+
+
+@rule(
+    "signal-without-trap",
+    "The signal ends the script only.",
+    """--signal=B:USR1 sends the signal to the shell of the script alone. Without a trap the
+    shell ends at once, and the job with it, before anything is saved. Without B: the signal goes
+    to the ranks.""",
+    """#SBATCH --signal=B:USR1@120
+srun python train.py""",
+    """#SBATCH --signal=USR1@120
+srun python train.py""",
+)
+def signal_without_trap(script: Script) -> Places:
+    text = script.job.get("signal")
+    name = text[2:].partition("@")[0].upper().removeprefix("SIG") if text.startswith("B:") else ""
+    traps = [c for c in script.content.commands if c.name == "trap"]
+    names = {word.text.upper().removeprefix("SIG") for trap in traps for word in trap.arguments}
+    if name and not {name, {"10": "USR1", "12": "USR2", "15": "TERM"}.get(name, name)} & names:
+        what = f"there is no trap for {name}: --signal={text} only ends the script"
+        yield (
+            script.job.line("signal"),
+            what,
+            f"--signal={text[2:]}, which the ranks get, or a trap",
+        )
+
+
+RULES = (
+    srun_cpus_per_task,
+    cpus_missing,
+    gpus_per_task,
+    export_none,
+    late_directive,
+    variable_in_directive,
+    output_folder,
+    time_limit,
+    signal_without_trap,
+)

@@ -1,0 +1,121 @@
+"""A batch script as a whole: its directives, its commands and what they start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ..core.errors import UsageError
+from ..core.site import Site
+from . import directives, read, steps
+from .directives import Job
+from .expand import Scope
+from .read import Command, Content
+from .steps import Step
+
+SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
+MODULES = ("module", "ml")
+NOWHERE = Site()
+
+
+@dataclass(frozen=True)
+class Script:
+    """`text` has Unix line ends; `windows` is the first line that had others, 0 for none."""
+
+    text: str
+    job: Job
+    content: Content
+    site: Site = NOWHERE
+    windows: int = 0
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """What starts a training, in order; each round of a loop is one."""
+        found = [steps.of(each) for each in self.content.commands if each.within != "substitution"]
+        return tuple(step for step in found if step.starts)
+
+    @property
+    def commands(self) -> Iterator[Command]:
+        """All commands, those that run on each rank after the one that starts them."""
+        for command in self.content.commands:
+            yield command
+            yield from steps.of(command).inner
+
+    @property
+    def modules(self) -> Iterator[tuple[str, int]]:
+        """The environment modules that are loaded, with their lines."""
+        for command in self.content.commands:
+            words = [word.text for word in command.arguments]
+            if command.name == "module" and words[:1] in (["load"], ["add"]):
+                words = words[1:]
+            elif command.name != "ml" or words[:1] == ["use"] or any("--" in w for w in words):
+                continue
+            for word in words:
+                if word not in ("load", "purge", "list") and not word.startswith("-"):
+                    yield word, command.line
+
+    def uses(self, *names: str) -> bool:
+        return any(command.name in names for command in self.content.commands)
+
+
+def load(text: str, name: str, site: Site = NOWHERE) -> Script:
+    """Return a script that was read. Raises UsageError for one that no POSIX shell reads."""
+    windows = text.count("\n", 0, text.find("\r\n")) + 1 if "\r\n" in text else 0
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    _check_shell(text, name)
+    job = directives.read(text)
+    _check_scheduler(text, name, job)
+    content = read.read(text, Scope(given=job.given()), marks=tuple(directives.MARKS))
+    if content.faults and not content.commands:
+        line = content.faults[0]
+        raise UsageError(f"{name}, line {line}: this is no shell script", _line(text, line))
+    job = replace(job, late=directives.late(content.comments, text, job.scheduler))
+    return Script(text, job, content, site, windows)
+
+
+def is_batch(text: str, name: str) -> bool:
+    """Whether a text is a batch script, by its first line, its directives or its name."""
+    lines = text.splitlines()
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    if first.split()[:1] and first.split()[0].upper() in ("FROM", "ARG"):
+        return False
+    marks = (*directives.MARKS, *directives.FOREIGN)
+    return (
+        text.startswith("#!")
+        or name.endswith(SUFFIXES)
+        or any(line.startswith(marks) for line in lines)
+    )
+
+
+def _check_shell(text: str, name: str) -> None:
+    if "\0" in text:
+        raise UsageError(f"{name} is not text", "it has bytes that are 0")
+    if not text.startswith("#!"):
+        return
+    words = text.split("\n", 1)[0][2:].split()
+    words = words[1:] if words and words[0].endswith("/env") else words
+    words = [word for word in words if not word.startswith("-")]
+    program = words[0].rpartition("/")[2] if words else ""
+    if program not in (*steps.SHELLS, "ksh"):
+        raise UsageError(
+            f"{name}, line 1: a script for {program or 'no program'}, not for a POSIX shell",
+            "runner convert reads scripts for bash and sh",
+        )
+
+
+def _check_scheduler(text: str, name: str, job: Job) -> None:
+    if job.scheduler:
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        for mark, scheduler in directives.FOREIGN.items():
+            if line.startswith(mark):
+                raise UsageError(
+                    f"{name}, line {number}: directives of {scheduler}",
+                    "runner knows Slurm, PBS and Cobalt",
+                )
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.split("\n")
+    return lines[number - 1] if number <= len(lines) else ""

@@ -1,0 +1,73 @@
+"""What `$(...)` prints, as far as the script alone tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .expand import JOB_NUMBERS, Scope
+from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal
+
+if TYPE_CHECKING:
+    from .read import Command
+
+ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", "uname")
+# What the directives say of PBS's file of nodes: how many there are, and how many lines it has.
+NODES, LINES = "nodes of the job", "lines of PBS_NODEFILE"
+COUNTERS = ("wc", "cat", "sort", "uniq", "tr", "awk")
+
+
+def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> Word:
+    """Return the output of the commands of a substitution: known, or one unknown piece."""
+    names = [command.name for command in commands]
+    if names in (["whoami"], ["logname"]):
+        return _one("$USER", ENVIRONMENT, line)
+    if names == ["pwd"]:
+        value = scope.value("PWD", line)
+        return value if isinstance(value, Word) else _one("$PWD", ENVIRONMENT, line)
+    if names == ["seq"] and all(word.number is not None for word in commands[0].arguments):
+        return literal(" ".join(_sequence([int(w.text) for w in commands[0].arguments])), line)
+    if _counts_nodes(commands):
+        once = any(command.name == "uniq" or "-u" in command.text.split() for command in commands)
+        count = scope.given.get(NODES if once else LINES)
+        if count:
+            return literal(count, line)
+    kind = ADDRESS if any(_prints_address(command) for command in commands) else COMMAND
+    digits = _cuts_number(commands)
+    padded = digits and commands[-1].name in ("tail", "cut", "rev", "echo", "printf", "sed")
+    return Word((Unknown(text, kind, line, (), digits, padded),), line)
+
+
+def _one(source: str, kind: str, line: int) -> Word:
+    return Word((Unknown(source, kind, line),), line)
+
+
+def _sequence(numbers: Sequence[int]) -> list[str]:
+    if not 1 <= len(numbers) <= 3:
+        return []
+    first = numbers[0] if len(numbers) > 1 else 1
+    step = numbers[1] if len(numbers) == 3 else 1
+    return [str(number) for number in range(first, numbers[-1] + 1, step)] if step else []
+
+
+def _counts_nodes(commands: Sequence[Command]) -> bool:
+    """Whether this counts the lines of PBS's file of nodes: `wc -l < $PBS_NODEFILE`."""
+    if not commands or not any(command.name == "wc" for command in commands):
+        return False
+    words = [word for each in commands for word in (*each.arguments, *each.inputs)]
+    files = any("PBS_NODEFILE" in word.text for word in words)
+    return files and all(command.name in COUNTERS for command in commands)
+
+
+def _prints_address(command: Command) -> bool:
+    return command.name in ADDRESSES or any(
+        word.text.rpartition("/")[2] in ADDRESSES or word.has(ADDRESS) for word in command.words
+    )
+
+
+def _cuts_number(commands: Sequence[Command]) -> bool:
+    """Whether this prints the last digits of the job's number, or a number made of them."""
+    words = [word for command in commands for word in command.words]
+    cut = any(command.name in ("tail", "cut", "expr", "rev") for command in commands)
+    own = any(name in word.text for word in words for name in JOB_NUMBERS)
+    return any(piece.digits for word in words for piece in word.unknown) or (cut and own)

@@ -1,0 +1,157 @@
+"""The trainer of a launch line and its arguments; values that only a rank knows go to a shell."""
+
+from __future__ import annotations
+
+from ..settings.table import SETTINGS
+from .directives import Job
+from .draft import Draft, Note
+from .options import Option
+from .resources import array_tasks
+from .steps import Step, is_python
+from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, literal, made
+
+OF_HOROVODRUN = {
+    **{name: name for name in ("timeline-filename", "fusion-threshold-mb", "cycle-time-ms")},
+    **{name: name for name in ("autotune", "start-timeout", "network-interfaces")},
+    "network-interface": "network-interfaces",
+}
+PLACES = ("np", "num-proc", "H", "hosts", "hostfile", "verbose", "slots-per-host")
+
+
+def add(draft: Draft, job: Job, step: Step) -> None:
+    """Add the trainer, its arguments and what horovodrun is told."""
+    starter = step.layer("starter")
+    if starter is not None and starter.name == "horovodrun":
+        for option in starter.options.options:
+            _horovodrun(draft, option)
+    words = list(step.program)
+    if is_python(words[0].text) and len(words) > 1 and words[1].text.endswith(".py"):
+        plain = "/" not in words[0].text or step.image is None
+        words = words[1:] if plain else words
+    words = _swept(draft, job, words)
+    if _needs_shell(step, words, draft):
+        _shell(draft, step, words)
+        return
+    head = (
+        2
+        if len(words) > 1 and not words[0].text.endswith(".py") and words[1].start[:1] == "-"
+        else 1
+    )
+    draft.trainer = words[:head]
+    draft._note(words[0])
+    for word in words[head:]:
+        draft.argument(word)
+
+
+def _horovodrun(draft: Draft, option: Option) -> None:
+    name = OF_HOROVODRUN.get(option.name)
+    if option.name in ("gloo", "mpi"):
+        draft.add("controller", option.name)
+    elif name:
+        draft.add(name, option.value if SETTINGS[name].kind != "switch" else None)
+    elif option.name not in PLACES:
+        draft.lose(option.line, f"horovodrun --{option.name}")
+
+
+def _swept(draft: Draft, job: Job, words: list[Word]) -> list[Word]:
+    """Make `--lr ${LIST[$SLURM_ARRAY_TASK_ID]}` a sweep, where the array takes each item once."""
+    found = [n for n, word in enumerate(words) if word.has(LOOKUP)]
+    numbers, limit = array_tasks(job)
+    if len(found) != 1:
+        return words
+    place, word = found[0], words[found[0]]
+    values = word.unknown[0].values
+    name, equals, _ = word.text.partition("=")
+    alone = len(word.pieces) == 1 and place > 1 and words[place - 1].text.startswith("--")
+    in_one = equals and len(word.pieces) == 2 and name.startswith("--")
+    if numbers != list(range(len(values))) or not (alone or in_one):
+        return words
+    option = words[place - 1].text if alone else name
+    escaped = ",".join(value.replace("\\", "\\\\").replace(",", "\\,") for value in values)
+    draft.options = [each for each in draft.options if each[0] != "array"]
+    if limit:
+        draft.add("array", limit)
+    draft.add("sweep", f"{option[2:]}={escaped}")
+    return words[: place - 1] + words[place + 1 :] if alone else words[:place] + words[place + 1 :]
+
+
+def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
+    """Whether each rank has to expand a variable of the job, or to change its folder."""
+    if step.layer("agent") is not None:
+        return False
+    on_rank = [word for word in words if any(_on_rank(piece) for piece in word.unknown)]
+    hopeless = [word for word in words if word.unknown and not _expandable(word)]
+    return (bool(on_rank) and not hopeless) or bool(draft.exports) or _inside(step) is not None
+
+
+def _on_rank(piece: Unknown) -> bool:
+    return piece.kind == LOOKUP or (piece.kind == RUN and _name(piece).isidentifier())
+
+
+def _name(piece: Unknown) -> str:
+    text = piece.source[1:]
+    return text[1:-1] if text.startswith("{") and text.endswith("}") else text
+
+
+def _expandable(word: Word) -> bool:
+    return all(_on_rank(piece) or piece.kind not in WHO_KNOWS for piece in word.unknown)
+
+
+def _inside(step: Step) -> Word | None:
+    """Return the folder in the container in which the program starts."""
+    container = step.layer("container")
+    inside = container.get("pwd", "cwd", "workdir") if container else None
+    if container is not None and container.name in ("apptainer", "singularity"):
+        inside = container.get("pwd", "cwd")
+    folders = [each.words[-1] for each in step.inner if each.name == "cd" and each.arguments]
+    return folders[-1] if folders else inside
+
+
+def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
+    """Add `bash -c '...'`, in which each rank expands what is its own."""
+    pieces: list[Piece] = []
+    for name, value in draft.exports:
+        pieces += [f"export {name}=", *_for_rank(value, draft), "; "]
+    folder = _inside(step)
+    if folder is not None:
+        pieces += ["cd ", *_for_rank(folder, draft), " && "]
+    pieces += ["exec"]
+    python = words[0].text.endswith(".py") and step.python
+    for word in [literal("python"), *words] if python else words:
+        pieces += [" ", *_for_rank(word, draft)]
+    text = made([*(f"{each}; " for each in draft.definitions), *pieces], step.line)
+    draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
+    draft.argument(text)
+
+
+def _for_rank(word: Word, draft: Draft) -> list[Piece]:
+    """Return a word for the shell of a rank; what the user's shell knows stays a variable."""
+    if not word.unknown:
+        return [word.quoted()]
+    pieces: list[Piece] = ['"']
+    for piece in word.pieces:
+        if isinstance(piece, Unknown) and piece.kind == LOOKUP:
+            name = piece.source[2:].partition("[")[0]
+            items = " ".join(literal(value).quoted() for value in piece.values)
+            definition = f"{name}=({items})"
+            if definition not in draft.definitions:
+                draft.definitions.append(definition)
+            pieces.append(piece.source)
+        elif isinstance(piece, Unknown) and _on_rank(piece):
+            pieces.append(piece.source)
+        elif isinstance(piece, Unknown):
+            pieces.append(piece)
+        else:
+            pieces.append("".join(f"\\{c}" if c in '"\\$`' else c for c in piece))
+    return [*pieces, '"']
+
+
+def exports(draft: Draft, name: str, value: Word) -> None:
+    """Add a variable of the trainer: an option, or for the rank's shell to set."""
+    if value.portable:
+        draft.add("env", made((f"{name}=", *value.pieces), value.line))
+    elif _expandable(value):
+        draft.exports.append((name, value))
+    else:
+        piece = next(each for each in value.unknown if each.kind in WHO_KNOWS)
+        draft.lost.append(Note(value.line, f"{name}={value.text}: {WHO_KNOWS[piece.kind]}"))

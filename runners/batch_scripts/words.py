@@ -1,0 +1,148 @@
+"""Words of a script: text that is known, and pieces that only the run or the user's shell knows."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Union
+
+# Kinds of unknown pieces. ENVIRONMENT: the user's shell has the value when the job is launched, as
+# it had when the script was submitted. RUN: the scheduler sets it. ADDRESS: the job's nodes.
+# COMMAND: what a command prints. LOOKUP: the item of a list by the array task's number.
+# ARGUMENT: $1. BRANCH: set in a loop or a branch. FILE: perhaps set by a file that is sourced.
+ENVIRONMENT, RUN, ADDRESS, COMMAND = "environment", "run", "address", "command"
+LOOKUP, ARGUMENT, BRANCH, FILE = "lookup", "argument", "branch", "file"
+WHO_KNOWS = {
+    RUN: "only the job knows it",
+    ADDRESS: "it names nodes of the job",
+    COMMAND: "a command of the job prints it",
+    LOOKUP: "it depends on the number of the array's task",
+    ARGUMENT: "it is an argument of the script",
+    BRANCH: "a loop or a condition decides it",
+    FILE: "a file that the script sources may set it",
+}
+# Characters that the shell takes as they are, also in a word without quotes.
+SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./^")
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A piece of a word, as it stands in the script.
+
+    `values` are the items of a LOOKUP. `digits`: it is made of the last digits of the job's number;
+    `padded`: it is these digits themselves, which may begin with 0.
+    """
+
+    source: str
+    kind: str
+    line: int
+    values: tuple[str, ...] = ()
+    digits: bool = False
+    padded: bool = False
+
+
+Piece = Union[str, Unknown]
+
+
+@dataclass(frozen=True)
+class Word:
+    pieces: tuple[Piece, ...]
+    line: int
+
+    @property
+    def text(self) -> str:
+        """The word as a person reads it, unknown pieces as they stand in the script."""
+        return "".join(piece if isinstance(piece, str) else piece.source for piece in self.pieces)
+
+    @property
+    def unknown(self) -> tuple[Unknown, ...]:
+        return tuple(piece for piece in self.pieces if isinstance(piece, Unknown))
+
+    @property
+    def known(self) -> str | None:
+        """The text, None where a piece is unknown."""
+        return None if self.unknown else self.text
+
+    @property
+    def number(self) -> int | None:
+        text = self.known
+        return int(text) if text and text.isdecimal() else None
+
+    @property
+    def start(self) -> str:
+        """The known text before the first unknown piece."""
+        return self.pieces[0] if self.pieces and isinstance(self.pieces[0], str) else ""
+
+    @property
+    def portable(self) -> bool:
+        """Whether the user's shell knows all of it."""
+        return all(piece.kind == ENVIRONMENT for piece in self.unknown)
+
+    def has(self, *kinds: str) -> bool:
+        return any(piece.kind in kinds for piece in self.unknown)
+
+    def split(self, separator: str, most: int = -1) -> list[Word]:
+        """Split at a separator in the known text."""
+        parts: list[list[Piece]] = [[]]
+        for piece in self.pieces:
+            if isinstance(piece, Unknown):
+                parts[-1].append(piece)
+                continue
+            left = -1 if most < 0 else most - len(parts) + 1
+            texts = piece.split(separator, left) if left else [piece]
+            parts[-1].append(texts[0])
+            parts += [[text] for text in texts[1:]]
+        return [made(part, self.line) for part in parts]
+
+    def quoted(self) -> str:
+        """Return the word for a command line; variables of the user's shell stay variables."""
+        if not self.unknown:
+            return shlex.quote(self.text)
+        if not self.portable:
+            return shlex.quote(f"<{self.text}>")
+        bare = all(
+            set(piece) <= SAFE if isinstance(piece, str) else piece.source[1:].isidentifier()
+            for piece in self.pieces
+        )
+        return self.text if bare else self.in_double_quotes()
+
+    def in_double_quotes(self) -> str:
+        """Return the word in double quotes, for a shell in which each unknown piece has a value."""
+        parts = (
+            "".join(f"\\{sign}" if sign in '"\\$`' else sign for sign in piece)
+            if isinstance(piece, str)
+            else piece.source
+            for piece in self.pieces
+        )
+        return f'"{"".join(parts)}"'
+
+
+def made(pieces: Iterable[Piece], line: int) -> Word:
+    """Return a word of pieces, with neighbouring texts as one."""
+    whole: list[Piece] = []
+    for piece in pieces:
+        last = whole[-1] if whole else None
+        if isinstance(piece, str) and isinstance(last, str):
+            whole[-1] = last + piece
+        elif piece:
+            whole.append(piece)
+    return Word(tuple(whole), line)
+
+
+def literal(text: str, line: int = 0) -> Word:
+    return Word((text,) if text else (), line)
+
+
+def join(words: Iterable[Word], separator: str, line: int) -> Word:
+    pieces: list[Piece] = []
+    for word in words:
+        pieces += [separator, *word.pieces] if pieces else word.pieces
+    return made(pieces, line)
+
+
+def relabel(word: Word, kind: str, source: str) -> Word:
+    """Return the word as one unknown piece; what it was made of stays known to the rules."""
+    digits = any(piece.digits for piece in word.unknown)
+    padded = any(piece.padded for piece in word.unknown)
+    return Word((Unknown(source, kind, word.line, (), digits, padded),), word.line)

@@ -1,0 +1,346 @@
+"""Launch lines: what becomes an option, what is left out, and what only the run knows."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from runners.cli.train.launch import launch_command
+
+from .scripts import line, lines, read, said
+
+HEAD = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n"
+IN_HEAD = "--nodes 2 --ntasks-per-node 4"
+RUN = "srun apptainer exec image.sif"
+
+# Commands after HEAD, and the line behind its counts.
+LINES = {
+    "a script": (f"{RUN} python -u train.py --lr 0.1", "--image image.sif train.py -- --lr 0.1"),
+    "no arguments": (f"{RUN} python3 train.py", "--image image.sif train.py"),
+    "a module": (f"{RUN} python -m pkg.train", "--image image.sif -- python -m pkg.train"),
+    "a program": (f"{RUN} ./train --fast", "--image image.sif -- ./train --fast"),
+    "a shell script": (f"{RUN} bash run.sh a", "--image image.sif bash -- run.sh a"),
+    "a continued line": (
+        "srun \\\n  apptainer exec image.sif \\\n  python t.py",
+        "--image image.sif t.py",
+    ),
+    "a variable": (
+        'SIF=/data/image.sif\nARGS="--a 1 --b 2"\nsrun apptainer exec $SIF python t.py $ARGS',
+        "--image /data/image.sif t.py -- --a 1 --b 2",
+    ),
+    "an array": (
+        f'ARGS=(--name "two words")\nARGS+=(--b)\n{RUN} python t.py "${{ARGS[@]}}"',
+        "--image image.sif t.py -- --name 'two words' --b",
+    ),
+    "arithmetic": (
+        f"N=$((2 * 3 + SLURM_NNODES))\n{RUN} python t.py $N",
+        "--image image.sif t.py -- 8",
+    ),
+    "the user's variable": (
+        f'{RUN} python t.py $SCRATCH/data "$WORK/a b"',
+        '--image image.sif t.py -- $SCRATCH/data "$WORK/a b"',
+    ),
+    "a default": (
+        f"{RUN} python t.py ${{EPOCHS:-5}}",
+        '--image image.sif t.py -- "${EPOCHS:-5}"',
+    ),
+    "who I am": (f"{RUN} python t.py /data/`whoami`", "--image image.sif t.py -- /data/$USER"),
+    "a job's variable": (
+        f"{RUN} python t.py --out runs/$SLURM_JOB_ID --lr 1",
+        "--image image.sif -- bash -c 'exec python t.py --out \"runs/$SLURM_JOB_ID\" --lr 1'",
+    ),
+    "an exported value of the job": (
+        f"export RUN=$SLURM_JOB_ID\n{RUN} python t.py",
+        "--image image.sif -- bash -c 'export RUN=\"$SLURM_JOB_ID\"; exec python t.py'",
+    ),
+    "a text for each rank": (
+        f"export A=1\n{RUN} bash -c 'export B=2; RANK=$SLURM_PROCID python t.py $A'",
+        "--image image.sif --env A=1 --env B=2 t.py -- 1",
+    ),
+    "a folder in the container": (
+        "srun apptainer exec --pwd /work image.sif python t.py",
+        "--image image.sif -- bash -c 'cd /work && exec python t.py'",
+    ),
+    "binds": (
+        "srun apptainer exec -B $PWD,/a:/b:ro,$HOME/c:/c image.sif python t.py",
+        "--image image.sif --bind /a:/b:ro --bind $HOME/c:/c t.py",
+    ),
+    "binds by variable": (
+        f"export APPTAINER_BIND=/a,/b:/c\n{RUN} python t.py",
+        "--image image.sif --bind /a --bind /b:/c t.py",
+    ),
+    "variables for the container": (
+        f"export SINGULARITYENV_A=1\n{RUN.replace('exec', 'exec --env B=2')} python t.py",
+        "--image image.sif --env A=1 --env B=2 t.py",
+    ),
+    "another folder": (f"cd /data/me\n{RUN} python t.py", "--image image.sif t.py"),
+    "options of srun": (
+        "srun --mpi=pmix -l --cpu-bind=cores --hint=nomultithread apptainer exec image.sif"
+        " python t.py",
+        "--mpi pmix --cpu-bind cores --srun-arg=--hint=nomultithread --image image.sif t.py",
+    ),
+    "pyxis": (
+        "srun --container-image=a+b.sqsh --container-mounts=/a:/b python t.py",
+        "--runtime pyxis --image a+b.sqsh --bind /a:/b t.py",
+    ),
+    "shifter": (
+        "srun shifter --image=team/image:1 --module=gpu,nccl-plugin python t.py",
+        "--runtime shifter --image team/image:1 t.py",
+    ),
+    "podman-hpc": (
+        "srun podman-hpc run --rm --gpu -v /a:/b -w /b image:1 python t.py",
+        "--runtime podman-hpc --image image:1 --nv --bind /a:/b"
+        " -- bash -c 'cd /b && exec python t.py'",
+    ),
+    "a virtual environment": (
+        "source /data/env/bin/activate\nsrun python t.py",
+        "--runtime none --image /data/env t.py",
+    ),
+    "a Python by its path": (
+        "srun /data/env/bin/python t.py",
+        "--runtime none --image /data/env t.py",
+    ),
+    "modules": (
+        "module purge\nmodule load a/1 b\nml c\nsource /e/bin/activate\nsrun python t.py",
+        "--runtime none --image /e --module-purge --module a/1 --module b --module c t.py",
+    ),
+    "a function": (
+        f'run() {{ {RUN} python "$1" --n "$2"; }}\nrun t.py 3',
+        "--image image.sif t.py -- --n 3",
+    ),
+    "what stands before": (
+        f"time {RUN} env A=1 nice python t.py",
+        "--image image.sif --env A=1 t.py",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), LINES.values(), ids=LINES)
+def test_a_step(text: str, expected: str) -> None:
+    made = line(HEAD + text).replace(f"{IN_HEAD} ", "")
+    assert made.removeprefix("cd /data/me && runner launch ") == expected
+
+
+# Whole scripts: directives and launchers make the counts.
+WHOLE = {
+    "two variables without braces": (
+        "#SBATCH -N1\nsrun apptainer exec -B $A,$B:/b,$C:$D i.sif python t.py",
+        "--nodes 1 --image i.sif --bind $A --bind $B:/b --bind $C:$D t.py",
+    ),
+    "names in all forms": (
+        "#!/bin/bash -l\n#SBATCH -J x -p gpu --time=1:00 -A me --mem 4G\n"
+        "#SBATCH --gres=gpu:a100:2\n"
+        "#SBATCH --mail-type=END --exclusive --signal=B:TERM@60\n"
+        "srun -n 2 -c 4 apptainer exec i.sif python t.py",
+        "--job-name x --partition gpu --time 1:00 --account me --mem 4G --gres gpu:a100:2"
+        " --sbatch-arg=--mail-type=END --exclusive --signal TERM@60 --ntasks 2 --cpus-per-task 4"
+        " --image i.sif t.py",
+    ),
+    "one task by default": (
+        "#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\nsrun apptainer exec --nv i.sif python t.py",
+        "--gpus-per-node 4 --nodes 2 --ntasks-per-node 1 --image i.sif t.py",
+    ),
+    "no launcher": (
+        "#SBATCH --ntasks=4\n#SBATCH --gres=gpu:2\napptainer exec --nv i.sif python t.py",
+        "--gres gpu:2 --nodes 1 --ntasks 1 --image i.sif t.py",
+    ),
+    "torchrun": (
+        "#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\n#SBATCH --cpus-per-task=32\n"
+        "#SBATCH --gres=gpu:4\n"
+        "srun apptainer exec --nv i.sif python -m torch.distributed.run"
+        " --nnodes 2 --nproc_per_node 4 t.py",
+        "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --cpus-per-task 8 --launcher torchrun"
+        " --image i.sif t.py",
+    ),
+    "torchrun, one rank for each GPU": (
+        "#SBATCH -N 1\n#SBATCH --gpus-per-node=4\n"
+        "apptainer exec --nv i.sif torchrun --standalone --nproc-per-node=gpu -m pkg.t --a",
+        "--gpus-per-node 4 --nodes 1 --ntasks-per-node 4 --launcher torchrun --image i.sif"
+        " -- python -m pkg.t --a",
+    ),
+    "accelerate": (
+        "#SBATCH -N 2\n#SBATCH --gpus-per-node=2\nsrun apptainer exec --nv i.sif accelerate launch"
+        " --num_processes=4 --num_machines=2 --machine_rank=$SLURM_NODEID t.py",
+        "--gpus-per-node 2 --nodes 2 --ntasks-per-node 2 --launcher accelerate --image i.sif t.py",
+    ),
+    "deepspeed": (
+        "#SBATCH -N 1\n#SBATCH --gpus-per-node=2\napptainer exec --nv i.sif deepspeed --num_gpus=2"
+        " t.py --deepspeed c.json",
+        "--gpus-per-node 2 --nodes 1 --ntasks-per-node 2 --launcher deepspeed --image i.sif"
+        " t.py -- --deepspeed c.json",
+    ),
+    "mpirun of the host": (
+        "#SBATCH -N 2\n#SBATCH -n 4\nmodule load openmpi\n"
+        "mpirun -np 4 --bind-to none -x NCCL_DEBUG=INFO apptainer exec i.sif python t.py",
+        "--nodes 2 --ntasks 4 --image i.sif --env NCCL_DEBUG=INFO --module openmpi t.py",
+    ),
+    "horovodrun": (
+        "#SBATCH -N 1\n#SBATCH -n 2\napptainer exec i.sif horovodrun -np 2 --gloo"
+        " --timeline-filename t.json --autotune python t.py",
+        "--nodes 1 --ntasks 2 --image i.sif --controller gloo --timeline-filename t.json"
+        " --autotune t.py",
+    ),
+    "a sweep": (
+        "#SBATCH --array=0-2%2\nR=(0.1 0.2 0.3)\n"
+        "srun apptainer exec i.sif python t.py --lr=${R[$SLURM_ARRAY_TASK_ID]} --n 1",
+        "--image i.sif --array %2 --sweep lr=0.1,0.2,0.3 t.py -- --n 1",
+    ),
+    "an array that is no sweep": (
+        "#SBATCH --array=1-2\nR=(a b c)\nS=(1 2 3)\nsrun apptainer exec i.sif python t.py"
+        " --r ${R[$SLURM_ARRAY_TASK_ID]} --s ${S[$SLURM_ARRAY_TASK_ID]}",
+        "--array 1-2 --image i.sif -- bash -c 'R=(a b c); S=(1 2 3); exec python t.py"
+        ' --r "${R[$SLURM_ARRAY_TASK_ID]}" --s "${S[$SLURM_ARRAY_TASK_ID]}"\'',
+    ),
+    "PBS": (
+        "#!/bin/sh\n#PBS -A me\n#PBS -l select=2:ncpus=64:ngpus=4:mpiprocs=4:system=polaris\n"
+        "#PBS -l walltime=1:00:00,filesystems=home:eagle\n#PBS -q debug\n#PBS -j oe\n"
+        "cd $PBS_O_WORKDIR\nN=`wc -l < $PBS_NODEFILE`\n"
+        "mpiexec -n $N --ppn 4 -d 8 apptainer exec --nv i.sif python t.py",
+        "--site polaris --scheduler pbs --account me --gpus-per-node 4 --time 1:00:00"
+        " --sbatch-arg=-lfilesystems=home:eagle --partition debug --nodes 2 --ntasks-per-node 4"
+        " --cpus-per-task 8 --image i.sif t.py",
+    ),
+    "PBS counts its nodes": (
+        "#PBS -l select=3:ncpus=4\n#PBS -N x\nN=$(sort -u $PBS_NODEFILE | wc -l)\n"
+        "mpiexec -n $((N * 2)) --ppn 2 apptainer exec i.sif python t.py $N",
+        "--scheduler pbs --job-name x --nodes 3 --ntasks-per-node 2 --image i.sif t.py -- 3",
+    ),
+    "Cobalt": (
+        "#!/bin/bash\n#COBALT -n 2 -t 60 -q full-node -A me\n"
+        "mpirun -n 16 -npernode 8 singularity exec --nv i.sif python t.py",
+        "--scheduler cobalt --time 60 --partition full-node --account me --nodes 2"
+        " --ntasks-per-node 8 --image i.sif --nv t.py",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), WHOLE.values(), ids=WHOLE)
+def test_a_whole_script(text: str, expected: str) -> None:
+    assert line(text) == expected
+
+
+@pytest.mark.parametrize(
+    "made",
+    [*(line(text) for text, _ in WHOLE.values()), *(line(HEAD + t) for t, _ in LINES.values())],
+)
+def test_runner_launch_takes_the_line(made: str) -> None:
+    words = shlex.split(made.rpartition("runner launch ")[2])
+    context = launch_command.make_context("launch", words, resilient_parsing=True)
+    assert context.params["trainer"]
+
+
+def test_a_folder_is_changed_to_before_the_launch() -> None:
+    assert line(f"cd $SLURM_SUBMIT_DIR\n{RUN} python t.py") == "--image image.sif t.py"
+    draft = read(f"cd /data\ncd sub\n{RUN} python t.py").drafts[0]
+    assert draft.text.startswith("cd /data/sub && runner launch ")
+
+
+def test_a_loop_becomes_a_line_for_each_round() -> None:
+    text = f"for lr in 0.1 0.01; do\n  {RUN} python t.py --lr $lr\ndone"
+    assert lines(text) == [f"--image image.sif t.py -- --lr {lr}" for lr in ("0.1", "0.01")]
+    notes = said(text, "notes")
+    assert any(note.startswith("1: a loop: 2 of the launches") for note in notes)
+    assert any("2 steps of one job become 2 jobs" in note for note in notes)
+
+
+# What only the run knows stands as <...> in the line, and its line number below it.
+OPEN = {
+    "a command's output": (
+        "X=$(date +%s)\n{run} python t.py $X",
+        "'<$(date +%s)>'",
+        "1: $(date +%s): a command",
+    ),
+    "an argument": ("{run} python t.py $1", "'<$1>'", "1: $1: it is an argument of the script"),
+    "a branch": (
+        "if x; then A=1; else A=2; fi\n{run} python t.py $A",
+        "'<$A>'",
+        "1: $A: a loop or",
+    ),
+    "a loop": ("for f in $(ls); do {run} python t.py $f; done", "'<$f>'", "1: $f: a loop or"),
+    "a sourced file": ("source setup.sh\n{run} python t.py $LR", "'<$LR>'", "2: $LR: a file that"),
+    "an agent's argument": (
+        "srun torchrun --nproc_per_node=2 t.py $SLURM_JOB_ID",
+        "'<$SLURM_JOB_ID>'",
+        "1: $SLURM_JOB_ID: only the job",
+    ),
+    "an environment": (
+        "conda activate me\nsrun python t.py",
+        "'<environment me>'",
+        "1: <environment me>",
+    ),
+    "a range of nodes": ("#SBATCH --nodes=2-4\n{run} python t.py", "'<2-4>'", "1: --nodes=2-4"),
+}
+
+
+@pytest.mark.parametrize(("text", "place", "note"), OPEN.values(), ids=OPEN)
+def test_a_guess_is_never_printed(text: str, place: str, note: str) -> None:
+    report = read(text.format(run=RUN))
+    assert place in report.drafts[0].text
+    assert any(each.startswith(note) for each in said(text.format(run=RUN), "open"))
+
+
+LOST = {
+    "a command": (f"tar xf data.tar\n{RUN} python t.py", "1: tar xf data.tar: run it before"),
+    "a module": (f"module swap a b\n{RUN} python t.py", "1: module swap a b"),
+    "an agent's option": (
+        "srun accelerate launch --config_file c.yaml t.py",
+        "1: accelerate --config-file c.yaml",
+    ),
+    "a variable": (f"export X=$(date)\n{RUN} python t.py", "1: X=$(date): a command"),
+    "several parts": ("srun -n1 python a.py : -n2 python b.py", "1: srun with several parts"),
+    "a heterogeneous job": (
+        f"#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\n{RUN} python t.py",
+        "2: a heterogeneous",
+    ),
+    "PBS's parts": (
+        "#PBS -l select=1:ncpus=4+2:ncpus=8\nmpiexec -n 3 python t.py",
+        "1: a heterogeneous job",
+    ),
+    "options by variable": ("srun $OPTIONS python t.py", "1: $OPTIONS may be options"),
+    "an unknown option": ("srun --no-such-thing 4 python t.py", "1: the option --no-such-thing"),
+    "a here-document": (
+        f"cat > x.sh <<EOF\n#!/bin/bash\n#SBATCH --nodes=4\nEOF\n{RUN} python t.py",
+        "3: a directive in a here-doc",
+    ),
+    "nothing": ("echo hello", "0: no command starts a training"),
+}
+
+
+@pytest.mark.parametrize(("text", "note"), LOST.values(), ids=LOST)
+def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> None:
+    assert any(each.startswith(note) for each in said(text, "lost")), said(text, "lost")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "several parts",
+        "a heterogeneous job",
+        "PBS's parts",
+        "options by variable",
+        "an unknown option",
+    ],
+)
+def test_no_line_where_the_step_is_not_understood(name: str) -> None:
+    assert not any(draft.possible for draft in read(LOST[name][0]).drafts)
+
+
+def test_directives_in_a_here_document_ask_for_nothing() -> None:
+    text = LOST["a here-document"][0]
+    assert line(text) == "--image image.sif t.py"
+
+
+def test_what_runner_does_is_left_out() -> None:
+    text = (
+        "#SBATCH --nodes=2\n#SBATCH --cpus-per-task=4\n"
+        "export MASTER_ADDR=$(scontrol show hostnames | head -n1) WORLD_SIZE=$SLURM_NTASKS\n"
+        "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\n"
+        f"{RUN} python t.py | tee log"
+    )
+    assert line(text) == "--nodes 2 --cpus-per-task 4 --image image.sif t.py"
+    assert said(text, "left_out") == [
+        "3: MASTER_ADDR, WORLD_SIZE: runner sets them",
+        "4: OMP_NUM_THREADS: runner sets it",
+        "5: tee: runner keeps the log",
+    ]

@@ -1,0 +1,210 @@
+"""Rules: each finds its mistake, and none where a script only looks like it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners.batch_scripts.rules.catalogue import RULES
+from runners.batch_scripts.rules.rule import Rule
+from runners.core.site import Partition, Site
+from runners.core.site_profile import Profile, Rules
+
+from .scripts import codes, found, read
+
+CLUSTER = Site(partitions=(Partition("short", time_limit="1-00:00:00", default=True),))
+GPUS = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n"
+ONE_EACH = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
+EXCLUSIVE = "#SBATCH --exclusive\n"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_the_examples_of_the_documentation(rule: Rule) -> None:
+    assert rule.code in codes(rule.wrong, CLUSTER)
+    assert codes(rule.right, CLUSTER) == set()
+
+
+def test_codes_are_unique() -> None:
+    assert len({rule.code for rule in RULES}) == len(RULES)
+
+
+# What is right, and looks like a mistake.
+RIGHT = {
+    "one agent for each rank": GPUS
+    + "srun torchrun --nnodes=8 --nproc_per_node=1 --rdzv_endpoint=$H:$P train.py",
+    "an agent on each node": ONE_EACH + "srun torchrun --nnodes 2 --nproc_per_node 4 train.py",
+    "nodes by variable": ONE_EACH
+    + "srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$SLURM_GPUS_ON_NODE train.py",
+    "elastic nodes": ONE_EACH + "srun torchrun --nnodes=1:2 --nproc_per_node=4 train.py",
+    "accelerate on each node": ONE_EACH
+    + "srun accelerate launch --num_machines 2 --num_processes 8 train.py",
+    "a rank with all GPUs of its node": ONE_EACH + "srun python train.py",
+    "a check of the nodes, then a training": GPUS + "srun hostname\nsrun python train.py",
+    "a preparation on one node": GPUS + "srun -N1 -n1 python fetch.py\nsrun python train.py",
+    "a study of several sizes": "#SBATCH --nodes=1\n#SBATCH --ntasks=4\n#SBATCH --gpus-per-node=4\n"
+    "for n in 1 2 4; do mpirun -np $n python train.py; done",
+    "whole nodes share evenly": "#SBATCH --nodes=2\n#SBATCH --ntasks=8\n#SBATCH --gpus-per-node=4\n"
+    "#SBATCH --exclusive\nsrun python train.py",
+    "mpirun on one node": "#SBATCH --nodes=1\n#SBATCH --ntasks=8\n"
+    "apptainer exec image.sif mpirun -np 8 python train.py",
+    "mpirun of the host": "#SBATCH --nodes=2\n#SBATCH --ntasks=8\n"
+    "module load openmpi\nmpirun -np 8 apptainer exec image.sif python train.py",
+    "no GPUs, no --nv": "#SBATCH --ntasks=4\nsrun apptainer exec image.sif python train.py",
+    "--nv by its variable": GPUS + "export APPTAINER_NV=1\nsrun apptainer exec i.sif python t.py",
+    "the host's scontrol": ONE_EACH
+    + "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)\n"
+    "srun apptainer exec --nv image.sif bash -c 'python train.py'",
+    "a module for the launcher": "#SBATCH --ntasks=4\nmodule load apptainer\n"
+    "srun apptainer exec image.sif python train.py",
+    "modules of a step without container": "#SBATCH --ntasks=4\nmodule load cuda\n"
+    "srun python train.py",
+    "the host's name": "#SBATCH --nodes=2\nexport MASTER_ADDR=$(hostname -s)\nsrun python train.py",
+    "an address for a person": "#SBATCH --nodes=2\necho $(hostname -i)\nsrun python train.py",
+    "an address on one node": "#SBATCH --nodes=1\nMASTER_ADDR=$(hostname -i) srun python train.py",
+    "a free port": "#SBATCH --nodes=2\n"
+    "export MASTER_PORT=$(python -c 'import free; print(free.p)')\nsrun python train.py",
+    "a port of the user's": "#SBATCH --nodes=2\nexport MASTER_PORT=${MASTER_PORT:-29500}\n"
+    "srun python train.py",
+    "a decimal number": EXCLUSIVE
+    + "export MASTER_PORT=$((SLURM_JOB_ID % 10000 + 20000))\nsrun python train.py",
+    "expr knows no octal numbers": EXCLUSIVE
+    + "export MASTER_PORT=$(expr 10000 + $(echo $SLURM_JOBID | tail -c 4))\nsrun python train.py",
+    "CPUs by variable": "#SBATCH --ntasks=4\n#SBATCH --cpus-per-task=8\n"
+    "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\nsrun python train.py",
+    "CPUs without srun": "#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=8\npython train.py",
+    "CPUs for each GPU": "#SBATCH --gpus-per-node=4\n#SBATCH --cpus-per-gpu=8\n#SBATCH --nodes=1\n"
+    "torchrun --standalone --nproc_per_node=4 train.py",
+    "one task with its GPU": "#SBATCH --ntasks=1\n#SBATCH --gpus-per-task=1\nsrun python train.py",
+    "GPUs that are shared": "#SBATCH --ntasks=4\n#SBATCH --gpus-per-task=1\n"
+    "#SBATCH --gres-flags=allow-task-sharing\nsrun python train.py",
+    "an environment of its own": "#SBATCH --export=NONE\nunset SLURM_EXPORT_ENV\n"
+    "module load python\nsrun python train.py",
+    "all and one more": "#SBATCH --ntasks=4\nexport A=1\nsrun --export=ALL,B=2 python train.py",
+    "Slurm's own signs": "#SBATCH --output=/scratch/%u/%x_%j.out\nsrun python train.py",
+    "another folder": "#SBATCH --output=logs/%j.out\nmkdir -p results\nsrun python train.py",
+    "a trap": "#SBATCH --signal=B:USR1@120\ntrap 'kill -USR1 $PID' USR1\n"
+    "srun python train.py & PID=$!\nwait",
+    "a signal for the ranks": "#SBATCH --signal=USR1@120\nsrun python train.py",
+    "pipefail": "set -euo pipefail\nsrun python train.py 2>&1 | tee log",
+    "the exit code is asked": "srun python train.py | tee log\nexit ${PIPESTATUS[0]}",
+    "an output file": "srun python train.py > log 2>&1",
+    "a loop that waits": "for i in 1 2; do srun -n1 python train.py $i & done\nwait",
+    "a head and its workers": "srun -n1 ray start --head &\nsrun python train.py",
+    "a placeholder": "export WANDB_API_KEY=<your key>\nsrun python train.py",
+    "a file with the secret": "export HF_TOKEN=$(cat ~/.token)\nsrun python train.py",
+    "tokens of a language": "export TOKENIZERS_PARALLELISM=false MAX_TOKENS=40960000\n"
+    "srun python train.py",
+    "directives in comments": "srun python train.py\n##SBATCH --time=1\n# SBATCH --time=1",
+    "shared memory is bound": "#SBATCH --ntasks=2\n"
+    "srun apptainer exec -c -B /dev/shm:/dev/shm image.sif python train.py",
+    "whole nodes of ALCF": "#PBS -l select=2:system=polaris\n#PBS -l filesystems=home:eagle\n"
+    "mpiexec -n 8 --ppn 4 apptainer exec --nv image.sif python horovod_mnist.py",
+}
+
+
+@pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
+def test_no_false_finding(text: str) -> None:
+    assert codes(text) == set()
+
+
+# Further forms of mistakes, with the line of the finding.
+WRONG = {
+    "agents under srun, by variable": (
+        GPUS + "N=4\nsrun accelerate launch --num_processes $((SLURM_NNODES * N)) train.py",
+        (5, "ranks-multiplied"),
+    ),
+    "mpirun under srun": (
+        "#SBATCH --ntasks=4\nsrun apptainer exec i.sif mpirun -np 4 python train.py",
+        (2, "ranks-multiplied"),
+    ),
+    "processes that do not fit": (
+        ONE_EACH + "srun accelerate launch --num_machines 2 --num_processes 4 train.py",
+        (4, "rank-count"),
+    ),
+    "nodes that do not fit": (
+        ONE_EACH + "srun torchrun --nnodes=4 --nproc_per_node=4 train.py",
+        (4, "rank-count"),
+    ),
+    "more ranks than GPUs": (
+        "#SBATCH --nodes=1\n#SBATCH --ntasks=8\n#SBATCH --gres=gpu:4\nsrun python train.py",
+        (4, "rank-count"),
+    ),
+    "more ranks than tasks": (
+        "#SBATCH --nodes=2\n#SBATCH --ntasks=4\nmpirun -np 8 python train.py",
+        (3, "rank-count"),
+    ),
+    "horovodrun in the container": (
+        "#SBATCH --nodes=2\n#SBATCH --ntasks=2\napptainer exec i.sif horovodrun -np 2 python t.py",
+        (3, "mpirun-in-container"),
+    ),
+    "nvidia-smi without --nv": (
+        "#SBATCH --ntasks=1\nsrun apptainer exec i.sif bash -c 'nvidia-smi; python t.py'",
+        (2, "host-command-in-container"),
+    ),
+    "an address by srun": (
+        '#SBATCH --nodes=2\nip=$(srun -N1 -n1 -w "$n" hostname --ip-address)\n'
+        "srun torchrun --nnodes=2 --rdzv_endpoint=$ip:$P train.py",
+        (2, "hostname-address"),
+    ),
+    "a port of an option": (
+        ONE_EACH + "srun torchrun --nnodes=2 --nproc_per_node=4 --master_port 29500 train.py",
+        (4, "port-fixed"),
+    ),
+    "a list without ALL": (
+        "#SBATCH --ntasks=2\nexport A=1\nsrun --export=B=2 python train.py",
+        (3, "export-none"),
+    ),
+    "grep hides, too": ("srun python train.py | grep loss", (1, "pipe-exit-code")),
+    "a key as an argument": (
+        "srun python train.py --wandb-api-key 0123456789abcdef0123456789",
+        (1, "secret-in-script"),
+    ),
+    "a key for wandb": (
+        "wandb login 0123456789abcdef0123456789\nsrun python train.py",
+        (1, "secret-in-script"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "finding"), WRONG.values(), ids=WRONG)
+def test_other_forms_of_a_mistake(text: str, finding: tuple[int, str]) -> None:
+    assert finding in found(text)
+
+
+def test_a_secret_is_not_repeated() -> None:
+    report = read("export HF_TOKEN=hf_0123456789abcdef\nsrun python train.py")
+    assert [each.code for each in report.findings] == ["secret-in-script"]
+    assert "0123456789" not in str(report)
+    assert "--env HF_TOKEN " in report.drafts[0].text
+
+
+def test_the_limit_of_the_sites_profile() -> None:
+    site = Site(profile=Profile("alvis", rules=Rules(max_time={"*": "7-00:00:00"})))
+    text = "#SBATCH --time={}\nsrun python train.py"
+    assert codes(text.format("8-0"), site) == {"time-limit"}
+    assert codes(text.format("7-0"), site) == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import torch.distributed as d\nd.init_process_group('nccl')\n", {"no-rank-variables"}),
+        (
+            "import os, torch.distributed as d\nr = os.environ['SLURM_PROCID']\n"
+            "d.init_process_group('nccl')\n",
+            set(),
+        ),
+        (
+            "import torch.distributed as d\nd.init_process_group('nccl', rank=0, world_size=1)\n",
+            set(),
+        ),
+        ("import horovod.torch as hvd\nhvd.init()\n", set()),
+    ],
+)
+def test_the_trainer_is_read_where_it_is_at_hand(
+    source: str, expected: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(source, encoding="utf-8")
+    assert codes("#SBATCH --ntasks=2\nsrun python train.py") == expected
