@@ -15,7 +15,7 @@ from ..jobs.stalls import MISSING, TITLE
 from ..schedulers.base import clock, limit_seconds
 from .explanation import Alternative, Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import finding, go_on, logs_of, resume, since
+from .finding_helpers import AGAIN, finding, go_on, logs_of, resume, saves, since
 from .table import Row, of_kind, signatures
 
 # slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
@@ -38,6 +38,28 @@ WAITED = LogPattern("waiting for remainder of ranks for more than")
 MISSED = LogPattern(TITLE)
 NAMED = LogPattern(": [", MISSING.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
 STALLED = (JobState.TIMEOUT, JobState.CANCELLED, JobState.RUNNING, JobState.FAILED)
+
+
+# `DUE TO ...` in slurmstepd's line -> the state in which the job will end
+DUE_TO = {
+    "TIME LIMIT": JobState.TIMEOUT,
+    "PREEMPTION": JobState.PREEMPTED,
+    "NODE FAILURE": JobState.NODE_FAIL,
+    "JOB REQUEUE": JobState.RUNNING,
+    "TASK FAILURE": JobState.RUNNING,
+}
+
+
+def end_in_sight(facts: Facts) -> Facts:
+    """Return the facts of a job that Slurm is ending right now as of one that has ended.
+
+    For some seconds it runs still, and its ranks are ended by all sorts of signals.
+    """
+    lines = [line.text for line in facts.lines(CANCELLED) if "*** JOB " in line.text]
+    if facts.state != JobState.RUNNING or not lines:
+        return facts
+    due = (state for words, state in DUE_TO.items() if f"DUE TO {words}" in lines[-1])
+    return replace(facts, state=next(due, JobState.CANCELLED))
 
 
 def stall(facts: Facts) -> Explanation | None:
@@ -145,7 +167,9 @@ def time_limit(facts: Facts) -> Explanation:
     longer: dict[str, Value] = {"time": clock(2 * seconds)} if seconds else {}
     again = change(requeue=True, arguments=resume(facts))
     fix = change(longer, arguments=resume(facts))
-    if facts.plan.interruption.restarts:
+    if not longer and not saves(facts):
+        fix = advice("give a longer time limit, --time, or another partition")
+    if facts.plan.interruption.restarts or not saves(facts):
         return _ended(facts, cause, fix)
     if not longer:
         return _ended(facts, cause, again)
@@ -156,7 +180,7 @@ def time_limit(facts: Facts) -> Explanation:
 def preempted(facts: Facts) -> Explanation:
     """A job of a better partition or QOS took its nodes."""
     cause = f"the job was preempted: a job with a higher priority took its nodes{since(facts)}"
-    return _ended(facts, cause, change(requeue=True))
+    return _ended(facts, cause, change(requeue=True) if saves(facts) else AGAIN)
 
 
 def cancelled(facts: Facts) -> Explanation:
@@ -205,10 +229,19 @@ def script_killed(facts: Facts) -> Explanation | None:
     number = int(found[1])
     name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
     cause = f"{name} ended the job's script, and the ranks with it{since(facts)}"
-    if number != signal.SIGUSR1:
+    if number != signal.SIGUSR1 or not saves(facts):
         return _ended(facts, cause, go_on(facts))
     because = "it passes SIGUSR1 on to the ranks, which save then, only if the launch asked for it"
     return _ended(facts, cause, change(signal="USR1@120"), because=because)
+
+
+def folder_deleted(facts: Facts) -> Explanation | None:
+    """What the job left is gone, and with it what would tell how it ended."""
+    if facts.paths.root.is_dir():
+        return None
+    cause = f"the run's folder {facts.paths.root} was deleted while the job ran"
+    because = "the folder is not there, and had the only records of how the ranks ended"
+    return _ended(facts, cause, AGAIN, because=because)
 
 
 def no_word(facts: Facts) -> Explanation:
@@ -227,6 +260,7 @@ def no_word(facts: Facts) -> Explanation:
 NOT_STARTED = (
     Signature("ranks-not-started", cannot_launch, (NO_LAUNCH,)),
     Signature("no-step", no_step, (NO_STEP, NEVER, WAITS, STEP), early=True),
+    Signature("run-folder-deleted", folder_deleted, state=JobState.UNKNOWN),
     Signature("no-record", no_word, state=JobState.UNKNOWN),
 )
 SIGNATURES = (

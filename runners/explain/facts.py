@@ -123,6 +123,7 @@ class LogFacts:
 class FirstFailure:
     """The rank that failed first. `record` is its own, None when it could not leave one.
 
+    `worker` is the number of a rank below it, where it is the agent of a launcher such as torchrun.
     `how` says how it ended; `doubt` is empty, or why it may have been another. `alike` counts the
     ranks that failed in the same way, of `size`: where there are several, none was the first.
     """
@@ -135,6 +136,7 @@ class FirstFailure:
     doubt: str = ""
     alike: int = 1
     size: int | None = None
+    worker: int | None = None
 
     @property
     def name(self) -> str:
@@ -143,7 +145,7 @@ class FirstFailure:
             everybody = "both ranks" if self.size == 2 else f"all {self.size} ranks"
             return everybody if self.alike == self.size else f"{self.alike} ranks"
         if self.rank is not None:
-            return f"rank {self.rank}@{self.host}"
+            return f"rank {self.rank if self.worker is None else self.worker}@{self.host}"
         what = self.record.fields.get("what", "node") if self.record else "node"
         return f"{what} on {self.host}"
 

@@ -8,6 +8,7 @@ from shlex import quote
 
 from ..core.remedy import Remedy, advice, change, command, together
 from ..jobs.logs import exit_code as exit_code_of
+from ..settings import trainers
 from .explanation import Certainty, Explanation
 from .facts import Facts, Line
 
@@ -15,7 +16,7 @@ AGAIN = change()  # as a fix: the same command once more
 FETCH = advice("download it here, where there is a network, and bind it: --data FOLDER")
 # Words of an error or an address, and what `runner data fetch` calls that dataset
 DATASETS = {r"fashion-?mnist": "fashion-mnist", "mnist": "mnist", r"cifar-?10": "cifar10-python"}
-PLACE = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+PLACE = re.compile(r'^(?:\[rank\d+\]: )?\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 # Files that the user did not write: those of packages, of Python, and of the shim,
 # programs such as bin/torchrun, and what TensorFlow makes of a @tf.function
 OTHERS = re.compile(
@@ -159,6 +160,11 @@ def since(facts: Facts) -> str:
 def resume(facts: Facts) -> dict[str, object]:
     """Return the arguments to resume from the newest checkpoint, none where there is none."""
     return {} if facts.saved is None else {"--resume": facts.paths.root}
+
+
+def saves(facts: Facts) -> bool:
+    """Whether the trainer is known to save checkpoints from which it resumes."""
+    return facts.saved is not None or trainers.source(facts.job.typed.trainer) is not None
 
 
 def go_on(facts: Facts) -> Remedy:

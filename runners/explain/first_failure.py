@@ -19,6 +19,9 @@ TOGETHER_SECONDS = 5.0
 NAMED = re.compile(r"error: on rank (?P<rank>\d+)@(?P<host>[\w.-]+)[:,]")
 # TensorFlow's, of an error within @tf.function; torchrun's summary; accelerate's of its program
 ON_TOP = re.compile(r"in user code:$|\bChildFailedError\b|\bCalledProcessError\b")
+# What stands in torchrun's summary of its workers
+ROOT_CAUSE = "Root Cause (first observed failure)"
+WORKER = re.compile(r"^\s*rank +: (?P<rank>\d+) \(local_rank: \d+\)")
 # torch prints each line with its rank once a process group is there
 ERROR = re.compile(r"^(?:\[rank\d+\]: )?\s*(?P<error>[\w.]*(?:Error|Exception|Interrupt)\b.*)")
 
@@ -95,7 +98,10 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
     if first is None or record is None or not _on_top(record, log):
         return first
     lines = record.traceback or [line.text for line in log.last]
-    error = _error(reversed(lines))
+    worker = _worker(lines)
+    first = replace(first, worker=worker)
+    theirs = [line for line in lines if line.startswith(f"[rank{worker}]: ")]
+    error = _error(reversed(theirs)) or _error(reversed(lines))
     if not error:  # a launcher's summary may be longer than what was kept
         own = [line.text for line in log.errors if line.rank == record.rank]
         error = _error(own)
@@ -105,6 +111,13 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
     kind = kinds.PEER_LOST if kinds.of_lost_peer(error) else record.kind
     record = replace(record, message=message, kind=kind, error=error)
     return replace(first, how=message, record=record)
+
+
+def _worker(lines: Sequence[str]) -> int | None:
+    """Return the number of the rank that failed first, by torchrun's summary."""
+    at = next((at for at, line in enumerate(lines) if ROOT_CAUSE in line), len(lines))
+    found = next(filter(None, map(WORKER.match, lines[at:])), None)
+    return int(found["rank"]) if found else None
 
 
 def _on_top(record: Failure, log: LogFacts) -> bool:

@@ -69,6 +69,7 @@ def explain(paths: JobPaths, job: Job, status: Status) -> Explanation:
 
 def judge(facts: Facts) -> Explanation:
     """Return what the signatures make of the facts: the first sure one, else the first unsure."""
+    facts = ended_by_slurm.end_in_sight(facts)
     nothing = _nothing(facts)
     if nothing and facts.state != JobState.RUNNING:
         return nothing
@@ -98,7 +99,8 @@ def _explanation(name: str, explanation: Explanation, facts: Facts) -> Explanati
     who = host if rank is None else f"rank {rank}@{host}".rstrip("@")
     traceback: tuple[str, ...] = ()
     if rank is None and not host and first and not explanation.of_job:
-        rank, host, who = (None if first.alike > 1 else first.rank), first.host, first.name
+        number = first.rank if first.worker is None else first.worker
+        rank, host, who = (None if first.alike > 1 else number), first.host, first.name
         traceback = first.record.traceback if first.record else ()
     return replace(
         explanation,

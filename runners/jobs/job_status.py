@@ -22,6 +22,7 @@ SECONDS_BETWEEN_QUESTIONS = 2.0
 PAUSE_PENDING, PAUSE_RUNNING, PAUSE_HERE = 30.0, 10.0, 1.0
 
 FORGOTTEN = "the scheduler has forgotten it, and it left no record"
+DELETED = "its folder was deleted while it ran, and with it what would tell how it ended"
 CAN_BE_STOPPED = (JobState.FAILED, JobState.TIMEOUT, JobState.PREEMPTED)
 
 
@@ -78,6 +79,8 @@ def _status(paths: JobPaths, job: Job, answer: Status | None) -> Status:
     if code is None and answer.state in CAN_BE_STOPPED and paths.stopped.exists():
         code = EXIT_STOPPED  # the ranks saved, and Slurm killed the script before it could say so
     now = _stopped(answer._replace(exit_code=code))
+    if now.state == JobState.COMPLETED and not paths.root.is_dir():
+        now = now._replace(state=JobState.UNKNOWN, reason=DELETED)
     if now.state.ended and now.state != JobState.UNKNOWN:
         if now.state in (JobState.FAILED, JobState.STOPPED) and _was_cancelled(paths):
             now = now._replace(state=JobState.CANCELLED, reason="")

@@ -340,10 +340,10 @@ def launched(job: Job, **settings: str) -> Job:
     return replace(job, typed=replace(job.typed, settings=(*job.typed.settings, *given)))
 
 
-def planned(paths: JobPaths, **decisions: Any) -> None:
+def planned(paths: JobPaths, runtime: str = "apptainer", **decisions: Any) -> None:
     """Leave the plan of the run."""
     spec = JobSpec("t", ImageInfo(Path("a.sif")), Trainer("t", None, None), Resources(), Path("r"))
-    launching, wireup = Launching("slurm", "apptainer", "srun"), Wireup(Controller.MPI, "pmix")
+    launching, wireup = Launching("slurm", runtime, "srun"), Wireup(Controller.MPI, "pmix")
     plan_record.write(paths, Plan(spec, launching, wireup, **decisions))
 
 

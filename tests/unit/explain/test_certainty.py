@@ -1,0 +1,257 @@
+"""What `explain` once said with too much certainty, or of the wrong rank, file or option."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners.core.command_line import CommandLine, Given
+from runners.core.job_record import JobState, Status
+from runners.explain.judge import explain
+from runners.injob import failure_kinds as kinds
+from runners.injob.rank import failure
+from runners.injob.rank.failure import Problem
+from runners.jobs import job_status
+
+from ..failures import leave
+from .test_facts import FAILED, TYPED, explained, launched, made, planned
+
+SRUN = "srun: error: n3: task 0: Exited with exit code {code}\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "name", "certainty", "fixed_by", "said", "never"),
+    [
+        (
+            "FATAL:   container creation failed: mount /proc/self/fd/3->/x/rootfs error: while "
+            "mounting image /proc/self/fd/3: squashfuse_ll exited with status 1: fusermount3: "
+            "mount failed: Operation not permitted\n",
+            "fuse-not-permitted",
+            "certain",
+            "administrator",
+            "FUSE mounts are not permitted",
+            "damaged",
+        ),
+        (
+            "slurmstepd: error: execve(): apptainer: No such file or directory\n",
+            "runtime-missing",
+            "likely",
+            "you",
+            "--export=NONE",
+            "there is no apptainer",
+        ),
+        (
+            "srun: error: CPU binding outside of job step allocation, allocated CPUs are: 0x0F.\n"
+            "srun: error: Task launch for StepId=42.0 failed on node n3: Unable to satisfy cpu "
+            "bind request\n",
+            "srun-cpu-bind",
+            "certain",
+            "you",
+            "SLURM_CPU_BIND",
+            "--exclude",
+        ),
+    ],
+)
+def test_lines_of_slurm_and_the_runtime(
+    tmp_path: Path, log: str, name: str, certainty: str, fixed_by: str, said: str, never: str
+) -> None:
+    why = explained(tmp_path, log + SRUN.format(code=1))
+    text = " ".join((why.cause, *why.steps, str(why.fix)))
+    assert (why.name, why.certainty.value, why.fixed_by) == (name, certainty, fixed_by), why
+    assert said in text
+    assert never not in text
+    assert bool(why.tell) == (fixed_by == "administrator")
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (
+            "DistNetworkError: The client socket has failed to connect to any network address of "
+            "(n1, 29500). The client socket has failed to connect to n1:29500 (errno: 111 - "
+            "Connection refused).",
+            "c10d-refused",
+        ),
+        (
+            "DistNetworkError: The IPv6 network addresses of (n1, 29500) cannot be retrieved (gai "
+            "error: -2 - Name or service not known).",
+            "c10d-unresolved",
+        ),
+    ],
+)
+def test_rank_0_is_not_the_internet(tmp_path: Path, error: str, name: str) -> None:
+    why = explained(tmp_path, "", (1, 1.0, error))
+    assert why.name == name, why
+    assert "MASTER_ADDR" in " ".join(why.steps)
+    assert "internet" not in f"{why.cause} {why.because}"
+
+
+TORCHRUN = """\
+0@n1 | [rank3]: Traceback (most recent call last):
+0@n1 | [rank3]:   File "/w/train.py", line 7, in <module>
+0@n1 | [rank3]:     raise KeyError('weights')
+0@n1 | [rank3]: KeyError: 'weights'
+0@n1 | Traceback (most recent call last):
+0@n1 |   File "/opt/venv/bin/torchrun", line 8, in <module>
+0@n1 |     sys.exit(main())
+0@n1 | torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+0@n1 | ============================================================
+0@n1 | Root Cause (first observed failure):
+0@n1 | [0]:
+0@n1 |   time      : 2026-11-26_10:00:00
+0@n1 |   host      : n1
+0@n1 |   rank      : 3 (local_rank: 1)
+0@n1 |   exitcode  : 1 (pid: 4242)
+"""
+
+
+def test_below_torchrun_it_is_the_worker_and_its_file(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, TORCHRUN)
+    child = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
+    leave(paths, 0, 1.0, failure.of_process(1, [child]), host="n1")
+    why = explain(paths, job, FAILED)
+    assert (why.rank, why.host, why.who) == (3, "n1", "rank 3@n1"), why
+    assert "rank 3@n1 ended with KeyError: 'weights'" in why.cause
+    assert "+7 /w/train.py" in str(why.fix)
+
+
+def test_an_editor_opens_no_file_that_tensorflow_made(tmp_path: Path) -> None:
+    log = (
+        '0@n0 |   File "/w/train.py", line 9, in <module>\n'
+        '0@n0 |   File "/tmp/__autograph_generated_file4x1.py", line 12, in tf__step\n'
+        "0@n0 | ValueError: boom\n"
+    )
+    assert "+9 /w/train.py" in str(explained(tmp_path, log, (0, 1.0, "ValueError: boom")).fix)
+
+
+@pytest.mark.parametrize(
+    ("due", "name"),
+    [("", "cancelled"), (" DUE TO TIME LIMIT", "time-limit"), (" DUE TO PREEMPTION", "preempted")],
+)
+def test_a_job_that_slurm_is_ending_is_not_one_that_crashed(
+    tmp_path: Path, due: str, name: str
+) -> None:
+    log = f"slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2026-11-26T10:00:00{due} ***\n"
+    paths, job = made(tmp_path, log)
+    leave(paths, 0, 1.0, failure.of_process(135, []), 135)
+    assert explain(paths, job, Status(JobState.RUNNING)).name == name
+    paths.log.write_text("slurmstepd: error: *** STEP 42.0 ON n1 CANCELLED AT 2026-11-26 ***\n")
+    assert explain(paths, job, Status(JobState.RUNNING)).name == "rank-crashed"
+
+
+@pytest.mark.parametrize(("trainer", "offered"), [("t.py", False), ("torch_mnist", True)])
+def test_requeue_is_offered_to_what_saves(tmp_path: Path, trainer: str, offered: bool) -> None:
+    paths, job = made(tmp_path, "")
+    job = replace(job, typed=replace(TYPED, trainer=trainer))
+    limit = explain(paths, launched(job, time="00:10:00"), Status(JobState.TIMEOUT))
+    assert str(limit.fix) == "--time 00:20:00"
+    assert bool(limit.others) == offered
+    without = explain(paths, job, Status(JobState.TIMEOUT))
+    preempted = explain(paths, job, Status(JobState.PREEMPTED))
+    assert [("--requeue" in str(why.fix)) for why in (without, preempted)] == [offered] * 2
+
+
+def test_a_second_start_of_mpi_is_not_pmixs_fault(tmp_path: Path) -> None:
+    log = (
+        "0@n0 | *** The MPI_Init_thread() function was called after MPI_FINALIZE was invoked.\n"
+        "0@n0 | *** This is disallowed by the MPI standard.\n"
+        "0@n0 | [n0:1] *** An error occurred in MPI_Init_thread\n"
+    )
+    paths, job = made(tmp_path, log)
+    planned(paths)
+    leave(paths, 0, 1.0, Problem(kinds.IN_INIT, "it exited in hvd.init()"), 82)
+    why = explain(paths, job, FAILED)
+    assert (why.name, why.certainty.value, why.fixed_by) == (
+        "horovod-init-again",
+        "certain",
+        "author",
+    )
+
+
+def test_a_run_whose_folder_is_gone_has_not_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, job = made(tmp_path, "")
+    job.save(paths)
+    answer = {job.id: Status(JobState.COMPLETED)}
+    monkeypatch.setattr(job_status, "_ask", lambda name, runs: answer if runs else {})
+    assert job_status.status(paths, replace(job, host="")).state == JobState.COMPLETED
+    shutil.rmtree(paths.root)
+    status = job_status.status(paths, replace(job, host=""))
+    assert status.state == JobState.UNKNOWN
+    why = explain(paths, job, status)
+    assert why.name == "run-folder-deleted", why
+    assert str(paths.root) in why.cause
+
+
+def test_slurms_resolver_of_tensorflow_is_told_to_count_no_gpus(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "")
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/w/t.py", line 2, in <module>',
+        '  File "/x/tensorflow/python/distribute/cluster_resolver/slurm_cluster_resolver.py", '
+        "line 150, in get_num_gpus",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'nvidia-smi'",
+    ]
+    error = FileNotFoundError(2, "No such file or directory", "nvidia-smi")
+    leave(paths, 0, 1.0, failure.of_exception(1, error, lines))
+    why = explain(paths, job, FAILED)
+    assert why.name == "slurm-resolver", why
+    assert "auto_set_gpu=False" in " ".join(why.steps)
+
+
+def test_two_ranks_on_one_gpu_are_told_by_horovods_few_words(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "")
+    words = "ncclCommInitRank failed: invalid usage (run with NCCL_DEBUG=WARN for details)"
+    error = type("HorovodInternalError", (RuntimeError,), {})(words)
+    for rank in (0, 1):
+        leave(paths, rank, 1.0 + rank, failure.of_exception(1, error, [f"X: {error}"]), size=2)
+    why = explain(paths, job, FAILED)
+    assert why.name == "nccl-invalid-usage", why
+    assert "two ranks use one GPU" in why.cause
+    assert why.certainty.value == "unsure"
+
+
+def test_a_reason_in_the_log_is_found_where_the_error_has_none(tmp_path: Path) -> None:
+    line = "n1:7:9 [0] init.cc:99 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA"
+    log = f"0@n0 | {line} device 4b000\n"
+    error = "HorovodInternalError: ncclCommInitRank failed: invalid usage (run with NCCL_DEBUG="
+    why = explained(tmp_path, log, (0, 1.0, f"{error}WARN for details)"))
+    assert why.name == "nccl-duplicate-gpu", why
+    assert any("job.log:1: 0@n0" in line for line in why.evidence)
+
+
+def test_a_warning_in_the_log_is_not_the_cause_of_another_error(tmp_path: Path) -> None:
+    log = "0@n0 | NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4b000\n"
+    assert explained(tmp_path, log, (0, 1.0, "KeyError: 'weights'")).name == "rank-exception"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "command"),
+    [
+        ("none", "/envs/torch/bin/python t.py --help"),
+        ("apptainer", "apptainer exec /envs/torch python3 t.py --help"),
+        ("podman-hpc", "podman-hpc run --rm /envs/torch python3 t.py --help"),
+    ],
+)
+def test_a_command_in_the_image_is_that_of_the_runtime(
+    tmp_path: Path, runtime: str, command: str
+) -> None:
+    paths, job = made(tmp_path, "")
+    planned(paths, runtime)
+    leave(paths, 0, 1.0, failure.of_exit(2, "error: unrecognized arguments: --lr 1"), 2)
+    typed = CommandLine(settings=(Given("image", "/envs/torch"),), trainer="t.py")
+    why = explain(paths, replace(job, typed=typed), FAILED)
+    assert (why.name, str(why.fix)) == ("bad-argument", command), why
+
+
+def test_words_of_a_log_are_quoted_and_cut(tmp_path: Path) -> None:
+    evil = "x';touch${IFS}/tmp/evil;'"
+    log = f"slurmstepd: error: execve(): {evil}{'y' * 900}: Permission denied\n"
+    why = explained(tmp_path, log)
+    assert why.name == "program-not-executable", why
+    assert len(why.cause) < 500
+    assert "file 'x'\"'\"';touch" in " ".join(why.steps)
