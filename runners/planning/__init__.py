@@ -5,8 +5,10 @@ Pure: it depends on the case alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..core.model import BindMount, JobSpec, Staged
@@ -28,6 +30,8 @@ from . import (
 )
 from .case import Case, DecisionLog
 
+# Folders of an image: with the host's in their place nothing in it would run.
+SYSTEM = re.compile(r"/((usr/)?(local/)?(s?bin|lib\w*)(/.*)?|usr(/local)?|etc|opt|var)?")
 PACKAGES = {"pytorch": "torch", "tensorflow": "tensorflow"}  # by what a preset requires
 IMAGE, HOST = "image", "host"  # where a recipe comes from
 # Ranked: what changes least comes first. None and "auto" let the solver choose.
@@ -234,6 +238,13 @@ def _binds(case: Case, staged: Staging) -> tuple[BindMount, ...]:
         binds.append(BindMount(source, runtimes.data_target(each), True, inner))
     binds += network.timeline_binds(spec)
     if spec.trainer.file:
-        folder = str(spec.trainer.file.parent)
-        binds.append(BindMount(folder, folder))
+        binds += _of_trainer(spec.trainer.file)
     return tuple(binds)
+
+
+def _of_trainer(file: Path) -> Iterator[BindMount]:
+    """Yield the mount of a trainer's folder; of a script in a system folder that of it alone."""
+    if not SYSTEM.fullmatch(str(file.parent)):
+        yield BindMount(str(file.parent), str(file.parent))
+    elif file.suffix == ".py":
+        yield BindMount(str(file), str(file))

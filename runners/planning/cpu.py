@@ -105,10 +105,13 @@ def _bind(case: Case, launching: Launching, log: DecisionLog) -> str | None:
     spec, resources, plugin = case.spec, case.resources, case.site.task_plugin
     if spec.cpu_bind:
         return log.choose("cpu-bind", spec.cpu_bind, case.why("cpu-bind"))
-    theirs = case.site.environment.get("SLURM_CPU_BIND")
     by_srun = launching.launcher == "srun"
-    if not by_srun or theirs or any("cpu-bind" in arg for arg in spec.srun_args):
+    if not by_srun or any("cpu-bind" in arg for arg in spec.srun_args):
         return None
+    here = case.site.environment
+    # A step sets both for itself: that is no wish of the user's, and sbatch sees neither.
+    if "SLURM_CPU_BIND" in here and "SLURM_CPU_BIND_TYPE" not in here:
+        return log.choose("cpu-bind", here["SLURM_CPU_BIND"], "from SLURM_CPU_BIND")
     if not (resources.cpus_per_task or 0) > 1 or resources.overcommit:
         return None
     if "affinity" in plugin or "cgroup" in plugin:

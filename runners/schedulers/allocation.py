@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 
 from ..core.job_record import ArrayPaths, JobPaths
+from ..core.plan import Plan
+from . import slurm_script
 from .local import Local
 from .slurm_calls import SlurmSteps
 
@@ -18,6 +20,10 @@ class Allocation(Local):
     """Jobs that are processes of this machine, within a Slurm job."""
 
     STEPS = SlurmSteps()
+
+    def opening(self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool) -> list[str]:
+        lines = super().opening(plan, paths, cwd, at_terminal)
+        return [*slurm_script.OWN_REQUEST.splitlines(), *lines]
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
         """Return `JOB.local-PID-STARTTIME`."""

@@ -82,6 +82,9 @@ class Slurm(Scheduler):
     def directives(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
         return slurm_script.directives(plan, slurm_script.log_option(str(paths.log)), cwd)
 
+    def opening(self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool) -> list[str]:
+        return [slurm_script.WHOLE_ENVIRONMENT]
+
     def by_hand(self, paths: JobPaths) -> str:
         return f"sbatch {shlex.quote(str(paths.script))}"
 

@@ -9,6 +9,16 @@ from ..core.job_record import ArrayPaths
 from ..core.model import Resources
 from ..core.plan import Plan
 
+# With sbatch's --export=NONE, or a list, srun gives the ranks no more than that: no PATH either.
+WHOLE_ENVIRONMENT = "unset SLURM_EXPORT_ENV SRUN_EXPORT_ENV"
+# By these srun takes the request of the job and of the step around this script for its own. Its
+# own request is on its command line. A step sets SLURM_CPU_BIND_TYPE and three more, a user
+# SLURM_CPU_BIND alone.
+OWN_REQUEST = f"""\
+{WHOLE_ENVIRONMENT} SLURM_TRES_PER_TASK SLURM_TRES_BIND
+unset SLURM_CPUS_PER_TASK SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU
+[ -z "$SLURM_CPU_BIND_TYPE" ] || unset "${{!SLURM_CPU_BIND@}}\""""
+
 
 def directives(plan: Plan, output: str, cwd: str) -> list[str]:
     """Return the #SBATCH lines; `output` is as sbatch's option, unless --output was given."""

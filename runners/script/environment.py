@@ -17,6 +17,12 @@ from . import runtimes
 # Of the login shell, these would lead the image's Python and loader to the host's files.
 # LD_LIBRARY_PATH is not among them: srun may need it, and apptainer never passes it on.
 LEAKS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "LD_PRELOAD")
+# Files and functions of the host's shells, which each bash and sh in a container would load. A
+# function such as Red Hat's `which` calls the host's program with options that others do not know.
+SHELLS = (
+    "unset BASH_ENV ENV",
+    "for name in $(compgen -A function); do export -fn \"$name\"; done",
+)
 # By these Open MPI takes a process for one of srun's ranks, and ends it for want of PMI; and an
 # mpirun in the image would start ranks by an srun that is not there, or count one slot a node.
 # Those that it gives its ranks may name another node. SLURM_JOB_ID is not missed.
@@ -39,7 +45,9 @@ def modules(plan: Plan) -> list[str]:
     load = [
         _load(name) for name in names if plan.launching.runtime != "none" or not _of_runtime(name)
     ]
-    return [out, *use, *load] if plan.launching.runtime == "none" else [*use, *load, out]
+    if plan.launching.runtime == "none":
+        return [out, *use, *load]
+    return [*use, *load, out, *SHELLS]
 
 
 def _of_runtime(module: str) -> bool:

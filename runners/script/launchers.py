@@ -46,7 +46,8 @@ def _part(plan: Plan) -> list[str]:
     options = [f"--nodes={asked.nodes}", f"--ntasks={asked.tasks}"]
     if asked.ntasks_per_node:
         options.append(f"--ntasks-per-node={asked.ntasks_per_node}")
-    for name in ("nodelist", "exclude", "distribution", "gpus", "gpus_per_node", "gres"):
+    of_gpus = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
+    for name in ("nodelist", "exclude", "distribution", *of_gpus):
         value = getattr(asked, name)
         if value:
             options.append(f"--{name.replace('_', '-')}={value}")

@@ -12,7 +12,7 @@ from typing import Callable, NoReturn
 
 from .. import HERE, RANK
 from ..processes import waited_code
-from . import failure, hardware, rank_environment, task
+from . import container, failure, hardware, rank_environment, task
 from .agents import AGENTS
 from .failure import Problem
 from .supervise import supervise
@@ -93,24 +93,32 @@ def _names(text: str) -> tuple[str, ...]:
 def main(argv: list[str]) -> int:
     """Run the trainer as the task that the environment describes; return its exit code."""
     options = parse(argv)
+    notes = container.settle(options.run_dir, os.environ)
     if not options.core_files:
         rank_environment.no_core_files()
     if options.gpus:
         hardware.give_horovod_its_name(options.run_dir)
     if options.tasks and options.controller == "mpi":
+        _tell(notes)
         become_mpirun(options.tasks, argv)
     if options.tasks:
         options.launcher = "local"
-        return spawn(options.tasks, lambda: _one(options))
-    return _one(options)
+        return spawn(options.tasks, lambda: _one(options, notes))
+    return _one(options, notes)
 
 
-def _one(options: ShimOptions) -> int:
+def _tell(notes: list[str]) -> None:
+    print(*(f"runner: {note}\n" for note in notes), sep="", end="", flush=True)
+
+
+def _one(options: ShimOptions, notes: list[str]) -> int:
     try:
         me = task.read(options.launcher, os.environ)
     except task.TaskError as error:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_USAGE
+    if me.rank == 0:
+        _tell(notes)
     if problem := _misfit(options, me.host):
         # On one rank of each node; all record it.
         if failure.speaks_for_node(me, options.run_dir):

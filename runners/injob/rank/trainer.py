@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
-from . import EXIT_STOPPED, HOROVOD, failure, gate, import_hook, rank_environment
+from . import EXIT_STOPPED, HOROVOD, container, failure, gate, import_hook, rank_environment
 from .agents import AGENTS, Node, is_python
 from .failure import RendezvousError
 from .gate import EXIT_WORLD_SIZE, VARIABLE, GateSettings
@@ -60,6 +60,7 @@ def _hold_the_gate(terms: GateSettings) -> None:
     from . import frameworks
 
     import_hook.Finder(frameworks.wrap).install()
+    container.complete_pwd()
 
 
 def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | None) -> list[str]:

@@ -24,6 +24,7 @@
 # gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 2 ranks)
 # recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
+unset SLURM_EXPORT_ENV SRUN_EXPORT_ENV
 
 # The last task of an array has the array's own number, by which all of its tasks are meant.
 job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
@@ -68,6 +69,8 @@ trap warn USR1
 trap 'warned=yes told_to_end=yes' TERM  # Slurm sends it to the ranks too
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+unset BASH_ENV ENV
+for name in $(compgen -A function); do export -fn "$name"; done
 
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"

@@ -51,6 +51,8 @@ trap finish EXIT
 trap 'exit 143' TERM
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+unset BASH_ENV ENV
+for name in $(compgen -A function); do export -fn "$name"; done
 
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-16}"
 export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"

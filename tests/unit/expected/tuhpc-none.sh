@@ -25,6 +25,7 @@
 # gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
 # recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
+unset SLURM_EXPORT_ENV SRUN_EXPORT_ENV
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
 finish() {

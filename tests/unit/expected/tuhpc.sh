@@ -25,6 +25,7 @@
 # gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
 # recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
+unset SLURM_EXPORT_ENV SRUN_EXPORT_ENV
 
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
 finish() {
@@ -50,6 +51,8 @@ trap : TERM  # Slurm sends it to the ranks too; their end is the job's
 module purge
 module load singularity || module load apptainer || { echo 'runner: no module singularity|apptainer: it could not be loaded on this node' >&2; exit 93; }
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+unset BASH_ENV ENV
+for name in $(compgen -A function); do export -fn "$name"; done
 
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"

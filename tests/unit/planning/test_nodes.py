@@ -172,7 +172,12 @@ def test_a_gpu_job_without_nccl_is_told() -> None:
         (Resources(cpus_per_task=4), {}, "cores"),
         (Resources(cpus_per_task=1), {}, None),
         (Resources(cpus_per_task=4), {"task_plugin": "task/none"}, None),
-        (Resources(cpus_per_task=4), {"environment": {"SLURM_CPU_BIND": "none"}}, None),
+        (Resources(cpus_per_task=4), {"environment": {"SLURM_CPU_BIND": "none"}}, "none"),
+        (
+            Resources(cpus_per_task=4),
+            {"environment": {"SLURM_CPU_BIND": "mask_cpu:0x1", "SLURM_CPU_BIND_TYPE": "mask_cpu:"}},
+            "cores",
+        ),
     ],
 )
 def test_binding(resources: Resources, changes: dict[str, object], expected: str | None) -> None:

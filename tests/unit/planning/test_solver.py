@@ -126,6 +126,23 @@ def test_nv_follows_the_gpus(resources: Resources, nv: bool | None, expected: bo
     )
 
 
+@pytest.mark.parametrize(
+    ("file", "binds"),
+    [
+        ("/usr/bin/env", ()),  # the image's: with the host's folder in its place nothing runs
+        ("/bin/bash", ()),
+        ("/usr/local/lib/python3/x.py", ("/usr/local/lib/python3/x.py",)),
+        ("/train.py", ("/train.py",)),
+        ("/opt/mine/train.py", ("/opt/mine",)),
+        ("/home/ada/train.py", ("/home/ada",)),
+    ],
+)
+def test_no_trainer_brings_a_system_folder_of_the_host(file: str, binds: tuple[str, ...]) -> None:
+    trainer = Trainer("t", None, Path(file))
+    made = planning.solve(Case(replace(SPEC, trainer=trainer, image=OURS), SLURM))
+    assert tuple(bind.source for bind in made.binds) == binds
+
+
 def test_binds_of_data_and_of_the_users_own_file() -> None:
     trainer = Trainer("t", None, Path("/home/ada/t.py"))
     data = (

@@ -138,7 +138,7 @@ def run_script(
 ) -> tuple[list[str], dict[str, str]]:
     """Run the script under bash with a stand-in for srun; return its arguments and environment."""
     out = tmp_path / "called.json"
-    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin").mkdir(exist_ok=True)
     fake = tmp_path / "bin" / "srun"
     fake.write_text(FAKE.format(python=sys.executable, out=str(out)))
     fake.chmod(0o755)
@@ -186,6 +186,57 @@ def test_the_hosts_python_does_not_leak_in_and_slurms_variables_stay(tmp_path: P
     assert seen["APPTAINERENV_PYTHONNOUSERSITE"] == "1"
     assert seen["OMP_NUM_THREADS"] == "7"  # the user's own wins
     assert {name: seen[name] for name in kept} == kept
+
+
+def test_files_and_functions_of_the_hosts_shells_do_not_leak_in(tmp_path: Path) -> None:
+    """`module` is one, and stays for the script's own lines; without a container all stay."""
+    (tmp_path / "host.sh").write_text(":\n")
+    leaking = {
+        "BASH_ENV": str(tmp_path / "host.sh"),
+        "ENV": "/etc/profile",
+        "BASH_FUNC_which%%": "() { /usr/bin/which --tty-only; }",
+        "BASH_FUNC_module%%": f'() {{ echo "$*" >> {tmp_path}/loaded; }}',
+    }
+    job = made(modules=("gcc",))
+    _, seen = run_script(tmp_path, render.render(job, JobPaths(tmp_path), "/w"), leaking)
+    assert not set(leaking) & set(seen)
+    assert (tmp_path / "loaded").read_text() == "load gcc\n"
+    job = made(modules=("gcc",), runtime="none")
+    _, seen = run_script(tmp_path, render.render(job, JobPaths(tmp_path), "/w"), leaking)
+    assert set(leaking) <= set(seen)
+
+
+def test_srun_takes_no_request_of_others_for_its_own(tmp_path: Path) -> None:
+    outer = {
+        "SLURM_EXPORT_ENV": "NONE",
+        "SRUN_EXPORT_ENV": "NONE",
+        "SLURM_TRES_PER_TASK": "cpu=8,gres/gpu=1",
+        "SLURM_TRES_BIND": "gres/gpu:per_task:1",
+        "SLURM_NTASKS_PER_GPU": "2",
+        "SLURM_CPU_BIND": "quiet,mask_cpu:0x3",
+        "SLURM_CPU_BIND_LIST": "0x3",
+        "SLURM_CPU_BIND_TYPE": "mask_cpu:",
+        "SLURM_CPU_BIND_VERBOSE": "quiet",
+    }
+    within = replace(SITE, allocation="7", allocated_nodes=2)
+    resources = replace(SPEC.resources, gpus_per_task="1", ntasks=4)
+    spec = replace(SPEC, image=IMAGE, scheduler="allocation", resources=resources)
+    job = planning.solve(Case(spec, within))
+    text = render.render(job, JobPaths(tmp_path), str(tmp_path))
+    argv, seen = run_script(tmp_path, text, {**outer, "SLURM_JOB_ID": "7"})
+    assert not set(outer) & set(seen)
+    assert seen["SLURM_JOB_ID"] == "7"
+    assert "--gpus-per-task=1" in argv
+    _, seen = run_script(tmp_path, text, {"SLURM_CPU_BIND": "none", "SLURM_JOB_ID": "7"})
+    assert seen["SLURM_CPU_BIND"] == "none"  # the user's own
+
+
+def test_the_ranks_get_the_jobs_environment_whatever_export_was(tmp_path: Path) -> None:
+    """sbatch --export=NONE sets this, and srun then gives the ranks nothing, not even a PATH."""
+    text = render.render(made(sbatch_args=("--export=NONE",)), JobPaths(tmp_path), str(tmp_path))
+    _, seen = run_script(tmp_path, text, {"SLURM_EXPORT_ENV": "NONE", "SLURM_TRES_PER_TASK": "cpu=2"})
+    assert "SLURM_EXPORT_ENV" not in seen
+    assert seen["SLURM_TRES_PER_TASK"] == "cpu=2"  # this job's own
 
 
 def test_the_exit_code_is_recorded(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ def _gate() -> None:
         importlib.import_module("injob.rank.frameworks").wrap(hook, module)
 
     finder(wrap).install()
+    if "RUNNER_NAMELESS" in os.environ:
+        importlib.import_module("injob.rank.container").complete_pwd()
     if os.environ.get("RUNNER_AGENT") == str(os.getppid()):  # a rank that torchrun has started
         importlib.import_module("injob.rank.frameworks").watch_end()
         _write_whole_lines()

@@ -54,6 +54,8 @@ module use /soft/modulefiles
 module load spack-pe-base || { echo 'runner: no module spack-pe-base: it could not be loaded on this node' >&2; exit 93; }
 module load apptainer || { echo 'runner: no module apptainer: it could not be loaded on this node' >&2; exit 93; }
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
+unset BASH_ENV ENV
+for name in $(compgen -A function); do export -fn "$name"; done
 
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
 export http_proxy="${http_proxy:-http://proxy.alcf.anl.gov:3128}"
