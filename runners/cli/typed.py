@@ -12,8 +12,8 @@ import click
 from click.core import ParameterSource
 
 from ..core.command_line import FLAG, CommandLine, Given
-from ..core.errors import RunnerError
-from ..core.remedy import Value
+from ..core.errors import RunnerError, UsageError
+from ..core.remedy import Value, change
 from ..settings.table import SETTINGS
 
 # Of a single call: a job's record is for doing the same again, by a person.
@@ -33,14 +33,43 @@ class SettingsCommand(click.Command):
             with formatter.section(name):
                 formatter.write_dl(groups[name])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words; raise UsageError where two names of one option have other values."""
+        words = list(args)
+        rest = super().parse_args(ctx, args)
+        self._check_names(ctx, words[: words.index("--")] if "--" in words else words)
+        return rest
+
+    def _check_names(self, ctx: click.Context, words: list[str]) -> None:
+        for option in self.get_params(ctx):
+            names = [word for word in option.opts if word.startswith("--")]
+            if len(names) < 2 or ctx.params.get(option.name or "") is None:
+                continue
+            given = {}
+            for word, after in zip(words, (*words[1:], "")):
+                name, equals, value = word.partition("=")
+                if name in names:
+                    given[name] = value if equals else after
+            if len(set(given.values())) > 1:
+                both = " and ".join(f"{name} {value}" for name, value in given.items())
+                remedies = [change({_long(names): value}) for value in given.values()]
+                from ..launching import suggest  # for a mistake only
+
+                raise UsageError(
+                    f"{both} are two names of one option, with two values",
+                    remedy=list(suggest.resolved(remedies, command_line(ctx))),
+                )
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; remedies that change the command line become commands."""
         try:
             return super().invoke(ctx)
         except RunnerError as error:
-            from ..launching import suggest
+            from ..launching import proposals, suggest
 
-            error.remedies = tuple(suggest.resolved(error.remedies, command_line(ctx)))
+            typed = command_line(ctx)
+            remedies = proposals.working(error, typed)
+            error.remedies = tuple(suggest.resolved(remedies, typed))
             raise
 
 
@@ -89,4 +118,6 @@ def _arguments(ctx: click.Context) -> Iterator[str]:
 
 
 def _long(words: list[str]) -> str:
-    return next(word for word in words if word.startswith("--"))[2:]
+    """Return an option's name, without dashes: a setting's own, not another word for it."""
+    names = [word[2:] for word in words if word.startswith("--")]
+    return next((name for name in names if name in SETTINGS), names[0])

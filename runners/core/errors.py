@@ -41,9 +41,13 @@ class UsageError(RunnerError):
 
 
 class Refused(RunnerError):
-    """The request is clear, but it cannot work here; nothing was started."""
+    """The request is clear, but it cannot work here; nothing was started.
+
+    Of several faults `single` has the remedies, each of which mends one.
+    """
 
     exit_code = 80
+    single: tuple[Remedy, ...] = ()
 
 
 class SystemFault(RunnerError):

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import planning
 from ..core import gpus
+from ..core.errors import NotFound
 from ..core.model import Dataset, ImageInfo, JobSpec, Trainer
 from ..core.plan import Plan
 from ..core.progress import Listener
@@ -19,7 +20,7 @@ from ..core.site_profile import Profile
 from ..images import image_storage, local, recorded_digest, reference
 from ..planning import execution, site_limits
 from ..planning.case import Case
-from ..schedulers import capabilities
+from ..schedulers import capabilities, slurm_calls
 from ..settings import config, request, trainers
 from ..sites import find, probe
 
@@ -60,6 +61,7 @@ def plan_for(
     runtime = execution.expected(settings.get("runtime"), here)
     image, why = _image_for_nodes(settings, trainer, here.profile, runtime, dry_run, listener)
     spec = request.job_spec(settings, image, trainer, _data(settings, here.profile))
+    _check_partition(spec, here)
     recorded = _recorded(image.path, dry_run, listener)
     files = [spec.runs_dir, image.path, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
@@ -72,6 +74,23 @@ def plan_for(
         {} if here.elsewhere else image_storage.kinds(filter(None, files)),
     )
     return planning.solve(_waiting(case) if spec.resources.dependency else case)
+
+
+def _check_partition(spec: JobSpec, here: Site) -> None:
+    """Raise NotFound for a partition that Slurm does not have; sinfo does not show hidden ones."""
+    names = [each.name for each in here.partitions]
+    wanted = [name for name in (spec.resources.partition or "").split(",") if name not in names]
+    scheduler = execution.expected_scheduler(spec.scheduler, here)
+    if not names or not wanted or wanted == [""] or not capabilities(scheduler).tells_nodes:
+        return
+    missing = next((name for name in wanted if not slurm_calls.has_partition(name)), "")
+    if missing:
+        import difflib  # for a mistake only
+
+        near = difflib.get_close_matches(missing, names, n=1) or names
+        shown = f"sinfo: {', '.join(names)}"
+        offers = [change(partition=name) for name in near]
+        raise NotFound(f"there is no partition {missing}", shown, offers)
 
 
 def _recorded(image: Path, dry_run: bool, listener: Listener) -> recorded_digest.Recorded:

@@ -40,15 +40,11 @@ def argv(remedy: Remedy, typed: CommandLine) -> list[str]:
     """Return the words of the command line with a remedy's changes."""
     unset = [f"--unset={name}" for name in _variables(remedy, typed)]
     trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
-    args = list(_arguments(remedy, args))
+    args = list(arguments(remedy, args))
     return [
         *(["env", *unset] if unset else []),
         *("runner", CHECKED_BY.get(typed.name, typed.name)),
-        *(
-            word
-            for pair in (*remedy.options, *_kept(remedy, typed))
-            for word in option_words(*pair)
-        ),
+        *(word for pair in (*remedy.options, *kept(remedy, typed)) for word in option_words(*pair)),
         *filter(None, [trainer]),
         *(["--", *args] if args else []),
     ]
@@ -73,7 +69,9 @@ def refused(refusals: Sequence[Refusal]) -> Refused:
     for other in others:
         evidence += [f"also: {other.what}", other.evidence]
     text = "\n".join(line for line in evidence if line)
-    return Refused(first.what, text, remedies(refusals))
+    error = Refused(first.what, text, remedies(refusals))
+    error.single = tuple(each for refusal in refusals for each in refusal.remedies)
+    return error
 
 
 def remedies(refusals: Sequence[Refusal]) -> list[Remedy]:
@@ -85,7 +83,7 @@ def remedies(refusals: Sequence[Refusal]) -> list[Remedy]:
     return [each for refusal in refusals for each in refusal.remedies]
 
 
-def _kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:
+def kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:
     """Yield the options that stay: not those that are set again, though a list is added to."""
     lists = {name for name, setting in SETTINGS.items() if setting.kind == "list"}
     changed = {name for name, _ in remedy.options} - lists
@@ -101,7 +99,7 @@ def _variable(value: Value) -> str:
     return str(value).partition("=")[0]
 
 
-def _arguments(remedy: Remedy, args: Sequence[str]) -> Iterator[str]:
+def arguments(remedy: Remedy, args: Sequence[str]) -> Iterator[str]:
     """Yield the trainer's arguments, those that the remedy sets at their end."""
     names = [name for name, _ in remedy.arguments]
     skip = False

@@ -60,6 +60,8 @@ def solve(case: Case) -> Plan:
     first, *others = made.refusals
     # What the refusal itself says mends just that; what was found may change more.
     # Advice comes after what can be typed.
+    left_out = {name for remedy in first.remedies for name in remedy.leave_out}
+    found = tuple(each for each in found if not {name for name, _ in each.options} <= left_out)
     both = dict.fromkeys([*first.remedies, *found])
     ranked = tuple(sorted(both, key=lambda remedy: remedy.kind != LAUNCH))
     return replace(made, refusals=(Refusal(first.what, first.evidence, ranked), *others))
@@ -119,6 +121,7 @@ def _attempt(case: Case) -> Plan:
     scheduler, case = execution.scheduler(case, log)
     runtime = execution.runtime(case, scheduler, log)
     execution.architecture(case, scheduler, log)
+    execution.contained(case, runtime, log)
     controller = wireup.controller(case, scheduler, log)
     launching = execution.launcher(case, scheduler, runtime, controller, log)
     wired = wireup.choose(case, launching, controller, log)

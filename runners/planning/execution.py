@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ..core.model import Controller
@@ -14,6 +15,8 @@ from ..script.runtimes import RUNTIMES
 from .case import Case, DecisionLog
 
 CONTAINERS = ("apptainer", "singularity")
+CONTAIN = ("--contain", "--containall", "-c", "-C")
+WORKERS = re.compile(r"--(num[-_])?workers[= ][1-9]")
 BY_SRUN = ("srun", *AGENTS)
 WHY_LAUNCHER = {
     "srun": "Slurm starts, counts and ends the ranks itself",
@@ -134,6 +137,31 @@ def runtime(case: Case, scheduler: str, log: DecisionLog) -> str:
             command("module", "load", "apptainer"),
         )
     return log.choose("runtime", "apptainer", "not on this machine; assumed on the nodes")
+
+
+def contained(case: Case, runtime: str, log: DecisionLog) -> None:
+    """Warn of --contain where processes of a node share memory.
+
+    NOTE: each container then has a /dev/shm of its own, which no --bind replaces (Apptainer 1.4.5,
+    its issue 3001), and /tmp and home in a session directory of 64 MB (`sessiondir max size`).
+    """
+    spec = case.spec
+    given = [arg for arg in spec.apptainer_args if arg in CONTAIN]
+    if runtime not in CONTAINERS or not given:
+        return
+    tasks, args = case.resources.tasks_of_a_node, " ".join(spec.trainer.args)
+    if tasks > 1:
+        who = f"the {tasks} ranks of a node share no memory by it, as NCCL and MPI want to"
+    elif WORKERS.search(args):
+        who = "data loading workers may fill it"
+    else:
+        return
+    rest = [arg for arg in spec.apptainer_args if arg not in CONTAIN]
+    log.warn(
+        f"{given[0]} gives each container its own /dev/shm, /tmp and home, of 64 MB where the "
+        f"site's Apptainer limits it: {who}",
+        change(apptainer_arg=rest, leave_out=["apptainer-arg"]),
+    )
 
 
 def expected(wanted: str, site: Site) -> str:

@@ -7,7 +7,7 @@ import re
 from ..core import gpus
 from ..core.model import Controller, Resources
 from ..core.plan import Gpus
-from ..core.remedy import advice, change
+from ..core.remedy import Remedy, advice, change
 from ..core.site import Partition, Site
 from ..injob.rank.hardware import older
 from ..schedulers import capabilities
@@ -21,6 +21,7 @@ MINIMUM = "cuda.driver.minimum"
 # request 3293), and a variable moves it back (3346).
 IMAGE_FIRST = "1.5.0"
 ORDER = "gpu-libraries"
+SHARING, SHARING_FROM = "allow-task-sharing", "23.11"
 HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
 
 
@@ -37,7 +38,7 @@ def choose(case: Case, scheduler: str, controller: Controller, log: DecisionLog)
         _driver(case, scheduler, log)
         _library_order(case, log)
     if vendor and wanted:
-        _binding(case.resources, wanted, log)
+        _binding(case, wanted, log)
     data_plane = _data_plane(case, vendor, controller, log)
     driver = case.image.fact(MINIMUM) or None
     return Gpus(vendor == "nv", vendor == "rocm", driver, data_plane)
@@ -89,7 +90,15 @@ def _check_partition(wanted: tuple[str, int], case: Case, log: DecisionLog) -> N
     listed = ", ".join(f"{n} x {name or 'GPU'}" for name, n in there.gpus) or "no GPUs"
     others = [p.name for p in case.site.partitions if _has(p, kind, number)]
     remedies = [change(partition=name) for name in others]
+    remedies += [] if others else _what_there_is(there)
     log.refuse(what, f"sinfo: {there.name} has {listed}", *remedies)
+
+
+def _what_there_is(partition: Partition) -> list[Remedy]:
+    """Return requests for all GPUs of a node of the partition, in whatever form they were typed."""
+    others = ("gpus", "gpus-per-task", "gres")
+    typed = [":".join(filter(None, (kind, str(number)))) for kind, number in partition.gpus]
+    return [change(gpus_per_node=each, leave_out=others) for each in typed]
 
 
 def _has(partition: Partition, kind: str, number: int) -> bool:
@@ -98,14 +107,12 @@ def _has(partition: Partition, kind: str, number: int) -> bool:
     return bool(fitting) and number <= (max(fitting) if kind else sum(fitting))
 
 
-def _binding(resources: Resources, wanted: tuple[str, int], log: DecisionLog) -> None:
+def _binding(case: Case, wanted: tuple[str, int], log: DecisionLog) -> None:
+    resources = case.resources
     tasks = resources.tasks_of_a_node
     number = wanted[1] or tasks
     if resources.gpus_per_task:
-        reason = (
-            "--gpus-per-task: each rank sees only its own, numbered 0; peer-to-peer may be lost"
-        )
-        log.choose("gpu-of-a-rank", "visible", reason)
+        _bound_by_slurm(case, log)
         return
     log.choose(
         "gpu-of-a-rank",
@@ -116,6 +123,30 @@ def _binding(resources: Resources, wanted: tuple[str, int], log: DecisionLog) ->
         log.warn(f"{tasks} ranks on a node with {number} GPUs: {number - tasks} stay idle")
     if gpus.MIG.search(wanted[0]) and tasks > 1:
         log.warn("MIG instances have no peer-to-peer: NCCL between them goes through the host")
+
+
+def _bound_by_slurm(case: Case, log: DecisionLog) -> None:
+    """Say what --gpus-per-task costs: a rank reaches no other GPU of its node.
+
+    NOTE: from 23.11 on srun's --gres-flags=allow-task-sharing leaves a rank its GPU in
+    CUDA_VISIBLE_DEVICES, and the others' devices open (srun(1)).
+    """
+    spec, resources = case.spec, case.resources
+    shared = any(SHARING in arg for arg in (*spec.srun_args, *spec.sbatch_args))
+    also = "the others stay reachable" if shared else "peer-to-peer may be lost"
+    log.choose("gpu-of-a-rank", "visible", f"--gpus-per-task: each rank sees its own; {also}")
+    if shared or resources.tasks_of_a_node < 2:
+        return
+    kind, each = gpus.typed(resources.gpus_per_task or "1")
+    whole = ":".join(filter(None, (kind, str(each * resources.tasks_of_a_node))))
+    offers = [change(gpus_per_node=whole, leave_out=["gpus-per-task"])]
+    if case.site.slurm_version and not older(case.site.slurm_version, SHARING_FROM):
+        offers.append(change(srun_arg=f"--gres-flags={SHARING}"))
+    log.warn(
+        "with --gpus-per-task a rank cannot open the other GPUs of its node: NCCL may lose "
+        "peer-to-peer (NVLink)",
+        *offers,
+    )
 
 
 def _data_plane(case: Case, vendor: str, controller: Controller, log: DecisionLog) -> str:

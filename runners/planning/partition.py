@@ -22,22 +22,10 @@ def check(case: Case, log: DecisionLog) -> None:
     """Refuse what sbatch would, or what would wait for ever."""
     there = of(case)
     if there is None:
-        _unknown(case, log)
         return
     _nodes(case, there, log)
     _time(case, there, log)
     _cpus(case.resources, there, log)
-
-
-def _unknown(case: Case, log: DecisionLog) -> None:
-    """Warn of a partition that sinfo does not show; those that are hidden it does not."""
-    requested, names = case.resources.partition, [p.name for p in case.site.partitions]
-    if requested and names and not set(requested.split(",")) <= set(names):
-        import difflib  # for a mistake only
-
-        near = difflib.get_close_matches(requested, names, n=1)
-        offers = [change(partition=name) for name in near]
-        log.warn(f"sinfo shows no partition {requested}, but {', '.join(names)}", *offers)
 
 
 def _nodes(case: Case, partition: Partition, log: DecisionLog) -> None:
@@ -85,11 +73,19 @@ def _cpus(resources: Resources, partition: Partition, log: DecisionLog) -> None:
     if not partition.cpus or tasks * each <= partition.cpus or resources.overcommit:
         return
     nodes = -(-resources.tasks * each // partition.cpus)
-    remedies = [change(cpus_per_task=1) if each > 1 else change(overcommit=True)]
+    fitting = partition.cpus // tasks
+    remedies = [change(cpus_per_task=fitting) if fitting else change(overcommit=True)]
+    if not fitting:
+        remedies.insert(0, change(ntasks_per_node=partition.cpus, leave_out=["ntasks"]))
     if resources.ntasks and nodes <= partition.nodes:
         remedies.insert(0, change(nodes=nodes))
     log.refuse(
-        f"{tasks} ranks with {each} CPUs each do not fit on a node of partition {partition.name}",
+        f"{_count(tasks, 'rank')} with {_count(each, 'CPU')} each: too many for a node of "
+        f"partition {partition.name}",
         f"sinfo: its nodes have {partition.cpus} CPUs",
         *remedies,
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"

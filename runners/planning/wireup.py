@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.model import Controller, ImageInfo
+from ..core.model import Controller, ImageInfo, Trainer
 from ..core.plan import Launching, Wireup
-from ..core.remedy import change, command
+from ..core.remedy import Remedy, change, command
 from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
 from ..injob.rank.agents import AGENTS
 from ..schedulers import capabilities
@@ -36,6 +36,8 @@ SPOKEN = {  # by what a label pmi.client says
 # Open MPI in the image: the generations of mpirun whose worlds it joins, beside its own.
 JOINS = {"4": ("6",), "5": ("4", "6")}
 NONE = "none"  # without any MPI
+# Packaged trainers without --exchange: the one that does the same by torch.distributed.
+WITH_TORCH = {"torch_mnist": "torch_ddp_mnist", "minimal_torch": "minimal_ddp"}
 
 
 def controller(case: Case, scheduler: str, log: DecisionLog) -> Controller:
@@ -305,7 +307,16 @@ def _refuse_another_world(
         log.refuse(f"{what}, which {image.path.name} does not have", image.how("horovod.version"))
     elif trainer.world in (HOROVOD, TENSORFLOW) and launcher in AGENTS:
         why = f"{launcher} prepares its ranks for torch.distributed only"
-        log.refuse(what, why, change(leave_out=["launcher"]))
+        log.refuse(what, why, *_with_torch(trainer), change(leave_out=["launcher"]))
     elif trainer.world == HOROVOD and controller is Controller.NONE:
         why = f"Horovod is not prepared with --controller {Controller.NONE}"
         log.refuse(what, why, change(leave_out=["controller"]))
+
+
+def _with_torch(trainer: Trainer) -> list[Remedy]:
+    """Return the packaged trainer that does the same with torch.distributed."""
+    if trainer.requires != "pytorch":
+        return []
+    if trainer.name in WITH_TORCH:
+        return [change(trainer=(WITH_TORCH[trainer.name], *trainer.args))]
+    return [change(arguments={"--exchange": "ddp"})]

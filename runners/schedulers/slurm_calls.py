@@ -67,6 +67,12 @@ def ask(argv: Sequence[str], **variables: str) -> str:
     return answer.out
 
 
+def has_partition(name: str) -> bool:
+    """Whether Slurm has a partition of this name; True where it does not say."""
+    (answer,) = shell.together([["scontrol", "show", "partition", name]], 10)
+    return answer.code == 0 or "not found" not in answer.out + answer.err
+
+
 def submit(script: Path) -> str:
     """Submit a script; return the job number.
 

@@ -67,6 +67,8 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None
         name, args = args[0], args[1:]  # as it is typed elsewhere; -u is usual here
     if name == "-m":
         return _program("python3", (name, *args)), None
+    if os.path.isdir(name) and name not in _presets():
+        raise _folder(name, args)
     if name.endswith(".py"):
         return _file(name, args), None
     if _is_program(name):
@@ -140,6 +142,14 @@ def _file(name: str, args: tuple[str, ...]) -> Trainer:
     imports = re.search(r"^\s*(from|import) recipes\b", source, re.MULTILINE) is not None
     uses_recipes = imports and not (path.parent / PACKAGE).is_dir()  # a copy brings its own
     return Trainer(path.stem, None, path.absolute(), args, uses_recipes=uses_recipes, typed=name)
+
+
+def _folder(name: str, args: tuple[str, ...]) -> UsageError:
+    """Return the error for a folder; Python runs one that has a __main__.py."""
+    main = Path(name, "__main__.py")
+    scripts = [main] if main.is_file() else sorted(Path(name).glob("*.py"))[:3]
+    offers = [change(trainer=(str(script), *args)) for script in scripts]
+    return UsageError(f"the trainer {name} is a folder", remedy=offers)
 
 
 def _no_file(name: str) -> NotFound:

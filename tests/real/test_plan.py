@@ -83,7 +83,8 @@ def test_one_visible_gpu_for_each_rank(login: Login) -> None:
         (("--gpus-per-node", "2", "--gres", "gpu:1"), 2, "ask for different GPUs"),
         (("--nodes", "2", "--gpus", "3"), 2, "cannot be shared evenly"),
         (("--nodes", "2", "--ntasks", "1"), 2, "without a task"),
-        (("--ntasks-per-node", "9"), 80, "do not fit on a node"),
+        (("--ntasks-per-node", "9"), 80, "too many for a node"),
+        (("--partition", "gpus"), 2, "there is no partition gpus"),
         (("--scheduler", "allocation"), 80, "not within a job"),
         (("--launcher", "mpiexec"), 80, "does not work with --scheduler slurm"),
         (("--site", "neurone"), 2, "neuron"),
@@ -97,6 +98,53 @@ def test_contradictions_are_refused(
     assert done.returncode == code, done.stdout + done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    assert login.runs() == []
+
+
+TRY = re.compile(r"^  try: (runner .*)$", re.MULTILINE)
+SUGGESTED = {  # what is typed, and what one of the suggestions has
+    "-p gpu --gpus-per-node V100:2 --nv torch_mnist": "--gpus-per-node A100:4",
+    "-p gpu --gpus 9 --nv torch_mnist": "--gpus-per-node A100:4",
+    "-p gpu --gpus-per-node 2 torch_mnist": "runner build gpu && runner launch --image horovod_gpu",
+    "--ntasks-per-node 20 torch_mnist": "--ntasks-per-node 8",
+    "--cpus-per-task 64 torch_mnist": "--cpus-per-task 8",
+    "--nodes 3 --cpus-per-task 64 torch_mnist": "--nodes 2",
+    "--nproc-per-node 20 torch_mnist": "--overcommit",
+    "--launcher torchrun torch_mnist": "torch_ddp_mnist",
+    "--launcher torchrun torch_lm -- --epochs 3": "-- --epochs 3 --exchange ddp",
+    "--launcher horovodrun --requeue torch_mnist": "",
+    "--partition gpus torch_mnist": "--partition gpu",
+    "--ntasks-per-node 2 --nproc-per-node 4 torch_mnist": "--ntasks-per-node 4",
+}
+
+
+@pytest.mark.parametrize("words", SUGGESTED)
+def test_each_suggested_command_works(login: Login, words: str) -> None:
+    done = login.launch("--dry-run", *shlex.split(words), env={"RUNNER_CPUS_PER_TASK": "1"})
+    assert done.returncode in (2, 80), done.stdout + done.stderr
+    offers = TRY.findall(done.stderr)
+    assert any(SUGGESTED[words] in offer for offer in offers), done.stderr
+    assert len(set(offers)) == len(offers) <= 5, done.stderr
+    for offer in offers:
+        if "&&" in offer:  # after a build
+            continue
+        assert "# refused too" not in offer
+        again = login.run(*shlex.split(offer))
+        assert again.returncode == 0, offer + again.stderr
+
+
+def test_where_no_change_works_that_is_said(login: Login) -> None:
+    done = login.launch("--dry-run", "--nodes", "2", "mpirun", "gone.py")
+    assert done.returncode == 2
+    assert "  # refused too: the trainer gone.py does not exist" in done.stderr
+
+
+def test_a_folder_is_no_trainer(login: Login) -> None:
+    login.sh("mkdir code; touch code/train.py")
+    done = login.launch("code", "--", "--lr", "1")
+    assert done.returncode == 2
+    assert "the trainer code is a folder" in done.stderr
+    assert re.search(r"try: runner launch --image \S+ code/train.py -- --lr 1\n", done.stderr)
     assert login.runs() == []
 
 

@@ -12,7 +12,7 @@ from ...core import plan_record, signals
 from ...core.errors import Refused
 from ...core.job_record import Job, JobPaths
 from ...core.plan import Plan
-from ...launching import gather, submit, suggest
+from ...launching import gather, proposals, submit, suggest
 from ...schedulers import capabilities
 from ...submit import launch
 from .. import common_options, console, options, printer, run_arguments, typed
@@ -90,13 +90,15 @@ def _several(array: str | None, sweeps: tuple[str, ...]) -> SweepRequest | None:
 
 def _refuse(made: Plan, force: bool) -> None:
     """Raise Refused for a plan that cannot work, with the commands that can; with force, say it."""
-    plan_view.warn(made)
+    if force or not made.refusals:
+        plan_view.warn(made)
     try:
         submit.check(made)
     except Refused as error:
         if not force:
             raise
-        error.remedies = tuple(suggest.resolved(error.remedies, typed.command_line()))
+        here = typed.command_line()
+        error.remedies = tuple(suggest.resolved(proposals.working(error, here), here))
         printer.tell(f"warning: submitted by force, although {error}")
 
 

@@ -10,7 +10,7 @@ import click
 
 from ...core import tokens
 from ...core.plan import Caution, Choice, Plan, Refusal
-from ...launching import gather, suggest
+from ...launching import gather, proposals, suggest
 from ...submit import launch
 from .. import console, exit_codes, options, printer, typed
 from ..trainer_command import TrainerCommand
@@ -69,9 +69,11 @@ def _print(made: Plan) -> None:
         click.echo(f"warning: {plan_view.warning(caution)}")
     for refusal in made.refusals:
         click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
-    for remedy in suggest.remedies(made.refusals):
-        click.echo(f"try: {suggest.text(remedy, typed.command_line())}")
-    if not made.refusals:
+    if made.refusals:
+        here = typed.command_line()
+        for remedy in proposals.working(suggest.refused(made.refusals), here):
+            click.echo(f"try: {suggest.text(remedy, here)}")
+    else:
         next_step = (
             "its script: runner launch --dry-run" if made.elsewhere else "to run it: runner launch"
         )

@@ -73,9 +73,9 @@ def warn(made: Plan) -> None:
 
 
 def accept(made: Plan) -> None:
-    """Print the warnings; raise Refused for a plan that cannot work."""
-    warn(made)
+    """Raise Refused for a plan that cannot work; print the warnings of one that can."""
     submit.check(made)
+    warn(made)
 
 
 def warning(caution: Caution) -> str:

@@ -83,13 +83,14 @@ def test_ways_to_ask_for_gpus(resources: Resources, expected: tuple[str, int] | 
             "NCCL refuses two ranks on one GPU",
             "--ntasks-per-node 4",
         ),
-        (Resources(ntasks_per_node=40), "40 ranks with 1 CPUs each do not fit", "--overcommit"),
+        (Resources(ntasks_per_node=40), "40 ranks with 1 CPU each: too many", "--overcommit"),
         (
             Resources(ntasks_per_node=8, cpus_per_task=8),
-            "8 ranks with 8 CPUs each do not fit",
-            "--cpus-per-task 1",
+            "8 ranks with 8 CPUs each: too many for a node of partition cpu",
+            "--cpus-per-task 4",
         ),
-        (Resources(ntasks=64), "do not fit", "--nodes 2"),
+        (Resources(ntasks=64), "too many", "--nodes 2"),
+        (Resources(ntasks_per_node=40), "too many", "--ntasks-per-node 32, leave out --ntasks"),
         (Resources(nodes=5, partition="a100"), "a100 has 4 nodes, fewer", "--partition cpu"),
         (Resources(nodes=11), "cpu has 10 nodes, fewer", "--nodes 10"),
         (
@@ -104,15 +105,6 @@ def test_what_the_partition_does_not_have(resources: Resources, words: str, reme
     (refusal,) = solved(resources).refusals
     assert words in refusal.what
     assert not remedy or remedy in map(str, refusal.remedies)
-
-
-def test_a_partition_that_sinfo_does_not_show_is_told_with_those_there_are() -> None:
-    asked = Resources(partition="a10")
-    (caution,) = planning.solve(
-        Case(replace(replace(SPEC, resources=asked), image=IMAGE), SITE)
-    ).warnings
-    assert "no partition a10, but cpu, a100, mixed" in caution.what
-    assert [str(each) for each in caution.remedies] == ["--partition a100"]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +131,56 @@ def test_one_visible_gpu_for_each_rank() -> None:
     made = solved(Resources(partition="a100", ntasks_per_node=4, gpus_per_task="1"))
     assert values(made)["gpu-of-a-rank"] == "visible"
     assert not made.refusals
+
+
+@pytest.mark.parametrize(
+    ("version", "args", "offers"),
+    [
+        ("22.05.8", (), ["--gpus-per-node 4, leave out --gpus-per-task"]),
+        (
+            "23.11.10",
+            (),
+            [
+                "--gpus-per-node 4, leave out --gpus-per-task",
+                "--srun-arg=--gres-flags=allow-task-sharing",
+            ],
+        ),
+        ("24.11.5", ("--gres-flags=allow-task-sharing",), None),
+    ],
+)
+def test_what_gpus_per_task_costs_and_what_keeps_peer_to_peer(
+    version: str, args: tuple[str, ...], offers: list[str] | None
+) -> None:
+    asked = Resources(partition="a100", ntasks_per_node=4, gpus_per_task="1")
+    spec = replace(SPEC, resources=asked, image=IMAGE, srun_args=args)
+    made = planning.solve(Case(spec, replace(SITE, slurm_version=version)))
+    told = [each for each in made.warnings if "--gpus-per-task" in each.what]
+    assert [list(map(str, each.remedies)) for each in told] == ([offers] if offers else [])
+    one = replace(spec, resources=replace(asked, ntasks_per_node=1))
+    assert not planning.solve(Case(one, SITE)).warnings
+
+
+@pytest.mark.parametrize(
+    ("args", "tasks", "trainer_args", "words"),
+    [
+        (("--contain", "--bind=/x"), 2, (), "the 2 ranks of a node share no memory by it"),
+        (("-C", "--bind=/x"), 1, ("--num-workers", "4"), "data loading workers may fill it"),
+        (("--contain", "--bind=/x"), 1, ("--workers=0",), ""),
+        (("--bind=/x",), 2, (), ""),
+    ],
+)
+def test_a_container_apart_has_its_own_shared_memory(
+    args: tuple[str, ...], tasks: int, trainer_args: tuple[str, ...], words: str
+) -> None:
+    trainer = Trainer("t", None, Path("/t.py"), trainer_args)
+    resources = Resources(ntasks_per_node=tasks)
+    spec = replace(SPEC, image=IMAGE, trainer=trainer, resources=resources, apptainer_args=args)
+    told = [each for each in planning.solve(Case(spec, SITE)).warnings if "/dev/shm" in each.what]
+    assert len(told) == bool(words)
+    for each in told:
+        assert words in each.what
+        (remedy,) = map(str, each.remedies)
+        assert remedy == "--apptainer-arg=--bind=/x, leave out --apptainer-arg"
 
 
 def test_idle_gpus_and_parts_of_gpus_are_told() -> None:

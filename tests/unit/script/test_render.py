@@ -234,7 +234,8 @@ def test_srun_takes_no_request_of_others_for_its_own(tmp_path: Path) -> None:
 def test_the_ranks_get_the_jobs_environment_whatever_export_was(tmp_path: Path) -> None:
     """sbatch --export=NONE sets this, and srun then gives the ranks nothing, not even a PATH."""
     text = render.render(made(sbatch_args=("--export=NONE",)), JobPaths(tmp_path), str(tmp_path))
-    _, seen = run_script(tmp_path, text, {"SLURM_EXPORT_ENV": "NONE", "SLURM_TRES_PER_TASK": "cpu=2"})
+    env = {"SLURM_EXPORT_ENV": "NONE", "SLURM_TRES_PER_TASK": "cpu=2"}
+    _, seen = run_script(tmp_path, text, env)
     assert "SLURM_EXPORT_ENV" not in seen
     assert seen["SLURM_TRES_PER_TASK"] == "cpu=2"  # this job's own
 

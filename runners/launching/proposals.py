@@ -1,0 +1,124 @@
+"""Which suggested commands work: each is planned again, with all options of the command.
+
+A refusal knows only what it refuses. What mends it may be refused for another reason; then both
+changes are tried together.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..core.command_line import CommandLine
+from ..core.errors import Refused, RunnerError
+from ..core.progress import Listener
+from ..core.remedy import ADVICE, LAUNCH, Remedy, advice
+from ..images.local import ImageMissing
+from ..settings.table import SETTINGS
+from . import gather, suggest
+
+PLANNED = ("launch", "plan")  # the commands whose arguments make a plan
+MOST, ATTEMPTS = 3, 16
+
+
+def working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
+    """Return the remedies of an error that work, the best first; where none does, why."""
+    launches = _launches(error)
+    others = [each for each in error.remedies if each.kind != LAUNCH]
+    if typed.name not in PLANNED or not launches:
+        return list(error.remedies)
+    search = _Search(typed)
+    found = search.run(launches)
+    if found or others:
+        return [*found, *others]
+    first, error = search.refused[0]
+    return [advice(f"{suggest.text(first, typed)}  # refused too: {error.what}")]
+
+
+def _launches(error: RunnerError) -> list[Remedy]:
+    single = error.single if isinstance(error, Refused) else ()
+    return [each for each in dict.fromkeys((*error.remedies, *single)) if each.kind == LAUNCH]
+
+
+class _Search:
+    """Tries changes, and where one is refused what its refusal suggests in addition."""
+
+    def __init__(self, typed: CommandLine) -> None:
+        self.typed = typed
+        self.refused: list[tuple[Remedy, RunnerError]] = []
+
+    def run(self, remedies: Sequence[Remedy]) -> list[Remedy]:
+        """Return what works, after at most ATTEMPTS plans."""
+        found: list[Remedy] = []
+        left, seen = deque(remedies), set(remedies)
+        for _ in range(ATTEMPTS):
+            if not left or len(found) == MOST:
+                break
+            remedy = left.popleft()
+            error = self._error(remedy)
+            if error is None:
+                found.append(remedy)
+                continue
+            self.refused.append((remedy, error))
+            found += _with_image(remedy, error)
+            more = [_then(remedy, each) for each in _launches(error)]
+            left += [each for each in more if each not in seen]
+            seen.update(more)
+        # What changes less, and is ready, comes first.
+        return sorted(found, key=lambda each: (bool(each.text), len(_changes(each))))
+
+    def _error(self, remedy: Remedy) -> RunnerError | None:
+        """Return why the command is refused, None where it works or cannot be tried from here."""
+        if remedy.cwd or remedy.text or not _changes(remedy):
+            return None
+        trainer, *args = remedy.trainer or (self.typed.trainer, *self.typed.args)
+        args = list(suggest.arguments(remedy, args))
+        try:
+            gather.check_arguments(trainer, args)
+            made = gather.plan(trainer, args, _flags(remedy, self.typed), True, Listener())
+        except RunnerError as error:
+            return error
+        return suggest.refused(made.refusals) if made.refusals else None
+
+
+def _changes(remedy: Remedy) -> tuple[object, ...]:
+    return (*remedy.options, *remedy.leave_out, *remedy.arguments, *remedy.trainer)
+
+
+def _flags(remedy: Remedy, typed: CommandLine) -> dict[str, Any]:
+    """Return the settings of the command that a remedy suggests, as click gives them."""
+    flags: dict[str, Any] = {}
+    for name, value in (*remedy.options, *suggest.kept(remedy, typed)):
+        if name not in SETTINGS:
+            continue
+        kind = SETTINGS[name].kind
+        if kind == "list":
+            flags.setdefault(name, []).append(str(value))
+        else:
+            flags[name] = {"int": int, "number": float, "switch": bool}.get(kind, str)(value)
+    return flags
+
+
+def _with_image(remedy: Remedy, error: RunnerError) -> list[Remedy]:
+    """Return the same change after the command that brings the image, if it lacks no more."""
+    if not isinstance(error, ImageMissing) or not error.short:
+        return []
+    brings = [each.text for each in error.remedies if each.kind not in (LAUNCH, ADVICE)]
+    return [replace(remedy, text=brings[0])] if brings else []
+
+
+def _then(one: Remedy, other: Remedy) -> Remedy:
+    """Return both changes, the second winning."""
+    lists = {name for name, setting in SETTINGS.items() if setting.kind == "list"}
+    again = {name for name, _ in other.options} - lists | set(other.leave_out)
+    kept = tuple(pair for pair in one.options if pair[0] not in again)
+    return replace(
+        one,
+        options=tuple(dict.fromkeys((*kept, *other.options))),
+        leave_out=tuple(dict.fromkeys((*one.leave_out, *other.leave_out))),
+        arguments=(*one.arguments, *other.arguments),
+        trainer=other.trainer or one.trainer,
+        cwd=other.cwd or one.cwd,
+    )
